@@ -1,0 +1,70 @@
+# One command per verb, the same at home and in CI. Every target makes .venv itself when it is stale.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.up-to-date
+RINGS := $(wildcard tests/unit tests/contract tests/security tests/integration tests/system)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help up demo test test-fast check format docs bench jars lock clean
+
+help: ## Show the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
+	  printf '  make %-10s %s\n' "$$name" "$$words"; done
+
+up: $(STAMP) ## Run everything on this machine: Kafka, worker, example subscribers; Ctrl-C ends it
+	@$(BIN)/penstock up
+
+demo: $(STAMP) ## Send 1,000 events through it without a terminal; the last line is a JSON summary
+	@$(BIN)/penstock demo
+
+test: $(STAMP) ## Run all tests: unit, contract, security, integration, system
+	$(BIN)/pytest $(RINGS)
+
+test-fast: $(STAMP) ## Run the tests that need no Kafka and no processes
+	$(BIN)/pytest tests/unit
+
+check: $(STAMP) ## Check format, lint, types, import rules and generated pages
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m app.settings_reference --check
+
+format: $(STAMP) ## Rewrite the sources in the one format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(STAMP) ## Write the pages that are generated from the code
+	$(BIN)/python -m app.settings_reference
+
+bench: $(STAMP) ## Print CPU microseconds per event for ingress and dispatch
+	@$(BIN)/python -m benchmarks
+
+jars: $(STAMP) ## Bring the jars of the embedded Kafka now (otherwise at the first start)
+	@$(BIN)/python -c "from pathlib import Path; from app.embedded.jars import ensure_jars; \
+	  print(ensure_jars(Path('.penstock/kafka')))"
+
+lock: ## Pin the dependencies anew, with hashes (needs uv), after pyproject.toml was changed
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header -o requirements.lock
+
+clean: ## Remove what make made: environment, caches, the embedded Kafka and its data
+	@if [ -x $(BIN)/penstock ] && [ -d .penstock ]; then $(BIN)/penstock kafka down || true; fi
+	rm -rf $(VENV) .penstock penstock-data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	  .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Penstock needs Python 3.11 or newer, and $(PYTHON) is not; name one: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+	  { echo "$(PYTHON) has no venv module; install it (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
+	@touch $@

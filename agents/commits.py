@@ -1,0 +1,172 @@
+"""Commits of one consumer: watermarks and their metadata, at most one commit on its way, none when nothing moved.
+
+    loop:    settle / failed -> touch() -> timer (commit interval) -> snapshot          result for each partition
+                                             ^                           |                    |            |
+                                             +------- still dirty -------|--------------------+            +-> barriers
+    thread:                                                  commit(async), then on_commit
+
+A retry waits at the barrier until the attempts made so far are committed, so that a crash costs at most one attempt.
+The client is used by its own thread only: a commit from another one waits for ever while the first one polls.
+
+Refuses to commit for a partition that this process has let go, and to believe a commit whose partitions were not
+looked at one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from agents.lanes import Partition
+
+log = structlog.get_logger(__name__)
+
+_SOON_S = 0.02
+
+
+def offsets(partitions: Iterable[Partition]) -> list[TopicPartition]:
+    """What to commit for these partitions now."""
+    return [
+        TopicPartition(p.topic, p.number, p.watermark.next, p.watermark.metadata())
+        for p in partitions
+        if p.watermark.changes != p.committed
+    ]
+
+
+def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tries: int = 3) -> None:
+    """Commit and wait; from the consumer's own thread. What cannot be committed is logged: it will be repeated."""
+    for left in reversed(range(tries)):
+        if not wanted:
+            return
+        try:
+            results = consumer.commit(offsets=wanted, asynchronous=False) or []
+        except KafkaException as problem:
+            reason = problem.args[0].str()
+        else:
+            refused = {(r.topic, r.partition): r.error for r in results if r.error is not None}
+            reason = "; ".join(f"{p}: {error.str()}" for (_, p), error in refused.items())
+            wanted = [w for w in wanted if (w.topic, w.partition) in refused]
+        if wanted and not left:
+            log.error("last commit failed; some events will be delivered again", subscription=label, reason=reason)
+
+
+class Commits:
+    """Event loop only, but for `carry_out` and `on_commit`, which run in the consumer's thread."""
+
+    def __init__(self, label: str, interval_s: float) -> None:
+        """`label`: the subscription, for logs."""
+        self._label = label
+        self._interval_s = interval_s
+        self._loop = asyncio.get_running_loop()
+        self._attached = False
+        self._partitions: dict[int, Partition] = {}
+        self._request: list[TopicPartition] | None = None
+        self._flying: dict[int, tuple[Partition, int]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
+        self._barriers: list[tuple[Partition, int, asyncio.Future[None]]] = []
+        self._failing = False
+        self.count = 0  #: commits that succeeded
+
+    @property
+    def wanted(self) -> bool:
+        """A commit is due soon or on its way: the thread should look often (it may ask from outside the loop)."""
+        return self._timer is not None or bool(self._flying)
+
+    def attach(self, partitions: dict[int, Partition]) -> None:
+        """A consumer is there; commit the partitions in this (live) mapping from now on."""
+        self._attached, self._partitions = True, partitions
+        self._request, self._flying = None, {}
+
+    def detach(self) -> None:
+        """The consumer is about to be closed."""
+        self._attached = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def touch(self, within_s: float | None = None) -> None:
+        """Something moved: commit within the interval, or sooner."""
+        if self._timer is not None:
+            if within_s is None or self._loop.time() + within_s >= self._due:
+                return
+            self._timer.cancel()
+        wait_s = self._interval_s if within_s is None else within_s
+        self._due = self._loop.time() + wait_s
+        self._timer = self._loop.call_later(wait_s, self._commit)
+
+    async def barrier(self, partition: Partition) -> None:
+        """Returns when everything that is known of this partition now is committed. Cancel it when it is revoked."""
+        if partition.committed >= partition.watermark.changes:
+            return
+        future = self._loop.create_future()
+        self._barriers.append((partition, partition.watermark.changes, future))
+        self.touch(_SOON_S)
+        await future
+
+    def _commit(self) -> None:
+        self._timer = None
+        if not self._attached:
+            return
+        if self._flying:
+            self.touch()  # one at a time, or a result could not be told from the next one's
+            return
+        dirty = [p for p in self._partitions.values() if p.watermark.changes != p.committed]
+        if dirty:
+            self._flying = {p.number: (p, p.watermark.changes) for p in dirty}
+            self._request = offsets(dirty)
+
+    def carry_out(self, consumer: Consumer) -> None:
+        """Send what was requested; from the consumer's thread."""
+        request, self._request = self._request, None
+        if request is None:
+            return
+        try:
+            consumer.commit(offsets=request, asynchronous=True)
+        except KafkaException as problem:
+            self._loop.call_soon_threadsafe(self._committed, problem.args[0], {})
+
+    def on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        """librdkafka's callback, in the consumer's thread."""
+        errors = {p.partition: p.error or error for p in partitions}
+        self._loop.call_soon_threadsafe(self._committed, error, errors)
+
+    def _committed(self, error: KafkaError | None, errors: dict[int, KafkaError | None]) -> None:
+        flying, self._flying = self._flying, {}
+        problem: KafkaError | None = None
+        for number, (partition, changes) in flying.items():
+            refused = errors.get(number, error)
+            if refused is None:
+                partition.committed = max(partition.committed, changes)
+            else:
+                problem = refused
+        if problem is not None:
+            self._failed(problem)
+        elif flying:
+            self.count += 1
+            if self._failing:
+                self._failing = False
+                log.info("commits work again", subscription=self._label)
+        self._release()
+        if any(p.watermark.changes != p.committed for p in self._partitions.values()):
+            self.touch(_SOON_S if self._barriers and problem is None else None)
+
+    def _failed(self, error: KafkaError) -> None:
+        if not self._failing:
+            self._failing = True
+            log.warning("commit failed; it is tried again", subscription=self._label, reason=error.str())
+        self.touch()
+
+    def _release(self) -> None:
+        if not self._barriers:
+            return
+        waiting = []
+        for partition, changes, future in self._barriers:
+            if partition.committed >= changes and not future.done():
+                future.set_result(None)
+            elif not future.done():
+                waiting.append((partition, changes, future))
+        self._barriers = waiting

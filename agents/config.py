@@ -1,0 +1,26 @@
+"""What the delivery plane can be told. Frozen; sizes in bytes, times in seconds; `app/` fills it from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryConfig:
+    """Limits and waits of every subscription in this process."""
+
+    kafka: Mapping[str, Any]  #: librdkafka client settings, `bootstrap.servers` among them
+    instance: str = "penstock"  #: first part of client names
+    buffer_bytes_max: int = 4 * 1_048_576  #: records held by one subscription, beside the client's own queue
+    fetch_bytes: int = 2 * 1_048_576  #: the client's queue of one subscription
+    event_bytes_max: int = 1_048_576
+    commit_interval_s: float = 0.5
+    session_timeout_s: float = 8.0
+    group_protocol: str = "classic"  #: or "consumer" (KIP-848)
+    revoke_drain_s: float = 3.0
+    drain_s: float = 20.0
+    retry_delay_cap_s: float = 600.0
+    retry_after_cap_s: float = 600.0
+    client: Mapping[str, Any] = field(default_factory=dict)  #: further librdkafka consumer settings

@@ -1,0 +1,375 @@
+"""The feed of one subscription: a librdkafka consumer in its group, in a thread of its own.
+
+    thread:  poll -> records by partition -> hand over (bounded in bytes, records and batches)
+             assigned:  committed offset + metadata -> Partition -> opened() on the loop -> only then fetching begins
+             revoked:   drain() on the loop -> last commit -> let go          lost: dropped() on the loop, no commit
+
+A partition and its watermark exist before the first record of it can be fetched, and a batch carries its partition: a
+record without one is a crash, never a skip. Where no committed offset is left (retention, an expired group), the feed
+goes on at the start of the log and says so; an offset beyond the end stops that partition loudly. It never jumps to
+the end in silence.
+
+Refuses to know lanes, HTTP and what settling means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from agents.commits import Commits, commit_now, offsets
+from agents.config import DeliveryConfig
+from agents.lanes import Partition, Record
+from agents.watermarks import SPAN_MAX, Watermark, parse
+from knative.contract import Subscription
+from knative.ports import Observe
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+Batch = tuple[Partition, list[Record]]
+
+_POLL_S = 0.25  # at rest
+_BUSY_POLL_S = 0.03  # while commits are due
+_PAUSED_POLL_S = 0.01  # while partitions wait for room
+_BATCH = 500
+_BATCHES_AHEAD = 48  # handed over and not yet taken by the agent; its channel holds 64
+_HELD_MAX = 4_096  # records of one partition in memory
+_OVERHEAD_BYTES = 1_024  # of a record in memory, beside its value
+_FULL_WAIT_S = 0.2  # how long everything may be full before partitions are paused and polling goes on
+_LOOP_S = 30.0  # the event loop answers within this, or the process is beyond help
+_COMMITTED_S = 30.0
+
+
+class Owner(Protocol):
+    """What the feed tells, on the event loop."""
+
+    def opened(self, partitions: Sequence[Partition]) -> None:
+        """Partitions were assigned; records of them follow."""
+
+    def take(self, batches: list[Batch]) -> None:
+        """Records, in order; call `Feed.taken` once for each call when they are in the lanes."""
+
+    async def drain(self, partitions: Sequence[Partition], limit_s: float) -> None:
+        """Start nothing more, wait for what is in flight, at most `limit_s`; afterwards a commit follows."""
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        """Partitions went to somebody else without notice: nothing of them may be committed."""
+
+    def fatal(self, problem: BaseException) -> None:
+        """The thread met something it cannot go on from."""
+
+
+class Feed:
+    """Thread and consumer of one subscription."""
+
+    def __init__(self, subscription: Subscription, config: DeliveryConfig, owner: Owner, observe: Observe) -> None:
+        self.subscription = subscription
+        self.client_name = f"{config.instance}-{subscription.namespace}-{subscription.name}"
+        self._config = config
+        self._owner = owner
+        self._observe = observe
+        self._loop = asyncio.get_running_loop()
+        self.commits = Commits(subscription.label, config.commit_interval_s)
+        self._partitions: dict[int, Partition] = {}
+        self._paused: set[int] = set()
+        self._stop = threading.Event()
+        self._drain_s = 0.0
+        self._handed = 0
+        self._taken = 0
+        self._thread = threading.Thread(target=self._guarded, name=f"feed-{subscription.label}", daemon=True)
+
+    # -- event loop
+
+    def start(self) -> None:
+        """Join the group; returns at once."""
+        self._thread.start()
+
+    async def stop(self, drain_s: float) -> None:
+        """Drain, commit, leave the group. Bounded: `drain_s` and some seconds for the broker's answers."""
+        self._drain_s = drain_s
+        self._stop.set()
+        await asyncio.to_thread(self._thread.join, drain_s + 15.0)
+        if self._thread.is_alive():
+            log.error("the consumer did not stop in time", subscription=self.subscription.label)
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """Owned now."""
+        return list(self._partitions.values())
+
+    def taken(self) -> None:
+        """The batches of one `take` are in the lanes."""
+        self._taken += 1
+
+    # -- thread
+
+    def _guarded(self) -> None:
+        wait_s = 1.0
+        while not self._stop.is_set():
+            try:
+                self._session()
+            except KafkaException as problem:
+                log.warning("consumer failed; joining again", subscription=self.subscription.label, reason=str(problem))
+                self._stop.wait(wait_s)
+                wait_s = min(wait_s * 2, 10.0)
+            except Exception as problem:  # whatever it is: the owner ends the process
+                self._loop.call_soon_threadsafe(self._owner.fatal, problem)
+                return
+
+    def _client(self) -> dict[str, Any]:
+        config = self._config
+        classic = {
+            "session.timeout.ms": int(config.session_timeout_s * 1000),
+            "heartbeat.interval.ms": max(500, int(config.session_timeout_s * 150)),
+            "partition.assignment.strategy": "cooperative-sticky",
+        }
+        return {
+            "group.id": self.subscription.group,
+            "client.id": self.client_name,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 500,
+            "queued.max.messages.kbytes": max(64, config.fetch_bytes // 1024),
+            "fetch.message.max.bytes": min(1_048_576, max(65_536, config.fetch_bytes // 2)),
+            "fetch.max.bytes": max(config.fetch_bytes, config.event_bytes_max + 524_288),
+            "message.max.bytes": config.event_bytes_max + 524_288,
+            "topic.metadata.refresh.interval.ms": 30_000,
+            "reconnect.backoff.max.ms": 2_000,
+            "on_commit": self.commits.on_commit,
+            "error_cb": self._on_error,
+            "group.protocol": config.group_protocol,
+            **(classic if config.group_protocol == "classic" else {}),
+            **config.client,
+            **config.kafka,
+        }
+
+    def _session(self) -> None:
+        consumer = Consumer(self._client())
+        self._partitions, self._paused = {}, set()
+        self._on_loop(self.commits.attach, self._partitions)
+        consumer.subscribe(
+            [self.subscription.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+        try:
+            while not self._stop.is_set():
+                self.commits.carry_out(consumer)
+                first = consumer.poll(self._make_room(consumer))
+                if first is not None:
+                    self._take(consumer, [first, *consumer.consume(_BATCH - 1, 0)])
+            self._let_go(consumer, list(self._partitions.values()), self._drain_s)
+        finally:
+            self._on_loop(self.commits.detach)
+            left = list(self._partitions.values())
+            if left:  # an exception brought us here: what is owned is given up as if it had been lost
+                self._partitions.clear()
+                self._on_loop(self._owner.dropped, left)
+            consumer.close()
+
+    def _take(self, consumer: Consumer, messages: list[Message]) -> None:
+        batches: dict[int, Batch] = {}
+        partitions = self._partitions
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._on_message_error(consumer, message, error)
+                continue
+            number: int = message.partition()  # type: ignore[assignment]  # records have one
+            batch = batches.get(number)
+            if batch is None:
+                batches[number] = batch = (partitions[number], [])
+            value = message.value()
+            size = _OVERHEAD_BYTES + (len(value) if value is not None else 0)
+            partition = batch[0]
+            partition.taken_bytes += size
+            partition.taken += 1
+            batch[1].append(
+                Record(
+                    partition,
+                    message.offset(),  # type: ignore[arg-type]
+                    message.key(),  # type: ignore[arg-type]
+                    value,
+                    message.headers() or [],  # type: ignore[arg-type]
+                    size,
+                    message.timestamp()[1],
+                )
+            )
+        if batches:
+            topic = self.subscription.topic
+            for number, (_, records) in batches.items():
+                self._observe.consumed(self.client_name, topic, number, len(records))
+            self._handed += 1
+            self._loop.call_soon_threadsafe(self._owner.take, list(batches.values()))
+
+    def _make_room(self, consumer: Consumer) -> float:
+        """Keep memory bounded; gives how long the next poll may wait.
+
+        When everything is full it is waited a moment without polling (pausing throws the client's queue away); a
+        partition that is full among others that are not is paused, so that the others go on.
+        """
+        end = time.monotonic() + _FULL_WAIT_S
+        while True:
+            partitions = self._partitions.values()
+            share = self._config.buffer_bytes_max // max(1, len(partitions))
+            full = [p for p in partitions if p.number not in self._paused and _is_full(p, share)]
+            behind = self._handed - self._taken >= _BATCHES_AHEAD
+            if not behind and len(full) + len(self._paused) < max(1, len(partitions)):
+                break
+            if not (full or behind) or time.monotonic() > end or self._stop.wait(0.002):
+                break
+        self._pause(consumer, full)
+        self._resume(consumer, share)
+        return _PAUSED_POLL_S if self._paused else _BUSY_POLL_S if self.commits.wanted else _POLL_S
+
+    def _pause(self, consumer: Consumer, full: list[Partition]) -> None:
+        if full:
+            consumer.pause([TopicPartition(p.topic, p.number) for p in full])
+            self._paused.update(p.number for p in full)
+
+    def _resume(self, consumer: Consumer, share: int) -> None:
+        ready = [
+            p
+            for p in (self._partitions[number] for number in self._paused if number in self._partitions)
+            if not p.failure and p.held_bytes <= share // 2 and p.held <= _HELD_MAX // 2 and _span(p) <= SPAN_MAX // 4
+        ]
+        if ready:
+            consumer.resume([TopicPartition(p.topic, p.number) for p in ready])
+            self._paused.difference_update(p.number for p in ready)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
+            log.warning("consumer", subscription=self.subscription.label, reason=error.str())
+
+    def _on_message_error(self, consumer: Consumer, message: Message, error: KafkaError) -> None:
+        number = message.partition()
+        partition = self._partitions.get(number) if number is not None else None
+        if error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
+            self._out_of_range(consumer, partition)
+        elif error.fatal() or error.code() == KafkaError._MAX_POLL_EXCEEDED:
+            raise KafkaException(error)
+        else:
+            log.warning("consumer", subscription=self.subscription.label, reason=error.str())
+
+    def _out_of_range(self, consumer: Consumer, partition: Partition) -> None:
+        """The position is not in the log: below its start (retention) or beyond its end (topic re-made)."""
+        where = TopicPartition(partition.topic, partition.number)
+        low, high = consumer.get_watermark_offsets(where, timeout=10)
+        at = partition.watermark.fetched
+        if low <= at <= high:
+            consumer.seek(TopicPartition(partition.topic, partition.number, at))
+        elif at < low:
+            log.warning(
+                "records expired before they were read",
+                subscription=self.subscription.label,
+                partition=partition.number,
+                count=low - at,
+            )
+            self._observe.expired(self.subscription.label, low - at)
+            self._on_loop(partition.watermark.skip_to, low)
+            self._on_loop(self.commits.touch)
+            consumer.seek(TopicPartition(partition.topic, partition.number, low))
+        else:
+            partition.failure = f"offset {at} is beyond the end {high}: the topic was deleted and re-made"
+            log.error(
+                "partition stopped",
+                subscription=self.subscription.label,
+                partition=partition.number,
+                reason=partition.failure,
+                cure="reset the offsets of the group, or re-create the subscription",
+            )
+            self._pause(consumer, [partition])
+
+    # -- rebalances, inside poll() in the thread
+
+    def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
+        if not assigned:
+            return
+        opened = []
+        for found in self._committed(consumer, assigned):
+            start = found.offset
+            if start < 0:
+                start = self._log_start(consumer, found)
+            settled, attempts = parse(start, found.metadata)
+            opened.append(Partition(found.topic, found.partition, Watermark(start, settled, attempts)))
+        self._on_loop(self._owner.opened, opened)
+        self._partitions.update((p.number, p) for p in opened)
+        consumer.incremental_assign([TopicPartition(p.topic, p.number, p.watermark.next) for p in opened])
+        log.info("partitions assigned", subscription=self.subscription.label, partitions=[p.number for p in opened])
+
+    def _committed(self, consumer: Consumer, assigned: list[TopicPartition]) -> list[TopicPartition]:
+        """Committed offsets with their metadata; a coordinator that still loads is asked again."""
+        end = time.monotonic() + _COMMITTED_S
+        while True:
+            try:
+                found = consumer.committed(assigned, timeout=5)
+            except KafkaException as problem:
+                reason = problem
+            else:
+                refused = [p.error for p in found if p.error is not None]
+                if not refused:
+                    return found
+                reason = KafkaException(refused[0])
+            if time.monotonic() > end or self._stop.is_set():
+                raise reason
+            self._stop.wait(0.2)
+
+    def _log_start(self, consumer: Consumer, where: TopicPartition) -> int:
+        low, high = consumer.get_watermark_offsets(where, timeout=10)
+        if low > 0:
+            log.warning(
+                "no committed offset; going on at the start of the log",
+                subscription=self.subscription.label,
+                partition=where.partition,
+                offset=low,
+            )
+            self._observe.expired(self.subscription.label, low)
+        assert high >= low
+        return low
+
+    def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
+        mine = [self._partitions[p.partition] for p in revoked if p.partition in self._partitions]
+        self._let_go(consumer, mine, self._config.revoke_drain_s)
+        if mine:
+            log.info("partitions revoked", subscription=self.subscription.label, partitions=[p.number for p in mine])
+
+    def _let_go(self, consumer: Consumer, partitions: list[Partition], limit_s: float) -> None:
+        if not partitions:
+            return
+        self._wait(self._owner.drain(partitions, limit_s), limit_s + _LOOP_S)
+        for partition in partitions:
+            self._partitions.pop(partition.number, None)
+            self._paused.discard(partition.number)
+        commit_now(consumer, self._on_loop(offsets, partitions), self.subscription.label)
+
+    def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
+        mine = [self._partitions.pop(p.partition) for p in lost if p.partition in self._partitions]
+        self._paused.difference_update(p.number for p in mine)
+        self._on_loop(self._owner.dropped, mine)
+        log.warning("partitions lost", subscription=self.subscription.label, partitions=[p.number for p in mine])
+
+    # -- from the thread to the loop
+
+    def _on_loop(self, function: Callable[..., T], *args: Any) -> T:
+        async def call() -> T:
+            return function(*args)
+
+        return self._wait(call(), _LOOP_S)
+
+    def _wait(self, work: Coroutine[Any, Any, T], limit_s: float) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
+
+
+def _is_full(partition: Partition, share: int) -> bool:
+    held = partition.held
+    return held > 0 and (partition.held_bytes >= share or held >= _HELD_MAX or _span(partition) >= SPAN_MAX // 2)
+
+
+def _span(partition: Partition) -> int:
+    return partition.watermark.fetched - partition.watermark.next

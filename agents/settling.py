@@ -1,0 +1,358 @@
+"""The slow path: everything that happens to an event whose first attempt was no plain success.
+
+    first outcome --> retryable? hold the lane, wait (attempts committed first), try again --+
+         |                                                                                   |
+         |<----------------------------------------------------------------------------------+
+         v
+    reply? store it at `reply`, or the whole delivery has failed
+    failed for good? dead letter sink -> DLQ topic, until one of them has taken it
+         v
+    settled
+
+One task per event on this path, none on the other. Refuses to settle what nobody has acknowledged: while neither sink
+nor DLQ topic takes a dead letter, the event stays unsettled and the watermark below it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any, Protocol
+
+import structlog
+
+from agents.dead_letters import HeaderList, unreadable_versions, versions
+from agents.lanes import Partition, Record, Window
+from agents.retrying import Caps, Outcome, until_settled
+from agents.sender import SendError, Sender
+from knative.contract import Subscription
+from knative.delivery import DeliverySpec, Destination, Exhausted
+from knative.kafka_binding import describe, to_request
+from knative.ports import Clock, Observe, Produce, ProduceFailure, ProduceProblem
+from knative.verdicts import DELIVERED, Delivered, FinalFailure, Reply, RetryableFailure, Verdict, decide, decide_error
+
+log = structlog.get_logger(__name__)
+
+_DLQ_FIRST_WAIT_S = 0.5
+_DLQ_LONGEST_WAIT_S = 30.0
+
+
+class Surroundings(Protocol):
+    """What the slow path needs of its subscription; everything may change between two attempts."""
+
+    subscription: Subscription
+    window: Window
+
+    def sender(self, destination: Destination) -> Sender:
+        """The pool for a destination."""
+
+    def touch(self) -> None:
+        """Something is to be committed."""
+
+    async def barrier(self, partition: Partition) -> None:
+        """Returns when the attempts known now are committed."""
+
+    def fatal(self, problem: BaseException) -> None:
+        """Ends the process."""
+
+
+class Settling:
+    """All slow-path events of one subscription. Event loop only."""
+
+    def __init__(self, around: Surroundings, produce: Produce, observe: Observe, clock: Clock, caps: Caps) -> None:
+        self._around = around
+        self._produce = produce
+        self._observe = observe
+        self._clock = clock
+        self._caps = caps
+        self._tasks: dict[Record, asyncio.Task[None]] = {}
+        self._holding: set[Record] = set()
+
+    # -- beginnings; the record holds a slot
+
+    def failed(self, record: Record, outcome: Outcome) -> None:
+        """The first attempt here has failed."""
+        self._around.window.attempt_over(record)
+        if not record.partition.owned:
+            self._around.window.abandon(record)
+            return
+        self._begin(record, self._go_on(record, outcome))
+
+    def replied(self, record: Record, outcome: Outcome) -> None:
+        """The first attempt was answered with an event."""
+        self._begin(record, self._reply_first(record, outcome))
+
+    def unreadable(self, record: Record, reason: str) -> None:
+        """The record is no CloudEvent."""
+        self._begin(record, self._unreadable(record, reason))
+
+    def _begin(self, record: Record, work: Coroutine[Any, Any, str]) -> None:
+        task = asyncio.get_running_loop().create_task(self._run(record, work))
+        self._tasks[record] = task
+
+    async def _run(self, record: Record, work: Coroutine[Any, Any, str]) -> None:
+        window = self._around.window
+        try:
+            verdict = await work
+        except asyncio.CancelledError:
+            window.abandon(record)
+        except Exception as problem:  # a fault of ours: the owner ends the process, the event stays unsettled
+            window.abandon(record)
+            self._around.fatal(problem)
+        else:
+            window.settle(record)
+            self._around.touch()
+            self._observe.settled(self._around.subscription.label, verdict)
+        finally:
+            self._tasks.pop(record, None)
+            self._holding.discard(record)
+
+    # -- ends
+
+    def release(self, partitions: Iterable[Partition]) -> None:
+        """These partitions go: whoever only waits stops waiting, its attempts are in the watermark."""
+        going = set(partitions)
+        for record in [record for record in self._holding if record.partition in going]:
+            self._tasks[record].cancel()
+
+    def busy(self, partitions: Iterable[Partition]) -> bool:
+        """True while something of these partitions is still under way."""
+        going = set(partitions)
+        return any(record.partition in going for record in self._tasks)
+
+    def cancel(self, partitions: Iterable[Partition]) -> None:
+        """Let go of everything of these partitions."""
+        going = set(partitions)
+        for record, task in list(self._tasks.items()):
+            if record.partition in going:
+                task.cancel()
+
+    # -- the path
+
+    async def _reply_first(self, record: Record, outcome: Outcome) -> str:
+        try:
+            outcome = await self._store_reply(outcome)
+        finally:
+            self._around.window.attempt_over(record)
+        return await self._go_on(record, outcome)
+
+    async def _go_on(self, record: Record, first: Outcome) -> str:
+        failures: list[float] = []
+
+        def note(outcome: Outcome, wait_s: float) -> None:
+            failures.append(outcome.at)
+            record.partition.watermark.failed(record.offset, outcome.attempts)
+            self._tell("attempt failed", record, outcome, wait_s=round(wait_s, 3))
+
+        async def hold(wait_s: float) -> None:
+            await self._hold(record, wait_s)
+
+        last = await until_settled(
+            first,
+            lambda: self._attempt(record),
+            spec=lambda: self._around.subscription.delivery,
+            hold=hold,
+            failed=note,
+            caps=self._caps,
+        )
+        if isinstance(last.verdict, Delivered):
+            self._tell("delivered", record, last)
+            return "delivered"
+        record.partition.watermark.failed(record.offset, last.attempts)
+        return await self._dead_letter(record, last, failures[0] if failures else last.at)
+
+    async def _hold(self, record: Record, wait_s: float) -> None:
+        """The lane is held for `wait_s`, no slot is; attempts made so far are committed before the next one."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        self._holding.add(record)
+        if not record.partition.open:
+            raise asyncio.CancelledError("the partition is going")
+        await self._around.barrier(record.partition)
+        await asyncio.sleep(max(0.0, until - loop.time()))
+
+    async def _attempt(self, record: Record) -> Outcome:
+        """One more attempt: a slot, the request, the answer, and the reply if there is one."""
+        around = self._around
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        around.window.retry(record, lambda: slot.set_result(None))
+        try:
+            await slot
+        except asyncio.CancelledError:
+            if slot.done() and not slot.cancelled():
+                around.window.attempt_over(record)  # the slot came at the very moment of being let go
+            raise
+        self._holding.discard(record)
+        try:
+            subscription = around.subscription
+            attempts = record.partition.watermark.attempts.get(record.offset, 0) + 1
+            outcome = await self._post(
+                subscription.subscriber, subscription, record.headers, record.value, attempts, observed=True
+            )
+            return await self._store_reply(outcome)
+        finally:
+            around.window.attempt_over(record)
+
+    async def _post(
+        self,
+        destination: Destination,
+        subscription: Subscription,
+        headers: HeaderList,
+        value: bytes | None,
+        attempts: int,
+        *,
+        observed: bool = False,
+    ) -> Outcome:
+        sender = self._around.sender(destination)
+        request = to_request(sender.prefix(subscription.namespace), headers, value)
+        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        status_seen = 0
+
+        def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
+            nonlocal status_seen
+            verdict: Verdict
+            if isinstance(status, SendError):
+                verdict = decide_error(status.kind, status.message)
+            else:
+                status_seen = status
+                verdict = decide(status, pairs, body)
+            if not answer.done():
+                answer.set_result(verdict)
+
+        began = self._clock.monotonic()
+        sender.post(request, subscription.delivery.timeout_s, done)
+        verdict = await answer
+        seconds = self._clock.monotonic() - began
+        if observed:
+            self._observe.attempt(subscription.label, status_seen, seconds)
+        return Outcome(verdict, destination.uri, attempts, self._clock.time(), seconds)
+
+    async def _store_reply(self, outcome: Outcome) -> Outcome:
+        """An answer that is an event is delivered once its target has taken it; if not, the delivery has failed."""
+        verdict = outcome.verdict
+        if not isinstance(verdict, Reply):
+            return outcome
+        subscription = self._around.subscription
+        if subscription.reply is None:
+            self._observe.reply_dropped(subscription.label)
+            stored: Verdict = DELIVERED
+            destination = outcome.destination
+        else:
+            answer = await self._post(
+                subscription.reply, subscription, list(verdict.headers), verdict.value, outcome.attempts
+            )
+            stored = DELIVERED if isinstance(answer.verdict, Reply) else answer.verdict
+            destination = outcome.destination if stored is DELIVERED else answer.destination
+        return Outcome(stored, destination, outcome.attempts, self._clock.time(), outcome.seconds)
+
+    # -- dead letters
+
+    async def _dead_letter(self, record: Record, outcome: Outcome, first_failure: float) -> str:
+        subscription = self._around.subscription
+        if subscription.exhausted is Exhausted.IGNORE:
+            self._tell("ignored", record, outcome)
+            return "ignored"
+        choices = versions(record, subscription, outcome, first_failure)
+        sink = subscription.delivery.dead_letter_sink
+        if sink is not None and await self._to_sink(sink, record, choices[0]):
+            self._tell("dead-lettered", record, outcome, to=sink.uri)
+            return "dead-lettered"
+        await self._to_topic(record, choices)
+        self._tell("dead-lettered", record, outcome, to=subscription.dlq_topic)
+        return "dead-lettered"
+
+    async def _unreadable(self, record: Record, reason: str) -> str:
+        self._around.window.attempt_over(record)
+        subscription = self._around.subscription
+        await self._to_topic(record, unreadable_versions(record, subscription, reason, self._clock.time()))
+        log.warning(
+            "record is no CloudEvent",
+            subscription=subscription.label,
+            partition=record.partition.number,
+            offset=record.offset,
+            reason=reason,
+            to=subscription.dlq_topic,
+        )
+        return "dead-lettered"
+
+    async def _to_sink(self, sink: Destination, record: Record, headers: HeaderList) -> bool:
+        """POST to the dead letter sink with the subscription's retry policy; False when it would not take it."""
+        subscription = self._around.subscription
+        made = 0
+
+        async def attempt() -> Outcome:
+            nonlocal made
+            made += 1
+            return await self._post(sink, subscription, headers, record.value, made)
+
+        def note(outcome: Outcome, wait_s: float) -> None:
+            self._tell("dead letter sink failed", record, outcome, wait_s=round(wait_s, 3))
+
+        async def hold(wait_s: float) -> None:
+            self._holding.add(record)
+            await asyncio.sleep(wait_s)
+            self._holding.discard(record)
+
+        def spec() -> DeliverySpec:
+            return subscription.delivery
+
+        last = await until_settled(await attempt(), attempt, spec=spec, hold=hold, failed=note, caps=self._caps)
+        return isinstance(last.verdict, Delivered | Reply)
+
+    async def _to_topic(self, record: Record, choices: Iterable[HeaderList]) -> None:
+        """Store in the DLQ topic; returns only when Kafka has acknowledged it."""
+        remaining = list(choices)
+        wait_s = _DLQ_FIRST_WAIT_S
+        told = False
+        while True:
+            topic = self._around.subscription.dlq_topic
+            failure = await self._store(topic, record, remaining[0])
+            if failure is None:
+                return
+            if failure.problem is ProduceProblem.TOO_LARGE and len(remaining) > 1:
+                remaining.pop(0)
+                continue
+            if not told:
+                told = True
+                log.error(
+                    "dead letter cannot be stored; the event stays unsettled and is tried again",
+                    subscription=self._around.subscription.label,
+                    topic=topic,
+                    partition=record.partition.number,
+                    offset=record.offset,
+                    reason=failure.message,
+                )
+            self._holding.add(record)
+            await asyncio.sleep(wait_s)
+            self._holding.discard(record)
+            wait_s = min(wait_s * 2, _DLQ_LONGEST_WAIT_S)
+
+    async def _store(self, topic: str, record: Record, headers: HeaderList) -> ProduceFailure | None:
+        stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
+
+        def done(failure: ProduceFailure | None) -> None:
+            if not stored.done():
+                stored.set_result(failure)
+
+        self._produce.send(topic, record.value, record.key, headers, done)
+        return await stored
+
+    # -- telling
+
+    def _tell(self, what: str, record: Record, outcome: Outcome, **more: object) -> None:
+        """One wide line per verdict that is no plain success."""
+        verdict = outcome.verdict
+        failed = isinstance(verdict, RetryableFailure | FinalFailure)
+        tell = log.warning if failed else log.debug if outcome.attempts == 1 else log.info
+        tell(
+            what,
+            **{f"event_{name}": value for name, value in describe(record.headers).items()},
+            subscription=self._around.subscription.label,
+            partition=record.partition.number,
+            offset=record.offset,
+            attempt=outcome.attempts,
+            destination=outcome.destination,
+            ms=round(outcome.seconds * 1000, 1),
+            **({"status": verdict.code, "reason": verdict.reason} if failed else {}),  # type: ignore[union-attr]
+            **more,
+        )

@@ -1,0 +1,269 @@
+"""One subscription at work: feed, channel, Faust agent, window, senders, and the happy path of its deliveries.
+
+The happy path is `start` -> `Sender.post` -> `_answered`: two callbacks per event, no Task, no Future. Whatever is no
+plain success goes to `agents/settling`. A changed subscription is applied in place and counts from the next attempt on.
+
+Refuses to decide which subscriptions there are (`agents/fleet`) and what an answer means (`knative/verdicts`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import structlog
+from mode import Service
+
+from agents.config import DeliveryConfig
+from agents.egress_guard import EgressGuard
+from agents.feed import Batch, Feed
+from agents.lanes import Partition, Record, Window
+from agents.retrying import Caps, Outcome
+from agents.sender import SendError, Sender, SenderConfig
+from agents.settling import Settling
+from knative.contract import Subscription, WorkerSubscription
+from knative.delivery import Destination
+from knative.kafka_binding import Unreadable, to_request
+from knative.ports import Clock, Observe, Produce
+from knative.verdicts import DELIVERED, Reply, Verdict, decide, decide_error
+
+log = structlog.get_logger(__name__)
+
+_CHANNEL_BATCHES = 64
+_AGENT_STOP_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every subscription of a process shares."""
+
+    config: DeliveryConfig
+    sender: SenderConfig
+    guard: EgressGuard
+    produce: Produce
+    observe: Observe
+    clock: Clock
+    fatal: Callable[[BaseException], None]
+    changed: Callable[[], None]  #: owned partitions or state are different now
+
+
+class SubscriptionService(Service):
+    """A mode Service; the Faust App it is handed is its parent. Event loop only."""
+
+    abstract = False
+
+    def __init__(self, app: Any, subscription: Subscription, around: Surroundings) -> None:
+        super().__init__(loop=asyncio.get_running_loop())
+        self.app = app
+        self.subscription = subscription
+        self._around = around
+        self.fatal = around.fatal
+        self.window = Window(self._start_record, subscription.order, subscription.concurrency)
+        caps = Caps(around.config.retry_delay_cap_s, around.config.retry_after_cap_s)
+        self._settling = Settling(self, around.produce, around.observe, around.clock, caps)
+        self._senders: dict[Destination, Sender] = {}
+        self._feed = Feed(subscription, around.config, self, around.observe)
+        self._incoming: deque[list[Batch]] = deque()
+        self._arrived = asyncio.Event()
+        self._agent: Any = None
+        self._drain_s = around.config.revoke_drain_s
+        self._apply(subscription)
+
+    # -- life
+
+    async def on_start(self) -> None:
+        """Create the channel and its agent, then join the group."""
+        channel = self.app.channel(maxsize=_CHANNEL_BATCHES)
+
+        async def deliver(stream: AsyncIterable[list[Batch]]) -> None:
+            async for batches in stream:
+                self._lane(batches)
+
+        name = f"{self.subscription.namespace}.{self.subscription.name}.{self.subscription.uid[:8]}"
+        self._agent = self.app.agent(channel, name=name)(deliver)
+        await self._agent.start()
+        self._feed.start()
+
+    async def leave(self, drain_s: float) -> None:
+        """Drain, commit and leave the group, then end the agent. At most `drain_s` and some seconds."""
+        self._drain_s = drain_s
+        await self.stop()
+
+    async def on_stop(self) -> None:
+        """See `leave`."""
+        self._arrived.set()
+        await self._feed.stop(self._drain_s)
+        for sender in self._senders.values():
+            sender.abort()
+            await sender.close(1.0)
+        self._senders.clear()
+        await self._end_agent()
+        self._around.observe.closed(self._feed.client_name)
+
+    async def _end_agent(self) -> None:
+        """Faust's own `stop` of an agent may wait for ever: it is started, the agent cancelled, and awaited briefly."""
+        agent = self._agent
+        stopping = asyncio.ensure_future(agent.stop())
+        await asyncio.sleep(0)
+        agent.cancel()
+        done, _ = await asyncio.wait({stopping}, timeout=_AGENT_STOP_S)
+        if not done:
+            stopping.cancel()
+            log.warning("agent did not stop in time", subscription=self.subscription.label)
+        self.app.agents.pop(agent.name, None)
+
+    @Service.task
+    async def _hand_over(self) -> None:
+        """Batches from the feed's thread go through the channel to the agent."""
+        put = self._agent.channel.put
+        incoming, arrived = self._incoming, self._arrived
+        while not self.should_stop:
+            await arrived.wait()
+            arrived.clear()
+            while incoming:
+                await put(incoming.popleft())
+
+    def _lane(self, batches: list[Batch]) -> None:
+        """The agent's body: it never raises, or Faust would start it again and skip the batch."""
+        try:
+            for partition, records in batches:
+                self.window.feed(partition, records)
+        except Exception as problem:
+            self.fatal(problem)
+        finally:
+            self._feed.taken()
+
+    # -- what it is told
+
+    def update(self, subscription: Subscription) -> None:
+        """A new generation of the same subscription (same uid, topic and group)."""
+        before = self.subscription
+        self._apply(subscription)
+        if before.order is not subscription.order:
+            self.window.reorder(subscription.order, self._feed.partitions)
+        self.window.concurrency = subscription.concurrency
+        self.window.pump()
+        wanted = {subscription.subscriber, subscription.reply, subscription.delivery.dead_letter_sink}
+        for destination in [d for d in self._senders if d not in wanted]:
+            sender = self._senders.pop(destination)
+            self.add_future(sender.close(subscription.delivery.timeout_s))
+        log.info("subscription changed", subscription=subscription.label, generation=subscription.generation)
+        self._around.changed()
+
+    def _apply(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        sender = self.sender(subscription.subscriber)
+        self._prefix = sender.prefix(subscription.namespace)
+        self._post = sender.post
+        self._timeout_s = subscription.delivery.timeout_s
+
+    def status(self) -> WorkerSubscription:
+        """For the status topic."""
+        partitions = self._feed.partitions
+        failures = "; ".join(f"partition {p.number}: {p.failure}" for p in partitions if p.failure)
+        state = f"failed: {failures}" if failures else "running" if partitions else "starting"
+        owned = tuple(sorted(p.number for p in partitions if not p.failure))
+        return WorkerSubscription(self.subscription.generation, owned, state)
+
+    # -- the happy path
+
+    def _start_record(self, record: Record) -> None:
+        """First attempt of a record; the window has given it a slot."""
+        try:
+            request = to_request(self._prefix, record.headers, record.value)
+        except Unreadable as problem:
+            self._settling.unreadable(record, problem.reason)
+            return
+        record.began = self._around.clock.monotonic()
+        self._post(request, self._timeout_s, partial(self._answered, record))
+
+    def _answered(
+        self, record: Record, status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes
+    ) -> None:
+        try:
+            self._judge(record, status, pairs, body)
+        except Exception as problem:  # in a protocol callback nobody else would hear of it
+            self.fatal(problem)
+
+    def _judge(
+        self, record: Record, status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes
+    ) -> None:
+        around = self._around
+        label = self.subscription.label
+        seconds = around.clock.monotonic() - record.began
+        verdict: Verdict
+        if isinstance(status, SendError):
+            verdict = decide_error(status.kind, status.message)
+            around.observe.attempt(label, 0, seconds)
+        else:
+            verdict = decide(status, pairs, body)
+            around.observe.attempt(label, status, seconds)
+        if verdict is DELIVERED:
+            self.window.done(record)
+            self.touch()
+            around.observe.settled(label, "delivered")
+            return
+        attempts = record.partition.watermark.attempts.get(record.offset, 0) + 1
+        outcome = Outcome(verdict, self.subscription.subscriber.uri, attempts, around.clock.time(), seconds)
+        if isinstance(verdict, Reply):
+            self._settling.replied(record, outcome)
+        else:
+            self._settling.failed(record, outcome)
+
+    # -- for the slow path
+
+    def sender(self, destination: Destination) -> Sender:
+        """The pool of this subscription for a destination."""
+        sender = self._senders.get(destination)
+        if sender is None:
+            sender = Sender(destination, self._around.sender, self._around.guard, asyncio.get_running_loop())
+            self._senders[destination] = sender
+        return sender
+
+    def touch(self) -> None:
+        """Something moved: a commit follows within the interval."""
+        self._feed.commits.touch()
+
+    async def barrier(self, partition: Partition) -> None:
+        """Wait until what is known of the partition is committed."""
+        await self._feed.commits.barrier(partition)
+
+    # -- for the feed
+
+    def opened(self, partitions: Sequence[Partition]) -> None:
+        """Partitions were assigned."""
+        numbers = [partition.number for partition in partitions]
+        self._around.observe.assigned(self._feed.client_name, self.subscription.topic, numbers)
+        self._around.changed()
+
+    def take(self, batches: list[Batch]) -> None:
+        """Records from the feed's thread."""
+        self._incoming.append(batches)
+        self._arrived.set()
+
+    async def drain(self, partitions: Sequence[Partition], limit_s: float) -> None:
+        """Stop starting, give what is in flight up to `limit_s`, then let go."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + limit_s
+        self.window.close(partitions)
+        self._settling.release(partitions)
+        while loop.time() < until and (any(p.in_flight for p in partitions) or self._settling.busy(partitions)):
+            await asyncio.sleep(0.005)
+        self._let_go(partitions)
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        """Partitions are somebody else's already."""
+        self.window.close(partitions)
+        self._let_go(partitions)
+
+    def _let_go(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            partition.owned = False
+        numbers = [partition.number for partition in partitions]
+        self._around.observe.revoked(self._feed.client_name, self.subscription.topic, numbers)
+        self._settling.cancel(partitions)
+        self._around.changed()

@@ -1,0 +1,66 @@
+"""`penstock`: the friendly door. Commands say what they did, with a table or with JSON, and end with 0, 1, 2 or 3.
+
+    0 done   1 failed   2 the command or a setting was wrong   3 not ready, or a time limit passed
+
+Refuses to do what the worker does: it starts it, sends to it, and looks at it. What a command needs is imported when it
+runs, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from app.cli import configuration, kafka, overview, receive, running, send
+from app.cli.output import print_error
+from knative.errors import PenstockError
+
+cli = typer.Typer(
+    name="penstock",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+kafka.register(cli)
+running.register(cli)
+send.register(cli)
+receive.register(cli)
+overview.register(cli)
+configuration.register(cli)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"penstock {version('penstock')}")
+        raise typer.Exit()
+
+
+@cli.callback()
+def penstock(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """CloudEvents in by HTTP, stored in Kafka, delivered to every subscription.
+
+    \b
+    Examples:
+      penstock up             everything on this machine, with an example to try
+      penstock send           an event into the example's channel
+      penstock status         channels and subscriptions, ready or not
+      penstock config show    every setting and where its value came from
+    """
+
+
+def main() -> None:
+    """The entry point: errors that a person can mend are one sentence with its cure, never a traceback."""
+    try:
+        cli()
+    except PenstockError as error:
+        print_error(error)
+        sys.exit(error.exit_code)

@@ -1,0 +1,111 @@
+"""How commands print: tables for people, JSON for programs, errors as one sentence, progress as a bar or as lines.
+
+Honours NO_COLOR and the absence of a terminal (rich does). Refuses to decide what is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from knative.errors import PenstockError
+
+if TYPE_CHECKING:
+    from app.embedded.jars import Progress
+
+_UNFOLDED_CHARS = 10_000
+_LINE_EVERY = 10  # jars between two lines of progress where there is no terminal
+
+
+class Format(StrEnum):
+    """What `-o` takes."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Output = Annotated[Format, typer.Option("--output", "-o", help="table for people, json for programs.")]
+
+
+def print_json(value: object) -> None:
+    """One JSON value on one line of its own."""
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+def print_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
+    """`columns`: key of the rows -> heading. `empty` is said instead when there are no rows."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:  # for a program that reads lines, or a file: one row stays one line
+        console.width = _UNFOLDED_CHARS
+    if not rows:
+        console.print(Text(empty))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, heading in enumerate(columns.values()):
+        table.add_column(heading, overflow="fold", no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*(_cell(row.get(key)) for key in columns))
+    console.print(table)
+
+
+def _cell(value: object) -> str:
+    from rich.markup import escape
+
+    text = "" if value is None else str(value)
+    style = {"True": "green", "up": "green", "False": "red", "down": "red", "Unknown": "yellow"}.get(text)
+    return f"[{style}]{text}[/]" if style else escape(text)
+
+
+def print_error(error: PenstockError) -> None:
+    """What failed in red, the cure after it, on the error channel."""
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, soft_wrap=True).print(
+        Text.assemble((error.what, "red"), f" {error.cure}" if error.cure else "")
+    )
+
+
+def note(text: str) -> None:
+    """A line for the person at the terminal, on the error channel: the output stays clean for programs."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def jar_progress() -> Iterator[Progress]:
+    """Shows the jars of the embedded Kafka arriving; shows nothing when they are here already."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    what = "Bringing Kafka's jars from Maven Central (once)"
+    console = Console(stderr=True)
+    if not console.is_terminal:
+
+        def line(arrived: int, expected: int) -> None:
+            if arrived == 0:
+                note(f"{what}: {expected} jars, 45 MB")
+            elif arrived % _LINE_EVERY == 0 or arrived == expected:
+                note(f"  {arrived} of {expected}")
+
+        yield line
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        tasks: list[TaskID] = []
+
+        def move(arrived: int, expected: int) -> None:
+            if not tasks:
+                tasks.append(bar.add_task(what, total=expected))
+            bar.update(tasks[0], completed=arrived)
+
+        yield move

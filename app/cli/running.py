@@ -1,0 +1,170 @@
+"""`penstock worker` and `penstock up`: one worker as `faust -A app worker` starts it, or everything on this machine.
+
+Refuses to be a second way to run: both end in the same Faust worker with the same settings.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from app.cli.kafka import HOME, Data, Heap
+from app.cli.output import jar_progress, note
+from app.embedded.config import DEFAULT_PORT
+from knative.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.stack import Stack
+
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
+_POLL_S = 0.2
+_SUBSCRIBER_PORT = 8090
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds `up`, `demo` and `worker` to the commands."""
+    cli.command("up")(up)
+    cli.command("demo")(demo)
+    cli.command("worker")(worker)
+
+
+def worker(
+    role: Annotated[str, typer.Option("--role", help="all, ingress, dispatcher or controller.")] = "",
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT[,...] of Kafka.")] = "",
+    resources: Annotated[str, typer.Option("--resources", help="Directory with YAML files of resources.")] = "",
+    http_port: Annotated[str, typer.Option("--web-port", help="Port for events.")] = "",
+    log_level: Annotated[str, typer.Option("--log-level", "-l", help="debug, info, warning or error.")] = "",
+    given: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: any setting of `config show`; may be repeated.")
+    ] = None,
+) -> None:
+    """Run one worker: the same as `faust -A app worker -l info` with these settings. It never starts a Kafka.
+
+    \b
+    Examples:
+      penstock worker --resources examples/quickstart
+      penstock worker --role dispatcher --kafka kafka-1:9092,kafka-2:9092
+      penstock worker --web-port 9000 --set drain_s=5
+    """
+    from app.settings import load_settings
+
+    if resources and not resources.startswith("file:"):
+        resources = f"file:{resources}"
+    options = {"role": role, "kafka": kafka, "resources": resources, "http_port": http_port, "log_level": log_level}
+    overrides = {**_settings_given(given), **{name: value for name, value in options.items() if value}}
+    settings = load_settings(overrides)  # wrong values are refused here, in one sentence
+    for name, value in overrides.items():
+        os.putenv(f"PENSTOCK_{name.upper()}", value)
+    command = [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", settings.log_level]
+    os.execv(command[0], command)
+
+
+def _settings_given(texts: list[str] | None) -> dict[str, str]:
+    found = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set {text!r} is incomplete.", "Write NAME=VALUE, such as drain_s=5.")
+        found[name.strip().lower().removeprefix("penstock_")] = value
+    return found
+
+
+def up(
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of a Kafka that runs; else one is started.")] = "",
+    resources: Annotated[
+        Path, typer.Option("--resources", help="Directory with YAML files of resources.")
+    ] = QUICKSTART,
+    http_port: Annotated[int, typer.Option("--http-port", min=1, max=65535, help="Port for events.")] = 8080,
+    admin_port: Annotated[int, typer.Option("--admin-port", min=0, max=65535, help="Port for metrics.")] = 8081,
+    subscriber_port: Annotated[
+        int, typer.Option("--subscriber-port", min=0, max=65535, help="Port of the sample subscriber; 0 = none.")
+    ] = _SUBSCRIBER_PORT,
+    kafka_port: Annotated[
+        int, typer.Option("--kafka-port", min=1, max=65534, help="Port of the started Kafka.")
+    ] = DEFAULT_PORT,
+    data: Data = HOME,
+    heap: Heap = "512m",
+    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until all is ready.")] = 60.0,
+) -> None:
+    """Run everything on this machine until Ctrl-C: Kafka, a worker, the example's resources, a sample subscriber.
+
+    Then it prints an event to send and where to look. A second Ctrl-C kills what does not stop at once.
+
+    \b
+    Examples:
+      penstock up
+      penstock up --kafka localhost:9092
+      penstock up --resources my/resources --subscriber-port 0
+      penstock up --http-port 8088 --admin-port 8089
+    """
+    from app.cli.welcome import welcome
+    from app.stack import Stack, StackConfig, place_quickstart
+
+    home = HOME.parent
+    if resources == QUICKSTART and subscriber_port not in (0, _SUBSCRIBER_PORT):
+        resources = place_quickstart(QUICKSTART, home / "quickstart", subscriber_port)
+    config = StackConfig(
+        home=home,
+        resources=resources,
+        jars_root=HOME,
+        kafka=kafka,
+        kafka_port=kafka_port,
+        kafka_data=data,
+        heap=heap,
+        http_port=http_port,
+        admin_port=admin_port,
+        subscriber_port=subscriber_port,
+        ready_limit_s=limit_s,
+    )
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    began = time.monotonic()
+    with jar_progress() as progress:
+        stack = Stack(config, note, progress)
+        try:
+            stack.start()
+            note("")
+            lines = welcome(config, stack.bootstrap, [stack.worker_log, stack.kafka_log], time.monotonic() - began)
+            print("\n".join(lines), flush=True)
+            while True:
+                stack.check()
+                time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            note("\nStopping ...")
+        finally:
+            _stop(stack)
+
+
+def demo() -> None:
+    """Send 1,000 events through everything, on free ports and in a temporary directory; the last line is JSON.
+
+    Ends with 0 only if nothing was lost and nothing came out of order.
+
+    \b
+    Examples:
+      penstock demo
+      penstock demo 2>/dev/null | tail -1
+    """
+    from app.demo import main
+
+    raise typer.Exit(main())
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _stop(stack: Stack) -> None:
+    try:
+        stack.stop()
+    except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        stack.kill()
+    note("Stopped.")

@@ -1,0 +1,198 @@
+"""`penstock send`: events by HTTP to a channel, built with the CloudEvents SDK.
+
+Refuses to retry: what the worker answers is what is shown.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from app.cli.output import Format, Output, print_json, print_table
+from knative.errors import NotReadyError, UsageError
+
+_COLUMNS = {"id": "ID", "status": "STATUS", "ms": "MS", "reason": "REASON"}
+_ROWS_SHOWN = 20
+_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to POST."""
+
+    secure: bool
+    address: str  #: host[:port]
+    path: str
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds `send` to the commands."""
+    cli.command("send")(send)
+
+
+def send(
+    channel: Annotated[str, typer.Option("--channel", help="NAMESPACE/NAME of a channel.")] = "default/quickstart",
+    server: Annotated[
+        str,
+        typer.Option("--server", help="The worker's address; by default this machine and the port in the settings."),
+    ] = "",
+    url: Annotated[str, typer.Option("--url", help="A whole URL instead of --channel and --server.")] = "",
+    type_: Annotated[str, typer.Option("--type", help="The event's type.")] = "dev.penstock.example",
+    source: Annotated[str, typer.Option("--source", help="The event's source, a URI reference.")] = "/penstock/send",
+    id_: Annotated[str, typer.Option("--id", help="The event's id; with --count, -1, -2, ... follow it.")] = "",
+    data: Annotated[str | None, typer.Option("--data", help="The event's data, as text.")] = None,
+    data_file: Annotated[str, typer.Option("--data-file", help="A file with the data (- = standard input).")] = "",
+    content_type: Annotated[
+        str, typer.Option("--content-type", help="By default application/json when the data is JSON, else text/plain.")
+    ] = "",
+    key: Annotated[str, typer.Option("--key", help="The partitionkey: events of one key stay in order.")] = "",
+    attribute: Annotated[
+        list[str] | None, typer.Option("--attribute", "-a", help="NAME=VALUE: one more attribute; may be repeated.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", help="'Name: value': one more HTTP header; may be repeated.")
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many events, one after the other.")] = 1,
+    output: Output = Format.TABLE,
+) -> None:
+    """Send one event or many to a channel: ends with 0 when all were stored (202), 3 when not ready, else 1.
+
+    \b
+    Examples:
+      penstock send --data '{"hello": "world"}'
+      penstock send --channel default/quickstart --type order.placed --source /shop --key customer-7 --count 20
+      penstock send --url http://localhost:8080/ -H 'Host: my-kafkachannel-service.mynamespace.svc.cluster.local'
+      cat photo.jpg | penstock send --data-file - --content-type image/jpeg -o json
+    """
+    target = _target(url or _channel_url(channel, server))
+    body = _body(data, data_file)
+    attributes = {"type": type_, "source": source, **_pairs(attribute, "=", "--attribute")}
+    attributes["datacontenttype"] = content_type or guess_content_type(body)
+    if key:
+        attributes["partitionkey"] = key
+    ids = [id_ or str(uuid.uuid4())] if count == 1 else [f"{id_ or uuid.uuid4().hex[:8]}-{n + 1}" for n in range(count)]
+    extra = _pairs(header, ":", "--header")
+    rows = list(_post_all(target, (_message(attributes, one, body) for one in ids), extra, ids))
+    _report(rows, output)
+
+
+def guess_content_type(body: bytes) -> str:
+    """application/json, text/plain or application/octet-stream, by what the bytes are."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return "application/octet-stream"
+    try:
+        json.loads(text)
+    except ValueError:
+        return "text/plain"
+    return "application/json"
+
+
+def _channel_url(channel: str, server: str) -> str:
+    namespace, slash, name = channel.partition("/")
+    if not (slash and namespace and name) or "/" in name:
+        raise UsageError(f"--channel {channel!r} is no channel.", "Write NAMESPACE/NAME, such as default/quickstart.")
+    if not server:
+        from app.settings import load_settings
+
+        server = f"http://127.0.0.1:{load_settings().http_port}"
+    return f"{server.rstrip('/')}/channels/{namespace}/{name}"
+
+
+def _target(url: str) -> Target:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise UsageError(f"{url!r} is no address to send to.", "Write it like http://localhost:8080/channels/ns/name.")
+    return Target(
+        parts.scheme == "https", parts.netloc, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    )
+
+
+def _body(data: str | None, data_file: str) -> bytes:
+    if data is not None and data_file:
+        raise UsageError("--data and --data-file are both there.", "Give one of them.")
+    if data_file == "-":
+        return sys.stdin.buffer.read()
+    if data_file:
+        try:
+            return Path(data_file).read_bytes()
+        except OSError as problem:
+            raise UsageError(f"{data_file} cannot be read: {problem.strerror}.", "Check --data-file.") from problem
+    return b'{"content": "Test Message"}' if data is None else data.encode()
+
+
+def _pairs(texts: list[str] | None, separator: str, option: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts or ():
+        name, found, value = text.partition(separator)
+        if not found or not name.strip():
+            raise UsageError(f"{option} {text!r} is incomplete.", f"Write NAME{separator}VALUE.")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _message(attributes: Mapping[str, str], event_id: str, body: bytes) -> tuple[dict[str, str], bytes]:
+    from cloudevents.core.bindings.http import to_binary
+    from cloudevents.core.exceptions import BaseCloudEventException
+    from cloudevents.core.formats.json import JSONFormat
+    from cloudevents.core.v1.event import CloudEvent
+
+    full = {"specversion": "1.0", "id": event_id, "time": datetime.now(UTC), **attributes}
+    try:
+        message = to_binary(CloudEvent(full, body), JSONFormat())
+    except BaseCloudEventException as problem:
+        raise UsageError(
+            f"That is no CloudEvent: {' '.join(str(problem).split())}.", "Correct the attributes."
+        ) from None
+    return message.headers, message.body
+
+
+def _post_all(
+    target: Target, messages: Iterator[tuple[dict[str, str], bytes]], extra: Mapping[str, str], ids: Sequence[str]
+) -> Iterator[dict[str, object]]:
+    """One row per event: id, status, ms, reason."""
+    kind = http.client.HTTPSConnection if target.secure else http.client.HTTPConnection
+    connection = kind(target.address, timeout=_LIMIT_S)
+    try:
+        for event_id, (headers, body) in zip(ids, messages, strict=True):
+            began = time.perf_counter()
+            connection.request("POST", target.path, body, {**headers, **extra})
+            answer = connection.getresponse()
+            reason = answer.read().decode("utf-8", "replace").strip()
+            ms = round((time.perf_counter() - began) * 1000, 1)
+            yield {"id": event_id, "status": answer.status, "ms": ms, "reason": reason}
+    except TimeoutError as problem:
+        raise NotReadyError(f"{target.address} did not answer within {_LIMIT_S:.0f} s.", "Is it a worker?") from problem
+    except (OSError, http.client.HTTPException) as problem:
+        raise NotReadyError(
+            f"No worker answers at {target.address} ({problem or type(problem).__name__}).",
+            "Start everything with `penstock up`, or name the worker with --server or --url.",
+        ) from problem
+    except ValueError as problem:  # a header with a line break, a port that is no number
+        raise UsageError(f"That cannot be sent: {problem}.", "Correct the header or the address.") from problem
+    finally:
+        connection.close()
+
+
+def _report(rows: Sequence[Mapping[str, object]], output: Format) -> None:
+    accepted = sum(row["status"] == 202 for row in rows)
+    if output is Format.JSON:
+        print_json({"sent": len(rows), "accepted": accepted, "events": list(rows)})
+    else:
+        print_table(_COLUMNS, rows[:_ROWS_SHOWN], "")
+        more = f" ({len(rows) - _ROWS_SHOWN} more not shown)" if len(rows) > _ROWS_SHOWN else ""
+        print(f"{accepted} of {len(rows)} accepted{more}")
+    if accepted < len(rows):
+        raise typer.Exit(3 if all(row["status"] in (202, 429, 503) for row in rows) else 1)

@@ -1,0 +1,79 @@
+"""What `penstock up` says when everything is up: an event to send, and where to look.
+
+Every command in it can be copied as it is. Refuses to look anything up but the resource files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.embedded.config import DEFAULT_PORT
+from app.embedded.ports import LOOPBACK
+from app.readiness import host_of, resources_in
+from app.stack import StackConfig
+from knative.resources import KafkaChannel
+
+_HTTP_PORT = 8080
+_CHANNEL = "default/quickstart"
+
+
+def welcome(config: StackConfig, bootstrap: str, logs: Sequence[Path | None], seconds: float) -> list[str]:
+    """The lines to print after a start that took `seconds`."""
+    channels = [one for one in resources_in(config.resources) if isinstance(one, KafkaChannel)]
+    kafka = "" if bootstrap == f"{LOOPBACK}:{DEFAULT_PORT}" else f" --kafka {bootstrap}"
+    lines = [f"Penstock is up after {seconds:.1f} s. Ctrl-C stops it.", ""]
+    if channels:
+        lines += _to_send(config, channels[0])
+    else:
+        lines += [f"There is no channel in {config.resources} yet; files that you add are served within 2 s.", ""]
+    lines.append("Look at:")
+    if channels:
+        name = f"{channels[0].namespace}/{channels[0].name}"
+        lines.append(f"  subscriptions   http://localhost:{config.http_port}/subscribers/{name}")
+    if config.admin_port:
+        metrics = f"http://localhost:{config.admin_port}/metrics"
+        lines.append(f"  metrics         curl -s {metrics} | grep consumed_msg_count")
+    lines += [
+        f"  readiness       penstock status{kafka}",
+        f"  stored events   penstock receive --last 10{kafka}",
+        f"  dead letters    penstock receive --dlq --from-beginning{kafka}",
+        f"  resources       {config.resources} (what you edit, add or delete there is served within 2 s)",
+        f"  their statuses  {config.home / 'state'}",
+        f"  logs            {', '.join(str(log) for log in logs if log is not None)}",
+        "",
+    ]
+    if config.subscriber_port:
+        lines.append(f"The sample subscriber (port {config.subscriber_port}) prints what it gets, as it comes:")
+    return lines
+
+
+def _to_send(config: StackConfig, channel: KafkaChannel) -> list[str]:
+    ingress = f"http://localhost:{config.http_port}"
+    path = f"/channels/{channel.namespace}/{channel.name}"
+    usual = config.http_port == _HTTP_PORT and path == f"/channels/{_CHANNEL}"
+    return [
+        "Send an event to the channel's own address, as in a cluster:",
+        "",
+        curl(f"{ingress}/", host_of(channel)),
+        "",
+        "or by its path, which needs no Host:",
+        "",
+        curl(f"{ingress}{path}"),
+        "",
+        "or twenty with a key, of which some are refused by a picky subscriber:",
+        "",
+        "penstock send --count 20 --key customer-7" + ("" if usual else f" --url {ingress}{path}"),
+        "",
+    ]
+
+
+def curl(url: str, host: str = "") -> str:
+    """The event of the eventing-kafka documentation, as a shell command."""
+    host_header = f'-H "Host: {host}" ' if host else ""
+    return (
+        r"""echo -e "{\n  \"id\": \"12345\",\n  \"originationTime\": \"$(date -u +'%Y-%m-%dT%H:%M:%S.000000000Z')\","""
+        r"""\n  \"content\": \"Test Message\"\n}" | curl -X POST -H "Content-Type: application/json" """
+        r"""-H "cache-control: no-cache" -H "ce-id: 123" -H "ce-source: /testsource" -H "ce-specversion: 1.0" """
+        rf"""-H "ce-type: test.type.v1" {host_header}--data @- -v {url}"""
+    )

@@ -1,0 +1,82 @@
+"""Child processes that are surely ours: what a process is beyond its number, and children that die with their parent.
+
+Refuses to signal a process whose start time does not match: process numbers are used again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_POLL_S = 0.05
+
+
+def start_time(pid: int) -> str | None:
+    """What tells this process from a later one of the same number, or None when it does not run (zombies do not)."""
+    stat = Path(f"/proc/{pid}/stat")
+    if not Path("/proc/self/stat").exists():  # not Linux
+        shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        return shown.stdout.strip() or None
+    try:
+        text = stat.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name in parentheses may hold spaces and parentheses; after the last one come state (3rd field) and the rest.
+    fields = text.rpartition(")")[2].split()
+    if fields[0] in ("Z", "X"):
+        return None
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}:{fields[19]}"
+
+
+def is_running(pid: int, started: str) -> bool:
+    """True while exactly that process runs."""
+    return start_time(pid) == started
+
+
+def die_with_parent() -> Callable[[], None] | None:
+    """A `preexec_fn` that makes Linux kill the child when its parent dies, even by SIGKILL; None elsewhere.
+
+    The kernel watches the *thread* that started the child: start such children from a thread that lives as long.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    # Loaded now: between fork and exec only the call itself may happen.
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    parent = os.getpid()
+
+    def apply() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before the call
+            os._exit(1)
+
+    return apply
+
+
+def stop_process(pid: int, started: str, limit_s: float) -> bool:
+    """SIGTERM, wait up to `limit_s`, then SIGKILL. True when it ended by itself; no signal if it is another process."""
+    if not is_running(pid, started):
+        return True
+    os.kill(pid, signal.SIGTERM)
+    if _gone(pid, started, limit_s):
+        return True
+    if is_running(pid, started):
+        os.kill(pid, signal.SIGKILL)
+    _gone(pid, started, 5.0)
+    return False
+
+
+def _gone(pid: int, started: str, limit_s: float) -> bool:
+    end = time.monotonic() + limit_s
+    while is_running(pid, started):
+        if time.monotonic() > end:
+            return False
+        time.sleep(_POLL_S)
+    return True

@@ -1,0 +1,211 @@
+"""Composition root: settings in, a Faust app out, with everything registered on it.
+
+The app's own Kafka consumer and producer are switched off: acknowledging and committing is `agents/`' business, storing
+is `app/producer`'s. Refuses to do I/O while building: connections are made when the worker starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import faust
+import uvloop
+from faust.app.base import BootStrategy
+
+from agents.config import DeliveryConfig
+from agents.egress_guard import EgressConfig, EgressGuard
+from agents.fleet import Fleet
+from agents.sender import SenderConfig
+from agents.subscription import Surroundings
+from app.admin import AdminConfig, AdminServer
+from app.lifecycle import Lifecycle, Parts
+from app.logs import configure_logging
+from app.metrics import Metrics
+from app.producer import KafkaProducer, ProducerConfig
+from app.settings import Settings, load_settings
+from app.system_clock import SystemClock
+from controller.config import ControllerConfig
+from controller.service import Controller
+from knative import names
+from knative.delivery import Backoff, DeliverySpec, parse_duration_s
+from tables.contract import ContractTable
+from tables.status import StatusTable
+from web import drivers, health, ingress, subscribers
+from web.limits import DriverConfig
+
+_DLQ_EXTRA_BYTES = 524_288  # what a DLQ topic takes above the largest event
+
+
+class _Boot(BootStrategy):
+    enable_kafka_consumer = False
+    enable_kafka_producer = False
+
+
+class Hub(faust.App):
+    """The Faust app of a worker: web views, agents on in-memory channels, services. No Kafka of its own."""
+
+    BootStrategy = _Boot
+    driver_config: DriverConfig
+    lifecycle: Lifecycle
+
+    async def on_start(self) -> None:
+        """Before web server and agents."""
+        await self.lifecycle.before_start()
+        await super().on_start()
+
+    async def on_started(self) -> None:
+        """Web server and agents run."""
+        self.flow_control.resume()  # without a consumer nobody else would, and channels would stay shut
+        await self.lifecycle.start()
+        await super().on_started()
+
+    async def stop(self) -> None:
+        """Drain before Faust stops anything: it would stop the web server last and other services first."""
+        await self.lifecycle.stop(self.web)
+        await super().stop()
+
+
+def build(settings: Settings | None = None) -> Hub:
+    """The app that `faust -A app worker` runs. Raises UsageError for wrong settings."""
+    settings = settings or load_settings()
+    worker_id = settings.worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+    logging_config = configure_logging(settings, worker_id)
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    drivers.install()
+    app = Hub(
+        settings.instance,
+        broker="kafka://" + settings.kafka.replace(",", ";"),
+        web=settings.web,
+        web_bind=settings.bind,
+        web_port=settings.http_port,
+        web_router_enabled=False,
+        web_tables_enabled=False,
+        web_application_options={"client_max_size": settings.event_bytes_max},
+        topic_disable_leader=True,
+        autodiscover=False,
+        datadir=Path(tempfile.gettempdir()) / f"{settings.instance}-{worker_id}",
+        logging_config=logging_config,
+        worker_redirect_stdouts=False,
+    )
+    app.driver_config = _driver_config(settings)
+    app.lifecycle = Lifecycle()
+    app.lifecycle.parts = _compose(app, settings, worker_id)
+    return app
+
+
+def _compose(app: Hub, settings: Settings, worker_id: str) -> Parts:
+    lifecycle = app.lifecycle
+    kafka = {"bootstrap.servers": settings.kafka, "log_level": 4}
+    metrics = Metrics(f"{settings.instance}-producer")
+    producer = KafkaProducer(_producer_config(settings, kafka, metrics.producer), metrics)
+    contract = ContractTable(names.contract_topic(settings.instance), kafka, lifecycle.crashed)
+    status = StatusTable(names.status_topic(settings.instance), kafka, lifecycle.crashed)
+    parts = Parts(settings, _controller_config(settings, kafka), worker_id, metrics, producer, contract, status)
+    health.register(app, lifecycle.alive, lifecycle.readiness)
+    subscribers.register(app, contract, lifecycle.subscriber_statuses)
+    if settings.role in ("all", "ingress"):
+        ingress.register(app, _ingress_config(settings), contract, producer, metrics)
+    if settings.role in ("all", "dispatcher"):
+        parts.fleet = Fleet(app, contract, _surroundings(settings, kafka, producer, metrics, lifecycle))
+    if settings.role in ("all", "controller") and settings.resources:
+        parts.controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed)
+    if settings.admin_port:
+        admin = AdminConfig(bind=settings.bind, port=settings.admin_port)
+        parts.admin = AdminServer(admin, metrics, lifecycle.alive, lifecycle.readiness)
+    return parts
+
+
+def _driver_config(settings: Settings) -> DriverConfig:
+    return DriverConfig(
+        event_bytes_max=settings.event_bytes_max,
+        header_bytes_max=settings.header_bytes_max,
+        header_count_max=settings.headers_max,
+        receiving_bytes_max=settings.ingress_bytes_max,
+        connections_max=settings.connections_max,
+        header_timeout_s=settings.header_timeout_s,
+        body_idle_s=settings.body_timeout_s,
+        keepalive_idle_s=settings.idle_timeout_s,
+    )
+
+
+def _ingress_config(settings: Settings) -> ingress.IngressConfig:
+    return ingress.IngressConfig(
+        inflight_max=settings.ingress_inflight_max,
+        bytes_max=settings.ingress_bytes_max,
+        event_bytes_max=settings.event_bytes_max,
+    )
+
+
+def _producer_config(settings: Settings, kafka: dict[str, Any], name: str) -> ProducerConfig:
+    return ProducerConfig(
+        kafka=kafka,
+        name=name,
+        timeout_s=settings.produce_timeout_s,
+        linger_ms=settings.linger_ms,
+        message_bytes_max=settings.event_bytes_max + _DLQ_EXTRA_BYTES,
+        queue_bytes_max=2 * settings.ingress_bytes_max,
+        compression=settings.compression,
+    )
+
+
+def _surroundings(
+    settings: Settings, kafka: dict[str, Any], producer: KafkaProducer, metrics: Metrics, lifecycle: Lifecycle
+) -> Surroundings:
+    config = DeliveryConfig(
+        kafka=kafka,
+        instance=settings.instance,
+        buffer_bytes_max=settings.buffer_bytes_max,
+        fetch_bytes=settings.fetch_bytes,
+        event_bytes_max=settings.event_bytes_max,
+        commit_interval_s=settings.commit_interval_s,
+        session_timeout_s=settings.session_timeout_s,
+        group_protocol=settings.group_protocol,
+        revoke_drain_s=settings.revoke_drain_s,
+        drain_s=settings.drain_s,
+        retry_delay_cap_s=settings.retry_delay_cap_s,
+        retry_after_cap_s=settings.retry_after_cap_s,
+    )
+    guard = EgressGuard(
+        EgressConfig(
+            allow_loopback=settings.egress_allow_loopback,
+            allow_private=settings.egress_allow_private,
+            deny=settings.egress_deny,
+        )
+    )
+    return Surroundings(
+        config=config,
+        sender=SenderConfig(reply_bytes_max=settings.event_bytes_max),
+        guard=guard,
+        produce=producer,
+        observe=metrics,
+        clock=SystemClock(),
+        fatal=lifecycle.crashed,
+        changed=lifecycle.status_changed,
+    )
+
+
+def _controller_config(settings: Settings, kafka: dict[str, Any]) -> ControllerConfig:
+    return ControllerConfig(
+        kafka=kafka,
+        resources_dir=Path(settings.resources.removeprefix("file:")),
+        state_dir=settings.state_dir,
+        instance=settings.instance,
+        topic_template=settings.topic_template,
+        cluster_domain=settings.cluster_domain,
+        event_bytes_max=settings.event_bytes_max,
+        default_delivery=DeliverySpec(
+            retry=settings.retry_default,
+            backoff_policy=Backoff(settings.backoff_policy_default),
+            backoff_delay_s=parse_duration_s(settings.backoff_default),
+        ),
+        internal_replication=settings.internal_replication,
+        dlq_retention_s=settings.dlq_retention_s,
+        poll_s=settings.poll_s,
+        resync_s=settings.resync_s,
+    )

@@ -1,0 +1,244 @@
+"""The life of a worker: what is started in which order, when it is ready, and how it leaves.
+
+    start:  Kafka answers -> web server listens (not ready) -> producer, contract, status, fleet, controller -> ready
+    stop:   not ready -> fleet drains and commits, leaves its groups -> ingress drains -> controller, tables, producer
+            -> only then Faust's own stop
+
+Ready = contract read to its end once, producer connected once, not draining. A Kafka outage is a field of the page,
+not the end of readiness: it must not take every pod out at once. Refuses to hide a failure: a task or thread that dies
+ends the process with exit code 1, and the next owner goes on at the watermark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from agents.fleet import Fleet
+from app.admin import AdminServer
+from app.metrics import Metrics
+from app.producer import KafkaProducer
+from app.settings import Settings
+from app.watchdog import Watchdog
+from controller.config import ControllerConfig
+from controller.service import Controller, ensure_internal_topics
+from controller.topics import ActionFailed
+from knative import names
+from knative.contract import SubscriberStatus, WorkerStatus
+from tables.contract import ContractTable
+from tables.status import StatusTable, encode_status, subscriber_status
+
+log = structlog.get_logger(__name__)
+
+EXIT_FAILED = 1
+EXIT_NOT_READY = 3
+_SOON_S = 0.05
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a worker is made of; the role decides which of the last three there are."""
+
+    settings: Settings
+    controller_config: ControllerConfig
+    worker_id: str
+    metrics: Metrics
+    producer: KafkaProducer
+    contract: ContractTable
+    status: StatusTable
+    admin: AdminServer | None = None
+    fleet: Fleet | None = None
+    controller: Controller | None = None
+
+
+class Lifecycle:
+    """Event loop only. The Faust app calls `before_start`, `start` and `stop`."""
+
+    def __init__(self) -> None:
+        self.parts: Parts | None = None
+        self.draining = False
+        self._stopped = False
+        self._watchdog = Watchdog()
+        self._publisher: asyncio.Task[None] | None = None
+        self._publish_now = asyncio.Event()
+
+    # -- start
+
+    async def before_start(self) -> None:
+        """Wait for Kafka; a process without it ends with exit code 3 and says what to do."""
+        settings = self._parts.settings
+        for warning in settings.warnings:
+            log.warning(warning)
+        until = time.monotonic() + settings.kafka_wait_s
+        admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
+        told = False
+        while True:
+            try:
+                await asyncio.to_thread(admin.list_topics, timeout=2.0)
+                return
+            except KafkaException as problem:
+                if not told:
+                    told = True
+                    log.info("waiting for Kafka", brokers=settings.kafka, limit_s=settings.kafka_wait_s)
+                if time.monotonic() > until:
+                    log.error(
+                        f"Kafka at {settings.kafka} did not answer within {settings.kafka_wait_s:g} s "
+                        f"({problem.args[0].str()}). Start one with `penstock kafka up`, or set PENSTOCK_KAFKA."
+                    )
+                    os._exit(EXIT_NOT_READY)
+            await asyncio.sleep(0.2)
+
+    async def start(self) -> None:
+        """Everything that needs a running loop."""
+        parts = self._parts
+        self._watchdog.start()
+        parts.producer.start()
+        await self._internal_topics()
+        if parts.controller is not None:
+            await parts.controller.start()
+        parts.contract.start()
+        parts.status.start()
+        if parts.fleet is not None:
+            parts.fleet.start()
+            self._publisher = asyncio.get_running_loop().create_task(self._publish_status())
+        if parts.admin is not None:
+            await parts.admin.start()
+        threshold = parts.settings.gc_threshold
+        gc.collect()
+        gc.freeze()  # what was imported and built by now lives as long as the process
+        if threshold:
+            gc.set_threshold(threshold, 20, 100)
+        log.info("worker started", role=parts.settings.role, worker=parts.worker_id, kafka=parts.settings.kafka)
+
+    async def _internal_topics(self) -> None:
+        """Make the contract and status topics where there are none; every role may be the first."""
+        parts = self._parts
+        until = time.monotonic() + parts.settings.kafka_wait_s
+        while True:
+            try:
+                await ensure_internal_topics(parts.controller_config)
+                return
+            except ActionFailed as problem:
+                if time.monotonic() > until:
+                    log.error("internal topics cannot be made", reason=str(problem))
+                    os._exit(EXIT_NOT_READY)
+            await asyncio.sleep(0.5)
+
+    # -- stop
+
+    async def stop(self, web: Any) -> None:
+        """Leave in order; called before Faust stops anything. `web`: the ingress server."""
+        if self._stopped or self.parts is None:
+            return
+        self._stopped = self.draining = True
+        parts = self._parts
+        drain_s = parts.settings.drain_s
+        log.info("draining", limit_s=drain_s)
+        ingress = asyncio.create_task(self._drain_web(web, drain_s))
+        if parts.fleet is not None:
+            await parts.fleet.stop(drain_s)
+        await asyncio.wait({ingress}, timeout=drain_s + 5)
+        if self._publisher is not None:
+            self._publisher.cancel()
+            await self._say_goodbye()
+        if parts.controller is not None:
+            await parts.controller.stop()
+        await parts.contract.stop()
+        await parts.status.stop()
+        await parts.producer.stop(5.0)
+        if parts.admin is not None:
+            await parts.admin.stop(1.0)
+        self._watchdog.stop()
+        log.info("worker stopped")
+
+    @staticmethod
+    async def _drain_web(web: Any, limit_s: float) -> None:
+        if hasattr(web, "drain"):
+            await web.drain(limit_s)
+
+    def crashed(self, problem: BaseException) -> None:
+        """Something that must run has died: end now, without commits that nobody can vouch for."""
+        log.critical("the worker cannot go on", exc_info=(type(problem), problem, problem.__traceback__))
+        os._exit(EXIT_FAILED)
+
+    # -- what the pages ask
+
+    def alive(self) -> tuple[bool, Mapping[str, Any]]:
+        """Answering at all shows that the loop turns; whatever dies takes the process along."""
+        return True, {"loop_lag_s": round(self._watchdog.lag_s, 3)}
+
+    def readiness(self) -> tuple[bool, Mapping[str, Any]]:
+        """See the module's words; `kafka` is about now and no condition."""
+        parts = self._parts
+        conditions = {
+            "contract": parts.contract.loaded and not parts.contract.problem,
+            "producer": parts.producer.ever_connected,
+            "draining": self.draining,
+        }
+        ready = conditions["contract"] and conditions["producer"] and not self.draining
+        fields: dict[str, Any] = {**conditions, "kafka": "up" if parts.producer.connected else "down"}
+        if parts.contract.problem:
+            fields["problem"] = parts.contract.problem
+        return ready, fields
+
+    def subscriber_statuses(self, namespace: str, channel: str) -> list[SubscriberStatus] | None:
+        """The duck type's list for a channel of the whole system; None = there is no such channel."""
+        parts = self._parts
+        found = [c for c in parts.contract.channels.values() if (c.namespace, c.name) == (namespace, channel)]
+        if not found:
+            return None
+        now, fresh_s = time.time(), parts.settings.status_ttl_s
+        uids = {c.uid for c in found}
+        mine = [s for s in parts.contract.subscriptions.values() if s.channel_uid in uids]
+        workers = list(parts.status.workers.values())
+        return [subscriber_status(s, workers, now, fresh_s) for s in sorted(mine, key=lambda s: s.label)]
+
+    # -- what others read of this worker
+
+    def status_changed(self) -> None:
+        """Owned partitions or states are different: say so soon."""
+        self._publish_now.set()
+
+    def _send_status(self, value: bytes | None) -> None:
+        parts = self._parts
+
+        def done(failure: object) -> None:
+            if failure is not None:
+                log.debug("status record was not stored", reason=str(failure))
+
+        parts.producer.send(names.status_topic(parts.settings.instance), value, parts.worker_id.encode(), [], done, 0)
+
+    async def _publish_status(self) -> None:
+        parts = self._parts
+        assert parts.fleet is not None
+        try:
+            while True:
+                self._publish_now.clear()
+                status = WorkerStatus(parts.worker_id, time.time(), parts.settings.role, parts.fleet.statuses())
+                if parts.producer.connected:
+                    self._send_status(encode_status(status))
+                try:
+                    await asyncio.wait_for(self._publish_now.wait(), parts.settings.status_interval_s)
+                    await asyncio.sleep(_SOON_S)  # changes come in flocks
+                except TimeoutError:
+                    continue
+        except Exception as problem:
+            self.crashed(problem)
+
+    async def _say_goodbye(self) -> None:
+        if self._parts.producer.connected:
+            self._send_status(None)
+
+    @property
+    def _parts(self) -> Parts:
+        assert self.parts is not None, "the worker is not composed yet"
+        return self.parts

@@ -1,0 +1,235 @@
+"""The one Kafka producer of a process: acks=all, idempotent, Java's partitioner, acknowledgements back on the loop.
+
+    event loop: send() -> librdkafka queue                    poll thread: acks -> deque
+                                                                               | one wake-up for each burst
+    event loop: done(None | failure) for each record  <------------------------+
+
+Linger adapts: while few records are out, the poll thread waits in `flush`, which makes librdkafka send at once (a lone
+event is not held back); from a dozen on it waits in `poll`, and records gather for up to `linger_ms`.
+
+A fatal client error (an idempotent producer can reach one) makes the client unusable for ever: everything that waits
+fails as unavailable, and a new client is built. Refuses to retry a record: librdkafka does that, in order, until the
+produce time-out; after it the sender decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
+
+log = structlog.get_logger(__name__)
+
+_FEW = 12  # records out below which nothing lingers
+_PROBE_S = 1.0
+_TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+_REFUSED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_RECORD,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerConfig:
+    """`kafka`: librdkafka client settings, `bootstrap.servers` among them. Sizes in bytes, times as named."""
+
+    kafka: Mapping[str, Any]
+    name: str  #: client id, and the label of its metrics
+    timeout_s: float = 10.0
+    linger_ms: float = 5.0
+    message_bytes_max: int = 1_048_576 + 524_288
+    queue_bytes_max: int = 128 * 1_048_576
+    queue_records_max: int = 100_000
+    compression: str = "lz4"
+
+    def client(self) -> dict[str, Any]:
+        """Settings for librdkafka."""
+        return {
+            "acks": "all",
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",  # where Java producers put the same key
+            "compression.type": self.compression,
+            "linger.ms": self.linger_ms,
+            "delivery.timeout.ms": int(self.timeout_s * 1000),
+            "request.timeout.ms": int(self.timeout_s * 1000),
+            "message.max.bytes": self.message_bytes_max,
+            "queue.buffering.max.messages": self.queue_records_max,
+            "queue.buffering.max.kbytes": self.queue_bytes_max // 1024,
+            "topic.metadata.refresh.interval.ms": 30_000,  # partitions that were added are used within this
+            "reconnect.backoff.max.ms": 2_000,
+            "client.id": self.name,
+            **self.kafka,
+        }
+
+
+def failure(error: KafkaError) -> ProduceFailure:
+    """What a client error means for the one who sent the record."""
+    code = error.code()
+    if code in _TOO_LARGE:
+        problem = ProduceProblem.TOO_LARGE
+    elif code == KafkaError._QUEUE_FULL:
+        problem = ProduceProblem.FULL
+    elif code in _REFUSED:
+        problem = ProduceProblem.REFUSED
+    else:
+        problem = ProduceProblem.UNAVAILABLE
+    return ProduceFailure(problem, error.str())
+
+
+class KafkaProducer:
+    """`Produce` on librdkafka. `start` and `stop` bracket its life; everything else on the event loop."""
+
+    def __init__(self, config: ProducerConfig, observe: Observe) -> None:
+        self.config = config
+        self.connected = False
+        self.ever_connected = False
+        self._observe = observe
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: Producer | None = None
+        self._acks: deque[tuple[Stored, KafkaError | None]] = deque()
+        self._ack_wake_up_sent = False
+        self._outstanding = 0
+        self._work = threading.Event()
+        self._resting = False
+        self._stopping = False
+        self._fatal = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Build the client and its poll thread; connecting goes on in the background (`connected` tells)."""
+        self._loop = asyncio.get_running_loop()
+        self._client = self._build()
+        self._thread = threading.Thread(target=self._run, name="kafka-producer", daemon=True)
+        self._thread.start()
+
+    async def stop(self, limit_s: float) -> None:
+        """Wait for what is out, at most `limit_s`, then let go; what is left then is reported as unavailable."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + limit_s
+        while self._outstanding and loop.time() < end:
+            await asyncio.sleep(0.005)
+        self._stopping = True
+        self._work.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 5.0)
+        if self._client is not None and self._outstanding:
+            self._client.purge()
+            self._client.poll(0)
+            self._drain_acks()
+
+    def _build(self) -> Producer:
+        return Producer({**self.config.client(), "error_cb": self._on_error})
+
+    # -- event loop
+
+    def send(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers, done: Stored, partition: int = -1
+    ) -> None:
+        """See `Produce.send`."""
+        client = self._client
+        assert client is not None, "the producer is not started"
+        try:
+            client.produce(topic, value, key, partition, on_delivery=partial(self._on_delivery, done), headers=headers)
+        except BufferError:
+            done(ProduceFailure(ProduceProblem.FULL, "the producer's queue is full"))
+            return
+        except KafkaException as problem:
+            error = problem.args[0]
+            if error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._STATE):
+                self._fatal = True
+            done(failure(error))
+            return
+        self._outstanding += 1
+        if self._resting:
+            self._work.set()
+
+    def _drain_acks(self) -> None:
+        self._ack_wake_up_sent = False
+        acks = self._acks
+        while acks:
+            done, error = acks.popleft()
+            self._outstanding -= 1
+            done(None if error is None else failure(error))
+
+    # -- poll thread (and librdkafka's callbacks, which run in it)
+
+    def _on_delivery(self, done: Stored, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._observe.produced(message.topic() or "", message.partition() or 0)
+            if not self.connected:
+                self.connected = self.ever_connected = True
+        self._acks.append((done, error))
+        if not self._ack_wake_up_sent:
+            self._ack_wake_up_sent = True
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._drain_acks)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = True
+            log.error("the producer met a fatal error and is built anew", reason=error.str())
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+            if self.connected:
+                log.warning("Kafka cannot be reached", brokers=self.config.kafka.get("bootstrap.servers"))
+            self.connected = False
+
+    def _run(self) -> None:
+        while not self._stopping:
+            client = self._client
+            assert client is not None
+            if self._fatal:
+                self._rebuild(client)
+                continue
+            queued = len(client)
+            if not queued:
+                self._rest(client)
+            elif queued < _FEW:
+                client.flush(0.02)
+            else:
+                client.poll(0.02)
+
+    def _rest(self, client: Producer) -> None:
+        """Nothing is out: serve errors, and find out whether Kafka is back."""
+        client.poll(0)
+        self._work.clear()
+        self._resting = True
+        if not len(client) and not self._stopping:
+            if self.connected:
+                self._work.wait(1.0)
+            else:
+                self._probe(client)
+        self._resting = False
+
+    def _probe(self, client: Producer) -> None:
+        try:
+            client.list_topics(timeout=_PROBE_S)
+        except KafkaException:
+            self._work.wait(0.2)
+        else:
+            if self.ever_connected:
+                log.info("Kafka is reachable again")
+            self.connected = self.ever_connected = True
+
+    def _rebuild(self, client: Producer) -> None:
+        """Fail everything that waits, and start afresh: a fatal error ends an idempotent client for good."""
+        fresh = self._build()
+        self._client = fresh  # the loop sends to the new one from here on
+        self._fatal = False
+        client.purge()
+        client.flush(2.0)

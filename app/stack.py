@@ -1,0 +1,192 @@
+"""Everything on one machine, for `penstock up` and the demo: Kafka, the worker in role `all`, the sample subscriber.
+
+    start:  ports free? -> Kafka serves -> subscriber -> worker ready -> every subscription ready
+    stop:   worker (it drains) -> subscriber -> Kafka          all within one limit, then SIGKILL
+
+Each is a child process. Refuses to restart what ended: one sentence says what, and everything else stops.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.children import Child
+from app.embedded import EmbeddedKafka
+from app.embedded.config import DEFAULT_HEAP, DEFAULT_PORT
+from app.embedded.jars import Progress
+from app.embedded.ports import LOOPBACK, free_port, is_free
+from app.embedded.record import read_record
+from app.readiness import resources_in, subscribers_not_ready, subscriptions_by_channel, worker_not_ready
+from app.sample_subscriber import DEFAULT_PORT as SUBSCRIBER_PORT
+from knative.errors import NotReadyError, PenstockError, UsageError
+
+_POLL_S = 0.1
+_DRAIN_S = 4.0  #: at stop, requests in flight; leaves room within the ten seconds for everything
+
+
+@dataclass(frozen=True, slots=True)
+class StackConfig:
+    """Where everything lies and listens. `kafka` "" = the embedded one; `subscriber_port` 0 = no sample subscriber."""
+
+    home: Path
+    resources: Path
+    jars_root: Path
+    kafka: str = ""
+    kafka_port: int = DEFAULT_PORT
+    kafka_data: Path = Path(".penstock/kafka")
+    heap: str = DEFAULT_HEAP
+    http_port: int = 8080
+    admin_port: int = 8081
+    subscriber_port: int = SUBSCRIBER_PORT
+    subscriber_arguments: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)  #: field name -> text, for the worker
+    ready_limit_s: float = 60.0
+
+
+class Stack:
+    """The processes. `start`, then `check` now and then, then `stop`. From the main thread."""
+
+    def __init__(self, config: StackConfig, say: Callable[[str], None], progress: Progress | None = None) -> None:
+        """`say` is told each step, and each warning of the worker's."""
+        self.config = config
+        self.bootstrap = config.kafka
+        self.kafka_log: Path | None = None
+        self._say = say
+        self._progress = progress
+        self._kafka: EmbeddedKafka | None = None
+        self._children: list[Child] = []
+
+    @property
+    def worker_log(self) -> Path:
+        """The worker's log: one JSON object a line."""
+        return self.config.home / "logs" / "worker.log"
+
+    def start(self) -> None:
+        """Blocks until events flow. Raises PenstockError; call `stop` then too."""
+        config = self.config
+        self._check_ports()
+        channels = subscriptions_by_channel(resources_in(config.resources))
+        if not self.bootstrap:
+            self._start_kafka()
+        self.worker_log.parent.mkdir(parents=True, exist_ok=True)
+        if config.subscriber_port:
+            command = ["-m", "app.sample_subscriber", "--port", str(config.subscriber_port)]
+            self._children.append(Child("sample subscriber", [sys.executable, *command, *config.subscriber_arguments]))
+        self._children.append(Child("worker", self._worker_command(), self.worker_log, self._say))
+        base = f"http://{LOOPBACK}:{config.http_port}"
+        end = time.monotonic() + config.ready_limit_s
+        self._wait(lambda: worker_not_ready(base), end)
+        for channel, subscriptions in channels.items():
+            self._wait(lambda c=channel, n=subscriptions: subscribers_not_ready(base, c, n), end)  # type: ignore[misc]
+
+    def check(self) -> None:
+        """Raises PenstockError when one of the processes has ended."""
+        for child in self._children:
+            if child.code is not None:
+                told = f" {child.last_words}" if child.log_file else ""
+                raise PenstockError(
+                    f"The {child.name} ended (exit code {child.code}).{told}",
+                    f"Its log is {child.log_file}." if child.log_file else "",
+                )
+        if self._kafka is not None and self._kafka.pid is None:
+            raise PenstockError("The embedded Kafka ended.", f"Its log is {self._kafka.log_file}.")
+
+    def stop(self, limit_s: float = 9.0) -> None:
+        """Stops everything in order, what does not end in time by SIGKILL."""
+        end = time.monotonic() + limit_s
+        for child in reversed(self._children):
+            if child.code is None and not child.stop(min(_DRAIN_S + 2.0, end - time.monotonic())):
+                self._say(f"The {child.name} did not stop in time and was killed.")
+        self._children.clear()
+        if self._kafka is not None and not self._kafka.stop(max(0.5, end - time.monotonic())):
+            self._say("Kafka did not stop in time and was killed; its data is safe.")
+
+    def kill(self) -> None:
+        """SIGKILL to everything."""
+        for child in self._children:
+            child.kill()
+        if self._kafka is not None:
+            self._kafka.kill()
+
+    def _check_ports(self) -> None:
+        config = self.config
+        options = {
+            "--http-port": (config.http_port, "events"),
+            "--admin-port": (config.admin_port, "metrics"),
+            "--subscriber-port": (config.subscriber_port, "the sample subscriber"),
+        }
+        for option, (port, what) in options.items():
+            if port and not is_free(port):
+                raise PenstockError(
+                    f"Port {port} of {LOOPBACK}, wanted for {what}, is taken by another program.",
+                    f"Stop that one, or choose another port: {option} {free_port()}.",
+                )
+
+    def _start_kafka(self) -> None:
+        config = self.config
+        running = read_record(config.kafka_data)
+        if running is not None and running.attached:
+            raise UsageError(
+                f"Another command runs the Kafka on {config.kafka_data} (process {running.pid}).",
+                "Stop that one (Ctrl-C in its terminal), or choose other data: --data DIR.",
+            )
+        if running is not None:
+            self.bootstrap = running.bootstrap
+            self._say(f"Kafka is up already at {running.bootstrap}; it stays up afterwards.")
+            return
+        self._say(f"Starting Kafka at {LOOPBACK}:{config.kafka_port} ...")
+        self._kafka = EmbeddedKafka(
+            config.kafka_data,
+            config.kafka_port,
+            heap=config.heap,
+            jars_root=config.jars_root,
+            progress=self._progress,
+            port_option="--kafka-port",
+        )
+        self._kafka.start()
+        self.bootstrap = self._kafka.bootstrap
+        self.kafka_log = self._kafka.log_file
+
+    def _worker_command(self) -> list[str]:
+        config = self.config
+        settings = {
+            "role": "all",
+            "kafka": self.bootstrap,
+            "resources": f"file:{config.resources.absolute()}",
+            "http_port": str(config.http_port),
+            "admin_port": str(config.admin_port),
+            "bind": LOOPBACK,
+            "state_dir": str((config.home / "state").absolute()),
+            "drain_s": str(_DRAIN_S),
+            "log_format": "json",
+            **config.settings,
+        }
+        self._say("Starting the worker ...")
+        given = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        return [sys.executable, "-m", "app.cli", "worker", *given]
+
+    def _wait(self, missing: Callable[[], str], end: float) -> None:
+        """Until `missing` says "" (what it says is why one still waits)."""
+        while why := missing():
+            self.check()
+            if time.monotonic() > end:
+                raise NotReadyError(
+                    f"Not ready within {self.config.ready_limit_s:.0f} s: {why}.",
+                    f"The worker's log is {self.worker_log}.",
+                )
+            time.sleep(_POLL_S)
+
+
+def place_quickstart(source: Path, target: Path, subscriber_port: int) -> Path:
+    """A copy of the example whose subscriber is at another port. Gives `target`."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for file in sorted(source.glob("*.yaml")):
+        text = file.read_text().replace(f"{LOOPBACK}:{SUBSCRIBER_PORT}", f"{LOOPBACK}:{subscriber_port}")
+        (target / file.name).write_text(text)
+    return target

@@ -1,0 +1,61 @@
+"""A thread that ends the process when its event loop no longer turns. Liveness is progress, not an open port.
+
+Refuses to guess why: it writes the stacks of all threads and leaves; the next owner of the partitions starts at the
+watermark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import os
+import sys
+import threading
+import time
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+EXIT_STUCK = 70
+
+
+class Watchdog:
+    """`start` and `stop` on the event loop that is watched."""
+
+    def __init__(self, limit_s: float = 60.0, beat_s: float = 1.0) -> None:
+        """`limit_s` without a turn of the loop end the process."""
+        self.limit_s = limit_s
+        self.beat_s = beat_s
+        self.lag_s = 0.0  #: how late the loop was at the last beat
+        self._beaten = time.monotonic()
+        self._stop = threading.Event()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._beat(asyncio.get_running_loop(), time.monotonic())
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        """No longer."""
+        self._stop.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._beaten = time.monotonic()
+        self.lag_s = max(0.0, self._beaten - due)
+        self._timer = loop.call_later(self.beat_s, self._beat, loop, self._beaten + self.beat_s)
+
+    def _watch(self) -> None:
+        looked = time.monotonic()
+        while not self._stop.wait(self.beat_s):
+            now = time.monotonic()
+            if now - looked > 5 * self.beat_s + 5:
+                self._beaten = now  # the whole process stood still (SIGSTOP, suspend): the loop is not to blame
+            looked = now
+            if now - self._beaten > self.limit_s:
+                log.critical("the event loop is stuck; ending the process", seconds=round(now - self._beaten, 1))
+                faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr, all_threads=True)
+                os._exit(EXIT_STUCK)

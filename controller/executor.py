@@ -1,0 +1,164 @@
+"""Carrying actions out, one after the other: the only place where a decision of `reconcile` becomes a fact.
+
+Each failure is remembered under its action's target and said once; the next decision sees it. Before the first action
+Kafka is asked whether this process still leads, and before each the lease is looked at. Refuses to decide anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import structlog
+from confluent_kafka.admin import AdminClient
+
+from controller.actions import (
+    Action,
+    AddPartitions,
+    AlterTopicConfig,
+    CommitStart,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    Forget,
+    ObservedKafka,
+    PublishChannel,
+    PublishSubscription,
+    Remember,
+    Removal,
+    Retract,
+    Wanted,
+    WriteStatus,
+)
+from controller.config import ControllerConfig
+from controller.lease import Lease
+from controller.offsets import Offsets
+from controller.publish import Publisher
+from controller.status import StatusFiles
+from controller.threads import call_in_thread
+from controller.topics import ActionFailed, KafkaAway, Topics
+
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+
+class LeadershipLost(Exception):
+    """Another process leads now; whatever was to be done is its business."""
+
+
+class Executor:
+    """Looks at Kafka and acts on it. Event loop only; blocking calls go to threads, each with its limit."""
+
+    def __init__(
+        self, config: ControllerConfig, admin: AdminClient, publisher: Publisher, files: StatusFiles, lease: Lease
+    ) -> None:
+        self._topics = Topics(admin, config.admin_timeout_s)
+        self._offsets = Offsets(admin, config.admin_timeout_s)
+        self._publisher = publisher
+        self._files = files
+        self._lease = lease
+        self._limit_s = 2 * config.admin_timeout_s + 1.0  # each call has its own limit; this guards against a hang
+        self._removals: dict[str, Removal] = {}
+        self._failures: dict[str, str] = {}
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Target -> why its last action failed."""
+        return dict(self._failures)
+
+    @property
+    def removals(self) -> Mapping[str, Removal]:
+        """What is being removed, by uid."""
+        return dict(self._removals)
+
+    async def begin_term(self) -> None:
+        """Forget what an earlier term knew; read the notes of removals. Raises OSError."""
+        self._failures.clear()
+        self._removals = await asyncio.to_thread(self._files.load_removals)
+
+    async def observe(self, wanted: Wanted) -> ObservedKafka:
+        """Ask Kafka. Raises ActionFailed."""
+        return await self._blocking(partial(self._observe, wanted))
+
+    def _observe(self, wanted: Wanted) -> ObservedKafka:
+        topics = self._topics.observe(wanted.topics)
+        committed = {
+            group: frozenset(self._offsets.committed(group, topic, range(topics[topic].partitions)))
+            for group, topic in wanted.starts
+            if topic in topics
+        }
+        return ObservedKafka(topics, committed, self._topics.group_states(wanted.groups))
+
+    async def carry_out(self, actions: Sequence[Action]) -> None:
+        """Do them in order. Raises LeadershipLost; KafkaAway when trying the rest is pointless."""
+        term = self._lease.term
+        if not await self._lease.confirm():
+            raise LeadershipLost
+        for action in actions:
+            if not self._lease.leading or self._lease.term != term:
+                raise LeadershipLost
+            try:
+                await self._do(action)
+            except (ActionFailed, OSError) as problem:
+                self._failed(action, str(problem))
+                if isinstance(problem, KafkaAway):
+                    raise
+            else:
+                if self._failures.pop(action.target, None) is not None:
+                    log.info("controller action succeeds again", target=action.target)
+
+    def forgive_all_but(self, targets: frozenset[str]) -> None:
+        """Drop failures of targets that nothing is to be done about any more."""
+        for target in self._failures.keys() - targets:
+            del self._failures[target]
+
+    def _failed(self, action: Action, why: str) -> None:
+        if self._failures.get(action.target) != why:
+            self._failures[action.target] = why
+            log.warning("controller action failed", action=type(action).__name__, target=action.target, reason=why)
+
+    async def _do(self, action: Action) -> None:
+        log.debug("controller action", action=type(action).__name__, target=action.target)
+        if isinstance(action, PublishChannel):
+            await self._publisher.publish_channel(action.channel)
+        elif isinstance(action, PublishSubscription):
+            await self._publisher.publish_subscription(action.subscription)
+        elif isinstance(action, Retract):
+            await self._publisher.retract(action.uid)
+        elif isinstance(action, Remember):
+            await self._note({**self._removals, action.removal.uid: action.removal})
+        elif isinstance(action, Forget):
+            if action.why:
+                log.error("removal given up", target=action.target, reason=action.why)
+            await self._note({uid: one for uid, one in self._removals.items() if uid != action.uid})
+        else:
+            await self._blocking(self._kafka_call(action))
+
+    async def _blocking(self, call: Callable[[], T]) -> T:
+        try:
+            return await call_in_thread(call, self._limit_s, "controller-kafka")
+        except TimeoutError as problem:
+            raise KafkaAway(f"Kafka did not answer within {self._limit_s:g} s") from problem
+
+    async def _note(self, removals: dict[str, Removal]) -> None:
+        await asyncio.to_thread(self._files.save_removals, removals)
+        self._removals = removals
+
+    def _kafka_call(self, action: Action) -> Callable[[], None]:
+        if isinstance(action, CreateTopic):
+            return partial(self._topics.create, action.topic, action.partitions, action.replication, action.configs)
+        if isinstance(action, AlterTopicConfig):
+            return partial(self._topics.alter, action.topic, action.configs)
+        if isinstance(action, AddPartitions):
+            return partial(self._topics.add_partitions, action.topic, action.partitions)
+        if isinstance(action, DeleteTopic):
+            return partial(self._topics.delete, action.topic)
+        if isinstance(action, DeleteGroup):
+            return partial(self._topics.delete_group, action.group)
+        if isinstance(action, CommitStart):
+            return partial(self._offsets.commit_start, action.group, action.topic, action.partitions, action.start)
+        assert not isinstance(action, WriteStatus), "statuses go to the sink, all at once"
+        raise TypeError(f"no way to carry out {action!r}")

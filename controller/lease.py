@@ -1,0 +1,160 @@
+"""Leadership: who owns the single partition of the lock group leads, the others wait.
+
+    thread: poll -> assigned -> leading      revoked, lost -> not leading        confirm(): a commit, fenced by Kafka
+
+The group's topic is the contract, whose one partition makes one owner; nothing is fetched from it. A process that was
+stopped longer than the session (SIGSTOP, a frozen machine) still believes that it leads until it hears otherwise: so
+`confirm` asks Kafka, by a commit that only the present owner gets through, before anything is done. Refuses to do
+anything with the leadership.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+
+from controller.threads import call_in_thread
+
+log = structlog.get_logger(__name__)
+
+_POLL_S = 0.5
+
+
+class Lease:
+    """Tries to lead from `start` to `stop`. `changed` is called on the event loop whenever `leading` changes."""
+
+    def __init__(
+        self,
+        group: str,
+        topic: str,
+        kafka: Mapping[str, Any],
+        session_timeout_s: float,
+        changed: Callable[[], None],
+        crashed: Callable[[BaseException], None],
+    ) -> None:
+        """`kafka`: librdkafka client settings. `crashed`: gets what ended the thread, which must end the process."""
+        self._session_timeout_s = session_timeout_s
+        session_ms = int(session_timeout_s * 1000)
+        self._conf = {
+            "topic.metadata.refresh.interval.ms": 10_000,
+            "log_level": 2,  # an absent Kafka is said once, by who meets it
+            **kafka,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": max(session_ms // 5, 1),
+            "allow.auto.create.topics": False,
+        }
+        self._topic = topic
+        self._changed, self._crashed = changed, crashed
+        self._stop = threading.Event()
+        self._guard = threading.Lock()  #: nobody commits on a consumer that is being closed
+        self._consumer: Consumer | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._term = 0
+        self._leading = False
+        self._error = ""
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process leads, as far as it knows."""
+        return self._leading
+
+    @property
+    def term(self) -> int:
+        """Counts the times that leadership was gained; who acts compares it before and after."""
+        return self._term
+
+    def start(self) -> None:
+        """Begin to try; returns at once."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._guarded, name="controller-lease", daemon=True)
+        self._thread.start()
+
+    async def stop(self, limit_s: float) -> None:
+        """Give leadership up, so that another process has it at once."""
+        self._stop.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, limit_s)
+        self._leading = False
+
+    async def confirm(self) -> bool:
+        """Whether Kafka agrees that this process leads. False as well when Kafka does not answer."""
+        try:
+            return self._leading and await call_in_thread(self._confirm, self._session_timeout_s, "controller-confirm")
+        except TimeoutError:
+            return False
+
+    def _confirm(self) -> bool:
+        if not self._guard.acquire(timeout=self._session_timeout_s):
+            return False
+        try:
+            if self._consumer is None or not self._leading:
+                return False
+            try:
+                done = self._consumer.commit(offsets=[TopicPartition(self._topic, 0, 0)], asynchronous=False)
+            except KafkaException as problem:
+                self._report(problem.args[0])
+                return False
+        finally:
+            self._guard.release()
+        return all(one.error is None for one in done or [])
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except Exception as problem:  # handed to the process's owner, who ends it
+            self._call(self._crashed, problem)
+
+    def _run(self) -> None:
+        consumer = Consumer(self._conf)
+        self._consumer = consumer
+        consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        try:
+            while not self._stop.is_set():
+                message = consumer.poll(_POLL_S)
+                if message is not None and message.error() is not None:
+                    self._report(message.error())
+        finally:
+            self._set(leading=False)
+            if self._guard.acquire(timeout=self._session_timeout_s):
+                self._consumer = None
+                consumer.close()
+                self._guard.release()
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for partition in partitions:
+            partition.offset = OFFSET_END
+        consumer.incremental_assign(partitions)
+        consumer.pause(partitions)
+        if partitions:
+            self._set(leading=True)
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._set(leading=False)
+
+    def _set(self, *, leading: bool) -> None:
+        if leading == self._leading:
+            return
+        self._term += leading
+        self._leading = leading
+        log.info("controller leads" if leading else "controller no longer leads", group=self._conf["group.id"])
+        self._call(self._changed)
+
+    def _report(self, error: KafkaError | None) -> None:
+        text = error.str() if error is not None else ""
+        if text != self._error:
+            self._error = text
+            log.warning("lock group", reason=text)
+
+    def _call(self, function: Callable[..., None], *args: object) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *args)

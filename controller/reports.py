@@ -1,0 +1,108 @@
+"""What is said of each object: its conditions and the rest of its status. Pure; refuses to decide anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from controller.actions import World, WriteStatus
+from controller.channels import ChannelPlan
+from controller.config import ControllerConfig
+from controller.subscriptions import SubscriptionPlan, Unresolved, resolve
+from knative import contract
+from knative.conditions import Condition, Truth, false, ready, true, unknown
+from knative.delivery import Destination
+from tables.status import subscriber_status
+
+TOPIC_NOTE = "penstock.dev/topic"
+DLQ_TOPIC_NOTE = "penstock.dev/dead-letter-topic"
+PATH_NOTE = "penstock.dev/path"
+
+
+def channel_status(
+    plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World, config: ControllerConfig
+) -> WriteStatus:
+    """`Ready` = TopicReady, ContractPublished, Addressable, SubscribersReady, DeadLetterSinkResolved."""
+    one = plan.object
+    mine = sorted(
+        (
+            sub.record
+            for sub in subscriptions
+            if sub.record is not None and sub.record.channel_uid == one.uid and not sub.remove
+        ),
+        key=lambda record: (record.name, record.uid),
+    )
+    rows = [subscriber_status(record, world.workers.values(), world.now) for record in mine]
+    sink, sink_resolved = _dead_letter_sink(plan)
+    parts = (*plan.conditions, _subscribers_ready(mine, rows), sink_resolved)
+    body: dict[str, Any] = {
+        "annotations": {TOPIC_NOTE: plan.topic, DLQ_TOPIC_NOTE: plan.dlq_topic},
+        "subscribers": [
+            {"uid": row.uid, "observedGeneration": row.observed_generation, "ready": row.ready}
+            | ({"message": row.message} if row.message else {})
+            for row in rows
+        ],
+    }
+    served = world.channels.get(one.uid)
+    if served is not None and served.hosts:
+        body["address"] = {"name": "http", "url": f"http://{served.hosts[0]}"}
+        body["addresses"] = [{"name": "http", "url": f"http://{host}"} for host in served.hosts]
+        body["annotations"][PATH_NOTE] = served.path
+    if sink is not None:
+        body["deadLetterSinkUri"] = sink.uri
+    return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), body)
+
+
+def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, world: World) -> WriteStatus:
+    """`Ready` = ReferencesResolved, AddedToChannel, ChannelReady."""
+    one = plan.object
+    parts = (plan.resolved, plan.added, _channel_ready(plan, channel, world))
+    body: dict[str, Any] = {}
+    if plan.record is not None and plan.resolved.status is Truth.TRUE:
+        sink = plan.record.delivery.dead_letter_sink
+        body["physicalSubscription"] = {
+            "subscriberUri": plan.record.subscriber.uri,
+            "replyUri": plan.record.reply.uri if plan.record.reply else "",
+            "deadLetterSinkUri": sink.uri if sink else "",
+        }
+        body["annotations"] = {"penstock.dev/group": plan.record.group}
+    return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), body)
+
+
+def _dead_letter_sink(plan: ChannelPlan) -> tuple[Destination | None, Condition]:
+    delivery = plan.object.resource.delivery
+    try:
+        sink = resolve(
+            delivery.dead_letter_sink if delivery else None,
+            "spec.delivery.deadLetterSink",
+            "DeadLetterSinkNotResolved",
+        )
+    except Unresolved as problem:
+        return None, false("DeadLetterSinkResolved", *problem.args)
+    if sink is None:
+        return None, true("DeadLetterSinkResolved", "DeadLetterTopicUsed", f"dead letters go to {plan.dlq_topic!r}")
+    return sink, true("DeadLetterSinkResolved")
+
+
+def _subscribers_ready(
+    records: Sequence[contract.Subscription], rows: Sequence[contract.SubscriberStatus]
+) -> Condition:
+    for ready_, make, reason in (("False", false, "SubscriberFailed"), ("Unknown", unknown, "SubscriberNotServed")):
+        for record, row in zip(records, rows, strict=True):
+            if row.ready == ready_:
+                return make("SubscribersReady", reason, f"Subscription {record.label}: {row.message}")
+    return true("SubscribersReady")
+
+
+def _channel_ready(plan: SubscriptionPlan, channel: ChannelPlan | None, world: World) -> Condition:
+    if plan.record is None or plan.remove:
+        return unknown("ChannelReady", "NotAddedToChannel", "waits until it is added to its channel")
+    if channel is not None:
+        for condition in channel.conditions[:2]:
+            if condition.status is not Truth.TRUE:
+                return Condition("ChannelReady", condition.status, condition.reason, condition.message)
+    row = subscriber_status(plan.record, world.workers.values(), world.now)
+    if row.ready == "True":
+        return true("ChannelReady")
+    make, reason = (false, "SubscriberFailed") if row.ready == "False" else (unknown, "SubscriberNotServed")
+    return make("ChannelReady", reason, row.message)

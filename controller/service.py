@@ -1,0 +1,281 @@
+"""The shell around `reconcile`: looks at the directory and at Kafka, asks, acts, and asks again until all is done.
+
+    file saved, contract or workers' word changed, time passed
+        -> scan -> identities -> observe -> reconcile -> act -> observe -> reconcile -> ... -> statuses
+
+Only the process that leads does any of it. While Kafka is away everything stays as it is, and is tried again with
+growing pauses. A defect (any exception that is no failed action) ends the service and with it the process.
+Refuses to decide: that is `reconcile`'s, and to serve events: that is the workers'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from controller.actions import ObservedKafka, World, WriteStatus
+from controller.config import ControllerConfig
+from controller.directory import Directory, FileProblem, Snapshot
+from controller.executor import Executor, LeadershipLost
+from controller.identities import Identities, Record
+from controller.lease import Lease
+from controller.publish import Publisher
+from controller.reconcile import reconcile, wanted
+from controller.status import StatusFiles
+from controller.topics import ActionFailed, Topics, admin_client
+from knative import names
+from knative.ports import Produce
+from tables.contract import ContractTable
+from tables.status import StatusTable
+
+log = structlog.get_logger(__name__)
+
+STEPS_MAX = 20  #: rounds of observe, decide, act in one go; what is left waits for the next
+
+
+async def ensure_internal_topics(config: ControllerConfig) -> None:
+    """Make the contract and status topics unless they are there. Raises ActionFailed (KafkaAway: try again)."""
+    topics = Topics(admin_client(config.kafka), config.admin_timeout_s)
+    internal = (config.contract_topic, names.status_topic(config.instance))
+    await asyncio.to_thread(topics.ensure_compacted, internal, config.internal_replication)
+
+
+@dataclass(slots=True)
+class _Term:
+    """What is remembered from round to round, for as long as this process leads."""
+
+    number: int
+    snapshot: Snapshot
+    observed: ObservedKafka | None = None  #: None = Kafka must be asked before anything is decided
+    scanned_at: float = 0.0
+    observed_at: float = 0.0
+    told_at: float = 0.0  #: when statuses were last decided
+    retry_at: float = float("inf")
+    failed_tries: int = 0
+    trouble: str = ""
+
+
+class Controller:
+    """Runs from `start` to `stop`; `crashed` is called once with what ended it otherwise. Event loop only."""
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        contract: ContractTable,
+        status: StatusTable,
+        produce: Produce,
+        crashed: Callable[[BaseException], None],
+    ) -> None:
+        """The tables are started and stopped, and the internal topics made, by who composes the process."""
+        self._config = config
+        self._contract = contract
+        self._status = status
+        self._crashed = crashed
+        self._wake = asyncio.Event()
+        self._contract_changed = self._news = False
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+        self._directory = Directory(config.resources_dir)
+        self._identities = Identities()
+        self._files = StatusFiles(config.state_dir)
+        self._problems: tuple[FileProblem, ...] = ()
+        self._lease = Lease(
+            names.controller_group(config.instance),
+            config.contract_topic,
+            config.kafka,
+            config.session_timeout_s,
+            self._wake.set,
+            crashed,
+        )
+        publisher = Publisher(produce, contract, config.contract_topic, config.publish_timeout_s)
+        self._executor = Executor(config, admin_client(config.kafka), publisher, self._files, self._lease)
+        contract.on_change(self._on_contract)
+        status.on_change(self._on_status)
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process is the one that reconciles."""
+        return self._lease.leading
+
+    async def start(self) -> None:
+        """Check the directory (UsageError when there is none), then begin; returns at once."""
+        await asyncio.to_thread(self._directory.check)
+        self._lease.start()
+        self._task = asyncio.create_task(self._run(), name="controller")
+        self._task.add_done_callback(self._ended)
+
+    async def stop(self) -> None:
+        """Finish the step under way, within the limit, and give leadership up."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            _, pending = await asyncio.wait([self._task], timeout=self._config.stop_timeout_s)
+            for task in pending:
+                task.cancel()
+        await self._lease.stop(self._config.stop_timeout_s)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        problem = None if task.cancelled() else task.exception()
+        if problem is not None:
+            self._crashed(problem)
+
+    def _on_contract(self) -> None:
+        self._contract_changed = True
+        self._wake.set()
+
+    def _on_status(self) -> None:
+        self._news = True
+        self._wake.set()
+
+    async def _run(self) -> None:
+        term: _Term | None = None
+        while not self._stopping:
+            if not self._lease.leading or not self._contract.loaded:
+                term = None
+            elif term is None or term.number != self._lease.term:
+                term = await self._begin_term()
+            if term is not None:
+                await self._round(term)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(self._config.poll_s):
+                await self._wake.wait()
+            await asyncio.sleep(self._config.debounce_s)
+        except TimeoutError:
+            return
+        self._wake.clear()
+
+    async def _begin_term(self) -> _Term:
+        # What the leader before wrote in its last moment must have arrived here before anything is decided on it.
+        await asyncio.sleep(self._config.debounce_s * 3)
+        self._identities.forget()
+        await self._executor.begin_term()
+        return _Term(self._lease.term, Snapshot())
+
+    async def _round(self, term: _Term) -> None:
+        now = time.monotonic()
+        if now - term.scanned_at >= self._config.poll_s * 0.9:  # two looks in a row must be apart in time
+            term.scanned_at = now
+            snapshot = await asyncio.to_thread(self._directory.scan)
+            await self._tell_problems(snapshot.problems)
+            if snapshot != term.snapshot:
+                term.observed, term.snapshot = None, snapshot
+                term.retry_at, term.failed_tries = 0.0, 0
+        if self._contract_changed or now >= term.retry_at or now - term.observed_at >= self._config.resync_s:
+            term.observed = None
+        if term.trouble and now < term.retry_at:
+            return  # Kafka is away: not asked at every look
+        if term.observed is not None and not self._news and now - term.told_at < self._config.status_tick_s:
+            return
+        self._contract_changed = self._news = False
+        term.told_at = now
+        try:
+            await self._settle(term)
+        except LeadershipLost:
+            term.observed = None
+        except (ActionFailed, OSError) as problem:
+            term.observed = None
+            self._put_off(term, str(problem))
+
+    async def _settle(self, term: _Term) -> None:
+        """Act until only statuses are left. Raises LeadershipLost, ActionFailed, OSError."""
+        if self._contract.problem:
+            raise ActionFailed(f"the contract holds records that this version cannot read: {self._contract.problem}")
+        statuses: list[WriteStatus] = []
+        for _ in range(STEPS_MAX):
+            world = self._world(term)
+            if term.observed is None:
+                term.observed_at = time.monotonic()
+                term.observed = await self._executor.observe(wanted(world, self._config))
+                world = self._world(term)
+            decided = reconcile(world, self._config)
+            statuses = [action for action in decided if isinstance(action, WriteStatus)]
+            actions = [action for action in decided if not isinstance(action, WriteStatus)]
+            self._executor.forgive_all_but(frozenset(action.target for action in actions))
+            due = time.monotonic() >= term.retry_at
+            actions = [action for action in actions if due or action.target not in world.failures]
+            if not actions:
+                break
+            if due:
+                term.retry_at = float("inf")
+            await self._executor.carry_out(actions)
+            term.observed = None
+            self._contract_changed = False  # what we wrote ourselves is no news, and all is observed anew anyway
+            if any(action.target in self._executor.failures for action in actions):
+                self._put_off(term, "")
+        await self._write(term, statuses)
+        self._schedule(term)
+
+    def _schedule(self, term: _Term) -> None:
+        """When to look at Kafka again although nothing changed here."""
+        if term.trouble:
+            log.info("controller works again", tries=term.failed_tries)
+            term.trouble = ""
+        if self._executor.failures:
+            return  # `_put_off` has said when
+        term.failed_tries = 0
+        waits = bool(self._executor.removals)  # for members to leave a group
+        term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
+
+    def _world(self, term: _Term) -> World:
+        published: list[Record] = [*self._contract.channels.values(), *self._contract.subscriptions.values()]
+        removals = self._executor.removals
+        objects = self._identities.assign(term.snapshot, published, removals.keys())
+        return World(
+            objects=objects,
+            observed=term.observed or ObservedKafka(),
+            channels=dict(self._contract.channels),
+            subscriptions=dict(self._contract.subscriptions),
+            workers=dict(self._status.workers),
+            removals=removals,
+            held=self._identities.held(term.snapshot, published, objects),
+            failures=self._executor.failures,
+            now=time.time(),
+        )
+
+    async def _write(self, term: _Term, statuses: list[WriteStatus]) -> None:
+        if not self._lease.leading or self._lease.term != term.number:
+            raise LeadershipLost
+
+        def write() -> None:
+            now = time.time()
+            for status in statuses:
+                self._files.write(status, now)
+            if term.snapshot.complete:
+                self._files.keep_only(statuses)
+
+        await asyncio.to_thread(write)
+
+    async def _tell_problems(self, problems: tuple[FileProblem, ...]) -> None:
+        for problem in problems:
+            if problem not in self._problems:
+                log.warning(
+                    "resource file" if problem.ignored else "resource file is not taken; its last good state stays",
+                    file=f"{problem.file}:{problem.line}",
+                    field=problem.field,
+                    problem=problem.what,
+                    cure=problem.cure,
+                )
+        mended = {one.file for one in self._problems} - {one.file for one in problems}
+        for file in sorted(mended):
+            log.info("resource file is well again, or gone", file=file)
+        self._problems = problems
+        try:
+            await asyncio.to_thread(self._files.write_problems, problems)
+        except OSError as error:
+            log.error("problems.json cannot be written", reason=str(error))
+
+    def _put_off(self, term: _Term, trouble: str) -> None:
+        """Try again after a pause that grows with each failure in a row."""
+        term.failed_tries += 1
+        pause_s = min(self._config.poll_s * 2 ** min(term.failed_tries, 16), self._config.backoff_max_s)
+        term.retry_at = time.monotonic() + pause_s
+        if trouble and trouble != term.trouble:
+            log.warning("controller cannot work; it goes on trying", reason=trouble)
+        term.trouble = trouble or term.trouble

@@ -1,0 +1,187 @@
+"""What a Subscription needs: resolved destinations, start offsets in every partition, its contract record. Pure.
+
+    channel there? -> destinations resolved? -> start committed and read back? -> record published -> conditions
+
+A subscription that was published and is edited into something that cannot be served goes on as it was. Refuses to
+publish one whose start offsets are not read back for every partition: its first events would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from controller.actions import Action, CommitStart, Object, PublishSubscription, World
+from controller.channels import ChannelPlan, published_condition
+from controller.config import ControllerConfig
+from knative import contract, names
+from knative.conditions import Condition, false, true, unknown
+from knative.delivery import DeliverySpec, Destination
+from knative.resources import DeliveryRules, KafkaChannel, Subscription
+from knative.targets import Target
+
+ChannelKey = tuple[str, str]  #: (namespace, name)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPlan:
+    """One subscription: what to do for it and what to say of it."""
+
+    object: Object[Subscription]
+    resolved: Condition
+    added: Condition
+    record: contract.Subscription | None = None  #: as published now; None = not at all
+    remove: bool = False  #: take it out of the contract, its channel is gone
+    actions: tuple[Action, ...] = ()
+
+
+class Unresolved(Exception):
+    """A destination that cannot be known here; args: reason, message."""
+
+
+def resolve(target: Target | None, what: str, reason: str) -> Destination | None:
+    """The destination of a target without asking anybody. Raises Unresolved for a `ref`."""
+    if target is None:
+        return None
+    found = target.destination()
+    if found is None:
+        message = (
+            f"{what} is a ref ({target.ref}), which needs a cluster to be resolved; write an absolute `uri` instead"
+        )
+        raise Unresolved(reason, message)
+    return found
+
+
+def resolve_delivery(rules: DeliveryRules | None, channel: DeliveryRules | None, default: DeliverySpec) -> DeliverySpec:
+    """The policy in force: the subscription's own wholly, else the channel's wholly, else the default."""
+    chosen = rules or channel
+    if chosen is None:
+        return default
+    sink = resolve(chosen.dead_letter_sink, "delivery.deadLetterSink", "DeadLetterSinkNotResolved")
+    return replace(chosen.spec, dead_letter_sink=sink)
+
+
+def entries(channel: Object[KafkaChannel]) -> list[Object[Subscription]]:
+    """The subscriptions that a channel carries in `spec.subscribers`, as objects with the identity they bring."""
+    resource = channel.resource
+    return [
+        Object(
+            entry.uid,
+            entry.generation,
+            "",
+            Subscription(
+                namespace=resource.namespace,
+                name=entry.name,
+                channel=resource.name,
+                subscriber=entry.subscriber,
+                reply=entry.reply,
+                delivery=entry.delivery,
+            ),
+        )
+        for entry in resource.subscribers
+    ]
+
+
+def plan_subscription(
+    one: Object[Subscription],
+    world: World,
+    config: ControllerConfig,
+    channels: Mapping[ChannelKey, ChannelPlan],
+    held_channels: frozenset[ChannelKey],
+) -> SubscriptionPlan:
+    """Decide for one subscription."""
+    resource = one.resource
+    key = (resource.namespace, resource.channel)
+    published = world.subscriptions.get(one.uid)
+    channel = channels.get(key)
+    if published is not None and published.channel != resource.channel:
+        message = (
+            f"spec.channel cannot be changed from {published.channel!r} to {resource.channel!r}; {published.channel!r} "
+            "is still served. Delete the Subscription and add it again, or give it another name"
+        )
+        old = (published.namespace, published.channel)
+        gone = old not in held_channels and (old not in channels or channels[old].object.uid != published.channel_uid)
+        return _refused(one, published, false("ReferencesResolved", "ChannelImmutable", message), remove=gone)
+    if channel is None:
+        if key in held_channels:
+            message = f"the file of channel {resource.channel!r} cannot be read; mend it, see problems.json"
+            return _refused(one, published, unknown("ReferencesResolved", "ChannelFileUnreadable", message))
+        message = f"there is no KafkaChannel {resource.namespace}/{resource.channel}; add it, or mend spec.channel.name"
+        return _refused(one, published, false("ReferencesResolved", "ChannelNotFound", message), remove=True)
+    if published is not None and published.channel_uid != channel.object.uid:
+        message = f"channel {resource.channel!r} was made anew; this subscription is taken up again in a moment"
+        return _refused(one, published, unknown("ReferencesResolved", "ChannelReplaced", message), remove=True)
+    if one.uid in world.removals:
+        message = "what it left behind under its former channel is being removed first"
+        return _refused(one, published, unknown("ReferencesResolved", "BeingRemoved", message))
+    try:
+        record = _record(one, channel, config)
+    except Unresolved as problem:
+        return _refused(one, published, false("ReferencesResolved", *problem.args))
+    if record is None:
+        waits = unknown("AddedToChannel", "ChannelNotReady", f"waits for channel {resource.channel!r}")
+        return SubscriptionPlan(one, true("ReferencesResolved"), waits)
+    return _publish(one, record, published, world)
+
+
+def _refused(
+    one: Object[Subscription], published: contract.Subscription | None, why: Condition, *, remove: bool = False
+) -> SubscriptionPlan:
+    if published is None:
+        added = unknown("AddedToChannel", why.reason, "waits for what it refers to")
+        return SubscriptionPlan(one, why, added)
+    message = f"generation {published.generation} is {'being removed' if remove else 'still served'}"
+    added = unknown("AddedToChannel", why.reason, message)
+    return SubscriptionPlan(one, why, added, published, remove)
+
+
+def _record(one: Object[Subscription], channel: ChannelPlan, config: ControllerConfig) -> contract.Subscription | None:
+    resource = one.resource
+    subscriber = resolve(resource.subscriber, "spec.subscriber", "SubscriberNotResolved")
+    reply = resolve(resource.reply, "spec.reply", "ReplyNotResolved")
+    delivery = resolve_delivery(resource.delivery, channel.object.resource.delivery, config.default_delivery)
+    assert subscriber is not None, "a Subscription without subscriber is refused when it is read"
+    if channel.record is None:
+        return None
+    return contract.Subscription(
+        uid=one.uid,
+        generation=one.generation,
+        namespace=resource.namespace,
+        name=resource.name,
+        channel_uid=channel.object.uid,
+        channel=resource.channel,
+        topic=channel.topic,
+        dlq_topic=channel.dlq_topic,
+        partitions=channel.record.partitions,
+        group=names.subscription_group(one.uid),
+        subscriber=subscriber,
+        reply=reply,
+        delivery=delivery,
+        order=resource.order,
+        concurrency=resource.concurrency,
+        exhausted=resource.exhausted,
+        spec_hash=one.spec_hash,
+    )
+
+
+def _publish(
+    one: Object[Subscription], record: contract.Subscription, published: contract.Subscription | None, world: World
+) -> SubscriptionPlan:
+    resolved = true("ReferencesResolved")
+    if published is None:
+        committed = world.observed.committed.get(record.group, frozenset())
+        missing = tuple(p for p in range(record.partitions) if p not in committed)
+        if missing:
+            commit = CommitStart(record.group, record.topic, missing, one.resource.start)
+            failure = world.failures.get(commit.target)
+            added = (
+                false("AddedToChannel", "StartNotCommitted", failure)
+                if failure
+                else unknown("AddedToChannel", "StartBeingCommitted", "its start offsets are being committed")
+            )
+            return SubscriptionPlan(one, resolved, added, actions=(commit,))
+    # Partitions that were added since are not committed: their group begins there at the start of the log.
+    pending = record != published
+    added = published_condition(pending, one.uid, world, "AddedToChannel")
+    actions = (PublishSubscription(record),) if pending else ()
+    return SubscriptionPlan(one, resolved, added, published, actions=actions)

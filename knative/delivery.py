@@ -1,0 +1,121 @@
+"""Delivery policy as data: retries, waits, dead letter sinks, and how long to wait before which retry.
+
+Decides, never sleeps: `delay_s` returns a number and somebody else waits. Refuses to know HTTP, Kafka or a clock.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Order(StrEnum):
+    """What must stay in order: a partition, a record key within a partition, or nothing."""
+
+    ORDERED = "ordered"
+    KEY_ORDERED = "key-ordered"
+    UNORDERED = "unordered"
+
+
+class Backoff(StrEnum):
+    """How the wait grows from retry to retry."""
+
+    EXPONENTIAL = "exponential"
+    LINEAR = "linear"
+
+
+class Exhausted(StrEnum):
+    """What happens to an event whose retries are used up."""
+
+    DEAD_LETTER = "dead-letter"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where to POST: an absolute http(s) URI, and a PEM bundle to trust for it ("" = the system's)."""
+
+    uri: str
+    ca_certs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySpec:
+    """A `delivery` of the Knative API with its defaults filled in. Durations are seconds."""
+
+    retry: int = 0
+    backoff_policy: Backoff = Backoff.EXPONENTIAL
+    backoff_delay_s: float = 0.2
+    timeout_s: float = 300.0
+    retry_after_max_s: float | None = None  #: None = honour Retry-After up to the cap; 0 = ignore it
+    dead_letter_sink: Destination | None = None
+
+
+#: The most an ISO-8601 duration may say; longer ones are a slip of the pen, not a policy.
+DURATION_MAX_S = 100 * 365 * 86_400.0
+
+#: Jitter adds at most this share to a wait; it never takes anything away.
+JITTER_SHARE = 0.1
+
+_DURATION = re.compile(
+    r"P(?!$)(?:(?P<years>\d+(?:[.,]\d+)?)Y)?(?:(?P<months>\d+(?:[.,]\d+)?)M)?"
+    r"(?:(?P<weeks>\d+(?:[.,]\d+)?)W)?(?:(?P<days>\d+(?:[.,]\d+)?)D)?"
+    r"(?:T(?!$)(?:(?P<hours>\d+(?:[.,]\d+)?)H)?(?:(?P<minutes>\d+(?:[.,]\d+)?)M)?(?:(?P<seconds>\d+(?:[.,]\d+)?)S)?)?",
+    re.ASCII,
+)
+_UNITS_S = (("weeks", 604_800), ("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
+
+
+def parse_duration_s(text: str) -> float:
+    """Seconds of an ISO-8601 duration such as `PT0.2S`, `PT168H` or `P7D` (a day is 24 hours).
+
+    Raises ValueError with a sentence for anything else. Years and months have no fixed length and are refused; so is a
+    fraction anywhere but in the last number, as the standard has it.
+    """
+    match = _DURATION.fullmatch(text) if len(text) <= 64 else None
+    if match is None:
+        raise ValueError(f"{text[:64]!r} is no ISO-8601 duration; write it like PT0.2S, PT30S, PT10M or P7D")
+    if match["years"] or match["months"]:
+        raise ValueError(f"{text!r} counts years or months, which have no fixed length; write days (P30D) or hours")
+    parts = [(match[unit].replace(",", "."), unit_s) for unit, unit_s in _UNITS_S if match[unit]]
+    if any("." in number for number, _ in parts[:-1]):
+        raise ValueError(f"{text!r} has a fraction before its last number; only the last one may have one")
+    duration_s = float(sum(float(number) * unit_s for number, unit_s in parts))
+    if duration_s > DURATION_MAX_S:
+        raise ValueError(f"{text!r} is longer than 100 years")
+    return duration_s
+
+
+def format_duration(duration_s: float) -> str:
+    """The ISO-8601 text of a number of seconds >= 0, in hours, minutes and seconds (`PT168H`, `PT1M0.5S`).
+
+    `parse_duration_s(format_duration(x)) == x` for whole milliseconds.
+    """
+    if not 0 <= duration_s <= DURATION_MAX_S:
+        raise ValueError(f"{duration_s!r} s is no duration between 0 and 100 years")
+    total_ms = round(duration_s * 1000)
+    hours, rest_ms = divmod(total_ms, 3_600_000)
+    minutes, rest_ms = divmod(rest_ms, 60_000)
+    seconds = f"{rest_ms / 1000:.3f}".rstrip("0").rstrip(".")
+    text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "") + (f"{seconds}S" if rest_ms else "")
+    return f"PT{text or '0S'}"
+
+
+def delay_s(spec: DeliverySpec, n: int, jitter: float, cap_s: float, retry_after_s: float | None) -> float:
+    """How long to wait before retry `n` (1, 2, ...), in seconds.
+
+    `jitter` is a random number in [0, 1); `cap_s` the longest wait of the policy, and of a Retry-After for which the
+    spec names no maximum. `retry_after_s` is what the subscriber asked for (None = nothing, or nothing readable); it
+    counts up to `spec.retry_after_max_s`, and the larger of it and the policy wins. Never less than the policy says.
+    """
+    assert n >= 1, "the first retry has number 1"
+    assert 0.0 <= jitter < 1.0, "jitter is a share of the share"
+    # Doubling is bounded before it is done: 2.0 ** 1024 raises, and an attempt may have any number.
+    factor = float(n) if spec.backoff_policy is Backoff.LINEAR else math.ldexp(1.0, min(n - 1, 1000))
+    wait_s = min(spec.backoff_delay_s * factor, cap_s)
+    if retry_after_s is not None and retry_after_s > 0:
+        most_s = cap_s if spec.retry_after_max_s is None else spec.retry_after_max_s
+        wait_s = max(wait_s, min(retry_after_s, most_s))
+    return wait_s * (1.0 + JITTER_SHARE * jitter)

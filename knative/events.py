@@ -1,0 +1,164 @@
+"""What makes a set of attributes a CloudEvent: names, required attributes, times, URI-references.
+
+Works on attributes the way a Kafka record holds them: `ce_<name>` -> raw UTF-8 bytes. All bindings
+meet here, so an event is judged by the same rules whichever way it came. Refuses to look at data, to invent `id` or
+`time`, and to change a value: what is accepted is kept as the text that was received.
+
+The checks run once per event on the hot path. They are a fast predicate first; only when it fails does a slow walk
+find out which attribute to blame.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+#: 0.3 is accepted and never upgraded.
+SPEC_VERSIONS = frozenset((b"1.0", b"0.3"))
+
+#: Bounds of the table of URI-references already checked: sources repeat, but they are the sender's to choose.
+URI_TABLE_ENTRIES_MAX = 4096
+URI_TABLE_VALUE_BYTES_MAX = 256
+
+#: An attribute's name is part of an error message; a hostile one must not fill the log.
+_NAME_SHOWN_MAX = 40
+
+_REQUIRED = ("id", "source", "type", "specversion")
+_OPTIONAL_NON_EMPTY = ("subject", "time", "dataschema", "partitionkey")
+
+_NAME = re.compile("[a-z0-9]+").fullmatch
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]").search
+_LONG_MONTHS = frozenset((b"01", b"03", b"05", b"07", b"08", b"10", b"12"))
+
+#: RFC 3339, section 5.6; ranges included, but for the days of each month. Second 60 is a leap second.
+_TIME = re.compile(
+    rb"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
+    rb"[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?"
+    rb"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
+).fullmatch
+
+#: RFC 3986, section 4.1. A relative reference has no colon in its first segment; brackets belong to the authority.
+#: Possessive repeats: a hostile value costs linear time.
+_URI_REFERENCE = re.compile(
+    rb"(?:[A-Za-z][A-Za-z0-9+.\-]*+:|(?![^/?#:]*+:))"
+    rb"(?://(?:[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]]++|%[0-9A-Fa-f]{2})*+)?"
+    rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]++|%[0-9A-Fa-f]{2})*+"
+    rb"(?:\?(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]++|%[0-9A-Fa-f]{2})*+)?"
+    rb"(?:#(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]++|%[0-9A-Fa-f]{2})*+)?"
+).fullmatch
+
+_uris: set[bytes] = set()
+
+
+class BadEvent(ValueError):
+    """A message that claims to be a CloudEvent and is none; `str()` is one line fit for an HTTP answer.
+
+    `attribute` is the attribute at fault ("" = the message as a whole), `reason` says why.
+    """
+
+    def __init__(self, attribute: str, reason: str) -> None:
+        super().__init__(f"attribute '{attribute}': {reason}" if attribute else reason)
+        self.attribute = attribute
+        self.reason = reason
+
+
+def shown(name: str) -> str:
+    """An attribute or header name as it may stand in a message: printable ASCII, cut."""
+    text = name.encode("ascii", "backslashreplace").decode() if name.isprintable() else ascii(name)[1:-1]
+    return text if len(text) <= _NAME_SHOWN_MAX else text[:_NAME_SHOWN_MAX] + "..."
+
+
+def fault_of_text(value: bytes) -> str | None:
+    """Why `value` cannot be an attribute's text (not UTF-8, a control character), or None when it can."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return "is not valid UTF-8"
+    return "has a control character" if _CONTROL(text) else None
+
+
+def fault_of_name(name: str) -> str | None:
+    """Why `name` (lower-case) cannot be the name of an attribute that travels as a header, or None when it can."""
+    if not name:
+        return "a header that is only the prefix names no attribute"
+    if name == "datacontenttype":
+        return "belongs in the content-type header"
+    if name in ("data", "data_base64"):
+        return "is data, which is the body and never a header"
+    return None if _NAME(name) else "bad attribute name: only a-z and 0-9 are allowed"
+
+
+def is_time(value: bytes) -> bool:
+    """True for an RFC 3339 date-time that exists (any fraction of a second, any offset)."""
+    return _TIME(value) is not None and (value[8:10] <= b"28" or _day_exists(value))
+
+
+def is_uri_reference(value: bytes) -> bool:
+    """True for a URI-reference of RFC 3986. Good ones are remembered, in a table of bounded size."""
+    if value in _uris:
+        return True
+    if _URI_REFERENCE(value) is None:
+        return False
+    if len(value) <= URI_TABLE_VALUE_BYTES_MAX:
+        if len(_uris) >= URI_TABLE_ENTRIES_MAX:
+            _uris.clear()  # starting afresh lets the common ones back in after a flood of rare ones
+        _uris.add(value)
+    return True
+
+
+def check(event: Mapping[str, bytes]) -> bytes | None:
+    """Judge a whole event and return its record key: `partitionkey`, else `subject`, else None.
+
+    `event` holds `ce_<name>` -> text; other names are not looked at. Raises BadEvent.
+    """
+    try:
+        source = event["ce_source"]
+        version = event["ce_specversion"]
+        if (
+            not (event["ce_id"] and event["ce_type"] and source)
+            or version not in SPEC_VERSIONS
+            or not (source in _uris or is_uri_reference(source))
+        ):
+            raise _fault(event)
+    except KeyError:
+        raise _fault(event) from None
+    get = event.get
+    time = get("ce_time")
+    if time is not None and not is_time(time):
+        raise _fault(event)
+    schema = get("ce_dataschema" if version == b"1.0" else "ce_schemaurl")
+    if schema is not None and not (schema and is_uri_reference(schema)):
+        raise _fault(event)
+    subject = get("ce_subject")
+    key = get("ce_partitionkey", subject)
+    if key == b"" or subject == b"":
+        raise _fault(event)
+    return key
+
+
+def _fault(event: Mapping[str, bytes]) -> BadEvent:
+    """The first reason why `check` refused this event. Slow, and only asked when there is one."""
+    if not any(name.startswith("ce_") for name in event):
+        return BadEvent("specversion", "is missing; the message has no CloudEvents attributes at all")
+    for name in _REQUIRED:
+        if not event.get(f"ce_{name}"):
+            return BadEvent(name, "is empty" if f"ce_{name}" in event else "is missing")
+    if event["ce_specversion"] not in SPEC_VERSIONS:
+        return BadEvent("specversion", "is neither 1.0 nor 0.3")
+    for name in (*_OPTIONAL_NON_EMPTY, "schemaurl"):
+        if event.get(f"ce_{name}") == b"" and (name != "schemaurl" or event["ce_specversion"] == b"0.3"):
+            return BadEvent(name, "is empty; leave it out instead")
+    if not is_uri_reference(event["ce_source"]):
+        return BadEvent("source", "is not a URI-reference")
+    if "ce_time" in event and not is_time(event["ce_time"]):
+        return BadEvent("time", "is not an RFC 3339 date and time")
+    return BadEvent("dataschema" if event["ce_specversion"] == b"1.0" else "schemaurl", "is not a URI-reference")
+
+
+def _day_exists(value: bytes) -> bool:
+    """Whether a day after the 28th is in its month; the rest of the time was checked before."""
+    month, day = value[5:7], int(value[8:10])
+    if month == b"02":
+        year = int(value[:4])
+        return day == 29 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return day <= 30 or month in _LONG_MONTHS

@@ -1,0 +1,223 @@
+"""HTTP messages to Kafka records, bytes to bytes: binary and structured mode, requests and replies.
+
+In binary mode the body is never looked at. Attribute values are undone from their header encoding and otherwise kept as
+they were received. Refuses to parse HTTP, to limit sizes (the web driver does both) and to know a topic.
+
+`to_record` is a hot path: header names are looked up in a bounded table, and all values are checked by one call on all
+of them together; only what is out of the ordinary is looked at header by header.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+from urllib.parse import unquote_to_bytes
+
+from knative import json_format
+from knative.events import BadEvent, check, fault_of_name, fault_of_text, shown
+
+__all__ = ["BadEvent", "encode_value", "is_pass_through", "read_reply", "to_record"]
+
+Pairs = Sequence[tuple[bytes, bytes]]
+_Kept = TypeVar("_Kept", str, bytes)
+Record = tuple[list[tuple[str, bytes]], bytes | None, bytes | None]
+
+#: Bounds of the tables of header names and content types: both are the sender's to choose.
+TABLE_ENTRIES_MAX = 1024
+TABLE_ENTRY_BYTES_MAX = 128
+
+_STRUCTURED = b"application/cloudevents"
+
+#: Bytes that mean themselves in an attribute's header, both ways: printable ASCII without space, `"` and `%`.
+_SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
+_ENCODED = [bytes((code,)) if code in _SAFE else b"%%%02X" % code for code in range(256)]
+
+_backslash = re.compile(rb"\\(.)", re.DOTALL)
+_pass_through = re.compile(r"traceparent|tracestate|x-request-id|(?:knative-|x-b3-)[a-z0-9!#$&'*+.^_`|~%-]+").fullmatch
+_charset = re.compile(rb";\s*charset\s*=\s*\"?([^\s;\"]*)", re.IGNORECASE).search
+
+#: Header name as on the wire -> record header name; "" = a header that is dropped.
+_names: dict[bytes, str] = {}
+#: Content-Type as on the wire -> as it is kept, for those that are fit to be and not structured.
+_content_types: dict[bytes, bytes] = {}
+
+
+def to_record(pairs: Pairs, body: bytes | None) -> Record:
+    """A request's headers and body -> (record headers, key, value). Raises BadEvent.
+
+    `body` None is no body at all (null value), b"" is data of length 0. Besides the event the record headers hold the
+    plain headers that pass through (`is_pass_through`), lower-case.
+    """
+    record: dict[str, bytes] = {}
+    ignored = 0
+    names = _names
+    for raw, value in pairs:
+        try:
+            name = names[raw]
+        except KeyError:
+            name = _intern(raw, pairs)
+        if name:
+            record[name] = value
+        else:
+            ignored += 1
+    if len(record) + ignored != len(pairs):
+        record = _merged(pairs)
+    raw_type = record.pop("content-type", None)
+    content_type = raw_type
+    if raw_type is not None:
+        content_type = _content_types.get(raw_type)
+        if content_type is None:
+            content_type = _content_type(raw_type)
+            if content_type is None:
+                return _structured(record, raw_type, body)
+    joined = b"\n".join(record.values())
+    # Between two values there is one separator. Whatever else is left over needs a second look.
+    if len(joined.translate(None, _SAFE)) >= len(record):
+        _decode(record)
+    key = check(record)
+    if content_type is not None:
+        record["content-type"] = content_type
+    return list(record.items()), key, body
+
+
+def read_reply(pairs: Pairs, body: bytes) -> Record | None:
+    """A subscriber's answer -> the event in it as (record headers, key, value), or None when it claims to be none.
+
+    It claims to be one by a CloudEvents media type or a `ce-specversion` header. An empty body without a content type
+    is no data. Raises BadEvent when the claim does not hold.
+    """
+    claimed = False
+    typed = False
+    for raw, value in pairs:
+        name = raw.lower()
+        if name == b"content-type":
+            typed = True
+            claimed = claimed or _names_cloudevents(value)
+        elif name == b"ce-specversion":
+            claimed = True
+    if not claimed:
+        return None
+    return to_record(pairs, body if body or typed else None)
+
+
+def is_pass_through(name: str) -> bool:
+    """True for a plain header (lower-case name) that goes into the record and out again on delivery."""
+    return _pass_through(name) is not None
+
+
+def encode_value(value: bytes) -> bytes:
+    """The UTF-8 text of an attribute as a header value: percent-encoded but for U+0021-U+007E without `"` and `%`."""
+    if not value.translate(None, _SAFE):
+        return value
+    return b"".join(map(_ENCODED.__getitem__, value))
+
+
+def _content_type(raw: bytes) -> bytes | None:
+    """The data's content type as it is kept, None for the media type of a structured event. Raises BadEvent."""
+    text = raw.strip(b" \t")
+    if _names_cloudevents(text):
+        return None
+    fault = fault_of_text(text) if text else "is empty; leave the content-type header out instead"
+    if fault:
+        raise BadEvent("datacontenttype", fault)
+    if len(raw) <= TABLE_ENTRY_BYTES_MAX:
+        _remember(_content_types, raw, text)
+    return text
+
+
+def _intern(raw: bytes, pairs: Pairs) -> str:
+    """The record header name of a header seen for the first time; raises BadEvent for a bad attribute name."""
+    low = raw.lower().decode("latin-1")
+    if low.startswith("ce-"):
+        fault = fault_of_name(low[3:])
+        if fault:
+            if _is_structured(pairs):
+                return ""  # the envelope wins over whatever the headers say
+            raise BadEvent(shown(low[3:]) or "ce-", fault)
+        name = "ce_" + low[3:]
+    else:
+        name = low if low == "content-type" or _pass_through(low) else ""
+    if len(raw) <= TABLE_ENTRY_BYTES_MAX:
+        _remember(_names, raw, name)
+    return name
+
+
+def _remember(table: dict[bytes, _Kept], raw: bytes, kept: _Kept) -> None:
+    """Keep a table entry; a full table starts afresh, which lets the common ones back in after a flood of rare ones."""
+    if len(table) >= TABLE_ENTRIES_MAX:
+        table.clear()
+    table[raw] = kept
+
+
+def _is_structured(pairs: Pairs) -> bool:
+    return any(raw.lower() == b"content-type" and _names_cloudevents(value) for raw, value in pairs)
+
+
+def _names_cloudevents(content_type: bytes) -> bool:
+    return content_type.lstrip(b" \t")[: len(_STRUCTURED)].lower() == _STRUCTURED
+
+
+def _merged(pairs: Pairs) -> dict[str, bytes]:
+    """The headers when some come twice: an attribute must not, a plain header is a list in parts (RFC 9110, 5.3)."""
+    record: dict[str, bytes] = {}
+    structured = _is_structured(pairs)
+    for raw, value in pairs:
+        name = _names.get(raw) or _intern(raw, pairs)
+        if not name:
+            continue
+        if name not in record:
+            record[name] = value
+        elif name == "content-type":
+            raise BadEvent("datacontenttype", "the content-type header is there twice")
+        elif not name.startswith("ce_"):
+            record[name] += b", " + value
+        elif not structured:
+            raise BadEvent(shown(name[3:]), "is there twice")
+    return record
+
+
+def _decode(record: dict[str, bytes]) -> None:
+    """Undo the header encoding of attributes in place, and refuse what cannot be text. Raises BadEvent."""
+    for name, value in record.items():
+        text = value.strip(b" \t")
+        if text.translate(None, _SAFE):
+            text = _decoded(name, text)
+        record[name] = text
+
+
+def _decoded(name: str, text: bytes) -> bytes:
+    named = name
+    if name.startswith("ce_"):
+        named = name[3:]
+        if len(text) > 1 and text[:1] == b'"' == text[-1:]:
+            text = _backslash.sub(rb"\1", text[1:-1])
+        if b"%" in text:
+            text = unquote_to_bytes(text)
+    fault = fault_of_text(text)
+    if fault:
+        raise BadEvent(shown(named), fault)
+    return text
+
+
+def _structured(record: dict[str, bytes], content_type: bytes, body: bytes | None) -> Record:
+    """Structured mode: the envelope is the event, whatever `ce-` headers say; plain headers pass through."""
+    check_format(content_type)
+    event, value = json_format.read(body)
+    plain = {name: text for name, text in record.items() if not name.startswith("ce_")}
+    _decode(plain)
+    key = check(event)
+    event.update(plain)
+    return list(event.items()), key, value
+
+
+def check_format(content_type: bytes) -> None:
+    """Raise BadEvent unless a CloudEvents media type is the one format that is read: JSON in UTF-8."""
+    media_type = content_type.partition(b";")[0].strip().lower()
+    if media_type.startswith(b"application/cloudevents-batch"):
+        raise BadEvent("", "batches are not accepted: send one event per request")
+    if media_type != b"application/cloudevents+json":
+        raise BadEvent("", "unknown structured format: only application/cloudevents+json is read")
+    charset = _charset(content_type)
+    if charset and charset[1].lower() not in (b"utf-8", b"utf8"):
+        raise BadEvent("", "the charset of a structured event must be utf-8")

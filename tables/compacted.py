@@ -1,0 +1,129 @@
+"""One small reader of a compacted topic: everything in it, into memory, and then every change as it comes.
+
+    thread                                       event loop
+    poll -> batch of (key, value) --------------> apply(records), in topic order
+    first end of every partition ---------------> caught_up() once
+
+It belongs to no consumer group, commits nothing and never waits for a rebalance: the contract and the workers' status
+must be readable whenever Kafka is. Refuses to know what the records mean, and to forget: a topic that was emptied and
+re-made is reported, the last good state stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+log = structlog.get_logger(__name__)
+
+#: key, value (None = tombstone), timestamp in ms
+Record = tuple[bytes, bytes | None, int]
+
+_POLL_S = 0.5
+_BATCH = 500
+_STOP_S = 5.0
+
+
+class CompactedReader:
+    """Reads one topic from its beginning, for ever. Callbacks run on the event loop; `crashed` ends the process."""
+
+    def __init__(
+        self,
+        topic: str,
+        kafka: Mapping[str, Any],
+        *,
+        apply: Callable[[Sequence[Record]], None],
+        caught_up: Callable[[], None],
+        crashed: Callable[[BaseException], None],
+    ) -> None:
+        """`kafka`: librdkafka client settings, `bootstrap.servers` among them."""
+        self.topic = topic
+        self._conf = {
+            "group.id": f"{topic}.reader",  # demanded by the client; nothing joins it and nothing is committed
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "queued.max.messages.kbytes": 1024,
+            "topic.metadata.refresh.interval.ms": 30_000,
+            **kafka,
+        }
+        self._apply, self._caught_up, self._crashed = apply, caught_up, crashed
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pending: set[int] | None = None
+
+    def start(self) -> None:
+        """Begin reading; returns at once."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._guarded, name=f"read-{self.topic}", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Stop reading; waits at most some seconds for the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, _STOP_S)
+
+    def _call(self, function: Callable[..., None], *args: object) -> None:
+        assert self._loop is not None
+        if not self._stop.is_set():
+            self._loop.call_soon_threadsafe(function, *args)
+
+    def _guarded(self) -> None:
+        try:
+            self._run()
+        except Exception as problem:  # handed to the process's owner, who ends it
+            self._call(self._crashed, problem)
+
+    def _run(self) -> None:
+        consumer = Consumer(self._conf)
+        try:
+            if not self._assign(consumer):
+                return
+            while not self._stop.is_set():
+                first = consumer.poll(_POLL_S)
+                if first is not None:
+                    self._take([first, *consumer.consume(_BATCH, 0)])
+        finally:
+            consumer.close()
+
+    def _assign(self, consumer: Consumer) -> bool:
+        """Wait for the topic to be there; False when stopped before."""
+        while not self._stop.is_set():
+            try:
+                found = consumer.list_topics(self.topic, timeout=5).topics[self.topic]
+            except KafkaException as problem:
+                log.info("cannot look up topic yet", topic=self.topic, reason=problem.args[0].str())
+            else:
+                if found.error is None and found.partitions:
+                    self._pending = set(found.partitions)
+                    consumer.assign([TopicPartition(self.topic, p, OFFSET_BEGINNING) for p in found.partitions])
+                    return True
+            self._stop.wait(0.1)
+        return False
+
+    def _take(self, messages: list[Message]) -> None:
+        records: list[Record] = []
+        ended: list[int] = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                key = message.key()
+                if key is not None:
+                    records.append((key, message.value(), message.timestamp()[1]))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.append(message.partition() or 0)
+            else:
+                log.warning("reading a compacted topic", topic=self.topic, reason=error.str())
+        if records:
+            self._call(self._apply, records)
+        if self._pending and ended:
+            self._pending.difference_update(ended)
+            if not self._pending:
+                self._call(self._caught_up)

@@ -1,0 +1,127 @@
+"""The workers' status topic as a table, and what it means for a subscriber: ready, or not, and why.
+
+Each worker says every two seconds which partitions of which subscription it owns, and of which generation. A subscriber
+is ready when fresh records of its current generation together own all partitions. No Kafka admin call is needed for it.
+Refuses to write to Kafka and to read a clock: `now` comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+import structlog
+
+from knative.contract import (
+    SCHEMA_VERSION,
+    SubscriberStatus,
+    Subscription,
+    WorkerStatus,
+    WorkerSubscription,
+)
+from tables.compacted import CompactedReader, Record
+
+log = structlog.get_logger(__name__)
+
+FRESH_S = 10.0  #: a record older than this no longer counts
+
+
+def encode_status(status: WorkerStatus) -> bytes:
+    """JSON for the status topic; the key is the worker's id."""
+    return orjson.dumps({"schema": SCHEMA_VERSION, **{name: getattr(status, name) for name in status.__slots__}})
+
+
+def decode_status(value: bytes) -> WorkerStatus:
+    """Back from the topic. Raises ValueError, KeyError or TypeError for junk or a newer schema."""
+    data = orjson.loads(value)
+    if data["schema"] != SCHEMA_VERSION:
+        raise ValueError(f"schema {data['schema']}, this version knows {SCHEMA_VERSION}")
+    subscriptions = {
+        uid: WorkerSubscription(row["generation"], tuple(row["partitions"]), row["state"])
+        for uid, row in data["subscriptions"].items()
+    }
+    return WorkerStatus(data["worker"], float(data["time"]), data["role"], subscriptions)
+
+
+def subscriber_status(
+    subscription: Subscription, workers: Iterable[WorkerStatus], now: float, fresh_s: float = FRESH_S
+) -> SubscriberStatus:
+    """Ready = fresh workers of the current generation own every partition; Unknown = nobody serves it."""
+    owned: set[int] = set()
+    serving = stale = 0
+    failures: list[str] = []
+    for worker in workers:
+        mine = worker.subscriptions.get(subscription.uid)
+        if mine is None or now - worker.time > fresh_s:
+            continue
+        if mine.state.startswith("failed"):
+            failures.append(f"{worker.worker}: {mine.state}")
+        if mine.generation != subscription.generation:
+            stale += 1
+            continue
+        serving += 1
+        owned.update(mine.partitions)
+    generation = subscription.generation
+    if failures:
+        return SubscriberStatus(subscription.uid, generation, "False", "; ".join(failures))
+    missing = set(range(subscription.partitions)) - owned
+    if serving and not missing:
+        return SubscriberStatus(subscription.uid, generation, "True")
+    if not serving and not stale:
+        return SubscriberStatus(subscription.uid, generation, "Unknown", "no worker serves this subscription")
+    if not serving:
+        return SubscriberStatus(
+            subscription.uid, generation, "Unknown", f"workers have not taken generation {generation}"
+        )
+    parts = ", ".join(map(str, sorted(missing)))
+    return SubscriberStatus(subscription.uid, generation, "Unknown", f"partitions without an owner yet: {parts}")
+
+
+class StatusTable:
+    """What every worker last said. Event loop only."""
+
+    def __init__(self, topic: str, kafka: Mapping[str, Any], crashed: Callable[[BaseException], None]) -> None:
+        self.loaded = False
+        self.workers: dict[str, WorkerStatus] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """`listener` is called when what workers say (not merely the time of it) has changed."""
+        self._listeners.append(listener)
+
+    def start(self) -> None:
+        """Begin reading."""
+        self._reader.start()
+
+    async def stop(self) -> None:
+        """Stop reading."""
+        await self._reader.stop()
+
+    def apply(self, records: Sequence[Record]) -> None:
+        """Take status records in topic order."""
+        changed = False
+        for key, value, _ in records:
+            worker = key.decode("utf-8", "replace")
+            before = self.workers.get(worker)
+            if value is None:
+                changed |= self.workers.pop(worker, None) is not None
+                continue
+            try:
+                status = decode_status(value)
+            except (ValueError, KeyError, TypeError) as problem:
+                log.warning("worker status cannot be read; the last good one stays", worker=worker, reason=str(problem))
+                continue
+            self.workers[worker] = status
+            changed |= before is None or before.subscriptions != status.subscriptions
+        if changed and self.loaded:
+            self._tell()
+
+    def _caught_up(self) -> None:
+        self.loaded = True
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()

@@ -1,0 +1,51 @@
+"""Fixtures that need a real Kafka: one embedded broker for a whole test session, and topics of one's own in it."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.embedded import EmbeddedKafka
+
+_REPOSITORY = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A real Kafka on a free port: `.bootstrap`, `.port`; empty at first, shared by the session."""
+    broker = EmbeddedKafka(
+        tmp_path_factory.mktemp("kafka"), port=0, heap="384m", jars_root=_REPOSITORY / ".penstock" / "kafka"
+    )
+    with broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def topic_name() -> Callable[[], str]:
+    """Gives topic names that nobody used before."""
+    run, numbers = uuid.uuid4().hex[:8], itertools.count(1)
+    return lambda: f"t-{run}-{next(numbers)}"
+
+
+@pytest.fixture(scope="session")
+def make_topic(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Callable[..., str]:
+    """`make_topic(partitions=1, **config)` creates a topic with a new name, waits until it is there, gives the name.
+
+    Config names are written with `_` for `.`: `make_topic(4, max_message_bytes=2_000_000)`.
+    """
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
+
+    def make(partitions: int = 1, **config: object) -> str:
+        name = topic_name()
+        settings = {key.replace("_", "."): str(value) for key, value in config.items()}
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        created = admin.create_topics([NewTopic(name, partitions, 1, config=settings)], operation_timeout=30)
+        created[name].result(30)
+        return name
+
+    return make

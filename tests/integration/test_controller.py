@@ -1,0 +1,333 @@
+"""The controller on a real Kafka: files in, topics, start offsets, contract records and status files out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from app.embedded import EmbeddedKafka
+from app.producer import KafkaProducer, ProducerConfig
+from controller.actions import GroupState
+from controller.config import ControllerConfig
+from controller.offsets import Offsets
+from controller.service import Controller, ensure_internal_topics
+from controller.topics import Topics, admin_client
+from knative import names
+from knative.contract import WorkerStatus, WorkerSubscription
+from knative.resources import Start
+from tables.contract import ContractTable
+from tables.status import StatusTable, encode_status
+from tests.twins import CountingObserve
+
+pytestmark = pytest.mark.integration
+
+LIMIT_S = 30.0
+
+CHANNEL = """\
+apiVersion: messaging.knative.dev/v1beta1
+kind: KafkaChannel
+metadata: {{name: {name}{more}}}
+spec: {{numPartitions: {partitions}}}
+"""
+SUBSCRIPTION = """\
+apiVersion: messaging.knative.dev/v1
+kind: Subscription
+metadata:
+  name: {name}
+  annotations: {{penstock.dev/start: {start}}}
+spec:
+  channel: {{apiVersion: messaging.knative.dev/v1beta1, kind: KafkaChannel, name: {channel}}}
+  subscriber: {{uri: "{uri}"}}
+"""
+
+
+class Plant:
+    """One controller with its tables and producer, on a directory of its own and an instance of its own."""
+
+    def __init__(self, bootstrap: str, folder: Path, instance: str) -> None:
+        self.folder = folder / "resources"
+        self.state = folder / "state"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        client = {"bootstrap.servers": bootstrap}
+        self.config = ControllerConfig(
+            kafka=client,
+            resources_dir=self.folder,
+            state_dir=self.state,
+            instance=instance,
+            topic_template=f"{instance}-t.{{namespace}}.{{name}}",
+            session_timeout_s=6.0,
+        )
+        self.crashes: list[BaseException] = []
+        self.contract = ContractTable(self.config.contract_topic, client, self.crashes.append)
+        self.status = StatusTable(names.status_topic(instance), client, self.crashes.append)
+        self.producer = KafkaProducer(ProducerConfig(kafka=client, name=instance), CountingObserve())
+        self.controller = Controller(self.config, self.contract, self.status, self.producer, self.crashes.append)
+        admin = admin_client(client)
+        self.topics, self.offsets, self.admin = Topics(admin, 15.0), Offsets(admin, 15.0), admin
+
+    async def __aenter__(self) -> Plant:
+        await ensure_internal_topics(self.config)
+        self.producer.start()
+        self.contract.start()
+        self.status.start()
+        await self.controller.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.controller.stop()
+        await self.contract.stop()
+        await self.status.stop()
+        await self.producer.stop(5.0)
+        assert self.crashes == []
+
+    def channel(self, name: str, partitions: int = 1, more: str = "") -> None:
+        text = CHANNEL.format(name=name, partitions=partitions, more=more)
+        (self.folder / f"{name}.yaml").write_text(text, "utf-8")
+
+    def subscription(self, name: str, channel: str, start: str = "latest", uri: str = "http://127.0.0.1:9/") -> None:
+        text = SUBSCRIPTION.format(name=name, channel=channel, start=start, uri=uri)
+        (self.folder / f"{name}.yaml").write_text(text, "utf-8")
+
+    def remove(self, name: str) -> None:
+        (self.folder / f"{name}.yaml").unlink()
+
+    def topic(self, name: str) -> str:
+        return f"{self.config.instance}-t.default.{name}"
+
+    def published(self, name: str) -> Any:
+        every = [*self.contract.channels.values(), *self.contract.subscriptions.values()]
+        return next((record for record in every if record.name == name), None)
+
+    def said(self, kind: str, name: str) -> dict[str, Any]:
+        path = self.state / kind / f"default.{name}.json"
+        found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return found
+
+    def condition(self, kind: str, name: str, type_: str = "Ready") -> tuple[str, str]:
+        for one in self.said(kind, name).get("status", {}).get("conditions", []):
+            if one["type"] == type_:
+                return one["status"], one.get("reason", "")
+        return "", ""
+
+    async def until(self, there: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + LIMIT_S
+        while not there():
+            assert not self.crashes, self.crashes
+            assert time.monotonic() < end, f"waited {LIMIT_S} s for: {what}"
+            await asyncio.sleep(0.05)
+
+    async def look(self, name: str) -> Any:
+        return (await asyncio.to_thread(self.topics.observe, [name])).get(name)
+
+
+@pytest.fixture
+def plant(kafka: EmbeddedKafka, tmp_path: Path) -> Plant:
+    return Plant(kafka.bootstrap, tmp_path, f"i{uuid.uuid4().hex[:8]}")
+
+
+@pytest.mark.asyncio
+async def test_a_channel_and_its_subscription_from_file_to_ready(plant: Plant) -> None:
+    plant.channel("orders", 3)
+    plant.subscription("billing", "orders")
+    async with plant:
+        await plant.until(lambda: plant.published("billing") is not None, "the contract")
+        channel, billing = plant.published("orders"), plant.published("billing")
+        assert (channel.partitions, channel.topic) == (3, plant.topic("orders"))
+        assert channel.hosts[0] == "orders-kn-channel.default.svc.cluster.local"
+        assert (billing.group, billing.channel_uid) == (f"kafka.{billing.uid}", channel.uid)
+        assert billing.delivery.retry == 10
+        topic, dlq = await plant.look(channel.topic), await plant.look(channel.dlq_topic)
+        assert (topic.partitions, dlq.partitions) == (3, 3)
+        assert topic.configs["max.message.bytes"] == str((1024 + 256) * 1024)
+        assert topic.configs["retention.ms"] == str(168 * 3_600_000)
+        assert dlq.configs["max.message.bytes"] == str((1024 + 512) * 1024)
+        assert dlq.configs["retention.ms"] == str(30 * 86_400_000)
+        await plant.until(lambda: plant.condition("Subscription", "billing")[0] == "Unknown", "a status")
+        served = WorkerSubscription(1, (0, 1, 2), "running")
+        word = encode_status(WorkerStatus("w", time.time(), "all", {billing.uid: served}))
+        plant.producer.send(names.status_topic(plant.config.instance), word, b"w", (), lambda _: None)
+        await plant.until(lambda: plant.condition("Subscription", "billing") == ("True", ""), "ready")
+        await plant.until(lambda: plant.condition("KafkaChannel", "orders") == ("True", ""), "ready")
+        status = plant.said("KafkaChannel", "orders")["status"]
+        assert status["subscribers"] == [{"uid": billing.uid, "observedGeneration": 1, "ready": "True"}]
+
+
+@pytest.mark.asyncio
+async def test_start_offsets_are_there_for_every_partition_before_the_contract(plant: Plant) -> None:
+    plant.channel("orders", 2)
+    async with plant:
+        await plant.until(lambda: plant.published("orders") is not None, "the channel")
+        topic = plant.topic("orders")
+        producer = Producer(dict(plant.config.kafka))
+        for _ in range(3):
+            producer.produce(topic, b"x", partition=1)
+        assert await asyncio.to_thread(producer.flush, 10) == 0
+        plant.subscription("late", "orders", "latest")
+        plant.subscription("early", "orders", "earliest")
+        await plant.until(lambda: bool(plant.published("late") and plant.published("early")), "both")
+        for name, expected in (("late", {0: 0, 1: 3}), ("early", {0: 0, 1: 0})):
+            group = plant.published(name).group
+            assert await asyncio.to_thread(plant.offsets.committed, group, topic, range(2)) == expected
+
+
+@pytest.mark.asyncio
+async def test_partitions_are_raised_and_never_lowered(plant: Plant) -> None:
+    plant.channel("orders", 2)
+    plant.subscription("billing", "orders")
+    async with plant:
+        await plant.until(lambda: plant.published("billing") is not None, "the contract")
+        plant.channel("orders", 4)
+        await plant.until(lambda: bool(plant.published("billing").partitions == 4), "four partitions")
+        channel = plant.published("orders")
+        assert (channel.partitions, channel.generation) == (4, 2)
+        assert (await plant.look(channel.dlq_topic)).partitions == 4
+        plant.channel("orders", 1)
+        await plant.until(
+            lambda: plant.condition("KafkaChannel", "orders", "TopicReady") == ("True", "TopicDiffers"), "the reason"
+        )
+        assert plant.published("orders").partitions == 4
+
+
+@pytest.mark.asyncio
+async def test_a_removed_file_takes_record_group_and_topics_along(plant: Plant) -> None:
+    plant.channel("orders", 1)
+    plant.channel("kept", 1, ', annotations: {penstock.dev/keep-topic: "true"}')
+    plant.subscription("billing", "orders")
+    async with plant:
+        await plant.until(lambda: bool(plant.published("billing") and plant.published("kept")), "the contract")
+        group, uid = plant.published("billing").group, plant.published("billing").uid
+        member = Consumer({**plant.config.kafka, "group.id": group, "session.timeout.ms": 6000})
+        member.subscribe([plant.topic("orders")])
+        await asyncio.to_thread(member.poll, 5.0)
+        plant.remove("billing")
+        plant.remove("kept")
+        await plant.until(lambda: plant.published("billing") is None, "the tombstone")
+        await asyncio.sleep(1.5)
+        state = await asyncio.to_thread(plant.topics.group_states, [group])
+        assert state == {group: GroupState.LIVE}, "a group with members is left alone"
+        await asyncio.to_thread(member.close)
+        await plant.until(lambda: "billing" not in _notes(plant), "the group's end")
+        assert await asyncio.to_thread(plant.topics.group_states, [group]) == {group: GroupState.ABSENT}
+        plant.remove("orders")
+        await plant.until(lambda: plant.published("orders") is None and not _notes(plant), "the channel's end")
+        assert await plant.look(plant.topic("orders")) is None
+        assert await plant.look(plant.topic("orders") + ".dlq") is None
+        assert await plant.look(plant.topic("kept")) is not None
+        assert not plant.said("KafkaChannel", "orders")
+        plant.channel("orders")
+        plant.subscription("billing", "orders")
+        await plant.until(lambda: plant.published("billing") is not None, "new ones")
+        assert plant.published("billing").uid != uid
+
+
+def _notes(plant: Plant) -> str:
+    path = plant.state / "removals.json"
+    found = json.loads(path.read_text("utf-8"))["removals"] if path.exists() else []
+    return " ".join(removal["label"] for removal in found)
+
+
+@pytest.mark.asyncio
+async def test_a_bad_file_changes_nothing_and_is_told(plant: Plant) -> None:
+    plant.channel("orders")
+    async with plant:
+        await plant.until(lambda: plant.published("orders") is not None, "the contract")
+        (plant.folder / "orders.yaml").write_text("apiVersion: messaging.knative.dev/v1beta1\nkind: [", "utf-8")
+        problems = plant.state / "problems.json"
+
+        def told() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = json.loads(problems.read_text("utf-8"))["problems"]
+            return found
+
+        await plant.until(lambda: problems.exists() and bool(told()), "the problem")
+        assert (told()[0]["file"], told()[0]["line"]) == ("orders.yaml", 2)
+        await asyncio.sleep(1.5)
+        assert plant.published("orders") is not None
+        plant.channel("orders", 2)
+        await plant.until(lambda: not told() and plant.published("orders").partitions == 2, "the mended file")
+
+
+@pytest.mark.asyncio
+async def test_identity_survives_a_restart_and_a_file_that_is_bad_by_then(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    instance = f"i{uuid.uuid4().hex[:8]}"
+    first = Plant(kafka.bootstrap, tmp_path, instance)
+    first.channel("orders")
+    first.channel("stock")
+    async with first:
+        await first.until(lambda: bool(first.published("orders") and first.published("stock")), "the contract")
+        orders, stock = first.published("orders"), first.published("stock")
+    second = Plant(kafka.bootstrap, tmp_path, instance)
+    second.channel("orders", 2)
+    (second.folder / "stock.yaml").write_text("kind: {", "utf-8")
+    async with second:
+        await second.until(lambda: second.published("orders") is not None, "the contract")
+        await second.until(lambda: bool(second.published("orders").generation == 2), "the change")
+        await asyncio.sleep(1.5)
+        assert second.published("orders").uid == orders.uid
+        assert second.published("stock") == stock
+        second.remove("stock")
+        await second.until(lambda: second.published("stock") is None, "the end of the file")
+
+
+@pytest.mark.asyncio
+async def test_one_leads_and_the_other_takes_over(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    instance = f"i{uuid.uuid4().hex[:8]}"
+    one, two = Plant(kafka.bootstrap, tmp_path, instance), Plant(kafka.bootstrap, tmp_path, instance)
+    async with two:
+        async with one:
+            await one.until(lambda: one.controller.leading or two.controller.leading, "a leader")
+            await asyncio.sleep(1.0)
+            assert one.controller.leading != two.controller.leading
+            one.channel("orders")
+            await one.until(lambda: one.published("orders") is not None, "the contract")
+        await two.until(lambda: two.controller.leading, "the other")
+        two.channel("orders", 3)
+        await two.until(lambda: bool(two.published("orders").partitions == 3), "the change")
+        assert two.published("orders").generation == 2
+
+
+@pytest.mark.asyncio
+async def test_a_topic_that_is_there_is_taken_as_it_is(plant: Plant) -> None:
+    await asyncio.to_thread(plant.topics.create, plant.topic("orders"), 5, 1, ())
+    plant.channel("orders", 2)
+    async with plant:
+        await plant.until(lambda: plant.published("orders") is not None, "the contract")
+        assert plant.published("orders").partitions == 5
+        await plant.until(
+            lambda: plant.condition("KafkaChannel", "orders", "TopicReady") == ("True", "TopicDiffers"), "the reason"
+        )
+
+
+@pytest.mark.asyncio
+async def test_what_kafka_refuses_is_a_condition_and_holds_up_nobody_else(plant: Plant) -> None:
+    text = CHANNEL.format(name="wide", partitions=1, more="").replace("numPartitions: 1", "replicationFactor: 3")
+    (plant.folder / "wide.yaml").write_text(text, "utf-8")
+    async with plant:
+        await plant.until(
+            lambda: plant.condition("KafkaChannel", "wide", "TopicReady") == ("False", "KafkaRefused"), "the reason"
+        )
+        message = plant.said("KafkaChannel", "wide")["status"]["conditions"][0]["message"]
+        assert "lower spec.replicationFactor" in message
+        plant.channel("orders")
+        await plant.until(lambda: plant.published("orders") is not None, "the other channel")
+        assert plant.published("wide") is None
+
+
+@pytest.mark.asyncio
+async def test_offsets_are_refused_while_the_group_has_members(plant: Plant, make_topic: Callable[..., str]) -> None:
+    topic, group = make_topic(1), f"kafka.{uuid.uuid4()}"
+    member = Consumer({**plant.config.kafka, "group.id": group})
+    member.subscribe([topic])
+    await asyncio.to_thread(member.poll, 5.0)
+    with pytest.raises(Exception, match="committing the start of group"):
+        await asyncio.to_thread(plant.offsets.commit_start, group, topic, [0], Start.EARLIEST)
+    await asyncio.to_thread(member.close)
+    await asyncio.to_thread(plant.offsets.commit_start, group, topic, [0], Start.EARLIEST)
+    assert await asyncio.to_thread(plant.offsets.committed, group, topic, [0]) == {0: 0}

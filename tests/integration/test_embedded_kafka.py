@@ -1,0 +1,113 @@
+"""The embedded Kafka for real: events survive a restart, clean and unclean, and nothing outlives its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from app.embedded import EmbeddedKafka
+from app.embedded.processes import is_running, start_time
+from app.embedded.record import read_record
+from knative.errors import PenstockError, UsageError
+
+_JARS = Path(__file__).parents[2] / ".penstock" / "kafka"
+
+
+def _produce(bootstrap: str, topic: str, value: bytes) -> None:
+    errors: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.max.bytes": 2_000_000})
+    producer.produce(topic, value, on_delivery=lambda error, _message: errors.append(error))
+    assert producer.flush(30) == 0
+    assert errors == [None]
+
+
+def _read(bootstrap: str, topic: str, group: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    values: list[bytes] = []
+    end = time.monotonic() + 30
+    while len(values) < count and time.monotonic() < end:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            value = message.value()
+            assert value is not None
+            values.append(value)
+    consumer.close()
+    return values
+
+
+def test_a_group_reads_what_was_produced(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    """Coordinator, group and a record of nearly 2 MB."""
+    topic = make_topic(2, max_message_bytes=2_000_000)
+    big = os.urandom(1_900_000)
+    _produce(kafka.bootstrap, topic, big)
+    assert _read(kafka.bootstrap, topic, f"{topic}-group", 1) == [big]
+
+
+def test_unknown_topics_are_not_made(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> None:
+    """A typing mistake in a topic's name must fail, not make a topic."""
+    name = topic_name()
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    assert admin.list_topics(topic=name, timeout=10).topics[name].error is not None
+    assert name not in admin.list_topics(timeout=10).topics
+
+
+def test_data_survives_restarts(tmp_path: Path) -> None:
+    """One record before a clean stop, one before a kill; both are there afterwards, on the same port."""
+    broker = EmbeddedKafka(tmp_path, port=0, heap="256m", jars_root=_JARS)
+    broker.start()
+    try:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(30)
+        _produce(broker.bootstrap, "kept", b"one")
+        assert broker.stop()
+        assert read_record(tmp_path) is None
+        broker.start()
+        _produce(broker.bootstrap, "kept", b"two")
+        broker.kill()
+        broker.start()
+        assert _read(broker.bootstrap, "kept", "g", 2) == [b"one", b"two"]
+        with pytest.raises(UsageError, match="already runs"):
+            EmbeddedKafka(tmp_path, port=0, jars_root=_JARS).start()
+    finally:
+        broker.stop()
+
+
+def test_a_busy_port_is_named(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """The sentence names the port and how to choose another."""
+    with pytest.raises(PenstockError, match=f"Port {kafka.port} .* is taken .*--port") as caught:
+        EmbeddedKafka(tmp_path, port=kafka.port, jars_root=_JARS).start()
+    assert caught.value.exit_code == 1
+    assert not (tmp_path / "storage").exists()
+
+
+def test_an_attached_broker_dies_with_its_parent(tmp_path: Path) -> None:
+    """SIGKILL to the process that started it leaves no Java process."""
+    code = (
+        "import sys, time; from pathlib import Path; from app.embedded import EmbeddedKafka\n"
+        f"EmbeddedKafka(Path({str(tmp_path)!r}), port=0, heap='256m', jars_root=Path({str(_JARS)!r})).start()\n"
+        "print('up', flush=True); time.sleep(120)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=_JARS.parents[1]) as parent:
+        try:
+            assert parent.stdout is not None
+            assert parent.stdout.readline() == b"up\n"
+            running = read_record(tmp_path)
+            assert running is not None
+            assert start_time(running.pid) == running.started
+        finally:
+            os.kill(parent.pid, signal.SIGKILL)
+    end = time.monotonic() + 20
+    while is_running(running.pid, running.started) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not is_running(running.pid, running.started)

@@ -1,0 +1,125 @@
+"""The main proof: 20,000 events through two workers, one of which is killed three times, and nothing is lost.
+
+    load --> worker `all` --> Kafka --> 3 subscriptions on both workers --> sink (random 500s)
+                                          ^ the dispatcher: SIGKILL, start, SIGKILL, start, SIGKILL, start ... SIGTERM
+
+Sender, sink and Kafka's own logs write the ledger; the checker judges it.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from app.embedded import EmbeddedKafka
+from tests.installation import Installation
+from tests.ledger import reader
+from tests.ledger.checker import Verdict, check
+from tests.ledger.facts import Fact, Fault, Writer, read
+from tests.processes import LoadProcess, SinkProcess, Worker, wait_until
+from tests.resources import NAMESPACE, Wanted
+
+pytestmark = pytest.mark.system
+
+EVENTS, KEYS, PARTITIONS, SEED = 20_000, 500, 6, 20_261_121
+ORDERS = ("ordered", "key-ordered", "unordered")
+DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
+KILLS = 3
+
+
+def _wanted(sink: SinkProcess) -> list[Wanted]:
+    return [Wanted(order, sink.url(f"{NAMESPACE}/{order}"), order, DELIVERY) for order in ORDERS]
+
+
+def _kill(worker: Worker) -> Fault:
+    from_s = time.time()
+    worker.kill()
+    return Fault("kill", from_s, time.time(), SEED)
+
+
+def _received(sink: SinkProcess) -> int:
+    return sum(counts["distinct"] for counts in sink.stats().values())
+
+
+def _wait_progress(sink: SinkProcess, events: int, limit_s: float = 60) -> None:
+    goal = min(_received(sink) + events, EVENTS * len(ORDERS))
+    wait_until(f"{goal} events received", lambda: _received(sink) >= goal, limit_s, poll_s=0.1)
+
+
+def _break_things(installation: Installation, sink: SinkProcess) -> list[Fault]:
+    """Kill the second worker three times while it delivers; end it with SIGTERM, still delivering."""
+    faults: list[Fault] = []
+    for _ in range(KILLS):
+        started_s = time.time()
+        with installation.worker("dispatcher", controller=False) as second:
+            second.wait_ready()
+            _wait_share(second)
+            faults.append(Fault("join", started_s, time.time(), SEED))
+            _wait_progress(sink, 300)
+            faults.append(_kill(second))
+    started_s = time.time()
+    with installation.worker("dispatcher", controller=False) as second:
+        second.wait_ready()
+        _wait_share(second)
+        faults.append(Fault("join", started_s, time.time(), SEED))
+        _wait_progress(sink, 300)
+        from_s = time.time()
+        assert second.terminate() == 0, second.tail()
+        faults.append(Fault("term", from_s, time.time(), SEED))
+    return faults
+
+
+def _wait_share(worker: Worker) -> None:
+    """Until this worker's own consumers have taken records: it has partitions and is delivering."""
+    wait_until("the second worker consumes", lambda: worker.consumed() > 0, 60)
+
+
+def _facts(installation: Installation, folder: Path, faults: list[Fault]) -> list[Fact]:
+    topic, dlq_topic = installation.resources.topic, installation.resources.dlq_topic
+    groups = [installation.group(order) for order in ORDERS]
+    with Writer(folder / "outside") as writer:
+        writer.write_all(faults)
+        writer.write_all(reader.stored(installation.bootstrap, topic))
+        writer.write_all(reader.dead(installation.bootstrap, dlq_topic))
+        writer.write_all(reader.committed(installation.bootstrap, groups))
+    return list(read(folder / "sent", folder / "received", folder / "outside"))
+
+
+def _run(kafka: EmbeddedKafka, folder: Path) -> Verdict:
+    installation = Installation(kafka.bootstrap, folder, PARTITIONS)
+    behaviours = {f"{NAMESPACE}/{order}": f"fail_chance=0.02,delay_s=0.002,seed={SEED}" for order in ORDERS}
+    with SinkProcess(folder, behaviours, folder / "received") as sink:
+        wanted = _wanted(sink)
+        installation.write(wanted)
+        with installation.worker() as first:
+            first.wait_ready()
+            installation.wait_subscribers(first, len(wanted))
+            url, ledger = installation.url(first), folder / "sent"
+            with LoadProcess(
+                folder, url, events=EVENTS, keys=KEYS, rate=300, seed=SEED, sequential=True, ledger=ledger
+            ) as load:
+                faults = _break_things(installation, sink)
+                result = load.result(120)
+            assert result["accepted"] == EVENTS, result
+            installation.wait_settled(ORDERS, 120)
+            rss_bytes = first.rss_bytes()
+            from_s = time.time()
+            assert first.terminate() == 0, first.tail()
+            faults.append(Fault("term", from_s, time.time(), SEED))
+        assert sink.terminate() == 0
+        facts = _facts(installation, folder, faults)
+        return check(facts, [installation.rule(one) for one in wanted], max_rss_bytes=rss_bytes)
+
+
+def test_nothing_is_lost_overtaken_or_repeated_without_reason(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """Lost 0, order violations 0, attempts within bounds; duplicates only around kills, none from SIGTERM."""
+    verdict = _run(kafka, tmp_path)
+    print(verdict)
+    assert verdict.violations == (), str(verdict)
+    report = verdict.report
+    assert (report.events, report.subscriptions, report.partitions) == (EVENTS, len(ORDERS), PARTITIONS)
+    assert report.deliveries + report.dead_letters >= EVENTS * len(ORDERS)
+    assert report.faults == {"kill": KILLS, "join": KILLS + 1, "term": 2}
+    assert report.commits > 0

@@ -1,0 +1,113 @@
+"""In-memory twins of the ports: the same promises as the real thing, and a way to fail or hold on command.
+
+For tests of what stands in front of a port. What stands behind one is tested with the real Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from knative.contract import Channel
+from knative.ports import Headers, ProduceFailure, ProduceProblem, Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One stored record."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None
+    headers: dict[str, bytes | None]
+
+
+class MemoryProduce:
+    """Produce: stores in a list. `failing` refuses each record, `holding` keeps acknowledgements back."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.connected = True
+        self.failing: ProduceProblem | None = None
+        self.holding = False
+        self.held: list[Stored] = []
+
+    def send(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers, done: Stored, partition: int = -1
+    ) -> None:
+        """Store it (or not) and tell, at once unless `holding`."""
+        if self.failing is not None:
+            done(ProduceFailure(self.failing, f"told to fail: {self.failing.value}"))
+            return
+        names = [name for name, _ in headers]
+        assert len(names) == len(set(names)), f"record header twice: {names}"
+        assert value is None or type(value) is bytes, "librdkafka takes bytes"
+        self.records.append(Record(topic, value, key, dict(headers)))
+        if self.holding:
+            self.held.append(done)
+        else:
+            done(None)
+
+    def release(self) -> None:
+        """Acknowledge what was held, and hold no more."""
+        self.holding = False
+        held, self.held = self.held, []
+        for done in held:
+            done(None)
+
+
+class MemoryContract:
+    """ContractView: channels given by hand."""
+
+    def __init__(self, *channels: Channel, loaded: bool = True) -> None:
+        self.loaded = loaded
+        self.channels: dict[str, Channel] = {channel.uid: channel for channel in channels}
+        self._callbacks: list[Callable[[], None]] = []
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call back after each `change`."""
+        self._callbacks.append(callback)
+
+    def change(self, *channels: Channel, loaded: bool = True) -> None:
+        """A new state of the contract."""
+        self.loaded = loaded
+        self.channels = {channel.uid: channel for channel in channels}
+        for callback in self._callbacks:
+            callback()
+
+
+class CountingObserve:
+    """Observe: counts."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[int] = Counter()
+        self.others: Counter[tuple[object, ...]] = Counter()
+
+    def consumed(self, consumer: str, topic: str, partition: int, count: int) -> None:
+        """Count it."""
+        self.others["consumed", consumer, topic, partition] += count
+
+    def produced(self, topic: str, partition: int) -> None:
+        """Count it."""
+        self.others["produced", topic, partition] += 1
+
+    def request(self, code: int) -> None:
+        """Count it."""
+        self.requests[code] += 1
+
+    def attempt(self, subscription: str, status: int, seconds: float) -> None:
+        """Count it."""
+        self.others["attempt", subscription, status] += 1
+
+    def settled(self, subscription: str, verdict: str, count: int = 1) -> None:
+        """Count it."""
+        self.others["settled", subscription, verdict] += count
+
+    def expired(self, subscription: str, count: int) -> None:
+        """Count it."""
+        self.others["expired", subscription] += count
+
+    def reply_dropped(self, subscription: str) -> None:
+        """Count it."""
+        self.others["reply_dropped", subscription] += 1

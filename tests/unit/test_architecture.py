@@ -1,0 +1,138 @@
+"""Rules about the code that no linter knows: who may import, read and open what, and how large things grow."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections.abc import Iterator
+from importlib.metadata import distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGES = ("knative", "tables", "agents", "web", "controller", "analytics", "app")
+OURS = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+ALL = OURS + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
+
+#: `app` starts processes and asks them how they are; only what is on the data path is bound here, less the sender.
+WITHOUT_SOCKETS = [
+    path
+    for path in OURS
+    if not path.is_relative_to(ROOT / "app") and not str(path.relative_to(ROOT)).startswith("agents/sender")
+]
+
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 400
+
+#: Ways to open a connection; what listens (web/) or speaks Kafka's protocol is not among them.
+_CONNECTING_MODULES = ("socket", "http.client", "urllib.request", "ftplib", "smtplib", "requests", "httpx")
+_CONNECTING_CALLS = ("create_connection", "open_connection", "create_unix_connection", "sock_connect", "ClientSession")
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Dotted names: modules, and what is taken from them (`http.client`, `os.environ`)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _dotted(tree: ast.Module) -> Iterator[str]:
+    """Every `a.b` in the code, as text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield f"{node.value.id}.{node.attr}"
+
+
+def _called(tree: ast.Module) -> Iterator[str]:
+    """The last part of the name of everything that is called."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            function = node.func
+            if isinstance(function, ast.Attribute):
+                yield function.attr
+            elif isinstance(function, ast.Name):
+                yield function.id
+
+
+@pytest.mark.parametrize("path", [path for path in OURS if path.is_relative_to(ROOT / "knative")], ids=_name)
+def test_the_pure_core_imports_the_standard_library_only(path: Path) -> None:
+    roots = {name.split(".")[0] for name in _imported(_tree(path))}
+
+    assert roots <= {*sys.stdlib_module_names, "knative"}
+
+
+@pytest.mark.parametrize("path", [path for path in OURS if path != ROOT / "app" / "settings.py"], ids=_name)
+def test_only_the_settings_read_the_environment(path: Path) -> None:
+    tree = _tree(path)
+    names = {*_imported(tree), *_dotted(tree)}
+
+    assert not names & {"os.environ", "os.environb", "os.getenv", "os.getenvb"}
+
+
+@pytest.mark.parametrize("path", WITHOUT_SOCKETS, ids=_name)
+def test_only_the_sender_opens_connections_to_subscribers(path: Path) -> None:
+    tree = _tree(path)
+    modules = {name for name in _imported(tree) for kind in _CONNECTING_MODULES if f"{name}.".startswith(f"{kind}.")}
+
+    assert not modules
+    assert not {*_called(tree)} & {*_CONNECTING_CALLS}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_our_names_are_ours(package: str) -> None:
+    location = importlib.import_module(package).__file__
+
+    assert location is not None
+    assert Path(location).is_relative_to(ROOT)
+
+
+def test_no_dependency_ships_a_package_with_one_of_our_names() -> None:
+    taken = {
+        f"{distribution.name}: {file.parts[0]}"
+        for distribution in distributions()
+        if distribution.name != "penstock"
+        for file in distribution.files or ()
+        if file.parts[0].removesuffix(".py") in PACKAGES
+    }
+
+    assert not taken
+
+
+@pytest.mark.parametrize("path", ALL, ids=_name)
+def test_sizes_stay_readable_and_modules_say_what_they_are_for(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    tree = _tree(path)
+    long = {
+        node.name: (node.end_lineno or 0) - node.lineno + 1
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
+    }
+
+    assert not long
+    assert text.count("\n") <= FILE_LINES_MAX
+    assert not text.strip() or ast.get_docstring(tree)
+
+
+@pytest.mark.parametrize("path", ALL, ids=_name)
+def test_no_error_is_swallowed_in_silence(path: Path) -> None:
+    silent = [
+        node.lineno
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.ExceptHandler) and all(isinstance(line, ast.Pass) for line in node.body)
+    ]
+
+    assert not silent

@@ -1,0 +1,249 @@
+"""Structured mode: the data is cut out unchanged, the attributes become text, everything else is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from knative import json_format
+from knative.events import BadEvent
+from knative.json_format import is_json, read
+
+
+def envelope(**members: str) -> bytes:
+    """An envelope whose member values are given as raw JSON."""
+    return ("{" + ", ".join(f'"{name}": {value}' for name, value in members.items()) + "}").encode()
+
+
+def refused(body: bytes | None) -> BadEvent:
+    with pytest.raises(BadEvent) as caught:
+        read(body)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "12345678901234567890",
+        "1.10",
+        "-0",
+        "1E+400",
+        "[1,  true,\n\tnull ]",
+        '{"a" : {"b":[ ]}, "a":1}',
+        '"text \\u00e9 é"',
+        "null",
+        "true",
+        '""',
+        '"\\ud800"',
+        "{}",
+        "9" * 10_000,
+    ],
+)
+@pytest.mark.parametrize("kind", [None, "application/json", "text/JSON; charset=utf-8", "application/x+json"])
+def test_json_data_is_cut_out_unchanged(data: str, kind: str | None) -> None:
+    members = {"id": '"1"', "data": data} | ({} if kind is None else {"datacontenttype": json.dumps(kind)})
+    event, value = read(envelope(**members))
+    assert value == data.encode()
+    assert event["content-type"] == (kind or "application/json").encode()
+
+
+def test_white_space_around_everything() -> None:
+    event, value = read(b' \r\n\t{ \n"data"\t:\r [ 1 ] , "id" : "1"\n}\n ')
+    assert (event["ce_id"], value) == (b"1", b"[ 1 ]")
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        ('"hi"', b"hi"),
+        ('""', b""),
+        ('"a\\n\\u00e9\\"é"', 'a\né"é'.encode()),
+        ('"\\ud83d\\ude00"', "😀".encode()),
+        ("42", b"42"),
+        ("null", b"null"),
+        ('{"a": 1}', b'{"a": 1}'),
+    ],
+)
+@pytest.mark.parametrize("kind", ["text/plain", "application/xml; x=y/json", "application/jsonx", "json"])
+def test_a_string_of_another_type_is_its_text(data: str, value: bytes, kind: str) -> None:
+    event, got = read(envelope(data=data, datacontenttype=json.dumps(kind)))
+    assert got == value
+    assert event["content-type"] == kind.encode()
+
+
+@pytest.mark.parametrize(("text", "value"), [("", b""), ("aGk=", b"hi"), ("AP8=", b"\x00\xff")])
+def test_data_base64(text: str, value: bytes) -> None:
+    assert read(envelope(data_base64=json.dumps(text), datacontenttype='"image/png"'))[1] == value
+    assert read(envelope(data_base64=json.dumps(text)))[0]["content-type"] == b"application/json"
+
+
+@pytest.mark.parametrize(
+    "raw", ['"a"', '"aGk"', '"aG k="', '"aGk=\\n"', '"aGk=="', '"aGk=aGk="', '"-_=="', '"é==="', "1"]
+)
+def test_bad_base64(raw: str) -> None:
+    assert refused(envelope(data_base64=raw)).attribute == "data_base64"
+    assert refused(envelope(data_base64='{"a":1}')).attribute == "data_base64"
+
+
+def test_no_data_is_none_and_names_no_type() -> None:
+    assert read(envelope(id='"1"')) == ({"ce_id": b"1"}, None)
+    assert read(envelope(id='"1"', data_base64="null")) == ({"ce_id": b"1"}, None)
+    assert read(b"{}") == ({}, None)
+    assert read(envelope(data="null", data_base64="null"))[1] == b"null"
+
+
+def test_data_twice_in_different_guise() -> None:
+    assert refused(envelope(data="1", data_base64='"aGk="')).attribute == "data"
+    assert refused(envelope(data="null", data_base64='""')).attribute == "data"
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ('"a b"', "a b"),
+        ('"\\u20ac"', "€"),
+        ("true", "true"),
+        ("false", "false"),
+        ("0", "0"),
+        ("-17", "-17"),
+        ("-0", "0"),
+        ('""', ""),
+        ("2147483648", "2147483648"),
+        ("9" * 5000, "9" * 5000),
+        ('"100%20"', "100%20"),
+        ('"\\"q\\""', '"q"'),
+    ],
+)
+def test_extensions_become_text(raw: str, text: str) -> None:
+    assert read(envelope(note=raw))[0] == {"ce_note": text.encode()}
+
+
+def test_null_is_unset() -> None:
+    assert read(envelope(note="null", subject="null", datacontenttype="null")) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    "raw", ["1.0", "1e3", "[]", "{}", '{"a":1}', '["a"]', '"\\u0000"', '"\\u0085"', '"\\ud800"', '"\x7f"']
+)
+def test_values_that_are_no_attribute(raw: str) -> None:
+    assert refused(envelope(note=raw)).attribute == "note"
+
+
+@pytest.mark.parametrize(
+    "name", ["id", "source", "type", "specversion", "subject", "time", "dataschema", "datacontenttype"]
+)
+@pytest.mark.parametrize("raw", ["1", "1.0", "true", "{}", "[]"])
+def test_core_attributes_are_strings(name: str, raw: str) -> None:
+    error = refused(envelope(**{name: raw}))
+    assert (error.attribute, error.reason) == (name, "must be a string")
+
+
+@pytest.mark.parametrize("name", ["", "A", "ID", "a-b", "a_b", "a b", "é", "data_Base64", "a\\n"])
+def test_bad_names(name: str) -> None:
+    assert "bad attribute name" in str(refused(envelope(**{name: '"x"'})))
+
+
+@pytest.mark.parametrize(
+    "kind", ['""', '"  "', '"application/cloudevents+json"', '" Application/CloudEvents-batch"', '"a\\n"']
+)
+def test_bad_datacontenttype(kind: str) -> None:
+    assert refused(envelope(data="1", datacontenttype=kind)).attribute == "datacontenttype"
+
+
+def test_members_twice() -> None:
+    assert "'id' is there twice" in str(refused(b'{"id":"1","id":"1"}'))
+    assert "'id' is there twice" in str(refused(b'{"id":"1","\\u0069d":null}'))
+    assert "'data' is there twice" in str(refused(b'{"data":1,"data":1}'))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        b"",
+        b" ",
+        b"[]",
+        b'"x"',
+        b"1",
+        b"null",
+        b"{",
+        b'{"a"',
+        b'{"a":',
+        b'{"a":1',
+        b'{"a":1,',
+        b'{"a":1,}',
+        b"{,}",
+        b'{"a" 1}',
+        b"{a:1}",
+        b"{'a':1}",
+        b'{"a":1}x',
+        b'{"a":1}{}',
+        b'{"a":01}',
+        b'{"a":+1}',
+        b'{"a":.5}',
+        b'{"a":1.}',
+        b'{"a":NaN}',
+        b'{"data":Infinity}',
+        b'{"data":[-Infinity]}',
+        b'{"a":"\n"}',
+        b'{"a":"\\x"}',
+        b'{"a":tru}',
+        b'{"a":"x}',
+        b"\xef\xbb\xbf{}",
+        b'{"a":"\xff"}',
+        b'{"a":"\xed\xa0\x80"}',
+        '{"a":1}'.encode("utf-16"),
+        b"{}\x00",
+        b"\x0b{}",
+        b'{"a":1 /* c */}',
+        b'{"data":[1,]}',
+        b'{"data":{"a":1,}}',
+    ],
+)
+def test_malformed_json(body: bytes | None) -> None:
+    assert "malformed structured JSON" in str(refused(body))
+
+
+@pytest.mark.parametrize("name", ["data", "note"])
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_depth_bombs(name: str, opening: str) -> None:
+    assert "too deeply" in str(refused(f'{{"{name}":{opening * 100_000}'.encode()))
+
+
+def test_envelopes_are_bounded() -> None:
+    many = {f"a{number}": "1" for number in range(json_format.MEMBERS_MAX)}
+    assert len(read(envelope(**many))[0]) == json_format.MEMBERS_MAX
+    assert "members" in str(refused(envelope(**many, more="1")))
+    assert "larger" in str(refused(envelope(note=json.dumps("x" * json_format.ATTRIBUTES_BYTES_MAX))))
+    assert read(envelope(data=json.dumps("x" * 1_000_000)))[1] == json.dumps("x" * 1_000_000).encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [('"application/json"', b"aGk="), ('"image/png"', b"aGk="), (None, b"aGk=")]
+)
+def test_version_0_3_with_encoded_data(kind: str | None, expected: bytes) -> None:
+    members = {"specversion": '"0.3"', "datacontentencoding": '"Base64"', "data": '"aGk="'}
+    event, value = read(envelope(**members, **({} if kind is None else {"datacontenttype": kind})))
+    assert value == expected
+    assert event["ce_datacontentencoding"] == b"Base64"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "expected"),
+    [
+        ("application/json", True),
+        ("TEXT/JSON", True),
+        ("a/b+json", True),
+        ("a/b+JSON ; x=y", True),
+        ("a/json;x", True),
+        ("text/plain", False),
+        ("a/jsonp", False),
+        ("json", False),
+        ("text/plain; a=b/json", False),
+        ("", False),
+    ],
+)
+def test_json_media_types(media_type: str, expected: bool) -> None:
+    assert is_json(media_type) is expected

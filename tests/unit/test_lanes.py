@@ -1,0 +1,264 @@
+"""Lanes and watermarks in a simulated dispatcher: thousands of seeded schedules with kills, retries and changed order.
+
+Nothing here sleeps: the simulation picks at random what happens next, and keeps a ledger that is checked at each step.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.lanes import Partition, Record, Window
+from agents.watermarks import METADATA_MAX, SPAN_MAX, STARTED_MAX, Watermark, parse
+from knative.delivery import Order
+
+RETRIES = 3
+
+
+@dataclass
+class Log:
+    """The partition in Kafka, and what was committed for it."""
+
+    records: list[tuple[int, bytes | None]]
+    committed: int = 0
+    metadata: str = ""
+    settled: set[int] = field(default_factory=set)  # over all owners
+    attempts: dict[int, int] = field(default_factory=dict)  # over all owners
+
+
+class Simulation:
+    """One subscription, its owner killed and replaced at random."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        r = self.random
+        self.order = r.choice(list(Order))
+        self.concurrency = r.choice([1, 2, 5, 50])
+        self.logs = [self.make_log() for _ in range(r.randint(1, 3))]
+        self.kills = 0
+        self.first_seen: dict[tuple[int, bytes], int] = {}  # lane -> newest offset delivered
+        self.order_changed = False
+        self.take_over()
+
+    def make_log(self) -> Log:
+        r = self.random
+        offset = r.choice([0, 7, 1_000_000])
+        keys = [None, *(b"k%d" % i for i in range(r.randint(1, 6)))]
+        records = []
+        for _ in range(r.randint(0, 60)):
+            records.append((offset, r.choice(keys)))
+            offset += 1 if r.random() < 0.95 else r.randint(2, 9)  # compaction leaves gaps
+        return Log(records, committed=records[0][0] if records else 0)
+
+    def take_over(self) -> None:
+        """A new owner starts at what was committed."""
+        self.window = Window(self.started, self.order, self.concurrency)
+        self.flying: list[Record] = []
+        self.waiting: list[Record] = []
+        self.partitions = []
+        self.position = []
+        for number, log in enumerate(self.logs):
+            settled, attempts = parse(log.committed, log.metadata)
+            assert settled <= log.settled, "skips what nobody settled: lost"
+            self.partitions.append(Partition("t", number, Watermark(log.committed, settled, attempts)))
+            self.position.append(
+                next((i for i, (o, _) in enumerate(log.records) if o >= log.committed), len(log.records))
+            )
+
+    def started(self, record: Record) -> None:
+        log = self.logs[record.partition.number]
+        log.attempts[record.offset] = log.attempts.get(record.offset, 0) + 1
+        self.flying.append(record)
+        self.check_order(record)
+
+    def check_order(self, record: Record) -> None:
+        if self.order_changed or record.lane not in record.partition.lanes:
+            return
+        number = record.partition.number
+        unsettled = [r for r in self.window.started if r is not record and r.partition.number == number]
+        assert all(r.lane != record.lane for r in unsettled), "two unsettled records of one lane"
+        lane = (number, record.lane)
+        log = self.logs[number]
+        if log.attempts[record.offset] == 1:
+            assert self.first_seen.get(lane, -1) < record.offset, "first delivered after a later one of its lane"
+            self.first_seen[lane] = record.offset
+
+    def step(self) -> None:
+        choice = self.random.random()
+        if choice < 0.30:
+            self.fetch()
+        elif choice < 0.70 and self.flying:
+            self.answer(self.flying.pop(self.random.randrange(len(self.flying))))
+        elif choice < 0.85 and self.waiting:
+            self.retry(self.waiting.pop(self.random.randrange(len(self.waiting))))
+        elif choice < 0.97:
+            self.commit()
+        elif choice < 0.975:
+            self.order_changed = True
+            self.order = self.random.choice(list(Order))
+            self.window.reorder(self.order, self.partitions)
+        elif choice < 0.985 and self.kills < 5:
+            self.kills += 1
+            self.take_over()
+
+    def fetch(self) -> None:
+        number = self.random.randrange(len(self.logs))
+        log, at = self.logs[number], self.position[number]
+        size = self.random.randint(1, 20)
+        partition = self.partitions[number]
+        batch = [Record(partition, o, k, b"x", [], 10) for o, k in log.records[at : at + size]]
+        self.position[number] += len(batch)
+        partition.taken += len(batch)
+        partition.taken_bytes += 10 * len(batch)
+        self.window.feed(partition, batch)
+
+    def answer(self, record: Record) -> None:
+        log = self.logs[record.partition.number]
+        if self.random.random() < 0.3 and log.attempts[record.offset] <= RETRIES:
+            made = record.partition.watermark.attempts.get(record.offset, 0) + 1
+            record.partition.watermark.failed(record.offset, made)
+            self.waiting.append(record)
+            self.window.attempt_over(record)
+        else:
+            log.settled.add(record.offset)
+            self.window.done(record)
+
+    def retry(self, record: Record) -> None:
+        self.window.retry(record, lambda: self.started(record))
+
+    def commit(self) -> None:
+        for partition, log in zip(self.partitions, self.logs, strict=True):
+            mark = partition.watermark
+            unsettled = [o for o, _ in log.records if o not in log.settled]
+            assert not unsettled or mark.next <= unsettled[0], "committed beyond an unsettled record"
+            assert mark.next >= log.committed, "the watermark went down"
+            log.committed, log.metadata = mark.next, mark.metadata()
+            settled, attempts = parse(log.committed, log.metadata)
+            assert settled == mark.settled
+            assert attempts == mark.attempts
+
+    def finished(self) -> bool:
+        fetched = all(len(log.records) == at for log, at in zip(self.logs, self.position, strict=True))
+        return fetched and not self.window.started and not self.window.ready
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_no_overtaking_no_loss_and_honest_commits(block: int) -> None:
+    for seed in range(block * 150, block * 150 + 150):
+        simulation = Simulation(seed)
+        for _ in range(20_000):
+            simulation.step()
+            if simulation.finished():
+                break
+        assert simulation.finished(), f"seed {seed} came to a halt"
+        simulation.commit()
+        for log in simulation.logs:
+            assert len(log.settled) == len(log.records), f"seed {seed}: lost"
+            assert all(n <= RETRIES + 1 + simulation.kills for n in log.attempts.values()), f"seed {seed}: attempts"
+        held = [p for p in simulation.partitions if p.held or p.held_bytes or p.lanes or p.shared]
+        assert not held, f"seed {seed}: something is still held"
+
+
+@given(
+    start=st.integers(0, 2**40),
+    above=st.sets(st.integers(1, SPAN_MAX - 1), max_size=3000),
+    failed=st.dictionaries(st.integers(0, SPAN_MAX - 1), st.integers(1, 20_000), max_size=STARTED_MAX),
+)
+@settings(deadline=None, max_examples=60)
+def test_metadata_round_trip_and_bound(start: int, above: set[int], failed: dict[int, int]) -> None:
+    attempts = {start + o: n for o, n in failed.items() if o not in above}
+    mark = Watermark(start, frozenset(start + o for o in above), attempts)
+    text = mark.metadata()
+    assert len(text) <= METADATA_MAX
+    settled, read = parse(start, text)
+    assert settled == mark.settled
+    assert read == {o: min(n, 16_383) for o, n in attempts.items()}
+
+
+def test_the_worst_case_fits() -> None:
+    noise = random.Random(1)
+    above = frozenset(o for o in range(1, SPAN_MAX) if noise.random() < 0.5)
+    free = [o for o in range(SPAN_MAX) if o not in above]
+    mark = Watermark(0, above, {o: 16_383 - o % 97 for o in noise.sample(free, STARTED_MAX)})
+    assert 3_000 < len(mark.metadata()) <= METADATA_MAX
+
+
+@given(text=st.one_of(st.text(max_size=50), st.text(max_size=50).map(lambda t: "p1:" + t)), offset=st.integers(0, 1000))
+def test_foreign_metadata_reads_as_nothing(text: str, offset: int) -> None:
+    assert parse(offset, text) == (frozenset(), {})
+
+
+def test_metadata_belongs_to_its_offset() -> None:
+    mark = Watermark(100, frozenset({103}), {100: 2})
+    assert parse(100, mark.metadata()) == (frozenset({103}), {100: 2})
+    assert parse(90, mark.metadata()) == (frozenset(), {})
+    assert parse(100, None) == (frozenset(), {})
+
+
+def test_a_compacted_away_settled_offset_is_forgotten() -> None:
+    mark = Watermark(10, frozenset({12, 14}))
+    for offset in (10, 13, 14, 20):
+        mark.add(offset)
+    for offset in (10, 13, 20):
+        mark.settle(offset)
+    assert (mark.next, mark.settled) == (21, set())
+
+
+def test_records_lost_to_retention_move_the_mark_when_nothing_is_open() -> None:
+    mark = Watermark(10)
+    mark.skip_to(50)
+    assert mark.next == 50
+    mark.add(50)
+    mark.skip_to(90)
+    assert mark.next == 50
+    mark.settle(50)
+    assert mark.next == 90
+
+
+def test_a_record_fetched_twice_is_a_crash() -> None:
+    mark = Watermark(10)
+    mark.add(10)
+    with pytest.raises(AssertionError):
+        mark.add(10)
+
+
+def test_far_above_the_mark_nothing_starts_until_it_moves() -> None:
+    started: list[Record] = []
+    window = Window(started.append, Order.UNORDERED, 10)
+    partition = Partition("t", 0, Watermark(0))
+    records = [Record(partition, o, None, None, [], 1) for o in (0, 1, SPAN_MAX, SPAN_MAX + 1)]
+    window.feed(partition, records)
+    assert [r.offset for r in started] == [0, 1]
+    window.done(records[0])
+    assert [r.offset for r in started] == [0, 1, SPAN_MAX]
+    window.done(records[1])
+    assert [r.offset for r in started] == [0, 1, SPAN_MAX, SPAN_MAX + 1]
+
+
+def test_at_most_so_many_of_a_partition_are_started() -> None:
+    started: list[Record] = []
+    window = Window(started.append, Order.UNORDERED, 10_000)
+    partition = Partition("t", 0, Watermark(0))
+    window.feed(partition, [Record(partition, o, None, None, [], 1) for o in range(STARTED_MAX + 5)])
+    assert len(started) == STARTED_MAX
+    window.done(started[0])
+    assert len(started) == STARTED_MAX + 1
+
+
+def test_a_closed_partition_starts_nothing_and_others_go_on() -> None:
+    started: list[Record] = []
+    window = Window(started.append, Order.ORDERED, 1)
+    one, two = Partition("t", 0, Watermark(0)), Partition("t", 1, Watermark(0))
+    window.feed(one, [Record(one, o, None, None, [], 1) for o in range(3)])
+    window.feed(two, [Record(two, o, None, None, [], 1) for o in range(3)])
+    window.close([one])
+    window.done(started[0])
+    assert [r.partition for r in started] == [one, two]
+    assert one.watermark.next == 1
+    window.feed(one, [Record(one, 3, None, None, [], 1)])
+    window.done(started[1])
+    assert [r.partition for r in started] == [one, two, two]

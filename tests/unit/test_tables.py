@@ -1,0 +1,128 @@
+"""The contract's codec and table, and when a subscriber is ready."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knative.contract import Channel, Subscription, WorkerStatus, WorkerSubscription
+from knative.delivery import Backoff, DeliverySpec, Destination, Exhausted, Order
+from tables.contract import ContractTable, UnknownSchema, decode, encode_channel, encode_subscription
+from tables.status import StatusTable, decode_status, encode_status, subscriber_status
+
+SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Destination("http://s/"))
+CHANNEL = Channel("c1", 2, "ns", "ch", "t", "t.dlq", 4, ("a.example", "b.example"))
+NOW = 1_000.0
+
+destinations = st.builds(Destination, uri=st.text(max_size=20), ca_certs=st.text(max_size=20))
+deliveries = st.builds(
+    DeliverySpec,
+    retry=st.integers(0, 99),
+    backoff_policy=st.sampled_from(Backoff),
+    backoff_delay_s=st.floats(0, 1e6),
+    timeout_s=st.floats(0, 1e6),
+    retry_after_max_s=st.none() | st.floats(0, 1e6),
+    dead_letter_sink=st.none() | destinations,
+)
+
+
+@given(
+    delivery=deliveries,
+    subscriber=destinations,
+    reply=st.none() | destinations,
+    order=st.sampled_from(Order),
+    exhausted=st.sampled_from(Exhausted),
+)
+def test_subscription_round_trip(
+    delivery: DeliverySpec, subscriber: Destination, reply: Destination | None, order: Order, exhausted: Exhausted
+) -> None:
+    subscription = replace(
+        SUBSCRIPTION, delivery=delivery, subscriber=subscriber, reply=reply, order=order, exhausted=exhausted
+    )
+    assert decode(encode_subscription(subscription)) == subscription
+
+
+def test_channel_round_trip() -> None:
+    assert decode(encode_channel(CHANNEL)) == CHANNEL
+
+
+def test_fields_of_later_versions_are_ignored_newer_schemas_are_not_read() -> None:
+    data = orjson.loads(encode_channel(CHANNEL))
+    data["channel"]["colour"] = "blue"
+    assert decode(orjson.dumps(data)) == CHANNEL
+    with pytest.raises(UnknownSchema):
+        decode(orjson.dumps({**data, "schema": 2}))
+
+
+def contract() -> tuple[ContractTable, list[int]]:
+    told: list[int] = []
+    table = ContractTable("t", {}, crashed=pytest.fail)
+    table.on_change(lambda: told.append(1))
+    table._caught_up()
+    told.clear()
+    return table, told
+
+
+def test_the_table_follows_the_topic() -> None:
+    table, told = contract()
+    table.apply([(b"c1", encode_channel(CHANNEL), 0), (b"u1", encode_subscription(SUBSCRIPTION), 0)])
+    assert (table.channels, table.subscriptions) == ({"c1": CHANNEL}, {"u1": SUBSCRIPTION})
+    table.apply([(b"u1", encode_subscription(SUBSCRIPTION), 0)])
+    assert len(told) == 1, "the same again is no change"
+    table.apply([(b"u1", None, 0)])
+    assert (table.subscriptions, len(told)) == ({}, 2)
+
+
+@pytest.mark.parametrize("junk", [b"", b"{", b"null", b"[]", b'{"schema":99}', b'{"schema":1,"what":"channel"}'])
+def test_junk_and_newer_schemas_leave_the_last_good_record(junk: bytes) -> None:
+    table, _ = contract()
+    table.apply([(b"c1", encode_channel(CHANNEL), 0)])
+    table.apply([(b"c1", junk, 0)])
+    assert table.channels == {"c1": CHANNEL}
+    assert "c1" in table.problem
+    table.apply([(b"c1", encode_channel(replace(CHANNEL, generation=3)), 0)])
+    assert table.problem == ""
+
+
+def test_an_older_generation_does_not_come_back() -> None:
+    table, _ = contract()
+    table.apply([(b"u1", encode_subscription(SUBSCRIPTION), 0)])
+    table.apply([(b"u1", encode_subscription(replace(SUBSCRIPTION, generation=2)), 0)])
+    assert table.subscriptions["u1"].generation == 3
+
+
+def worker(name: str, age: float, generation: int, *partitions: int, state: str = "running") -> WorkerStatus:
+    return WorkerStatus(name, NOW - age, "all", {"u1": WorkerSubscription(generation, partitions, state)})
+
+
+@pytest.mark.parametrize(
+    ("workers", "ready", "message"),
+    [
+        ([], "Unknown", "no worker"),
+        ([worker("a", 1, 3, 0, 1, 2, 3)], "True", ""),
+        ([worker("a", 1, 3, 0, 1), worker("b", 1, 3, 2, 3)], "True", ""),
+        ([worker("a", 1, 3, 0, 1), worker("b", 11, 3, 2, 3)], "Unknown", "without an owner yet: 2, 3"),
+        ([worker("a", 11, 3, 0, 1, 2, 3)], "Unknown", "no worker"),
+        ([worker("a", 1, 2, 0, 1, 2, 3)], "Unknown", "have not taken generation 3"),
+        ([worker("a", 1, 3), worker("b", 1, 3, 0, 1, 2)], "Unknown", "without an owner yet: 3"),
+        ([worker("a", 1, 3, 0, 1, 2, 3, state="failed: partition 2: gone")], "False", "partition 2: gone"),
+    ],
+)
+def test_ready(workers: list[WorkerStatus], ready: str, message: str) -> None:
+    status = subscriber_status(SUBSCRIPTION, workers, NOW)
+    assert (status.uid, status.observed_generation, status.ready) == ("u1", 3, ready)
+    assert message in status.message
+
+
+def test_status_round_trip_and_goodbye() -> None:
+    table = StatusTable("t", {}, crashed=pytest.fail)
+    status = worker("a", 1, 3, 0, 1)
+    assert decode_status(encode_status(status)) == status
+    table.apply([(b"a", encode_status(status), 0), (b"b", b"junk", 0)])
+    assert table.workers == {"a": status}
+    table.apply([(b"a", None, 0)])
+    assert table.workers == {}

@@ -1,0 +1,171 @@
+"""A Faust hub app with our web driver, no Kafka, on a free port, in a thread with an event loop of its own.
+
+So that tests can be clients with plain blocking sockets. `RunningWeb.call` runs something inside that loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import closing
+from typing import Any, TypeVar
+
+import faust
+import uvloop
+from faust.app.base import BootStrategy
+
+from web.drivers import install
+from web.limits import DriverConfig
+
+T = TypeVar("T")
+LIMIT_S = 20.0
+
+
+class _NoKafka(BootStrategy):  # type: ignore[misc]  # untyped base class
+    enable_kafka_consumer = False
+    enable_kafka_producer = False
+
+
+class HubApp(faust.App):  # type: ignore[misc]  # untyped base class
+    """The shape of the real hub: consumer and producer off."""
+
+    BootStrategy = _NoKafka
+
+
+def free_port() -> int:
+    """A TCP port of the loopback address that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def make_app(driver: str = "httptools", config: DriverConfig | None = None, port: int | None = None) -> HubApp:
+    """A hub app that would listen on a free port of 127.0.0.1."""
+    install()
+    app = HubApp(
+        "web-test",
+        broker="kafka://127.0.0.1:1",
+        web=f"{driver}://",
+        web_bind="127.0.0.1",
+        web_port=port or free_port(),
+        topic_disable_leader=True,
+        web_router_enabled=False,
+        web_tables_enabled=False,
+        datadir=tempfile.mkdtemp(prefix="penstock-web-"),
+    )
+    app.driver_config = config or DriverConfig()
+    return app
+
+
+class RunningWeb:
+    """The app's web server, running until `stop`."""
+
+    def __init__(
+        self, setup: Callable[[HubApp], None], driver: str = "httptools", config: DriverConfig | None = None
+    ) -> None:
+        self._ready: asyncio.Event | None = None
+        self._stop: asyncio.Event | None = None
+        self._failure: BaseException | None = None
+        self._started = threading.Event()
+        self._setup, self._driver, self._config = setup, driver, config
+        self._thread = threading.Thread(target=self._run, name="web-under-test", daemon=True)
+        self._thread.start()
+        assert self._started.wait(LIMIT_S), "the web app did not start"
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._main())
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._started.set()
+
+    async def _main(self) -> None:
+        logging.getLogger("faust").setLevel(logging.WARNING)
+        self.loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        self.app = make_app(self._driver, self._config)
+        self._setup(self.app)
+        self.app.finalize()
+        self.port: int = self.app.conf.web_port
+        await self.app.start()
+        self._started.set()
+        await self._stop.wait()
+        await self.app.stop()
+
+    @property
+    def web(self) -> Any:
+        """The driver under test."""
+        return self.app.web
+
+    def call(self, work: Callable[[], T | Coroutine[Any, Any, T]]) -> T:
+        """Run a function (or a coroutine it makes) in the server's loop; its result."""
+
+        async def run() -> T:
+            result = work()
+            return await result if asyncio.iscoroutine(result) else result  # type: ignore[return-value]
+
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(LIMIT_S)
+
+    def stop(self) -> None:
+        """Stop the app and wait for its thread."""
+        if self._thread.is_alive():
+            assert self._stop is not None
+            self.loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive(), "the web app did not stop"
+
+    def __enter__(self) -> RunningWeb:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -- a client ------------------------------------------------------------------------------------------------------
+
+    def connect(self, timeout_s: float = 5.0) -> socket.socket:
+        """A raw connection."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout_s)
+
+    def exchange(self, *parts: bytes, pause_s: float = 0.0, timeout_s: float = 5.0, end: bool = False) -> bytes:
+        """Send parts (a pause between them), read until the server closes or falls silent; `end`: half-close after."""
+        with closing(self.connect(timeout_s)) as client:
+            for number, part in enumerate(parts):
+                if number and pause_s:
+                    threading.Event().wait(pause_s)
+                client.sendall(part)
+            if end:
+                client.shutdown(socket.SHUT_WR)
+            return read_all(client)
+
+
+def read_all(client: socket.socket) -> bytes:
+    """All bytes until the server closes; raises TimeoutError when it does not."""
+    out = bytearray()
+    while True:
+        data = client.recv(65536)
+        if not data:
+            return bytes(out)
+        out += data
+
+
+def statuses(wire: bytes) -> list[int]:
+    """The status of each answer in what a server sent (bodies are skipped by their Content-Length)."""
+    found, rest = [], wire
+    while rest:
+        head, _, rest = rest.partition(b"\r\n\r\n")
+        lines = head.split(b"\r\n")
+        found.append(int(lines[0].split(b" ")[1]))
+        for line in lines[1:]:
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                rest = rest[int(value) :]
+    return found

@@ -1,0 +1,51 @@
+"""Faust's own aiohttp driver without its index page: `web="aiohttp://"`, for those who want its middlewares.
+
+Mapping and answers are the same as on `web/driver`; limits on headers and time are aiohttp's. Refuses nothing more.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from aiohttp.web import Application, AppRunner
+from faust.web.drivers import aiohttp as faust_aiohttp
+
+from knative.errors import PenstockError
+from web.limits import DriverConfig
+
+
+class Web(faust_aiohttp.Web):
+    """The server of one Faust app."""
+
+    production_blueprints = ()  # Faust's index page on `/`
+
+    def __init__(self, app: Any, **kwargs: Any) -> None:
+        super().__init__(app, **kwargs)
+        config: DriverConfig = getattr(app, "driver_config", None) or DriverConfig()
+        # aiohttp refuses a body of exactly client_max_size.
+        options = {"client_max_size": config.event_bytes_max + 1, **(app.conf.web_application_options or {})}
+        self.web_app = Application(**options)
+        self._runner = AppRunner(self.web_app, access_log=None)
+
+    async def start_server(self) -> None:
+        """Listen. Raises PenstockError when the address cannot be had."""
+        try:
+            await super().start_server()
+        except OSError as error:
+            conf = self.app.conf
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise PenstockError(
+                f"Cannot listen on {conf.web_bind}:{conf.web_port}: {why.lower()}.",
+                "Choose another port with PENSTOCK_HTTP_PORT or --web-port, or stop the process that has it.",
+            ) from error
+
+    async def drain(self, limit_s: float) -> int:
+        """Stop accepting and let busy connections finish for `limit_s` seconds; returns 0 (aiohttp does not count)."""
+        for site in list(self._runner.sites):
+            await site.stop()
+        server = self._runner.server
+        if server is not None:
+            server.pre_shutdown()
+            await server.shutdown(limit_s)
+        return 0

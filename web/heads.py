@@ -1,0 +1,119 @@
+"""What a request's header lines say about how to read it, and which of them are refused.
+
+Pure: (name, value) pairs in, a tuple or a `Refusal` out. The parser (httptools) has already refused bare LF, obs-fold,
+NUL and control characters, a space before the colon, two Content-Lengths, and Content-Length beside Transfer-Encoding;
+here is what it lets pass. Refuses to look at `ce-` headers: what they mean is the mapping's business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from web.limits import DriverConfig, Refusal
+
+Pairs = list[tuple[bytes, bytes]]
+
+_HOST, _LENGTH, _CODING, _EXPECT, _ENCODING = 1, 2, 3, 4, 5
+_WATCHED = {
+    b"Host": _HOST,
+    b"Content-Length": _LENGTH,
+    b"host": _HOST,
+    b"content-length": _LENGTH,
+    b"transfer-encoding": _CODING,
+    b"expect": _EXPECT,
+    b"content-encoding": _ENCODING,
+}
+#: Names met so far that are none of those. Bounded, so that clients cannot fill it.
+_ordinary: set[bytes] = set()
+_NAMES_MAX, _NAME_BYTES_MAX = 2048, 64
+_LENGTH_DIGITS_MAX = 18
+#: reg-name, IPv4, [IPv6] and a port: no white space, comma, slash, user information.
+_HOST_SHAPE = re.compile(rb"(?:\[[0-9A-Fa-f:.%\w]*\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?").fullmatch
+_good_hosts: set[bytes] = set()
+
+
+def _learn(name: bytes) -> int:
+    code = _WATCHED.get(name.lower(), 0)
+    if code == 0 and len(_ordinary) < _NAMES_MAX and len(name) <= _NAME_BYTES_MAX:
+        _ordinary.add(name)
+    return code
+
+
+def inspect(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> tuple[bytes | None, int | None, bool, bool]:
+    """-> (Host, Content-Length, is chunked, wants `100 Continue`); raises Refusal."""
+    if len(pairs) > config.header_count_max:
+        raise Refusal(431, f"more than {config.header_count_max} header lines")
+    host: bytes | None = None
+    length: int | None = None
+    chunked = expects = False
+    ordinary = _ordinary
+    for name, value in pairs:
+        if name in ordinary:
+            continue
+        code = _WATCHED.get(name) or _learn(name)
+        if code == 0:
+            continue
+        if code == _HOST:
+            if host is not None:
+                raise Refusal(400, "two Host headers")
+            host = value if value in _good_hosts else check_host(value)
+        elif code == _LENGTH:
+            length = int(value) if len(value) <= _LENGTH_DIGITS_MAX else config.event_bytes_max + 1
+            if length > config.event_bytes_max:
+                raise Refusal(413, f"a body of more than {config.event_bytes_max} bytes")
+        elif code == _CODING:
+            if chunked or value.lower() != b"chunked":
+                raise Refusal(400, "a Transfer-Encoding other than chunked")
+            chunked = True
+        elif code == _EXPECT:
+            expects = value.lower() == b"100-continue"
+        elif value.lower() not in (b"", b"identity"):
+            raise Refusal(400, "a Content-Encoding other than identity: send the event as it is")
+    return host, length, chunked, expects
+
+
+def check_host(value: bytes) -> bytes:
+    """A Host value that can be one; raises Refusal."""
+    if value not in _good_hosts:
+        if len(value) > 300 or not _HOST_SHAPE(value):
+            raise Refusal(400, "a Host header that is no host")
+        if len(_good_hosts) >= _NAMES_MAX:
+            _good_hosts.clear()
+        _good_hosts.add(value)
+    return value
+
+
+def check_text(pairs: Sequence[tuple[bytes, bytes]]) -> None:
+    """For a head that is not all ASCII: raises Refusal when a value is not UTF-8."""
+    for name, value in pairs:
+        try:
+            value.decode()
+        except UnicodeDecodeError:
+            raise Refusal(400, f"header {name.decode('latin-1')} is not UTF-8") from None
+
+
+def strip(pairs: Sequence[tuple[bytes, bytes]]) -> Pairs:
+    """Without the white space after a value, which is not part of it (the parser leaves it)."""
+    return [(name, value.rstrip(b" \t")) for name, value in pairs]
+
+
+def without_upgrade(method: bytes, url: bytes, version: str, pairs: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """The same head again, without `Upgrade`: what a parser may see that would stop at that header."""
+    lines = [b"%s %s HTTP/%s" % (method, url, version.encode())]
+    lines += [name + b": " + value for name, value in pairs if name.lower() != b"upgrade"]
+    return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def split_target(target: bytes, host: bytes | None) -> tuple[bytes, bytes | None]:
+    """A request target in absolute form (`http://host/path`) -> (path, host); others as they are. Raises Refusal."""
+    if target[:1] == b"/" or target == b"*":
+        return target, host
+    scheme, mark, rest = target.partition(b"://")
+    if not mark or scheme.lower() not in (b"http", b"https"):
+        raise Refusal(400, "a request target that is neither a path nor an http URL")
+    authority = re.split(rb"[/?#]", rest, maxsplit=1)[0]
+    path = rest[len(authority) :]
+    if host is not None and authority.lower() != host.lower():
+        raise Refusal(400, "the request target names one host, the Host header another")
+    return (path if path[:1] == b"/" else b"/" + path), check_host(authority)

@@ -1,0 +1,231 @@
+"""The ingress view: an HTTP request in, a record in the channel's topic, 202 only after Kafka has acknowledged it.
+
+    request -> which channel (web/routing) -> is there room -> event to record (knative/http_binding)
+            -> Produce port ... acknowledged -> 202
+
+The first way, `post_raw`, runs in callbacks on `web/driver`; the second, `post`, is an ordinary Faust View for any
+driver. Both take the same decisions. Refuses to parse bodies, to answer before the acknowledgement, and to hold more
+requests or bytes than its limits say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from faust.web import View
+
+from knative.contract import Channel
+from knative.http_binding import BadEvent, to_record
+from knative.ports import Headers, Observe, Produce, ProduceFailure
+from web import answers
+from web.answers import Answer
+from web.heads import Pairs
+from web.protocol import Connection
+from web.routing import ContractView, NotFound, Routes, split_path
+
+#: Everything that no other View serves: ingress knows best how to say what it takes.
+PATH = "/{path:.*}"
+_CACHE_MAX = 4096
+_ACCEPTED_WIRE = answers.ACCEPTED.wire
+
+
+@dataclass(frozen=True, slots=True)
+class IngressConfig:
+    """Limits of the ingress of one process."""
+
+    inflight_max: int = 10_000  #: requests waiting for Kafka; over it 429
+    bytes_max: int = 64 * 1024 * 1024  #: of their bodies; over it 429
+    event_bytes_max: int = 1024 * 1024  #: one body; over it 413
+    retry_after_s: int = 1  #: `Retry-After` of 429 and 503
+
+
+class Ingress:
+    """What both ways share: addresses, room, and the words of the answers. Event loop only."""
+
+    def __init__(self, config: IngressConfig, contract: ContractView, produce: Produce, observe: Observe) -> None:
+        self.config = config
+        self.produce = produce
+        self.observe = observe
+        self.inflight = 0  #: requests waiting for Kafka
+        self.inflight_bytes = 0  #: of their bodies
+        self._contract = contract
+        self._routes = Routes(())
+        self.cache: dict[tuple[bytes, bytes | None], Channel] = {}  #: (target, Host) -> channel
+        self._contract_changed()
+        contract.on_change(self._contract_changed)
+
+    def _contract_changed(self) -> None:
+        self._routes = Routes(self._contract.channels.values(), self._contract.loaded)
+        self.cache.clear()
+
+    def channel(self, target: bytes, host: bytes | None) -> Channel | Answer:
+        """The channel a URL names, or the answer that says why none."""
+        found = self.cache.get((target, host))
+        if found is not None:
+            return found
+        resolved = self._routes.resolve(host, target.partition(b"?")[0])
+        if not isinstance(resolved, Channel):
+            return answers.not_served(resolved, self.config.retry_after_s)
+        if len(self.cache) >= _CACHE_MAX:
+            self.cache.clear()
+        self.cache[target, host] = resolved
+        return resolved
+
+    def room(self, body_bytes: int) -> Answer | None:
+        """None when one more body of this size may wait, else the answer that says why not."""
+        config = self.config
+        if body_bytes > config.event_bytes_max:
+            return answers.too_large(body_bytes, config.event_bytes_max)
+        if self.inflight >= config.inflight_max or self.inflight_bytes + body_bytes > config.bytes_max:
+            return answers.too_busy("too many events wait for Kafka", config.retry_after_s)
+        return None
+
+    def other(self, method: str, target: bytes, host: bytes | None, headers: Mapping[str, str]) -> Answer:
+        """The answer to everything but POST."""
+        path = target.partition(b"?")[0]
+        if split_path(path) is None:
+            return answers.not_served(self._unserved(host, path), self.config.retry_after_s)
+        if method == "OPTIONS":
+            return answers.WEBHOOK_OPTIONS if "webhook-request-origin" in headers else answers.OPTIONS
+        if method != "GET" or headers.get("k-network-probe") != "probe":
+            return answers.NOT_ALLOWED
+        found = self.channel(target, host)
+        if isinstance(found, Answer):
+            return found
+        echo = headers.get("k-network-hash")
+        return Answer(200, b"", (("k-network-hash", echo),) if echo is not None else ())
+
+    def _unserved(self, host: bytes | None, path: bytes) -> NotFound:
+        found = self._routes.resolve(host, path)
+        return found if isinstance(found, NotFound) else NotFound("nothing is served under this path")
+
+
+class IngressView(View):
+    """Bound to one `Ingress` by `register`."""
+
+    ingress: Ingress
+    allow = answers.ALLOW
+
+    def __post_init__(self) -> None:
+        if hasattr(self.web, "on_refused"):
+            self.web.on_refused = self.ingress.observe.request
+
+    def get_methods(self) -> set[str]:
+        """All that Faust knows: what is not POST is answered here too."""
+        return {name.upper() for name in self.methods}
+
+    # -- callbacks -----------------------------------------------------------------------------------------------------
+
+    def post_raw(
+        self, conn: Connection, target: bytes, info: Mapping[str, str], pairs: Pairs, body: bytes | None, keep: bool
+    ) -> None:
+        """One event, without a Task and without a Future."""
+        ingress = self.ingress
+        channel: Channel | Answer | None = ingress.cache.get((target, conn.host))
+        if channel is None:
+            channel = ingress.channel(target, conn.host)
+        if isinstance(channel, Answer):
+            return self._finish(conn, channel, keep)
+        body_bytes = len(body) if body else 0
+        refused = ingress.room(body_bytes)
+        if refused is not None:
+            return self._finish(conn, refused, keep)
+        try:
+            headers, key, value = to_record(pairs, body)
+        except BadEvent as error:
+            return self._finish(conn, answers.bad_event(error), keep)
+        ingress.inflight += 1
+        ingress.inflight_bytes += body_bytes
+        ingress.produce.send(channel.topic, value, key, headers, partial(self._stored, conn, keep, body_bytes))
+        return None
+
+    def _stored(self, conn: Connection, keep: bool, body_bytes: int, failure: ProduceFailure | None) -> None:
+        ingress = self.ingress
+        ingress.inflight -= 1
+        ingress.inflight_bytes -= body_bytes
+        if failure is None:
+            ingress.observe.request(202)
+            conn.finish(_ACCEPTED_WIRE, keep)
+        else:
+            self._finish(conn, answers.not_stored(failure, ingress.config.retry_after_s), keep)
+
+    def _finish(self, conn: Connection, answer: Answer, keep: bool) -> None:
+        self.ingress.observe.request(answer.status)
+        conn.finish(answer.wire, keep)
+
+    # -- coroutines ----------------------------------------------------------------------------------------------------
+
+    async def post(self, request: Any, **info: str) -> Any:
+        """One event, on any driver."""
+        return self._respond(await self._event(request))
+
+    async def _event(self, request: Any) -> Answer:
+        ingress = self.ingress
+        channel = ingress.channel(_raw_path(request), _raw_host(request))
+        if isinstance(channel, Answer):
+            return channel
+        length = request.headers.get("content-length")
+        refused = ingress.room(int(length) if length and length.isdigit() else 0)
+        if refused is not None:
+            return refused
+        body: bytes = await request.read()
+        framed = length is not None or "transfer-encoding" in request.headers
+        refused = ingress.room(len(body))
+        if refused is not None:
+            return refused
+        try:
+            headers, key, value = to_record(request.raw_headers, body if framed else None)
+        except BadEvent as error:
+            return answers.bad_event(error)
+        failure = await self._store(channel, value, key, headers, len(body))
+        return answers.ACCEPTED if failure is None else answers.not_stored(failure, ingress.config.retry_after_s)
+
+    async def _store(
+        self, channel: Channel, value: bytes | None, key: bytes | None, headers: Headers, body_bytes: int
+    ) -> ProduceFailure | None:
+        ingress = self.ingress
+        stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
+
+        def done(failure: ProduceFailure | None) -> None:
+            ingress.inflight -= 1
+            ingress.inflight_bytes -= body_bytes
+            if not stored.done():  # it is, when the client has gone
+                stored.set_result(failure)
+
+        ingress.inflight += 1
+        ingress.inflight_bytes += body_bytes
+        ingress.produce.send(channel.topic, value, key, headers, done)
+        return await stored
+
+    async def get(self, request: Any, **info: str) -> Any:
+        """405, or the network probe of Knative's activator."""
+        answer = self.ingress.other(request.method, _raw_path(request), _raw_host(request), request.headers)
+        return self._respond(answer)
+
+    head = put = patch = delete = options = search = get
+
+    def _respond(self, answer: Answer) -> Any:
+        self.ingress.observe.request(answer.status)
+        return self.bytes(answer.body, status=answer.status, headers=dict(answer.headers))
+
+
+def _raw_path(request: Any) -> bytes:
+    path: str = request.rel_url.raw_path
+    return path.encode("latin-1", "replace")
+
+
+def _raw_host(request: Any) -> bytes | None:
+    host: str | None = request.headers.get("host")
+    return None if host is None else host.encode("latin-1", "replace")
+
+
+def register(app: Any, config: IngressConfig, contract: ContractView, produce: Produce, observe: Observe) -> Ingress:
+    """Serve ingress on a Faust app, under every path no other View has. Returns its state (for drains and metrics)."""
+    ingress = Ingress(config, contract, produce, observe)
+    view = type("BoundIngressView", (IngressView,), {"ingress": ingress})
+    app.page(PATH, name="ingress")(view)
+    return ingress

@@ -1,0 +1,230 @@
+"""Bytes to whole requests, one at a time: the head and the body of a request through the parser, and the checks.
+
+The input is cut where a head or a body ends before it goes into the parser. So it is known at every moment how much
+of a request was read, limits are exact, and what the client sent ahead stays outside until its turn. The framing is
+followed twice, by the parser and here; a request on whose last byte the two do not agree is refused.
+
+No I/O and no clock: time is handed in. Refuses (raises `Refusal` or the parser's errors) and leaves answering to
+`web/protocol`.
+"""
+
+from __future__ import annotations
+
+import httptools
+
+from web import heads
+from web.chunks import ChunkWalk
+from web.limits import DriverConfig, Refusal
+
+IDLE, HEAD, BODY, BUSY, LINGER, CLOSED = range(6)
+_BLANK_LINE = b"\r\n\r\n"
+#: Beside the header lines and the URL a head has a method and a version.
+_START_LINE_BYTES_MAX = 64
+_SLASH = 0x2F
+_VERSION = b" HTTP/1.1\r\n"
+_METHOD_BYTES_MAX = 32  #: with the version
+
+
+class RequestReader:
+    """The request that comes in on one connection."""
+
+    __slots__ = (
+        "_body",
+        "_careful_bytes",
+        "_complete",
+        "_config",
+        "_current",
+        "_head_bytes",
+        "_headers",
+        "_keep",
+        "_method",
+        "_moved",
+        "_pairs",
+        "_parser",
+        "_remaining_bytes",
+        "_since",
+        "_tail",
+        "_target",
+        "_url",
+        "_walk",
+        "expects",
+        "host",
+        "state",
+    )
+
+    def __init__(self, config: DriverConfig, now: float) -> None:
+        self._config = config
+        self._parser = httptools.HttpRequestParser(self)
+        self.state = IDLE
+        self.expects = False  #: the client waits for `100 Continue`
+        self._complete = False  #: the request is whole
+        self._keep = True  #: the client allows another one after it
+        self._current = True  #: it is HTTP/1.1
+        self._since = self._moved = now  #: when the state began, when the body last moved
+        self._careful_bytes = min(config.url_bytes_max, config.header_bytes_max)
+        self._method = self._target = self._url = b""
+        self._pairs: heads.Pairs = []  #: as the parser gives them
+        self._headers = self._pairs  #: of the request under way
+        self._tail = b""  #: the last bytes of a head that comes in parts
+        self._head_bytes = 0
+        self._body: bytes | bytearray | None = None
+        self._remaining_bytes = 0  #: of a body with Content-Length
+        self._walk: ChunkWalk | None = None
+
+    def read(self, data: bytes, start: int, now: float) -> int:
+        """Read on in `data`: the head, the body, or what there is of it; -> the position behind it.
+
+        Afterwards `_complete` says whether the request is whole. Raises Refusal and httptools' errors.
+        """
+        if self.state == BODY:
+            return self._read_body(data, start)
+        found = data.find(_BLANK_LINE, start)
+        if self.state == HEAD or found < 0:
+            return self._read_part(data, start, found, now)
+        stop = found + 4
+        whole = start == 0 and stop == len(data)
+        head = data if whole else data[start:stop]
+        self._url = b""
+        pairs = self._pairs = []
+        try:
+            self._parser.feed_data(head)
+        except httptools.HttpParserUpgrade:
+            pairs = self._forget_upgrade()
+        url = self._url
+        if not url:  # blank lines before a request
+            return stop
+        if stop - start > self._careful_bytes:
+            self._check_size(stop - start)
+        if head.find(b"\t") >= 0 or head.find(b" \r") >= 0:
+            pairs = heads.strip(pairs)
+        if not head.isascii():
+            heads.check_text(pairs)
+        self._headers = pairs
+        self._current = head.find(_VERSION, len(url), len(url) + _METHOD_BYTES_MAX) > 0
+        self._end_head(now)
+        return self._read_body(data, stop) if self.state == BODY and not whole else stop
+
+    def _read_part(self, data: bytes, start: int, found: int, now: float) -> int:
+        """The same for a head that comes in several parts."""
+        if self.state == IDLE:
+            self.state = HEAD
+            self._since = now
+            self._url = self._tail = b""
+            self._pairs = []
+            self._head_bytes = 0
+        if self._tail:
+            joint = (self._tail + data[start : start + 3]).find(_BLANK_LINE)
+            if joint >= 0:
+                found = start + joint - len(self._tail)
+        else:
+            joint = -1
+        ends = joint >= 0 or found >= 0
+        stop = found + 4 if ends else len(data)
+        part = data[start:stop]
+        self._head_bytes += len(part)
+        try:
+            self._parser.feed_data(part)
+        except httptools.HttpParserUpgrade:
+            self._forget_upgrade()
+        if ends and self._url:
+            self._check_size(self._head_bytes)
+            self._headers = heads.strip(self._pairs)
+            heads.check_text(self._headers)
+            self._current = self._parser.get_http_version() == "1.1"
+            self._end_head(now)
+        else:
+            self._tail = (self._tail + part)[-3:]
+            self._check_size(self._head_bytes - self._config.url_bytes_max)
+        return stop
+
+    def _check_size(self, head_bytes: int) -> None:
+        """A head must not be large, nor grow for ever (the parser holds an unfinished line out of our sight)."""
+        config = self._config
+        if len(self._url) > config.url_bytes_max:
+            raise Refusal(414, f"a URL of more than {config.url_bytes_max} bytes")
+        if head_bytes - len(self._url) > config.header_bytes_max + _START_LINE_BYTES_MAX:
+            raise Refusal(431, f"header lines of more than {config.header_bytes_max} bytes")
+
+    def _end_head(self, now: float) -> None:
+        """The head is whole: check it, and know how to read the body."""
+        host, length, chunked, expects = heads.inspect(self._headers, self._config)
+        if host is None or not self._current:
+            self._check_version(host, chunked)
+        self._target, self.host = self._url, host
+        if self._url[0] != _SLASH:
+            self._target, self.host = heads.split_target(self._url, host)
+        if self._complete == bool(length or chunked):
+            raise Refusal(400, "a body that does not go with its header lines")
+        self._body = None if length is None and not chunked else b""
+        if self._complete:
+            return
+        self.state = BODY
+        self._since = self._moved = now
+        self._remaining_bytes = length or 0
+        self._walk = None
+        if chunked:
+            self._walk = ChunkWalk(self._config)
+            self._pairs = []  # trailers go here, and nowhere else
+        self.expects = expects and self._current
+
+    def _check_version(self, host: bytes | None, chunked: bool) -> None:
+        version = self._parser.get_http_version()
+        self._current = version == "1.1"
+        if self._current and host is None:
+            raise Refusal(400, "no Host header")
+        if version not in ("1.0", "1.1"):
+            raise Refusal(505, "HTTP/1.1 is spoken here")
+        if chunked and not self._current:
+            raise Refusal(400, "Transfer-Encoding in an HTTP/1.0 request")
+
+    def _forget_upgrade(self) -> heads.Pairs:
+        """The parser stops at `Upgrade`, without the body; we do not upgrade, so a new one gets a head without it."""
+        method = self._parser.get_method()
+        if method == b"CONNECT":
+            raise Refusal(405, "CONNECT is not served", (("allow", "POST, OPTIONS"),))
+        again = heads.without_upgrade(method, self._url, self._parser.get_http_version(), self._pairs)
+        self._parser = httptools.HttpRequestParser(self)
+        self._url, self._pairs, self._complete = b"", [], False
+        self._parser.feed_data(again)
+        return self._pairs
+
+    def _read_body(self, data: bytes, start: int) -> int:
+        size = len(data)
+        if self._walk is None:
+            stop = min(size, start + self._remaining_bytes)
+            self._remaining_bytes -= stop - start
+            last = self._remaining_bytes == 0
+        else:
+            end = self._walk.feed(data, start)
+            last = end >= 0
+            stop = end if last else size
+        self._parser.feed_data(data if start == 0 and stop == size else data[start:stop])
+        if last != self._complete:
+            raise Refusal(400, "a body that does not end where its framing says")
+        return stop
+
+    # -- the parser's callbacks: they store, and never raise -----------------------------------------------------------
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the request target."""
+        self._url = self._url + url if self._url else url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header line, or a trailer."""
+        self._pairs.append((name, value))
+
+    def on_body(self, data: bytes) -> None:
+        """A part of the body, decoded."""
+        body = self._body
+        if not body:
+            self._body = data
+            return
+        if body.__class__ is bytes:
+            body = self._body = bytearray(body)
+        body += data
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._complete = True
+        self._method = self._parser.get_method()
+        self._keep = self._parser.should_keep_alive()

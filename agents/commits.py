@@ -114,10 +114,14 @@ class Commits:
         if self._flying:
             self.touch()  # one at a time, or a result could not be told from the next one's
             return
-        dirty = [p for p in self._partitions.values() if p.watermark.changes != p.committed]
+        dirty = [p for p in self._owned() if p.watermark.changes != p.committed]
         if dirty:
             self._flying = {p.number: (p, p.watermark.changes) for p in dirty}
             self._request = offsets(dirty)
+
+    def _owned(self) -> list[Partition]:
+        """Copied in one step: the consumer's thread changes the mapping."""
+        return list(self._partitions.values())
 
     def carry_out(self, consumer: Consumer) -> None:
         """Send what was requested; from the consumer's thread."""
@@ -151,7 +155,7 @@ class Commits:
                 self._failing = False
                 log.info("commits work again", subscription=self._label)
         self._release()
-        if any(p.watermark.changes != p.committed for p in self._partitions.values()):
+        if any(p.watermark.changes != p.committed for p in self._owned()):
             self.touch(_SOON_S if self._barriers and problem is None else None)
 
     def _failed(self, error: KafkaError) -> None:

@@ -15,6 +15,7 @@ Refuses to know lanes, HTTP and what settling means.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -79,6 +80,7 @@ class Feed:
         self.commits = Commits(subscription.label, config.commit_interval_s)
         self._partitions: dict[int, Partition] = {}
         self._paused: set[int] = set()
+        self._progress: dict[int, tuple[int, float]] = {}  # partition above its share -> released, seen first when
         self._stop = threading.Event()
         self._drain_s = 0.0
         self._handed = 0
@@ -136,9 +138,9 @@ class Feed:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
-            "fetch.wait.max.ms": 500,
+            "fetch.wait.max.ms": 200,
             "queued.max.messages.kbytes": max(64, config.fetch_bytes // 1024),
-            "fetch.message.max.bytes": min(1_048_576, max(65_536, config.fetch_bytes // 2)),
+            "fetch.message.max.bytes": max(65_536, config.fetch_bytes // 8),  # of one partition at a time
             "fetch.max.bytes": max(config.fetch_bytes, config.event_bytes_max + 524_288),
             "message.max.bytes": config.event_bytes_max + 524_288,
             "topic.metadata.refresh.interval.ms": 30_000,
@@ -163,7 +165,12 @@ class Feed:
                 self.commits.carry_out(consumer)
                 first = consumer.poll(self._make_room(consumer))
                 if first is not None:
-                    self._take(consumer, [first, *consumer.consume(_BATCH - 1, 0)])
+                    number = first.partition() or 0
+                    owner = self._partitions.get(number)
+                    rest = consumer.consume(_BATCH - 1, 0)
+                    # A rebalance inside consume() may have taken its partition away: the next owner reads it again.
+                    moved = first.error() is None and self._partitions.get(number) is not owner
+                    self._take(consumer, rest if moved else [first, *rest])
             self._let_go(consumer, list(self._partitions.values()), self._drain_s)
         finally:
             self._on_loop(self.commits.detach)
@@ -194,7 +201,7 @@ class Feed:
                 Record(
                     partition,
                     message.offset(),  # type: ignore[arg-type]
-                    message.key(),  # type: ignore[arg-type]
+                    message.key(),
                     value,
                     message.headers() or [],  # type: ignore[arg-type]
                     size,
@@ -211,22 +218,39 @@ class Feed:
     def _make_room(self, consumer: Consumer) -> float:
         """Keep memory bounded; gives how long the next poll may wait.
 
-        When everything is full it is waited a moment without polling (pausing throws the client's queue away); a
-        partition that is full among others that are not is paused, so that the others go on.
+        While the partitions that run hold their budget, it is waited a moment without polling: cheap, and enough when
+        all move alike. Pausing throws away what the client has fetched ahead, so it is for a partition that keeps the
+        others waiting: one that holds half the budget, or more than its share and settles nothing.
         """
-        end = time.monotonic() + _FULL_WAIT_S
-        while True:
-            partitions = self._partitions.values()
-            share = self._config.buffer_bytes_max // max(1, len(partitions))
-            full = [p for p in partitions if p.number not in self._paused and _is_full(p, share)]
-            behind = self._handed - self._taken >= _BATCHES_AHEAD
-            if not behind and len(full) + len(self._paused) < max(1, len(partitions)):
+        now = time.monotonic()
+        partitions = self._partitions.values()
+        share = self._config.buffer_bytes_max // max(1, len(partitions))
+        running = [p for p in partitions if p.number not in self._paused]
+        allowed = share * len(running)
+        in_time = True
+        while sum(p.held_bytes for p in running) >= allowed > 0 or self._handed - self._taken >= _BATCHES_AHEAD:
+            if time.monotonic() > now + _FULL_WAIT_S or self._stop.wait(0.001):
+                in_time = False
                 break
-            if not (full or behind) or time.monotonic() > end or self._stop.wait(0.002):
-                break
-        self._pause(consumer, full)
+            allowed = share * len(running) * 3 // 4
+        half = self._config.buffer_bytes_max // 2 if len(partitions) > 1 else sys.maxsize
+        self._pause(consumer, [p for p in running if self._keeps_waiting(p, share, half, in_time)])
         self._resume(consumer, share)
         return _PAUSED_POLL_S if self._paused else _BUSY_POLL_S if self.commits.wanted else _POLL_S
+
+    def _keeps_waiting(self, partition: Partition, share: int, half: int, in_time: bool) -> bool:
+        held = partition.held_bytes
+        if held < share and not _is_long(partition):
+            self._progress.pop(partition.number, None)
+            return False
+        if held >= half or not in_time or _is_long(partition):
+            return True
+        now = time.monotonic()
+        released, since = self._progress.get(partition.number, (-1, now))
+        if released != partition.released:
+            self._progress[partition.number] = (partition.released, now)
+            return False
+        return now - since > _FULL_WAIT_S
 
     def _pause(self, consumer: Consumer, full: list[Partition]) -> None:
         if full:
@@ -366,9 +390,9 @@ class Feed:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
 
 
-def _is_full(partition: Partition, share: int) -> bool:
-    held = partition.held
-    return held > 0 and (partition.held_bytes >= share or held >= _HELD_MAX or _span(partition) >= SPAN_MAX // 2)
+def _is_long(partition: Partition) -> bool:
+    """Many small records, or a gap that grows above the watermark."""
+    return partition.held >= _HELD_MAX or _span(partition) >= SPAN_MAX // 2
 
 
 def _span(partition: Partition) -> int:

@@ -101,6 +101,16 @@ class Sender:
 
     # -- for the owner of the sender
 
+    @property
+    def open_sockets(self) -> int:
+        """Connections that are not closed yet, idle ones too."""
+        return len(self._sockets)
+
+    @property
+    def has_timers(self) -> bool:
+        """False at rest."""
+        return self._sweep_timer is not None or self._idle_timer is not None
+
     def prefix(self, namespace: str) -> bytes:
         """The request head for `kafka_binding.to_request`. Raises ValueError for what is no namespace."""
         prefix = self._prefixes.get(namespace)
@@ -163,18 +173,18 @@ class Sender:
 
     def answered(self, connection: Connection, keep: bool) -> None:
         self.in_flight -= 1
-        if self._closed:
-            self._look_for_rest()
-        if keep and self._waiting:
-            attempt = self._waiting.popleft()
-            connection.send(attempt.request, attempt.done, attempt.deadline)
-        elif not keep or self._closed:
-            self._drop(connection)
-        else:
+        if keep and not self._waiting and not self._closed:
             connection.idle_since = self._time()
             self._idle.append(connection)
             if self._idle_timer is None:
                 self._idle_timer = self._loop.call_later(self._config.idle_s, self._close_idle)
+            return
+        self._look_for_rest()
+        if keep and self._waiting:
+            attempt = self._waiting.popleft()
+            connection.send(attempt.request, attempt.done, attempt.deadline)
+        else:
+            self._drop(connection)
 
     def failed(self, connection: Connection, error: SendError) -> None:
         done = connection.take()

@@ -97,7 +97,7 @@ def _cached_context(ca_certs: str) -> ssl.SSLContext:
 def _tls_context(ca_certs: str) -> ssl.SSLContext:
     try:
         return _cached_context(ca_certs)
-    except (ssl.SSLError, ValueError) as error:
+    except (ssl.SSLError, ValueError, TypeError) as error:
         raise SendError("tls", f"the CA bundle cannot be read: {_said(error)}") from None
 
 

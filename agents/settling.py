@@ -72,19 +72,27 @@ class Settling:
 
     def failed(self, record: Record, outcome: Outcome) -> None:
         """The first attempt here has failed."""
-        self._around.window.attempt_over(record)
         if not record.partition.owned:
-            self._around.window.abandon(record)
+            self._leave(record)
             return
+        self._around.window.attempt_over(record)
         self._begin(record, self._go_on(record, outcome))
 
     def replied(self, record: Record, outcome: Outcome) -> None:
         """The first attempt was answered with an event."""
+        if not record.partition.owned:
+            self._leave(record)
+            return
         self._begin(record, self._reply_first(record, outcome))
 
     def unreadable(self, record: Record, reason: str) -> None:
         """The record is no CloudEvent."""
         self._begin(record, self._unreadable(record, reason))
+
+    def _leave(self, record: Record) -> None:
+        """The partition has gone to another owner, who reads this record again."""
+        self._around.window.attempt_over(record)
+        self._around.window.abandon(record)
 
     def _begin(self, record: Record, work: Coroutine[Any, Any, str]) -> None:
         task = asyncio.get_running_loop().create_task(self._run(record, work))

@@ -47,8 +47,9 @@ class Watermark:
         self.changes = 0  #: grows whenever there is something new to commit
 
     def add(self, offset: int) -> bool:
-        """A record was fetched. False: it was settled before (by an earlier owner), do not deliver it."""
-        assert offset >= self.fetched, f"offset {offset} was fetched before (at {self.fetched})"
+        """A record was fetched. False: it was settled by an earlier owner, or fetched before: do not deliver it."""
+        if offset < self.fetched:
+            return False
         self.fetched = offset + 1
         if self.inherited and offset in self.settled:
             if self.order:
@@ -113,6 +114,8 @@ class Watermark:
         raw = bytearray(_varint(len(bits)) + bits)
         last = base
         for offset in sorted(self.attempts):
+            if offset < base:
+                continue  # an earlier owner's, whose record has since gone from the log
             raw += _varint(offset - last) + _varint(min(self.attempts[offset], _ATTEMPTS_MAX))
             last = offset
         packed = zlib.compress(bytes(raw), 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import orjson
@@ -18,6 +18,9 @@ from app.embedded.processes import die_with_parent
 
 _LAST_LINES = 3
 _LOUD = frozenset({"warning", "error", "critical"})
+_APART = frozenset({"timestamp", "level", "event", "logger", "worker", "exception"})
+#: In the log file only: on a terminal one line must stay one line.
+_FULL_LOG_ONLY = frozenset({"event_source", "event_type", "destination", "ms", "partition", "offset"})
 
 
 class Child:
@@ -29,10 +32,15 @@ class Child:
         command: Sequence[str],
         log_file: Path | None = None,
         echo: Callable[[str], None] | None = None,
+        quiet: Collection[str] = (),
     ) -> None:
-        """Without `log_file` its output is this process's own. `echo` is told the loud lines, one by one."""
+        """Without `log_file` its output is this process's own.
+
+        `echo` is told the loud lines, one by one, but not those whose event is among `quiet`.
+        """
         self.name = name
         self.log_file = log_file
+        self._complaint = ""
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         if log_file is not None and log_file.exists():
             log_file.replace(log_file.with_suffix(".log.1"))  # the run before this one; not more
@@ -46,7 +54,9 @@ class Child:
         )
         self._reader: threading.Thread | None = None
         if log_file is not None:
-            self._reader = threading.Thread(target=self._keep, args=(log_file, echo), name=f"log-{name}", daemon=True)
+            self._reader = threading.Thread(
+                target=self._keep, args=(log_file, echo, quiet), name=f"log-{name}", daemon=True
+            )
             self._reader.start()
 
     @property
@@ -61,10 +71,9 @@ class Child:
 
     @property
     def last_words(self) -> str:
-        """Its last lines, once it has ended."""
-        if self._reader is not None:
-            self._reader.join(2.0)
-        return " | ".join(self._last)
+        """Its last complaint, else its last lines, once it has ended."""
+        self._settle()
+        return self._complaint or " | ".join(short_line(line) for line in self._last)
 
     def stop(self, limit_s: float) -> bool:
         """SIGTERM, wait, SIGKILL after `limit_s`. True when it ended by itself."""
@@ -87,7 +96,7 @@ class Child:
         if self._reader is not None:
             self._reader.join(2.0)
 
-    def _keep(self, log_file: Path, echo: Callable[[str], None] | None) -> None:
+    def _keep(self, log_file: Path, echo: Callable[[str], None] | None, quiet: Collection[str]) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines, log_file.open("wb") as log:
             for line in lines:
@@ -96,22 +105,36 @@ class Child:
                 text = line.decode("utf-8", "replace").rstrip()
                 if text:
                     self._last.append(text)
-                if echo is not None and (told := loud_line(text)):
-                    echo(told)
+                if told := loud_line(text, quiet):
+                    self._complaint = told
+                    if echo is not None:
+                        echo(told)
 
 
-def loud_line(line: str) -> str | None:
-    """A short form of a JSON log line that is a warning or worse; None for all others."""
+def short_line(line: str) -> str:
+    """A log line for people: level, event and details of a JSON line, any other as it is; printable in any case."""
+    fields = _fields(line)
+    told = line
+    if fields is not None:
+        details = [f"{name}={value}" for name, value in fields.items() if name not in _APART | _FULL_LOG_ONLY]
+        why = str(fields.get("exception", "")).strip().rpartition("\n")[2]  # of a traceback, what it ends with
+        told = " ".join([f"{fields.get('level', '')}:", str(fields.get("event", "")), *details, why]).rstrip()
+    return told if told.isprintable() else ascii(told)[1:-1]
+
+
+def loud_line(line: str, quiet: Collection[str] = ()) -> str | None:
+    """The short form of a JSON log line that is a warning or worse, unless its event is `quiet`; None for others."""
+    fields = _fields(line)
+    if fields is None or fields.get("level") not in _LOUD or fields.get("event") in quiet:
+        return None
+    return short_line(line)
+
+
+def _fields(line: str) -> dict[str, object] | None:
     if not line.startswith("{"):
         return None
     try:
-        fields = orjson.loads(line)
+        fields: dict[str, object] = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    level = str(fields.pop("level", "")).lower()
-    if level not in _LOUD:
-        return None
-    event = fields.pop("event", "")
-    details = " ".join(f"{name}={value}" for name, value in fields.items() if name not in ("timestamp", "logger"))
-    told = f"{level}: {event} {details}".rstrip()
-    return told if told.isprintable() else ascii(told)[1:-1]
+    return fields

@@ -10,6 +10,7 @@ only if nothing was lost and nothing came out of order. Refuses to trust the wor
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
 import tempfile
 import time
@@ -31,6 +32,7 @@ EVENTS = 1_000
 KEYS = 20
 _JARS_ROOT = Path(".penstock/kafka")
 _QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart"
+_LOG = Path(".penstock/logs/demo-worker.log")
 _INSTANCE = "demo"
 _DELIVERY_LIMIT_S = 90.0
 _POLL_S = 0.5
@@ -80,6 +82,9 @@ def run(home: Path, events: int = EVENTS) -> dict[str, object]:
             return _settled(stack, statuses, ledger).report()
         finally:
             stack.stop()
+            if stack.worker_log.exists():  # all else goes with the temporary directory
+                _LOG.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(stack.worker_log, _LOG)
 
 
 def _distinct_ports(count: int) -> list[int]:

@@ -43,39 +43,23 @@ class Attempt:
 
 
 class Tally:
-    """Counts for each event and subscription. Attempts in the order of their arrival."""
+    """What was observed of each event and subscription, in any order; `report` counts."""
 
     def __init__(self, statuses: Mapping[str, int], subscriptions: Mapping[str, str]) -> None:
         """`statuses`: event id -> what its sender was answered. `subscriptions`: label -> name in the ledger."""
         self._statuses = statuses
         self._labels = subscriptions
-        self._names = sorted(subscriptions.values())
-        accepted = {event_id for event_id, status in statuses.items() if status == _ACCEPTED}
-        self.missing = {(name, event_id) for name in self._names for event_id in accepted}  #: neither here nor there
-        self._seen: set[tuple[str, str]] = set()
-        self._delivered: set[tuple[str, str]] = set()
-        self._dead: set[tuple[str, str]] = set()
-        self._latest: dict[tuple[str, str], int] = {}
-        self._latencies_ns: dict[str, list[int]] = {name: [] for name in self._names}
-        self._retried = self._duplicates = self._out_of_order = 0
+        accepted = [event_id for event_id, status in statuses.items() if status == _ACCEPTED]
+        #: (subscription, event id) of what is neither delivered nor dead-lettered yet
+        self.missing = {(name, event_id) for name in subscriptions.values() for event_id in accepted}
+        self._attempts: list[Attempt] = []
+        self._dead_ms: dict[tuple[str, str], int] = {}
 
     def attempt(self, attempt: Attempt) -> None:
-        """One more request arrived."""
-        pair = (attempt.subscription, attempt.event_id)
-        if pair not in self._seen:
-            self._seen.add(pair)
-            lane = (attempt.subscription, attempt.key)
-            if attempt.sequence < self._latest.get(lane, -1):
-                self._out_of_order += 1
-            self._latest[lane] = max(attempt.sequence, self._latest.get(lane, -1))
-        elif pair in self._delivered or pair in self._dead:
-            self._duplicates += 1
-        else:
-            self._retried += 1
-        if attempt.status == _DELIVERED and pair not in self._delivered:
-            self._delivered.add(pair)
-            self._latencies_ns[attempt.subscription].append(attempt.time_ns - attempt.sent_ns)
-            self.missing.discard(pair)
+        """One more request arrived. Told in the order of arrival."""
+        self._attempts.append(attempt)
+        if attempt.status == _DELIVERED:
+            self.missing.discard((attempt.subscription, attempt.event_id))
 
     def dead_letter(self, record: StoredRecord) -> None:
         """A record of the DLQ topic; the same one may be told again."""
@@ -83,21 +67,37 @@ class Tally:
         name = self._labels.get(headers.get("penstock-subscription", ""))
         if name is not None:
             pair = (name, headers["ce_id"])
-            self._dead.add(pair)
+            self._dead_ms.setdefault(pair, record.timestamp_ms)
             self.missing.discard(pair)
 
     def report(self) -> dict[str, object]:
         """The object that the demo prints. Times in ms; `delivered` and `dead_lettered` are event x subscription."""
-        good, picky = (self._latencies_ns.get(name, []) for name in ("good", "picky"))
+        delivered: dict[tuple[str, str], int] = {}  # -> latency in ns
+        seen: set[tuple[str, str]] = set()
+        latest: dict[tuple[str, str], int] = {}  # subscription and key -> highest sequence
+        retried = duplicates = out_of_order = 0
+        for attempt in self._attempts:
+            pair, lane = (attempt.subscription, attempt.event_id), (attempt.subscription, attempt.key)
+            if pair not in seen:
+                seen.add(pair)
+                out_of_order += attempt.sequence < latest.get(lane, -1)
+                latest[lane] = max(attempt.sequence, latest.get(lane, -1))
+            elif pair in delivered or attempt.time_ns // 1_000_000 > self._dead_ms.get(pair, attempt.time_ns):
+                duplicates += 1
+            else:
+                retried += 1
+            if attempt.status == _DELIVERED:
+                delivered.setdefault(pair, attempt.time_ns - attempt.sent_ns)
+        good, picky = ([ns for pair, ns in delivered.items() if pair[0] == name] for name in ("good", "picky"))
         return {
             "sent": len(self._statuses),
             "accepted": sum(status == _ACCEPTED for status in self._statuses.values()),
-            "delivered": len(self._delivered),
-            "retried": self._retried,
-            "dead_lettered": len(self._dead),
+            "delivered": len(delivered),
+            "retried": retried,
+            "dead_lettered": len(self._dead_ms),
             "lost": len(self.missing),
-            "duplicates": self._duplicates,
-            "out_of_order": self._out_of_order,
+            "duplicates": duplicates,
+            "out_of_order": out_of_order,
             "p50_ms": percentile_ms(good, 0.50),
             "p99_ms": percentile_ms(good, 0.99),
             "picky_p99_ms": percentile_ms(picky, 0.99),

@@ -145,7 +145,8 @@ class KafkaProducer:
         client = self._client
         assert client is not None, "the producer is not started"
         try:
-            client.produce(topic, value, key, partition, on_delivery=partial(self._on_delivery, done), headers=headers)
+            pairs: Any = headers if isinstance(headers, list) else list(headers)  # librdkafka takes nothing else
+            client.produce(topic, value, key, partition, on_delivery=partial(self._on_delivery, done), headers=pairs)
         except BufferError:
             done(ProduceFailure(ProduceProblem.FULL, "the producer's queue is full"))
             return

@@ -29,7 +29,7 @@ def worker_not_ready(base: str) -> str:
 
 
 def subscribers_not_ready(base: str, channel: str, expected: int) -> str:
-    """Why not all subscriptions of `channel` (namespace/name) are ready; "" = `expected` of them are there and ready."""
+    """Why not `expected` subscriptions of `channel` (namespace/name) are there and ready; "" = they are."""
     status, body = _get(f"{base}/subscribers/{channel}")
     if status != 200:
         return f"channel {channel} is not served yet ({status})"

@@ -26,6 +26,8 @@ from app.sample_subscriber import DEFAULT_PORT as SUBSCRIBER_PORT
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _POLL_S = 0.1
+#: What the sample subscriber brings about on purpose, and prints itself: in the log file only.
+_PICKY = ("attempt failed", "dead-lettered")
 _DRAIN_S = 4.0  #: at stop, requests in flight; leaves room within the ten seconds for everything
 
 
@@ -69,15 +71,16 @@ class Stack:
     def start(self) -> None:
         """Blocks until events flow. Raises PenstockError; call `stop` then too."""
         config = self.config
-        self._check_ports()
         channels = subscriptions_by_channel(resources_in(config.resources))
+        self._check_ports()
         if not self.bootstrap:
             self._start_kafka()
         self.worker_log.parent.mkdir(parents=True, exist_ok=True)
         if config.subscriber_port:
             command = ["-m", "app.sample_subscriber", "--port", str(config.subscriber_port)]
             self._children.append(Child("sample subscriber", [sys.executable, *command, *config.subscriber_arguments]))
-        self._children.append(Child("worker", self._worker_command(), self.worker_log, self._say))
+        quiet = _PICKY if config.subscriber_port else ()
+        self._children.append(Child("worker", self._worker_command(), self.worker_log, self._say, quiet))
         base = f"http://{LOOPBACK}:{config.http_port}"
         end = time.monotonic() + config.ready_limit_s
         self._wait(lambda: worker_not_ready(base), end)

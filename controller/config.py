@@ -40,7 +40,7 @@ class ControllerConfig:
     group_wait_s: float = 30.0  #: how long a topic's deletion waits for the groups of its subscriptions
     removal_limit_s: float = 3600.0  #: after that a removal that does not succeed is given up, loudly
     session_timeout_s: float = 10.0  #: of the lock group
-    stop_timeout_s: float = 5.0
+    stop_timeout_s: float = 3.0  #: for the step under way, and again for leaving the lock group
 
     @property
     def contract_topic(self) -> str:

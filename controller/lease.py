@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from controller.threads import call_in_thread
-
 log = structlog.get_logger(__name__)
 
-_POLL_S = 0.5
+_POLL_S = 0.1  #: also how long a question may wait to be asked
 
 
 class Lease:
@@ -51,12 +50,13 @@ class Lease:
             "session.timeout.ms": session_ms,
             "heartbeat.interval.ms": max(session_ms // 5, 1),
             "allow.auto.create.topics": False,
+            "on_commit": self._committed,
         }
         self._topic = topic
         self._changed, self._crashed = changed, crashed
         self._stop = threading.Event()
-        self._guard = threading.Lock()  #: nobody commits on a consumer that is being closed
-        self._consumer: Consumer | None = None
+        self._questions: deque[asyncio.Future[bool]] = deque()  #: put in by the loop, taken out by the thread
+        self._asked: list[asyncio.Future[bool]] = []
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._term = 0
@@ -88,25 +88,34 @@ class Lease:
 
     async def confirm(self) -> bool:
         """Whether Kafka agrees that this process leads. False as well when Kafka does not answer."""
+        if not self._leading:
+            return False
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._questions.append(answer)
         try:
-            return self._leading and await call_in_thread(self._confirm, self._session_timeout_s, "controller-confirm")
+            return await asyncio.wait_for(answer, self._session_timeout_s)
         except TimeoutError:
             return False
 
-    def _confirm(self) -> bool:
-        if not self._guard.acquire(timeout=self._session_timeout_s):
-            return False
+    # -- thread (the consumer's callbacks run in it, inside of poll)
+
+    def _ask(self, consumer: Consumer) -> None:
+        """Commit for everybody who asked meanwhile; asynchronously, as a Kafka that is away must not stop the polls."""
+        if not self._questions:
+            return
+        while self._questions:
+            self._asked.append(self._questions.popleft())
         try:
-            if self._consumer is None or not self._leading:
-                return False
-            try:
-                done = self._consumer.commit(offsets=[TopicPartition(self._topic, 0, 0)], asynchronous=False)
-            except KafkaException as problem:
-                self._report(problem.args[0])
-                return False
-        finally:
-            self._guard.release()
-        return all(one.error is None for one in done or [])
+            consumer.commit(offsets=[TopicPartition(self._topic, 0, 0)], asynchronous=True)
+        except KafkaException as problem:
+            self._committed(problem.args[0], [])
+
+    def _committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        error = error or next((one.error for one in partitions if one.error is not None), None)
+        if error is not None:
+            self._report(error)
+        asked, self._asked = self._asked, []
+        self._call(_answer, asked, error is None and self._leading)
 
     def _guarded(self) -> None:
         try:
@@ -116,19 +125,16 @@ class Lease:
 
     def _run(self) -> None:
         consumer = Consumer(self._conf)
-        self._consumer = consumer
         consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
         try:
             while not self._stop.is_set():
+                self._ask(consumer)
                 message = consumer.poll(_POLL_S)
                 if message is not None and message.error() is not None:
                     self._report(message.error())
         finally:
             self._set(leading=False)
-            if self._guard.acquire(timeout=self._session_timeout_s):
-                self._consumer = None
-                consumer.close()
-                self._guard.release()
+            consumer.close()
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for partition in partitions:
@@ -158,3 +164,9 @@ class Lease:
     def _call(self, function: Callable[..., None], *args: object) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function, *args)
+
+
+def _answer(asked: list[asyncio.Future[bool]], agreed: bool) -> None:
+    for answer in asked:
+        if not answer.done():
+            answer.set_result(agreed)

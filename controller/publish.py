@@ -51,7 +51,7 @@ class Publisher:
             if not stored.done():
                 stored.set_result(failure)
 
-        self._produce.send(self._topic, value, uid.encode(), (), done, 0)
+        self._produce.send(self._topic, value, uid.encode(), [], done, 0)
         try:
             failure = await asyncio.wait_for(stored, self._limit_s)
         except TimeoutError as problem:

@@ -6,7 +6,7 @@ For tests of what stands in front of a port. What stands behind one is tested wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from knative.contract import Channel
@@ -87,6 +87,22 @@ class CountingObserve:
     def consumed(self, consumer: str, topic: str, partition: int, count: int) -> None:
         """Count it."""
         self.others["consumed", consumer, topic, partition] += count
+
+    def assigned(self, consumer: str, topic: str, partitions: Sequence[int]) -> None:
+        """Count it."""
+        self.others["assigned", consumer, topic] += len(partitions)
+
+    def revoked(self, consumer: str, topic: str, partitions: Sequence[int]) -> None:
+        """Count it."""
+        self.others["revoked", consumer, topic] += len(partitions)
+
+    def closed(self, consumer: str) -> None:
+        """Count it."""
+        self.others["closed", consumer] += 1
+
+    def forget(self, subscription: str) -> None:
+        """Count it."""
+        self.others["forget", subscription] += 1
 
     def produced(self, topic: str, partition: int) -> None:
         """Count it."""

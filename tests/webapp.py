@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import closing
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import faust
 import uvloop
@@ -25,15 +25,16 @@ T = TypeVar("T")
 LIMIT_S = 20.0
 
 
-class _NoKafka(BootStrategy):  # type: ignore[misc]  # untyped base class
+class _NoKafka(BootStrategy):
     enable_kafka_consumer = False
     enable_kafka_producer = False
 
 
-class HubApp(faust.App):  # type: ignore[misc]  # untyped base class
+class HubApp(faust.App):
     """The shape of the real hub: consumer and producer off."""
 
     BootStrategy = _NoKafka
+    driver_config: DriverConfig
 
 
 def free_port() -> int:
@@ -68,7 +69,6 @@ class RunningWeb:
     def __init__(
         self, setup: Callable[[HubApp], None], driver: str = "httptools", config: DriverConfig | None = None
     ) -> None:
-        self._ready: asyncio.Event | None = None
         self._stop: asyncio.Event | None = None
         self._failure: BaseException | None = None
         self._started = threading.Event()
@@ -100,6 +100,8 @@ class RunningWeb:
         self._started.set()
         await self._stop.wait()
         await self.app.stop()
+        # Faust makes this loop for a consumer thread that a hub never starts, and so never closes it.
+        cast(Any, self.app.consumer)._thread.thread_loop.close()
 
     @property
     def web(self) -> Any:
@@ -111,7 +113,7 @@ class RunningWeb:
 
         async def run() -> T:
             result = work()
-            return await result if asyncio.iscoroutine(result) else result  # type: ignore[return-value]
+            return cast(T, await result if asyncio.iscoroutine(result) else result)
 
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(LIMIT_S)
 

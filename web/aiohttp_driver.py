@@ -24,9 +24,9 @@ class Web(faust_aiohttp.Web):
         super().__init__(app, **kwargs)
         config: DriverConfig = getattr(app, "driver_config", None) or DriverConfig()
         # aiohttp refuses a body of exactly client_max_size.
-        options = {"client_max_size": config.event_bytes_max + 1, **(app.conf.web_application_options or {})}
+        options = {**(app.conf.web_application_options or {}), "client_max_size": config.event_bytes_max + 1}
         self.web_app = Application(**options)
-        self._runner = AppRunner(self.web_app, access_log=None)
+        self._runner = AppRunner(self.web_app, access_log=None, auto_decompress=False)
 
     async def start_server(self) -> None:
         """Listen. Raises PenstockError when the address cannot be had."""

@@ -169,8 +169,10 @@ class Web(base.Web):
                 connection.finish(_INTERNAL_ERROR, False)
             return
         if found is None:
+            self.refused(404)
             self._plain(connection, method, _NOT_FOUND, keep)
         elif found.handler is None:
+            self.refused(405)
             refusal = problem(405, f"{method.decode()} is not served under this path", (("allow", found.allow),))
             self._plain(connection, method, refusal, keep)
         else:

@@ -168,6 +168,8 @@ class IngressView(View):
         channel = ingress.channel(_raw_path(request), _raw_host(request))
         if isinstance(channel, Answer):
             return channel
+        if request.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+            return answers.CODED
         length = request.headers.get("content-length")
         refused = ingress.room(int(length) if length and length.isdigit() else 0)
         if refused is not None:

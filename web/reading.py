@@ -21,8 +21,7 @@ _BLANK_LINE = b"\r\n\r\n"
 #: Beside the header lines and the URL a head has a method and a version.
 _START_LINE_BYTES_MAX = 64
 _SLASH = 0x2F
-_VERSION = b" HTTP/1.1\r\n"
-_METHOD_BYTES_MAX = 32  #: with the version
+_VERSION = b" HTTP/1.1"
 
 
 class RequestReader:
@@ -91,7 +90,9 @@ class RequestReader:
         except httptools.HttpParserUpgrade:
             pairs = self._forget_upgrade()
         url = self._url
-        if not url:  # blank lines before a request
+        if not url:  # blank lines before a request: not for ever
+            self._begin_parts(now)
+            self._head_bytes = stop - start
             return stop
         if stop - start > self._careful_bytes:
             self._check_size(stop - start)
@@ -100,18 +101,22 @@ class RequestReader:
         if not head.isascii():
             heads.check_text(pairs)
         self._headers = pairs
-        self._current = head.find(_VERSION, len(url), len(url) + _METHOD_BYTES_MAX) > 0
+        line = head.find(b"\r\n")
+        self._current = head[line - len(_VERSION) : line] == _VERSION
         self._end_head(now)
         return self._read_body(data, stop) if self.state == BODY and not whole else stop
+
+    def _begin_parts(self, now: float) -> None:
+        self.state = HEAD
+        self._since = now
+        self._url = self._tail = b""
+        self._pairs = []
+        self._head_bytes = 0
 
     def _read_part(self, data: bytes, start: int, found: int, now: float) -> int:
         """The same for a head that comes in several parts."""
         if self.state == IDLE:
-            self.state = HEAD
-            self._since = now
-            self._url = self._tail = b""
-            self._pairs = []
-            self._head_bytes = 0
+            self._begin_parts(now)
         if self._tail:
             joint = (self._tail + data[start : start + 3]).find(_BLANK_LINE)
             if joint >= 0:

@@ -16,7 +16,7 @@ import typer
 
 from app.cli.kafka import HOME, Data, Heap
 from app.cli.output import jar_progress, note
-from app.embedded.config import DEFAULT_PORT
+from app.embedded.config import DEFAULT_HEAP, DEFAULT_PORT
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def up(
         int, typer.Option("--kafka-port", min=1, max=65534, help="Port of the started Kafka.")
     ] = DEFAULT_PORT,
     data: Data = HOME,
-    heap: Heap = "512m",
+    home: Annotated[Path, typer.Option("--home", help="Directory for logs and statuses.")] = HOME.parent,
+    heap: Heap = DEFAULT_HEAP,
     limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until all is ready.")] = 60.0,
 ) -> None:
     """Run everything on this machine until Ctrl-C: Kafka, a worker, the example's resources, a sample subscriber.
@@ -106,7 +107,6 @@ def up(
     from app.cli.welcome import welcome
     from app.stack import Stack, StackConfig, place_quickstart
 
-    home = HOME.parent
     if resources == QUICKSTART and subscriber_port not in (0, _SUBSCRIBER_PORT):
         resources = place_quickstart(QUICKSTART, home / "quickstart", subscriber_port)
     config = StackConfig(

@@ -81,7 +81,8 @@ def send(
     attributes["datacontenttype"] = content_type or guess_content_type(body)
     if key:
         attributes["partitionkey"] = key
-    ids = [id_ or str(uuid.uuid4())] if count == 1 else [f"{id_ or uuid.uuid4().hex[:8]}-{n + 1}" for n in range(count)]
+    base = id_ or str(uuid.uuid4())
+    ids = [base] if count == 1 else [f"{base}-{number + 1}" for number in range(count)]
     extra = _pairs(header, ":", "--header")
     rows = list(_post_all(target, (_message(attributes, one, body) for one in ids), extra, ids))
     _report(rows, output)

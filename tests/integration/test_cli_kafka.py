@@ -59,7 +59,7 @@ def test_what_cannot_be_read_is_said(kafka: EmbeddedKafka, topic_name: Callable[
     """An unknown topic, and a Kafka that is not there."""
     with pytest.raises(PenstockError, match="There is no topic"):
         TopicReader(topic_name(), {"bootstrap.servers": kafka.bootstrap})
-    with pytest.raises(NotReadyError, match="does not answer.*penstock kafka up"):
+    with pytest.raises(NotReadyError, match=r"does not answer.*penstock kafka up"):
         TopicReader("t", {"bootstrap.servers": f"127.0.0.1:{free_port()}"})
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -17,11 +19,12 @@ from app.embedded import EmbeddedKafka
 from app.producer import KafkaProducer, ProducerConfig
 from controller.actions import GroupState
 from controller.config import ControllerConfig
+from controller.lease import Lease
 from controller.offsets import Offsets
 from controller.service import Controller, ensure_internal_topics
 from controller.topics import Topics, admin_client
 from knative import names
-from knative.contract import WorkerStatus, WorkerSubscription
+from knative.contract import Channel, Subscription, WorkerStatus, WorkerSubscription
 from knative.resources import Start
 from tables.contract import ContractTable
 from tables.status import StatusTable, encode_status
@@ -103,7 +106,7 @@ class Plant:
         return f"{self.config.instance}-t.default.{name}"
 
     def published(self, name: str) -> Any:
-        every = [*self.contract.channels.values(), *self.contract.subscriptions.values()]
+        every: list[Channel | Subscription] = [*self.contract.channels.values(), *self.contract.subscriptions.values()]
         return next((record for record in every if record.name == name), None)
 
     def said(self, kind: str, name: str) -> dict[str, Any]:
@@ -153,7 +156,7 @@ async def test_a_channel_and_its_subscription_from_file_to_ready(plant: Plant) -
         await plant.until(lambda: plant.condition("Subscription", "billing")[0] == "Unknown", "a status")
         served = WorkerSubscription(1, (0, 1, 2), "running")
         word = encode_status(WorkerStatus("w", time.time(), "all", {billing.uid: served}))
-        plant.producer.send(names.status_topic(plant.config.instance), word, b"w", (), lambda _: None)
+        plant.producer.send(names.status_topic(plant.config.instance), word, b"w", [], lambda _: None)
         await plant.until(lambda: plant.condition("Subscription", "billing") == ("True", ""), "ready")
         await plant.until(lambda: plant.condition("KafkaChannel", "orders") == ("True", ""), "ready")
         status = plant.said("KafkaChannel", "orders")["status"]
@@ -331,3 +334,75 @@ async def test_offsets_are_refused_while_the_group_has_members(plant: Plant, mak
     await asyncio.to_thread(member.close)
     await asyncio.to_thread(plant.offsets.commit_start, group, topic, [0], Start.EARLIEST)
     assert await asyncio.to_thread(plant.offsets.committed, group, topic, [0]) == {0: 0}
+
+
+@pytest.mark.asyncio
+async def test_while_kafka_is_away_everything_stays_and_afterwards_goes_on(tmp_path: Path) -> None:
+    jars = Path(__file__).parents[2] / ".penstock" / "kafka"
+    broker = EmbeddedKafka(tmp_path / "kafka", port=0, heap="384m", jars_root=jars)
+    with broker:
+        plant = Plant(broker.bootstrap, tmp_path, "penstock")
+        plant.channel("orders")
+        async with plant:
+            await plant.until(lambda: plant.published("orders") is not None, "the contract")
+            await asyncio.to_thread(broker.stop)
+            plant.channel("orders", 2)
+            await asyncio.sleep(3.0)
+            assert plant.published("orders").partitions == 1
+            assert (plant.state / "KafkaChannel" / "default.orders.json").exists()
+            await asyncio.to_thread(broker.start)
+            await plant.until(lambda: bool(plant.published("orders").partitions == 2), "the change")
+
+
+LEADER = """
+import asyncio, sys
+from controller.lease import Lease
+
+async def main():
+    lease = Lease(sys.argv[2], sys.argv[3], {"bootstrap.servers": sys.argv[1]}, 6.0, lambda: None, print)
+    lease.start()
+    while not lease.leading:
+        await asyncio.sleep(0.05)
+    print(await lease.confirm(), flush=True)
+    sys.stdin.readline()
+    print(await lease.confirm(), flush=True)
+    await lease.stop(5.0)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.asyncio
+async def test_a_leader_that_was_stopped_past_its_session_is_not_confirmed(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic, group = make_topic(1), f"lock-{uuid.uuid4()}"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", LEADER, kafka.bootstrap, group, topic),
+        cwd=Path(__file__).parents[2],
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    crashes: list[BaseException] = []
+    took_over = asyncio.Event()
+    other = Lease(group, topic, {"bootstrap.servers": kafka.bootstrap}, 6.0, took_over.set, crashes.append)
+    try:
+        async with asyncio.timeout(60):
+            while (await process.stdout.readline()).strip() != b"True":
+                assert not process.stdout.at_eof()
+            process.send_signal(signal.SIGSTOP)
+            process.stdin.write(b"\n")
+            other.start()
+            await took_over.wait()
+            assert await other.confirm()
+            process.send_signal(signal.SIGCONT)
+            assert b"False" in await process.stdout.read()
+            assert await other.confirm()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await other.stop(5.0)
+    assert crashes == []

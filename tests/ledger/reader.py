@@ -17,6 +17,7 @@ from tests.ledger.facts import Committed, Dead, Stored, body_hash
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _OFFSET_COMMIT_KEYS = (0, 1)
+_OFFSET_COMMIT_VALUES = (0, 1, 2, 3, 4)
 
 
 def stored(bootstrap: str, topic: str, limit_s: float = 60.0) -> list[Stored]:
@@ -69,9 +70,9 @@ def decode_commit(key: bytes, value: bytes) -> Committed | None:
     topic, position = _string(key, position)
     (partition,) = struct.unpack_from(">i", key, position)
     version, offset = struct.unpack_from(">hq", value)
-    if version not in (0, 1, 2, 3):
-        raise ValueError(f"offset commit value of version {version}: the reader knows 0 to 3")
-    _, position = _string(value, 14 if version == 3 else 10)
+    if version not in _OFFSET_COMMIT_VALUES:
+        raise ValueError(f"offset commit value of version {version}: the reader knows {_OFFSET_COMMIT_VALUES}")
+    _, position = (_compact_string if version >= 4 else _string)(value, 14 if version >= 3 else 10)
     (time_ms,) = struct.unpack_from(">q", value, position)
     return Committed(group, topic, partition, offset, time_ms / 1000)
 
@@ -143,6 +144,20 @@ def _string(data: bytes, position: int) -> tuple[str, int]:
     (length,) = struct.unpack_from(">h", data, position)
     start = position + 2
     return data[start : start + max(length, 0)].decode(), start + max(length, 0)
+
+
+def _compact_string(data: bytes, position: int) -> tuple[str, int]:
+    """Kafka's newer strings: the length plus one, seven bits a byte, lowest first."""
+    length = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    end = position + max(length - 1, 0)
+    return data[position:end].decode(), end
 
 
 def _number(value: int | None) -> int:

@@ -279,6 +279,8 @@ def test_the_sample_subscriber_prints_one_safe_line() -> None:
 def test_loud_lines() -> None:
     assert loud_line('{"level": "warning", "event": "odd", "topic": "t", "logger": "x"}') == "warning: odd topic=t"
     assert loud_line('{"level": "info", "event": "fine"}') is None
+    trace = {"level": "critical", "event": "ends", "exception": "Traceback\n  File x\nTypeError: odd"}
+    assert loud_line(json.dumps(trace)) == "critical: ends TypeError: odd"
     assert loud_line("plain") is None
     assert loud_line("{broken") is None
 
@@ -288,7 +290,7 @@ def test_a_child_keeps_its_log_and_says_its_last_words(tmp_path: Path) -> None:
     loud: list[str] = []
     code = 'print(\'{"level": "error", "event": "bad"}\'); raise SystemExit(4)'
     child = Child("x", [sys.executable, "-c", code], log, loud.append)
-    assert child.last_words.endswith("}")
+    assert child.last_words == "error: bad"
     assert child.stop(10)
     assert child.code == 4
     assert loud == ["error: bad"]
@@ -312,6 +314,7 @@ def test_a_good_demo() -> None:
         tally.attempt(attempt)
     tally.attempt(_attempt("b", 1, 500, "picky"))
     tally.attempt(_attempt("b", 1, 500, "picky"))
+    assert tally.missing == {("picky", "b")}
     letter = _record(headers=(("ce_id", b"b"), ("penstock-subscription", b"ns/picky")))
     tally.dead_letter(letter)
     tally.dead_letter(letter)
@@ -325,8 +328,12 @@ def test_the_demo_finds_what_is_wrong() -> None:
     tally = _tally()
     for attempt in (_attempt("b", 1), _attempt("a", 0), _attempt("a", 0)):
         tally.attempt(attempt)
+    tally.attempt(_attempt("b", 1, 500, "picky"))
+    letter = _record(headers=(("ce_id", b"b"), ("penstock-subscription", b"ns/picky")), timestamp_ms=1)
+    tally.dead_letter(letter)
+    tally.attempt(_attempt("b", 1, 500, "picky"))  # at 2 ms: tried again although it had become a dead letter
     found = tally.report()
-    assert (found["lost"], found["duplicates"], found["out_of_order"]) == (2, 1, 1)
+    assert (found["lost"], found["duplicates"], found["out_of_order"], found["retried"]) == (1, 2, 1, 0)
 
 
 def test_percentiles() -> None:

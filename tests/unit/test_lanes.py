@@ -219,11 +219,21 @@ def test_records_lost_to_retention_move_the_mark_when_nothing_is_open() -> None:
     assert mark.next == 90
 
 
-def test_a_record_fetched_twice_is_a_crash() -> None:
+def test_a_record_fetched_twice_is_delivered_once() -> None:
     mark = Watermark(10)
-    mark.add(10)
-    with pytest.raises(AssertionError):
-        mark.add(10)
+    assert mark.add(10)
+    assert not mark.add(10)
+    mark.settle(10)
+    assert not mark.add(10)
+    assert mark.next == 11
+
+
+def test_attempts_of_a_record_that_is_gone_do_not_reach_the_next_commit() -> None:
+    mark = Watermark(10, frozenset(), {10: 2, 12: 1})
+    mark.add(11)
+    mark.settle(11)
+    mark.add(12)
+    assert parse(12, mark.metadata()) == (frozenset(), {12: 1})
 
 
 def test_far_above_the_mark_nothing_starts_until_it_moves() -> None:

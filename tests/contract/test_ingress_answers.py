@@ -1,0 +1,357 @@
+"""Every row of the ingress answer table, through real HTTP on a real socket, on both web drivers.
+
+Rows about limits of the connection and about the parser belong to our driver: `OWN_DRIVER_ONLY` names them.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from knative.contract import Channel
+from knative.ports import ProduceProblem
+from tests.twins import CountingObserve, MemoryContract, MemoryProduce
+from tests.webapp import RunningWeb
+from web import health, ingress, subscribers
+from web.limits import DriverConfig
+
+EVENT_BYTES_MAX = 64 * 1024
+ORDERS = Channel("u1", 1, "demo", "orders", "t.orders", "t.orders.dlq", 4, ("orders.example.com",))
+BILLS = Channel("u2", 1, "demo", "bills", "t.bills", "t.bills.dlq", 1)
+BROKER = Channel("u3", 1, "demo", "default", "t.broker", "t.broker.dlq", 1, kind="Broker")
+CE = {"ce-id": "1", "ce-source": "/s", "ce-type": "t", "ce-specversion": "1.0"}
+ATTRIBUTES = {"ce_id": b"1", "ce_source": b"/s", "ce_type": b"t", "ce_specversion": b"1.0"}
+URL = "/channels/demo/orders"
+STRUCTURED = {"content-type": "application/cloudevents+json"}
+ENVELOPE = b'{"id":"1","source":"/s","type":"t","specversion":"1.0","data":[1,true]}'
+
+
+@dataclass(frozen=True)
+class Row:
+    """One request and what must come of it."""
+
+    name: str
+    status: int
+    method: str = "POST"
+    path: str = URL
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = b"{}"
+    says: tuple[str, ...] = ()  #: in the body
+    answers: dict[str, str | None] = field(default_factory=dict)  #: headers of the answer; None: absent
+    topic: str | None = None  #: where the record is, None: nothing was stored
+
+
+def binary(name: str, status: int, **changes: Any) -> Row:
+    """A binary-mode event with other headers; a header of None is left out."""
+    headers = {key: value for key, value in {**CE, **changes.pop("headers", {})}.items() if value is not None}
+    topic = "t.orders" if status == 202 else None
+    return Row(name, status, headers=headers, **{"topic": topic, **changes})
+
+
+def refused(name: str, attribute: str, headers: dict[str, str | None], body: bytes = b"{}") -> Row:
+    """A 400 that names the attribute."""
+    return binary(name, 400, headers=headers, body=body, says=(f'"attribute": "{attribute}"',))
+
+
+ALLOW: dict[str, str | None] = {"allow": "POST, OPTIONS"}
+PROBE = {"K-Network-Probe": "probe", "K-Network-Hash": "abc"}
+
+ROWS = [
+    # 202, and addressing
+    binary("valid event by path", 202),
+    binary("trailing slash", 202, path=URL + "/"),
+    binary("a query is ignored", 202, path=URL + "?x=1"),
+    binary("by service host", 202, path="/", headers={"Host": "orders-kn-channel.demo.svc.cluster.local"}),
+    binary("by service host, short, with port", 202, path="/", headers={"Host": "orders-kn-channel.demo.svc:8080"}),
+    binary("by service host, capitals", 202, path="/", headers={"Host": "ORDERS-kn-channel.Demo.svc"}),
+    binary("by published host", 202, path="/", headers={"Host": "orders.example.com:80"}),
+    binary("the path counts, not the host", 202, headers={"Host": "bills-kn-channel.demo.svc"}),
+    binary("a broker", 202, path="/demo/default", topic="t.broker"),
+    binary("a broker, trailing slash", 202, path="/demo/default/", topic="t.broker"),
+    Row("structured", 202, headers=STRUCTURED, body=ENVELOPE, topic="t.orders"),
+    binary("specversion 0.3", 202, headers={"ce-specversion": "0.3"}),
+    # 404 and 503
+    binary(
+        "unknown channel", 404, path="/channels/demo/nothing", says=("no KafkaChannel demo/nothing", "POST /channels/")
+    ),
+    binary("unknown broker", 404, path="/demo/nothing", says=("no Broker demo/nothing",)),
+    binary("a channel is no broker", 404, path="/demo/orders", says=("no Broker",)),
+    binary(
+        "unknown host",
+        404,
+        path="/",
+        headers={"Host": "nobody.example.com"},
+        says=("nobody.example.com", "POST /channels/"),
+    ),
+    binary(
+        "unknown service host",
+        404,
+        path="/",
+        headers={"Host": "no-kn-channel.demo.svc"},
+        says=("no KafkaChannel demo/no",),
+    ),
+    binary("another path", 404, path="/a/b/c/d", says=("POST /channels/<namespace>/<channel>",)),
+    binary("one segment", 404, path="/favicon.ico"),
+    # OPTIONS and other methods
+    Row("OPTIONS", 200, "OPTIONS", answers={**ALLOW, "webhook-allowed-origin": None}),
+    Row(
+        "OPTIONS of a webhook",
+        200,
+        "OPTIONS",
+        headers={"WebHook-Request-Origin": "sender.example.com"},
+        answers={**ALLOW, "webhook-allowed-origin": "*", "webhook-allowed-rate": "*"},
+    ),
+    Row("GET", 405, "GET", answers=ALLOW),
+    Row("GET /", 405, "GET", "/", answers=ALLOW),
+    Row("HEAD", 405, "HEAD", answers=ALLOW),
+    Row("PUT", 405, "PUT", answers=ALLOW),
+    Row("DELETE", 405, "DELETE", answers=ALLOW),
+    Row("PATCH", 405, "PATCH", answers=ALLOW),
+    Row("a method Faust does not know", 405, "PROPFIND", answers=ALLOW),
+    # probes
+    Row("network probe", 200, "GET", headers=PROBE, answers={"k-network-hash": "abc"}),
+    Row(
+        "network probe without hash", 200, "GET", headers={"K-Network-Probe": "probe"}, answers={"k-network-hash": None}
+    ),
+    Row(
+        "network probe of nothing",
+        404,
+        "GET",
+        "/channels/demo/nothing",
+        headers=PROBE,
+        answers={"k-network-hash": None},
+    ),
+    Row("another probe", 405, "GET", headers={"K-Network-Probe": "else"}),
+    # 400 for events
+    Row("no CloudEvents attributes", 400, headers={"content-type": "application/json"}, says=('"error"',)),
+    *(refused(f"{name} is missing", name, {f"ce-{name}": None}) for name in ("id", "source", "type", "specversion")),
+    *(refused(f"{name} is empty", name, {f"ce-{name}": ""}) for name in ("id", "source", "type", "specversion")),
+    refused("specversion 2.0", "specversion", {"ce-specversion": "2.0"}),
+    refused("bad attribute name", "b_d", {"ce-b_d": "x"}),
+    refused("bad time", "time", {"ce-time": "yesterday"}),
+    refused("source is no URI-reference", "source", {"ce-source": "a b"}),
+    refused("empty subject", "subject", {"ce-subject": ""}),
+    refused("ce-datacontenttype", "datacontenttype", {"ce-datacontenttype": "text/plain"}),
+    refused("control character", "subject", {"ce-subject": "a%00b"}),
+    Row("malformed JSON", 400, headers=STRUCTURED, body=b"{", says=('"error"',)),
+    Row("batch", 400, headers={"content-type": "application/cloudevents-batch+json"}, body=b"[]", says=("batch",)),
+    Row("unknown format", 400, headers={"content-type": "application/cloudevents+avro"}, says=('"error"',)),
+    # sizes
+    binary("a body of exactly the limit", 202, body=b"\xff" * EVENT_BYTES_MAX),
+    binary("a body one byte over the limit", 413, body=b"x" * (EVENT_BYTES_MAX + 1)),
+    binary("a body ten times over the limit", 413, body=b"x" * (EVENT_BYTES_MAX * 10)),
+    binary("header bytes over the limit", 431, headers={"x": "a" * 70_000}),
+    binary("too many headers", 431, headers={f"x{i}": "a" for i in range(200)}),
+    # framing and coding
+    binary("Content-Encoding gzip", 400, headers={"Content-Encoding": "gzip"}),
+    binary(
+        "Content-Length with Transfer-Encoding", 400, headers={"Transfer-Encoding": "chunked", "Content-Length": "2"}
+    ),
+    binary("Transfer-Encoding gzip, chunked", 400, headers={"Transfer-Encoding": "gzip, chunked"}, body=b"0\r\n\r\n"),
+    binary(
+        "Upgrade is ignored",
+        202,
+        headers={"Upgrade": "h2c", "Connection": "Upgrade, HTTP2-Settings", "HTTP2-Settings": "x"},
+    ),
+]
+
+#: Limits of the connection and the parser, which are aiohttp's own on its driver. `tests/security` has many more.
+OWN_DRIVER_ONLY = {
+    "header bytes over the limit",
+    "too many headers",
+    "Content-Length with Transfer-Encoding",
+    "Transfer-Encoding gzip, chunked",
+    "a method Faust does not know",
+}
+
+
+class Service:
+    """Ingress, health and subscribers on one driver, with twins behind them."""
+
+    def __init__(self, driver: str) -> None:
+        self.driver = driver
+        self.produce = MemoryProduce()
+        self.observe = CountingObserve()
+        self.contract = MemoryContract(ORDERS, BILLS, BROKER)
+        self.ready = True
+        self.running = RunningWeb(self._setup, driver, DriverConfig(event_bytes_max=EVENT_BYTES_MAX))
+
+    def _setup(self, app: Any) -> None:
+        limits = ingress.IngressConfig(inflight_max=5, bytes_max=3 * EVENT_BYTES_MAX, event_bytes_max=EVENT_BYTES_MAX)
+        self.state = ingress.register(app, limits, self.contract, self.produce, self.observe)
+        health.register(app, lambda: (True, {}), lambda: (self.ready, {"kafka": False}))
+        subscribers.register(app, self.contract, lambda namespace, channel: None)
+
+    def request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, Any, bytes]:
+        """-> (status, headers, body) of one request on a connection of its own."""
+        with closing(http.client.HTTPConnection("127.0.0.1", self.running.port, timeout=10)) as client:
+            client.request(method, path, body, headers)
+            answer = client.getresponse()
+            return answer.status, answer.headers, answer.read()
+
+    def post(self, body: bytes | None = b"{}") -> tuple[int, Any, bytes]:
+        """One good event."""
+        return self.request("POST", URL, CE, body)
+
+
+@pytest.fixture(scope="module", params=["httptools", "aiohttp"])
+def service(request: pytest.FixtureRequest) -> Iterator[Service]:
+    running = Service(request.param)
+    yield running
+    running.running.stop()
+
+
+@pytest.fixture(autouse=True)
+def _fresh(service: Service) -> None:
+    service.produce.records.clear()
+    service.observe.requests.clear()
+    service.produce.failing = None
+    service.running.call(lambda: service.contract.change(ORDERS, BILLS, BROKER))
+
+
+def test_exemptions_name_rows() -> None:
+    assert {row.name for row in ROWS} >= OWN_DRIVER_ONLY
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_answer(service: Service, row: Row) -> None:
+    status, headers, body = service.request(row.method, row.path, row.headers, row.body)
+    if service.driver == "aiohttp" and row.name in OWN_DRIVER_ONLY:
+        assert 400 <= status < 500, "refused too, in aiohttp's words"
+        assert service.produce.records == []
+        return
+    assert status == row.status
+    for name, value in row.answers.items():
+        assert headers.get(name) == value
+    for text in row.says:
+        assert text in body.decode()
+    if status >= 400 and row.method != "HEAD":
+        assert b"\n" not in body.rstrip(b"\n"), "one line"
+        if service.driver == "httptools":
+            assert "error" in json.loads(body)
+    if status == 202:
+        assert body == b""
+    assert [record.topic for record in service.produce.records] == ([row.topic] if row.topic else [])
+    if service.driver == "httptools":
+        assert service.observe.requests == {status: 1}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"[1, true]", b"true", b"12345678901234567890", b"a\0b", b"", b"\xff\xfe", b" { } ", None],
+    ids=["array", "true", "20 digits", "NUL", "empty", "not UTF-8", "spaces", "none"],
+)
+def test_bytes_in_are_bytes_stored(service: Service, data: bytes | None) -> None:
+    headers = {**CE, "content-type": "application/json"}
+    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=10)) as client:
+        client.putrequest("POST", URL)
+        for name, value in headers.items():
+            client.putheader(name, value)
+        if data is not None:
+            client.putheader("Content-Length", str(len(data)))
+        client.endheaders(data)
+        assert client.getresponse().status == 202
+    (record,) = service.produce.records
+    assert record.value == data
+    assert record.headers == {**ATTRIBUTES, "content-type": b"application/json"}
+
+
+def test_chunked_body(service: Service) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=10)) as client:
+        client.request("POST", URL, iter([b"ab", b"c" * 1000]), CE, encode_chunked=True)
+        assert client.getresponse().status == 202
+    assert service.produce.records[0].value == b"ab" + b"c" * 1000
+
+
+def test_key_is_partitionkey_then_subject(service: Service) -> None:
+    for extra in ({"ce-partitionkey": "p", "ce-subject": "s"}, {"ce-subject": "s"}, {}):
+        assert service.request("POST", URL, {**CE, **extra}, b"")[0] == 202
+    assert [record.key for record in service.produce.records] == [b"p", b"s", None]
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "retry_after"),
+    [
+        (ProduceProblem.UNAVAILABLE, 503, "1"),
+        (ProduceProblem.REFUSED, 503, "1"),
+        (ProduceProblem.FULL, 429, "1"),
+        (ProduceProblem.TOO_LARGE, 413, None),
+    ],
+)
+def test_kafka_says_no(service: Service, problem: ProduceProblem, status: int, retry_after: str | None) -> None:
+    service.produce.failing = problem
+    got, headers, _ = service.post()
+    assert (got, headers.get("retry-after")) == (status, retry_after)
+    assert (service.state.inflight, service.state.inflight_bytes) == (0, 0)
+    assert service.observe.requests == {status: 1}
+
+
+def test_before_the_contract_is_read_503_then_202(service: Service) -> None:
+    service.running.call(lambda: service.contract.change(loaded=False))
+    status, headers, _ = service.post()
+    assert (status, headers["retry-after"]) == (503, "1")
+    assert service.request("GET", URL, PROBE, None)[0] == 503
+    assert service.request("POST", "/a/b/c/d", CE, b"")[0] == 404, "no ingress URL, whatever the contract says"
+    service.running.call(lambda: service.contract.change(ORDERS))
+    assert service.post()[0] == 202
+
+
+def test_a_removed_channel_is_404_at_once(service: Service) -> None:
+    assert service.post()[0] == 202
+    service.running.call(lambda: service.contract.change(BILLS))
+    assert service.post()[0] == 404
+
+
+def wait_until_held(service: Service, count: int) -> None:
+    """Until so many requests wait for Kafka; the test's time limit is the client's."""
+    while service.running.call(lambda: len(service.produce.held)) < count:
+        pass
+
+
+def held_posts(service: Service, count: int, body: bytes) -> list[http.client.HTTPConnection]:
+    """So many requests that wait for their acknowledgement."""
+    service.produce.holding = True
+    clients = []
+    for number in range(count):
+        client = http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=10)
+        client.request("POST", URL, body, CE)
+        clients.append(client)
+        wait_until_held(service, number + 1)
+    return clients
+
+
+@pytest.mark.parametrize(("count", "body"), [(5, b"{}"), (3, b"x" * EVENT_BYTES_MAX)], ids=["requests", "bytes"])
+def test_more_than_may_wait_is_429(service: Service, count: int, body: bytes) -> None:
+    clients = held_posts(service, count, body)
+    status, headers, _ = service.post(body)
+    assert (status, headers["retry-after"]) == (429, "1")
+    assert len(service.produce.records) == count
+    assert service.observe.requests == {429: 1}, "no 202 before the acknowledgement"
+    service.running.call(service.produce.release)
+    for client in clients:
+        assert client.getresponse().status == 202
+        client.close()
+    assert service.post()[0] == 202
+    assert (service.state.inflight, service.state.inflight_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/healthy", "/readyz"])
+def test_health(service: Service, path: str) -> None:
+    probe = {"User-Agent": "kube-probe/1.36", "K-Kubelet-Probe": "queue"}
+    status, _, body = service.request("GET", path, probe, None)
+    assert status == 200
+    assert json.loads(body)["status"] in ("ok", "ready")
+
+
+def test_not_ready_is_503_with_fields(service: Service) -> None:
+    service.ready = False
+    status, _, body = service.request("GET", "/readyz", {}, None)
+    service.ready = True
+    assert status == 503
+    assert json.loads(body) == {"status": "not ready", "kafka": False}

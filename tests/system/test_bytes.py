@@ -1,0 +1,317 @@
+"""Bytes in are bytes out, through ingress, Kafka and delivery: bodies of every awkward kind, awkward attributes.
+
+Also what ingress answers with a real Kafka behind it, and an event of the greatest size that fails for ever.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from app.embedded import EmbeddedKafka
+from tests.installation import Installation
+from tests.ledger import reader
+from tests.processes import Worker, wait_until
+from tests.resources import NAMESPACE, Wanted
+from tests.system.sending import PLAIN, Answered, HeaderLines, exchange, post, request
+from tests.system.subscriber import Request, ScriptedSubscriber, says
+
+pytestmark = pytest.mark.system
+
+LIMIT_BYTES = 1_048_576
+LIMIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A worker with one channel: `echo` takes everything, `dying` refuses everything."""
+
+    installation: Installation
+    worker: Worker
+    subscriber: ScriptedSubscriber
+
+    @property
+    def target(self) -> str:
+        """The path of the channel."""
+        return f"/channels/{NAMESPACE}/{self.installation.resources.channel}"
+
+    def delivered(self, event_id: str) -> Request:
+        """What the subscriber got of this event; waits for it."""
+        found: list[Request] = []
+
+        def came() -> bool:
+            found[:] = [one for one in self.subscriber.requests("/echo") if one.attributes["id"] == event_id]
+            return bool(found)
+
+        wait_until(f"{event_id} is delivered", came, LIMIT_S)
+        assert len(found) == 1
+        return found[0]
+
+
+@pytest.fixture(scope="module")
+def running(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Ready to take events."""
+    installation = Installation(kafka.bootstrap, tmp_path_factory.mktemp("bytes"), partitions=2)
+    with ScriptedSubscriber() as subscriber:
+        echo = subscriber.script("/echo", says(200))
+        dying = subscriber.script("/dying", says(400, os.urandom(4000)))
+        installation.write([Wanted("echo", echo, "unordered"), Wanted("dying", dying, delivery={"retry": 1})])
+        with installation.worker() as worker:
+            worker.wait_ready()
+            installation.wait_subscribers(worker, 2)
+            yield Running(installation, worker, subscriber)
+            assert worker.terminate() == 0, worker.tail()
+
+
+BODIES = {
+    "array": b'[1,   true, "x",\n {"a": []}]',
+    "true": b"true",
+    "digits": b"12345678901234567890",
+    "fraction": b"1.00000000000000000001e5",
+    "string": b'"a \\u0041"',
+    "nul": b"\x00\x00a\x00",
+    "not-utf-8": b"\xff\xfe\xc0\xa0",
+    "broken-json": b'{"a": ',
+    "empty": b"",
+    "line-ends": b"\r\n\r\n0\r\n\r\n",
+    "limit": os.urandom(LIMIT_BYTES),
+}
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/octet-stream", "text/plain; charset=latin1"])
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies_are_unchanged(name: str, content_type: str, running: Running) -> None:
+    event_id = f"{name}-{content_type.partition(';')[0].replace('/', '-')}"
+    answer = post(running.worker.port, running.target, event_id, BODIES[name], [("content-type", content_type)])
+    assert answer == Answered(202, answer.headers, b"")
+    got = running.delivered(event_id)
+    assert got.body == BODIES[name]
+    assert got.header("content-type") == content_type
+
+
+def test_an_absent_body_stays_absent(running: Running) -> None:
+    """Null in Kafka, where a body of no bytes is a value of no bytes; nothing at the subscriber."""
+    for event_id, body in (("absent", None), ("zero", b"")):
+        assert post(running.worker.port, running.target, event_id, body).status == 202
+        assert running.delivered(event_id).body == b""
+    installation = running.installation
+    values = {
+        reader.header(message, "ce_id"): message.value()
+        for message in reader.records(installation.bootstrap, installation.resources.topic)
+    }
+    assert values["absent"] is None
+    assert values["zero"] == b""
+
+
+#: header as sent -> header as delivered (the canonical encoding)
+ATTRIBUTES: dict[str, tuple[str | bytes, str]] = {
+    "spaces": ("a b", "a%20b"),
+    "encoded": ("a%20b%22c%22", "a%20b%22c%22"),
+    "quoted": ('"a b"', "a%20b"),
+    "escaped": ('"a \\"b\\""', "a%20%22b%22"),
+    "percent": ("100%", "100%25"),
+    "stray": ("%zz", "%25zz"),
+    "needless": ("%41%62c", "Abc"),
+    "lowercase": ("%c3%a9", "%C3%A9"),
+    "unicode": ("\u20ac\U0001f600".encode(), "%E2%82%AC%F0%9F%98%80"),
+    "twice": ("%2541", "%2541"),
+    "punctuation": ("!#$&'()*+,-./:;<=>?@[]^_`{|}~", "!#$&'()*+,-./:;<=>?@[]^_`{|}~"),
+    "averylongextensionnameindeed": ("x" * 2000, "x" * 2000),
+}
+
+
+def test_attributes_are_unchanged(running: Running) -> None:
+    given: HeaderLines = [(f"ce-{name}", value) for name, (value, _) in ATTRIBUTES.items()]
+    assert post(running.worker.port, running.target, "attributes", b"", given).status == 202
+    got = running.delivered("attributes").attributes
+    assert {name: got[name] for name in ATTRIBUTES} == {name: value for name, (_, value) in ATTRIBUTES.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("time", "2026-11-21T10:00:00.123456789Z"),
+        ("time", "2026-11-21t10:00:00.1+01:30"),
+        ("specversion", "0.3"),
+        ("dataschema", "https://example.org/s#1"),
+        ("source", "urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66"),
+        ("partitionkey", "k%201"),
+        ("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+    ],
+)
+def test_known_attributes_travel_as_text(name: str, value: str, running: Running) -> None:
+    event_id = f"known-{name}-{len(value)}"
+    assert post(running.worker.port, running.target, event_id, b"x", [(f"ce-{name}", value)]).status == 202
+    got = running.delivered(event_id).attributes
+    assert got[name] == value
+    assert got.keys() == {"id", "source", "type", "specversion", name}  # nothing was invented
+
+
+def test_headers_beside_the_event_pass_through(running: Running) -> None:
+    passed = [("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), ("x-request-id", "r1")]
+    assert post(running.worker.port, running.target, "beside", b"", [*passed, ("x-other", "o")]).status == 202
+    got = running.delivered("beside")
+    assert [got.header(name) for name, _ in passed] == [value for _, value in passed]
+    assert got.header("x-other") is None
+
+
+STRUCTURED = [
+    (b'{"data": {"a":1.50,  "b":12345678901234567890}, ', b'{"a":1.50,  "b":12345678901234567890}', None),
+    (b'{"data": "text", "datacontenttype": "text/plain", ', b"text", "text/plain"),
+    (b'{"data": "text", ', b'"text"', None),
+    (b'{"data": null, ', b"null", None),
+    (b'{"data_base64": "AP8=", "datacontenttype": "a/b", ', b"\x00\xff", "a/b"),
+    (b"{", b"", None),
+]
+
+
+@pytest.mark.parametrize(("number", "case"), list(enumerate(STRUCTURED)))
+def test_structured_events_are_delivered_in_binary_mode(
+    number: int, case: tuple[bytes, bytes, str | None], running: Running
+) -> None:
+    start, data, content_type = case
+    rest = b'"specversion": "1.0", "id": "s%d", "source": "/s", "type": "t", "ext": "a b"}' % number
+    headers = [("content-type", "application/cloudevents+json; charset=utf-8")]
+    answer = exchange(running.worker.port, request(running.target, headers, start + rest))
+    assert answer.status == 202, answer.body
+    got = running.delivered(f"s{number}")
+    assert got.body == data or (data.startswith(b"{") and got.body == b'{"a":1.50,"b":12345678901234567890}')
+    assert got.attributes == {"specversion": "1.0", "id": f"s{number}", "source": "/s", "type": "t", "ext": "a%20b"}
+    if content_type is not None:
+        assert got.header("content-type") == content_type
+
+
+def test_the_largest_event_that_fails_for_ever_is_kept_in_the_dlq_topic(running: Running) -> None:
+    body = os.urandom(LIMIT_BYTES)
+    assert post(running.worker.port, running.target, "largest", body).status == 202
+    installation = running.installation
+    installation.wait_settled(["dying"], 60)
+    letters = [
+        message
+        for message in reader.records(installation.bootstrap, installation.resources.dlq_topic)
+        if reader.header(message, "ce_id") == "largest"
+    ]
+    assert [message.value() == body for message in letters] == [True]
+    assert reader.header(letters[0], "ce_knativeerrorcode") == "400"
+    assert reader.header(letters[0], "penstock-subscription") == f"{NAMESPACE}/dying"
+
+
+def _event(*headers: tuple[str, str | bytes], without: str = "") -> HeaderLines:
+    plain = [pair for pair in [("ce-id", "x"), *PLAIN] if pair[0] != without]
+    return [*plain, *headers]
+
+
+JSON = [("content-type", "application/cloudevents+json")]
+REFUSED: dict[str, tuple[int, HeaderLines, bytes | None]] = {
+    "no attributes": (400, [], b"x"),
+    "no id": (400, _event(without="ce-id"), b""),
+    "empty id": (400, _event(("ce-id", ""), without="ce-id"), b""),
+    "no source": (400, _event(without="ce-source"), b""),
+    "no type": (400, _event(without="ce-type"), b""),
+    "no specversion": (400, _event(without="ce-specversion"), b""),
+    "other specversion": (400, _event(("ce-specversion", "2.0"), without="ce-specversion"), b""),
+    "bad name": (400, _event(("ce-a_b", "1")), b""),
+    "no name": (400, _event(("ce-", "1")), b""),
+    "bad time": (400, _event(("ce-time", "yesterday")), b""),
+    "empty subject": (400, _event(("ce-subject", "")), b""),
+    "bad source": (400, _event(("ce-source", "a%20b"), without="ce-source"), b""),
+    "attribute twice": (400, _event(("ce-a", "1"), ("CE-A", "2")), b""),
+    "datacontenttype": (400, _event(("ce-datacontenttype", "a/b")), b""),
+    "bad utf-8": (400, _event(("ce-a", "%C0%A0")), b""),
+    "control character": (400, _event(("ce-a", "%00")), b""),
+    "8-bit": (400, _event(("ce-a", b"\xff")), b""),
+    "batch": (400, [("content-type", "application/cloudevents-batch+json")], b"[]"),
+    "broken structured": (400, JSON, b'{"id":'),
+    "structured without id": (400, JSON, b'{"specversion":"1.0","source":"/s","type":"t"}'),
+    "unknown format": (400, [("content-type", "application/cloudevents+avro")], b"x"),
+    "gzip": (400, _event(("content-encoding", "gzip")), b"x"),
+    "two lengths": (400, _event(("content-length", "1")), b"xx"),
+    "length and chunks": (400, _event(("transfer-encoding", "chunked")), b"0\r\n\r\n"),
+    "gzip transfer": (400, _event(("transfer-encoding", "gzip, chunked")), None),
+    "two hosts": (400, _event(("host", "other")), b""),
+    "one over": (413, _event(), b"x" * (LIMIT_BYTES + 1)),
+    "ten times over": (413, _event(), b"x" * (10 * LIMIT_BYTES)),
+    "header bytes": (431, _event(("ce-a", "x" * 70_000)), b""),
+    "header count": (431, _event(*[(f"ce-a{number}", "1") for number in range(200)]), b""),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str, running: Running) -> None:
+    status, headers, body = REFUSED[name]
+    answer = exchange(running.worker.port, request(running.target, headers, body))
+    assert answer.status == status, answer.body
+    assert answer.body.count(b"\n") <= 1
+    assert b"Traceback" not in answer.body
+
+
+def test_addresses(running: Running) -> None:
+    """By path, by host, and what is in no contract."""
+    port, channel = running.worker.port, running.installation.resources.channel
+    for number, host in enumerate(
+        [f"{channel}-kn-channel.{NAMESPACE}.svc", f"{channel}-kn-channel.{NAMESPACE}.svc:80"]
+    ):
+        data = request("/", _event(("ce-id", f"h{number}"), without="ce-id"), b"", host=host)
+        assert exchange(port, data).status == 202
+        assert running.delivered(f"h{number}").body == b""
+    for target in ("/", "/channels/test/other", "/channels/other/" + channel, "/x", running.target + "/more"):
+        assert exchange(port, request(target, _event(), b"")).status == 404
+
+
+def test_methods(running: Running) -> None:
+    port, target = running.worker.port, running.target
+    for method in ("GET", "PUT", "DELETE", "PATCH", "HEAD"):
+        answer = exchange(port, request(target, [], None, method), method)
+        assert (answer.status, "POST" in answer.headers["allow"]) == (405, True), method
+    options = exchange(port, request(target, [], None, "OPTIONS"), "OPTIONS")
+    assert (options.status, options.headers["allow"]) == (200, "POST, OPTIONS")
+    assert "webhook-allowed-origin" not in options.headers
+    hook = exchange(port, request(target, [("webhook-request-origin", "me")], None, "OPTIONS"), "OPTIONS")
+    assert (hook.headers["webhook-allowed-origin"], hook.headers["webhook-allowed-rate"]) == ("*", "*")
+    probe = [("k-network-probe", "probe"), ("k-network-hash", "h1")]
+    answer = exchange(port, request(target, probe, None, "GET"), "GET")
+    assert (answer.status, answer.headers["k-network-hash"]) == (200, "h1")
+    assert exchange(port, request("/channels/a/b", probe, None, "GET"), "GET").status == 404
+
+
+def test_an_upgrade_is_ignored(running: Running) -> None:
+    """Java's default client offers h2c with every POST: the body must arrive all the same."""
+    headers = [("upgrade", "h2c"), ("connection", "Upgrade, HTTP2-Settings"), ("http2-settings", "AAMAAABkAAQAAP__")]
+    assert post(running.worker.port, running.target, "upgrade", b"body", headers).status == 202
+    assert running.delivered("upgrade").body == b"body"
+
+
+def test_chunked_bodies_arrive_whole(running: Running) -> None:
+    headers = _event(("ce-id", "chunked"), ("transfer-encoding", "chunked"), without="ce-id")
+    data = request(running.target, headers) + b"3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\n\r\n"
+    assert exchange(running.worker.port, data).status == 202
+    assert running.delivered("chunked").body == b"abcdefg"
+
+
+def test_what_kafka_refuses_as_too_large_is_413(running: Running) -> None:
+    """The topic's limit is below ours."""
+    admin = AdminClient({"bootstrap.servers": running.installation.bootstrap})
+    topic = running.installation.resources.topic
+
+    def limit(value: str | None) -> None:
+        operation = AlterConfigOpType.SET if value else AlterConfigOpType.DELETE
+        entry = ConfigEntry("max.message.bytes", value, incremental_operation=operation)
+        for done in admin.incremental_alter_configs(
+            [ConfigResource("topic", topic, incremental_configs=[entry])]
+        ).values():
+            done.result(20)
+
+    before = admin.describe_configs([ConfigResource("topic", topic)])
+    kept = next(iter(before.values())).result(20)["max.message.bytes"].value
+    limit("100000")
+    try:
+        assert post(running.worker.port, running.target, "refused", os.urandom(300_000)).status == 413
+    finally:
+        limit(kept)
+    assert post(running.worker.port, running.target, "taken", os.urandom(300_000)).status == 202
+    assert len(running.delivered("taken").body) == 300_000
+    assert "refused" not in [one.attributes["id"] for one in running.subscriber.requests("/echo")]

@@ -1,0 +1,141 @@
+"""`penstock up` for real: an event travels, Ctrl-C stops everything in time, and nothing outlives a killed command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Empty, Queue
+
+import pytest
+
+from app.embedded.ports import free_port
+from app.embedded.processes import start_time
+
+_REPOSITORY = Path(__file__).parents[2]
+_HOST = "my-kafkachannel-service.mynamespace.svc.cluster.local"
+_START_LIMIT_S = 120.0
+_STOP_LIMIT_S = 10.0
+
+
+class Up:
+    """The command, its lines, and the processes it started."""
+
+    def __init__(self, folder: Path) -> None:
+        numbers: set[int] = set()
+        while len(numbers) < 4:
+            numbers.add(free_port())
+        self.http_port, self.admin_port, subscriber_port, kafka_port = sorted(numbers)
+        options = {
+            "--http-port": self.http_port,
+            "--admin-port": self.admin_port,
+            "--subscriber-port": subscriber_port,
+            "--kafka-port": kafka_port,
+            "--data": folder / "kafka",
+            "--home": folder,
+            "--heap": "256m",
+        }
+        command = [sys.executable, "-m", "app.cli", "up", *(str(part) for pair in options.items() for part in pair)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_REPOSITORY)
+        self.lines: Queue[str] = Queue()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.put(line)
+
+    def wait_for(self, words: str, limit_s: float) -> str:
+        """The next line with these words."""
+        end = time.monotonic() + limit_s
+        while time.monotonic() < end and (self.process.poll() is None or not self.lines.empty()):
+            try:
+                line = self.lines.get(timeout=0.2)
+            except Empty:
+                continue
+            if words in line:
+                return line
+        raise AssertionError(f"{words!r} never came; exit code {self.process.poll()}")
+
+    def children(self) -> dict[int, str | None]:
+        """Processes that the command started -> start time."""
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return {int(pid): start_time(int(pid)) for pid in listed}
+
+    def close(self) -> None:
+        """SIGKILL if it still runs."""
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    running = Up(tmp_path)
+    try:
+        running.wait_for("Penstock is up", _START_LIMIT_S)
+        yield running
+    finally:
+        running.close()
+
+
+def _post(up: Up, event_id: str) -> int:
+    headers = {"ce-id": event_id, "ce-source": "/t", "ce-specversion": "1.0", "ce-type": "t", "Host": _HOST,
+               "content-type": "application/json"}  # fmt: skip
+    request = urllib.request.Request(f"http://127.0.0.1:{up.http_port}/", data=b'{"a": 1}', headers=headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return int(answer.status)
+
+
+def _gone(children: dict[int, str | None], limit_s: float) -> bool:
+    end = time.monotonic() + limit_s
+    while any(start_time(pid) == started for pid, started in children.items()):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_an_event_travels_and_ctrl_c_stops_everything(up: Up) -> None:
+    """202, printed by both subscriptions' subscriber, counted, and gone within ten seconds of Ctrl-C."""
+    up.wait_for(f'-H "Host: {_HOST}"', 10)
+    assert _post(up, "123") == 202
+    assert {up.wait_for("id=123", 30).split()[0] for _ in range(2)} == {"good", "picky"}
+    with urllib.request.urlopen(f"http://127.0.0.1:{up.http_port}/subscribers/default/quickstart", timeout=30) as rows:
+        assert [row["ready"] for row in json.loads(rows.read())["subscribers"]] == ["True", "True"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{up.admin_port}/metrics", timeout=30) as metrics:
+        assert b"eventing_kafka_consumed_msg_count" in metrics.read()
+    children = up.children()
+    assert len(children) == 3
+    began = time.monotonic()
+    up.process.send_signal(signal.SIGINT)
+    assert up.process.wait(60) == 0
+    assert time.monotonic() - began < _STOP_LIMIT_S
+    assert _gone(children, 0)
+
+
+def test_nothing_outlives_a_killed_command(up: Up) -> None:
+    """SIGKILL leaves it no chance to stop anything: the kernel does."""
+    children = up.children()
+    assert len(children) == 3
+    os.kill(up.process.pid, signal.SIGKILL)
+    assert _gone(children, 20)
+
+
+def test_a_child_that_ends_ends_everything(up: Up) -> None:
+    """The worker killed: exit code 1, and no other process is left."""
+    children = up.children()
+    worker = max(children)  # started last
+    os.kill(worker, signal.SIGKILL)
+    assert up.process.wait(60) == 1
+    assert _gone(children, 0)

@@ -1,0 +1,127 @@
+"""YAML and JSON to values with lines: what YAML 1.1 would get wrong, and what is refused with a line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.documents import DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX, BadDocument, read_documents
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("y", "y"),
+        ("no", "no"),
+        ("on", "on"),
+        ("true", True),
+        ("False", False),
+        ("~", None),
+        ("", None),
+        ("12", 12),
+        ("-3", -3),
+        ("1.5", 1.5),
+        ("1e3", 1000.0),
+        ("0x10", "0x10"),
+        ("2026-01-01", "2026-01-01"),
+        ("12:30:45", "12:30:45"),
+        ("1_000", "1_000"),
+        ("'12'", "12"),
+        ('"true"', "true"),
+        ("=", "="),
+        ("PT0.2S", "PT0.2S"),
+        ("[a, {b: c}]", ["a", {"b": "c"}]),
+    ],
+)
+def test_values(text: str, value: object) -> None:
+    assert read_documents(f"a: {text}\n".encode())[0].value == {"a": value}
+
+
+def test_fields_know_their_lines() -> None:
+    (document,) = read_documents(b"\n\nkind: X\nspec:\n  list:\n    - a: 1\n    - b: 2\n")
+    assert document.line == 3
+    assert document.line_of(("spec", "list", 1, "b")) == 7
+    assert document.line_of(("spec", "missing")) == 4
+    assert document.line_of(("nowhere",)) == 3
+
+
+def test_several_documents_lists_and_empty_ones() -> None:
+    text = b"---\n---\na: 1\n---\nkind: List\nitems:\n- b: 1\n- c: 1\n...\n"
+    found = read_documents(text)
+    assert [document.value for document in found] == [{"a": 1}, {"b": 1}, {"c": 1}]
+    assert [document.line for document in found] == [3, 7, 8]
+    assert found[2].line_of(("c",)) == 8
+    assert read_documents(b"") == read_documents(b"# nothing\n") == []
+
+
+def test_json_with_tabs_and_escapes() -> None:
+    text = b'{\n\t"a": "\\u0041\\/\\n",\n\t"b": [1, true, null]\n}'
+    (document,) = read_documents(text, is_json=True)
+    assert document.value == {"a": "A/\n", "b": [1, True, None]}
+    assert document.line_of(("b",)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (b"a: 1\nb: [", 2, "mend the YAML"),
+        (b"a: 1\n b: 2\n", 2, "mend the YAML"),
+        (b"a:\n\t- b\n", 2, "mend the YAML"),
+        (b"a: 1\nb: 2\na: 3\n", 3, "there twice"),
+        (b"a: 1\n12: 3\n", 2, "no text"),
+        (b"a: 1\n[x]: 3\n", 2, "no text"),
+        (b"- a\n", 1, "no mapping"),
+        (b"a: 1\n---\njust text\n", 3, "no mapping"),
+        (b"kind: List\nitems:\n- 1\n", 3, "no mapping"),
+        (b"a: 1\nb: !!python/name:os.system x\n", 2, "not supported"),
+        (b"a: !mine {}\n", 1, "not supported"),
+        (b"base: &b {x: 1}\na:\n  <<: *b\n", 3, "merge keys"),
+        (b"a: *nobody\n", 1, "undefined alias"),
+        (b"a: 1\nb: \xff\n", 2, "UTF-8"),
+        (b"a: 1\nb: \x07\n", 2, "characters"),
+        (b"a: &a [*a]\n", 1, "too deep"),
+        (b"[" * 3000, 1, "too deep"),
+        (b"a: " + b"[" * (DEPTH_MAX + 1) + b"]" * (DEPTH_MAX + 1), 1, "too deep"),
+        (b"a: " + b"x" * FILE_BYTES_MAX, 1, "split it"),
+    ],
+)
+def test_what_is_refused(text: bytes, line: int, words: str) -> None:
+    with pytest.raises(BadDocument, match=words) as caught:
+        read_documents(text)
+    assert caught.value.line == line
+    assert caught.value.cure
+
+
+def test_aliases_are_values_and_bombs_are_refused() -> None:
+    assert read_documents(b"a: &x {b: [1]}\nc: *x\n")[0].value == {"a": {"b": [1]}, "c": {"b": [1]}}
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    with pytest.raises(BadDocument, match=f"over {NODES_MAX} values"):
+        read_documents("\n".join(lines).encode())
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        lines = [document.line for document in read_documents(data)]
+    except BadDocument as bad:
+        lines = [bad.line]
+    assert all(line >= 1 for line in lines)
+
+
+_plain = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=20)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(10**12), 10**12) | _plain,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_plain, inner, max_size=4),
+        max_leaves=20,
+    )
+)
+def test_json_is_read_as_json(value: object) -> None:
+    (document,) = read_documents(json.dumps({"a": value}, indent="\t").encode(), is_json=True)
+    assert document.value == {"a": value}

@@ -1,0 +1,282 @@
+"""Tables of reconcile: objects and a world in, actions and conditions out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.actions import (
+    AddPartitions,
+    AlterTopicConfig,
+    CommitStart,
+    CreateTopic,
+    GroupState,
+    ObservedTopic,
+    PublishChannel,
+    PublishSubscription,
+)
+from knative.conditions import Truth
+from knative.delivery import DeliverySpec, Destination
+from knative.resources import DeliveryRules, Start, Subscriber
+from knative.targets import Ref, Target
+from tests.unit.controller.worlds import CONFIG, NOW, TOPIC, Kafka, channel, condition, message, names_of, serving
+from tests.unit.controller.worlds import subscription as sub
+
+REF = Target(ref=Ref("v1", "Service", "", "sink"))
+
+
+def test_a_new_channel_and_subscription_in_the_right_order() -> None:
+    kafka = Kafka()
+    done = kafka.settle(channel(partitions=2), sub())
+    assert names_of(done) == ["CreateTopic", "CreateTopic", "PublishChannel", "CommitStart", "PublishSubscription"]
+    assert [action.topic for action in done if isinstance(action, CreateTopic)] == [TOPIC, f"{TOPIC}.dlq"]
+    assert CommitStart("kafka.s-billing", TOPIC, (0, 1), Start.LATEST) in done
+    record = kafka.world.subscriptions["s-billing"]
+    assert (record.partitions, record.dlq_topic, record.channel_uid) == (2, f"{TOPIC}.dlq", "c-orders")
+    assert record.delivery == CONFIG.default_delivery
+
+
+def test_limits_and_retention_of_topics() -> None:
+    first, second = Kafka().decide(channel(retention_s=60.0))
+    assert isinstance(first, CreateTopic)
+    assert isinstance(second, CreateTopic)
+    assert dict(first.configs)["max.message.bytes"] == str(1024 * 1024 + 256 * 1024)
+    assert dict(first.configs)["retention.ms"] == "60000"
+    assert dict(second.configs)["max.message.bytes"] == str(1024 * 1024 + 512 * 1024)
+    assert dict(second.configs)["retention.ms"] == str(30 * 86_400_000)
+
+
+def test_nothing_is_published_before_every_partition_has_its_start() -> None:
+    kafka = Kafka()
+    kafka.settle(channel(partitions=3))
+    kafka.committed["kafka.s-billing"] = {0, 2}
+    assert kafka.decide(channel(partitions=3), sub(start=Start.EARLIEST)) == [
+        CommitStart("kafka.s-billing", TOPIC, (1,), Start.EARLIEST)
+    ]
+    status = kafka.statuses(channel(partitions=3), sub())["billing"]
+    assert condition(status, "AddedToChannel") == (Truth.UNKNOWN, "StartBeingCommitted")
+    failed = kafka.statuses(channel(partitions=3), sub(), failures={"group kafka.s-billing": "no right"})["billing"]
+    assert condition(failed, "AddedToChannel") == (Truth.FALSE, "StartNotCommitted")
+    kafka.committed["kafka.s-billing"] = {0, 1, 2}
+    assert names_of(kafka.decide(channel(partitions=3), sub())) == ["PublishSubscription"]
+
+
+def test_raised_partitions_are_added_to_both_topics_then_published() -> None:
+    kafka = Kafka()
+    kafka.settle(channel(partitions=2), sub())
+    wish = channel(generation=2, partitions=5)
+    assert kafka.decide(wish, sub()) == [AddPartitions(TOPIC, 5), AddPartitions(f"{TOPIC}.dlq", 5)]
+    assert condition(kafka.statuses(wish, sub())["orders"], "TopicReady") == (Truth.UNKNOWN, "PartitionsBeingRaised")
+    done = kafka.settle(wish, sub())
+    assert names_of(done) == ["AddPartitions", "AddPartitions", "PublishChannel", "PublishSubscription"]
+    assert kafka.world.subscriptions["s-billing"].partitions == 5
+
+
+def test_lowered_partitions_are_refused_with_a_reason() -> None:
+    kafka = Kafka()
+    kafka.settle(channel(partitions=5))
+    done = kafka.settle(channel(generation=2, partitions=2))
+    assert names_of(done) == ["PublishChannel"]
+    assert kafka.world.channels["c-orders"].partitions == 5
+    status = kafka.statuses(channel(generation=2, partitions=2))["orders"]
+    assert condition(status, "TopicReady") == (Truth.TRUE, "TopicDiffers")
+    assert "cannot lower" in message(status, "TopicReady")
+
+
+def test_a_topic_that_is_there_is_taken_and_its_differences_told() -> None:
+    kafka = Kafka({TOPIC: ObservedTopic(7, 2, {"retention.ms": "1"})})
+    done = kafka.settle(channel(partitions=3, replication=1))
+    assert names_of(done) == ["AlterTopicConfig", "CreateTopic", "PublishChannel"]
+    assert [action.partitions for action in done if isinstance(action, CreateTopic)] == [7]
+    assert kafka.world.channels["c-orders"].partitions == 7
+    told = message(kafka.statuses(channel(partitions=3))["orders"], "TopicReady")
+    assert "7 partitions" in told
+    assert "replication factor 2" in told
+
+
+def test_retention_is_kept_in_step() -> None:
+    kafka = Kafka()
+    kafka.settle(channel())
+    assert kafka.decide(channel(retention_s=5.0))[0] == AlterTopicConfig(TOPIC, (("retention.ms", "5000"),))
+
+
+def test_a_published_channel_keeps_its_recorded_topic() -> None:
+    kafka = Kafka()
+    kafka.settle(channel())
+    record = replace(kafka.world.channels["c-orders"], topic="old.orders", dlq_topic="old.orders.dlq")
+    kafka.act(PublishChannel(record))
+    kafka.settle(channel())
+    assert kafka.world.channels["c-orders"].topic == "old.orders"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "loser"),
+    [
+        ("orders", "orders.dlq", "orders.dlq"),
+        ("a.dlq", "a", "a.dlq"),  # by name when neither is published
+    ],
+)
+def test_two_channels_never_share_a_topic(first: str, second: str, loser: str) -> None:
+    kafka = Kafka()
+    both = channel(first), channel(second)
+    kafka.settle(*both)
+    assert {record.name for record in kafka.world.channels.values()} == {first, second} - {loser}
+    status = kafka.statuses(*both)[loser]
+    assert condition(status) == (Truth.FALSE, "TopicConflict")
+    assert "belongs to KafkaChannel default/" in message(status)
+
+
+def test_who_has_a_topic_keeps_it() -> None:
+    kafka = Kafka()
+    kafka.settle(channel("a.dlq"))
+    kafka.settle(channel("a"), channel("a.dlq"))
+    assert list(kafka.world.channels) == ["c-a.dlq"]
+
+
+def test_a_name_that_is_too_long() -> None:
+    long = channel("x" * 230)
+    assert Kafka().decide(long) == []
+    assert condition(Kafka().statuses(long)["x" * 230]) == (Truth.FALSE, "TopicNameTooLong")
+
+
+def test_hosts_and_whose_they_are() -> None:
+    kafka = Kafka()
+    one = channel("one", hosts=("shop.example", "two-kn-channel.default.svc"))
+    two = channel("two", hosts=("shop.example",))
+    kafka.settle(one, two)
+    assert kafka.world.channels["c-one"].hosts == (
+        "one-kn-channel.default.svc.cluster.local",
+        "one-kn-channel.default.svc",
+        "shop.example",
+    )
+    assert "shop.example" not in kafka.world.channels["c-two"].hosts
+    assert "two-kn-channel.default.svc" in kafka.world.channels["c-two"].hosts
+    for name in ("one", "two"):
+        assert condition(kafka.statuses(one, two)[name], "Addressable") == (Truth.FALSE, "HostTaken")
+
+
+def test_without_its_channel_a_subscription_is_not_published() -> None:
+    kafka = Kafka()
+    assert kafka.settle(sub()) == []
+    status = kafka.statuses(sub())["billing"]
+    assert condition(status) == (Truth.FALSE, "ChannelNotFound")
+    assert "default/orders" in message(status)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"subscriber": REF}, "SubscriberNotResolved"),
+        ({"reply": REF}, "ReplyNotResolved"),
+        ({"delivery": DeliveryRules(DeliverySpec(), REF)}, "DeadLetterSinkNotResolved"),
+    ],
+)
+def test_a_ref_is_not_resolved_without_a_cluster(fields: dict[str, Any], reason: str) -> None:
+    kafka = Kafka()
+    kafka.settle(channel(), sub(**fields))
+    assert not kafka.world.subscriptions
+    status = kafka.statuses(channel(), sub(**fields))["billing"]
+    assert condition(status) == (Truth.FALSE, reason)
+    assert "write an absolute `uri`" in message(status)
+
+
+def test_an_edit_that_cannot_be_served_leaves_the_old_state() -> None:
+    kafka = Kafka()
+    kafka.settle(channel(), channel("stock"), sub())
+    before = kafka.world.subscriptions["s-billing"]
+    for edited in (sub(generation=2, subscriber=REF), sub(to="stock", generation=2)):
+        assert kafka.settle(channel(), channel("stock"), edited) == []
+        assert kafka.world.subscriptions["s-billing"] == before
+    status = kafka.statuses(channel(), channel("stock"), sub(to="stock", generation=2))["billing"]
+    assert condition(status) == (Truth.FALSE, "ChannelImmutable")
+
+
+OWN = DeliveryRules(DeliverySpec(retry=1))
+CHANNELS = DeliveryRules(DeliverySpec(retry=5, timeout_s=7.0), Target(uri="http://channel-sink/"))
+
+
+@pytest.mark.parametrize(
+    ("own", "channels", "expected"),
+    [
+        (None, None, CONFIG.default_delivery),
+        (OWN, None, OWN.spec),
+        (None, CHANNELS, replace(CHANNELS.spec, dead_letter_sink=Destination("http://channel-sink/"))),
+        (OWN, CHANNELS, OWN.spec),
+    ],
+)
+def test_whose_delivery_counts(
+    own: DeliveryRules | None, channels: DeliveryRules | None, expected: DeliverySpec
+) -> None:
+    kafka = Kafka()
+    kafka.settle(channel(delivery=channels), sub(delivery=own))
+    assert kafka.world.subscriptions["s-billing"].delivery == expected
+
+
+def test_entries_of_a_channel_are_served_with_the_identity_they_bring() -> None:
+    entry = Subscriber("u1", "core", 3, Target(uri="http://a/"))
+    kafka = Kafka()
+    kafka.settle(channel(subscribers=(entry,)))
+    record = kafka.world.subscriptions["u1"]
+    assert (record.group, record.generation, record.name) == ("kafka.u1", 3, "core")
+    assert list(kafka.statuses(channel(subscribers=(entry,)))) == ["orders"]
+    kafka.settle(channel(generation=2))
+    assert not kafka.world.subscriptions
+
+
+def test_ready_only_when_workers_own_every_partition() -> None:
+    kafka = Kafka()
+    objects = channel(partitions=2), sub()
+    kafka.settle(*objects)
+    record = kafka.world.subscriptions["s-billing"]
+    served = kafka.statuses(*objects, workers=serving(record))
+    assert condition(served["billing"]) == (Truth.TRUE, "")
+    assert condition(served["orders"]) == (Truth.TRUE, "")
+    assert served["orders"].body["subscribers"] == [{"uid": "s-billing", "observedGeneration": 1, "ready": "True"}]
+    assert served["orders"].body["address"]["url"] == "http://orders-kn-channel.default.svc.cluster.local"
+    for workers in ({}, serving(record, time=NOW - 60), serving(replace(record, partitions=1))):
+        unserved = kafka.statuses(*objects, workers=workers)
+        assert condition(unserved["billing"], "ChannelReady") == (Truth.UNKNOWN, "SubscriberNotServed")
+        assert condition(unserved["orders"], "SubscribersReady") == (Truth.UNKNOWN, "SubscriberNotServed")
+
+
+def test_dead_letter_sink_of_a_channel() -> None:
+    uri = channel(delivery=CHANNELS)
+    status = Kafka().statuses(uri)["orders"]
+    assert status.body["deadLetterSinkUri"] == "http://channel-sink/"
+    ref = channel(delivery=DeliveryRules(DeliverySpec(), REF))
+    assert condition(Kafka().statuses(ref)["orders"], "DeadLetterSinkResolved")[0] is Truth.FALSE
+    assert condition(Kafka().statuses(channel())["orders"], "DeadLetterSinkResolved") == (
+        Truth.TRUE,
+        "DeadLetterTopicUsed",
+    )
+
+
+def test_failures_are_said_where_they_belong() -> None:
+    kafka = Kafka()
+    refused = kafka.statuses(channel(), failures={f"topic {TOPIC}": "not allowed"})["orders"]
+    assert (condition(refused), message(refused)) == ((Truth.FALSE, "KafkaRefused"), "not allowed")
+    kafka.settle(channel())
+    unwritten = kafka.statuses(channel(generation=2), failures={"contract c-orders": "away"})["orders"]
+    assert condition(unwritten, "ContractPublished") == (Truth.FALSE, "ContractNotWritten")
+
+
+def test_a_held_channel_keeps_its_subscriptions() -> None:
+    kafka = Kafka()
+    kafka.settle(channel(), sub())
+    before = kafka.world
+    assert kafka.settle(sub(generation=2), held=frozenset({"c-orders"})) == []
+    assert (kafka.world.channels, kafka.world.subscriptions) == (before.channels, before.subscriptions)
+    status = kafka.statuses(sub(), held=frozenset({"c-orders"}))["billing"]
+    assert condition(status, "ReferencesResolved") == (Truth.UNKNOWN, "ChannelFileUnreadable")
+    assert kafka.settle(held=frozenset({"c-orders", "s-billing"})) == []
+
+
+def test_a_settled_world_stays_as_it_is() -> None:
+    kafka = Kafka()
+    objects = channel(partitions=2, delivery=CHANNELS), channel("stock"), sub(), sub("audit", "stock", delivery=OWN)
+    kafka.settle(*objects)
+    assert kafka.decide(*objects) == []
+    assert all(state is GroupState.EMPTY for state in kafka.groups.values())
+    assert isinstance(kafka.done[-1], PublishSubscription)

@@ -1,0 +1,101 @@
+"""What happens when an object is gone: noted, retracted, its group, then its topics; and what must stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from controller.actions import DeleteTopic, Forget, GroupState, Remember, Retract
+from knative.conditions import Truth
+from tests.unit.controller.worlds import CONFIG, NOW, TOPIC, Kafka, channel, condition, names_of, subscription
+
+
+def settled(*, keep: bool = False) -> Kafka:
+    kafka = Kafka()
+    kafka.settle(channel(keep_topic=keep), subscription())
+    return kafka
+
+
+def test_the_order_of_a_removal() -> None:
+    kafka = settled()
+    assert names_of(kafka.decide()) == ["Remember", "Remember"], "noted before anything is gone"
+    done = kafka.settle()
+    assert names_of(done) == [
+        *("Remember", "Remember", "Retract", "Retract"),
+        *("DeleteGroup", "DeleteTopic", "DeleteTopic", "Forget", "Forget"),
+    ]
+    assert not kafka.topics
+    assert not kafka.groups
+
+
+def test_a_removed_subscription_leaves_its_channel_alone() -> None:
+    kafka = settled()
+    done = kafka.settle(channel())
+    assert names_of(done) == ["Remember", "Retract", "DeleteGroup", "Forget"]
+    assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
+
+
+def test_a_group_with_members_is_waited_for() -> None:
+    kafka = settled()
+    kafka.groups["kafka.s-billing"] = GroupState.LIVE
+    assert names_of(kafka.settle()) == ["Remember", "Remember", "Retract", "Retract"]
+    assert TOPIC in kafka.topics, "nobody deletes a topic under a reader"
+    later = NOW + CONFIG.group_wait_s + 1
+    assert [one for one in kafka.decide(now=later) if isinstance(one, DeleteTopic)], "but not for ever"
+    kafka.groups["kafka.s-billing"] = GroupState.EMPTY
+    kafka.settle()
+    assert not kafka.world.removals
+
+
+def test_a_kept_topic_outlives_its_channel() -> None:
+    kafka = settled(keep=True)
+    kafka.settle()
+    assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
+    assert not kafka.world.channels
+
+
+def test_a_subscription_whose_channel_goes_is_taken_out_and_begins_anew_with_the_next() -> None:
+    kafka = settled()
+    kafka.settle(subscription())
+    assert not kafka.world.subscriptions
+    assert not kafka.groups
+    assert condition(kafka.statuses(subscription())["billing"]) == (Truth.FALSE, "ChannelNotFound")
+    done = kafka.settle(channel(uid="c-other"), subscription())
+    assert names_of(done)[-2:] == ["CommitStart", "PublishSubscription"]
+
+
+def test_a_channel_that_comes_back_waits_for_its_old_topic_to_go() -> None:
+    kafka = settled()
+    kafka.groups["kafka.s-billing"] = GroupState.LIVE
+    kafka.settle()
+    again = channel(uid="c-again")
+    assert kafka.settle(again) == []
+    assert condition(kafka.statuses(again)["orders"]) == (Truth.FALSE, "TopicConflict")
+    kafka.groups["kafka.s-billing"] = GroupState.EMPTY
+    kafka.settle(again)
+    assert list(kafka.world.channels) == ["c-again"]
+
+
+def test_after_a_crash_between_note_and_retraction() -> None:
+    kafka = settled()
+    for action in kafka.decide(channel()):
+        assert isinstance(action, Remember)
+        kafka.act(action)
+    assert kafka.decide(channel()) == [Retract("s-billing")]
+
+
+def test_two_records_of_one_topic_never_take_it_from_the_living() -> None:
+    kafka = settled()
+    old = replace(kafka.world.channels["c-orders"], uid="c-old", generation=9)
+    kafka.world = replace(kafka.world, channels={**kafka.world.channels, "c-old": old})
+    kafka.settle(channel(), subscription())
+    assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
+    assert list(kafka.world.channels) == ["c-orders"]
+
+
+def test_a_removal_that_never_succeeds_is_given_up_loudly() -> None:
+    kafka = settled()
+    kafka.groups["kafka.s-billing"] = GroupState.LIVE
+    kafka.settle(channel())
+    (given_up,) = kafka.decide(channel(), now=NOW + CONFIG.removal_limit_s + 1)
+    assert isinstance(given_up, Forget)
+    assert "kafka.s-billing" in given_up.why

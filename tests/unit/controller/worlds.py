@@ -1,0 +1,162 @@
+"""Made-up worlds for the tables of reconcile, and a runner that acts on them as Kafka and the contract would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from controller.actions import (
+    Action,
+    AddPartitions,
+    AlterTopicConfig,
+    AnyObject,
+    CommitStart,
+    CreateTopic,
+    DeleteGroup,
+    DeleteTopic,
+    Forget,
+    GroupState,
+    Object,
+    ObservedKafka,
+    ObservedTopic,
+    PublishChannel,
+    PublishSubscription,
+    Remember,
+    Retract,
+    World,
+    WriteStatus,
+)
+from controller.config import ControllerConfig
+from controller.reconcile import reconcile, wanted
+from knative import contract
+from knative.conditions import Truth
+from knative.resources import KafkaChannel, Subscription
+from knative.targets import Target
+
+CONFIG = ControllerConfig(kafka={}, resources_dir=Path("none"), state_dir=Path("none"))
+TOPIC = "knative-messaging-kafka.default.orders"
+NOW = 1_000_000.0
+
+
+def channel(name: str = "orders", generation: int = 1, uid: str = "", **fields: Any) -> Object[KafkaChannel]:
+    """A channel with uid `c-<name>`."""
+    return Object(uid or f"c-{name}", generation, f"h{generation}", KafkaChannel("default", name, **fields))
+
+
+def subscription(
+    name: str = "billing", to: str = "orders", generation: int = 1, uid: str = "", **fields: Any
+) -> Object[Subscription]:
+    """A subscription with uid `s-<name>`."""
+    fields.setdefault("subscriber", Target(uri=f"http://{name}/"))
+    return Object(uid or f"s-{name}", generation, f"h{generation}", Subscription("default", name, to, **fields))
+
+
+@dataclass
+class Kafka:
+    """A Kafka and a contract that do at once what they are asked; `groups` with members stay."""
+
+    topics: dict[str, ObservedTopic] = field(default_factory=dict)
+    committed: dict[str, set[int]] = field(default_factory=dict)
+    groups: dict[str, GroupState] = field(default_factory=dict)
+    world: World = field(default_factory=lambda: World(now=NOW))
+    done: list[Action] = field(default_factory=list)
+
+    def look(self, *objects: AnyObject, **more: Any) -> World:
+        """The world with these objects, as Kafka is now."""
+        world = replace(self.world, objects=objects, **more)
+        asked = wanted(world, CONFIG)
+        observed = ObservedKafka(
+            topics={name: self.topics[name] for name in asked.topics if name in self.topics},
+            committed={group: frozenset(self.committed.get(group, ())) for group, _ in asked.starts},
+            groups={group: self.groups.get(group, GroupState.ABSENT) for group in asked.groups},
+        )
+        return replace(world, observed=observed)
+
+    def decide(self, *objects: AnyObject, **more: Any) -> list[Action]:
+        """What reconcile says now, without the statuses."""
+        decided = reconcile(self.look(*objects, **more), CONFIG)
+        return [action for action in decided if not isinstance(action, WriteStatus)]
+
+    def settle(self, *objects: AnyObject, **more: Any) -> list[Action]:
+        """Act until nothing is left to do; what was done."""
+        done: list[Action] = []
+        for _ in range(20):
+            actions = self.decide(*objects, **more)
+            if not actions:
+                self.done += done
+                return done
+            for action in actions:
+                self.act(action)
+            done += actions
+        raise AssertionError(f"it does not come to rest: {done[-5:]}")
+
+    def statuses(self, *objects: AnyObject, **more: Any) -> dict[str, WriteStatus]:
+        """By name of the object."""
+        decided = reconcile(self.look(*objects, **more), CONFIG)
+        return {action.name: action for action in decided if isinstance(action, WriteStatus)}
+
+    def act(self, action: Action) -> None:
+        """Do as asked."""
+        world = self.world
+        if isinstance(action, CreateTopic):
+            self.topics[action.topic] = ObservedTopic(action.partitions, action.replication, dict(action.configs))
+        elif isinstance(action, AlterTopicConfig):
+            before = self.topics[action.topic]
+            self.topics[action.topic] = replace(before, configs={**before.configs, **dict(action.configs)})
+        elif isinstance(action, AddPartitions):
+            self.topics[action.topic] = replace(self.topics[action.topic], partitions=action.partitions)
+        elif isinstance(action, DeleteTopic):
+            del self.topics[action.topic]
+        elif isinstance(action, CommitStart):
+            self.committed.setdefault(action.group, set()).update(action.partitions)
+            self.groups[action.group] = GroupState.EMPTY
+        elif isinstance(action, DeleteGroup):
+            assert self.groups.pop(action.group) is GroupState.EMPTY
+            self.committed.pop(action.group, None)
+        else:
+            self.world = _publish(world, action)
+
+
+def _publish(world: World, action: Action) -> World:
+    if isinstance(action, PublishChannel):
+        return replace(world, channels={**world.channels, action.channel.uid: action.channel})
+    if isinstance(action, PublishSubscription):
+        record = action.subscription
+        return replace(world, subscriptions={**world.subscriptions, record.uid: record})
+    if isinstance(action, Retract):
+        return replace(
+            world,
+            channels={uid: one for uid, one in world.channels.items() if uid != action.uid},
+            subscriptions={uid: one for uid, one in world.subscriptions.items() if uid != action.uid},
+        )
+    if isinstance(action, Remember):
+        return replace(world, removals={**world.removals, action.removal.uid: action.removal})
+    assert isinstance(action, Forget), action
+    return replace(world, removals={uid: one for uid, one in world.removals.items() if uid != action.uid})
+
+
+def names_of(actions: Sequence[Action]) -> list[str]:
+    """Kinds of action in order."""
+    return [type(action).__name__ for action in actions]
+
+
+def condition(status: WriteStatus, type_: str = "Ready") -> tuple[Truth, str]:
+    """(status, reason) of one condition."""
+    found = next(one for one in status.conditions if one.type == type_)
+    return found.status, found.reason
+
+
+def message(status: WriteStatus, type_: str = "Ready") -> str:
+    """The sentence of one condition."""
+    return next(one.message for one in status.conditions if one.type == type_)
+
+
+def serving(*subscriptions: contract.Subscription, time: float = NOW) -> dict[str, contract.WorkerStatus]:
+    """One worker that owns every partition of these."""
+    rows = {
+        one.uid: contract.WorkerSubscription(one.generation, tuple(range(one.partitions)), "running")
+        for one in subscriptions
+    }
+    return {"w": contract.WorkerStatus("w", time, "all", rows)}

@@ -1,0 +1,120 @@
+"""Durations as ISO 8601 writes them, and the wait before each retry."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knative.delivery import JITTER_SHARE, Backoff, DeliverySpec, delay_s, format_duration, parse_duration_s
+
+CAP_S = 600.0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("PT0.2S", 0.2),
+        ("PT0,5S", 0.5),
+        ("PT0S", 0.0),
+        ("PT168H", 604_800.0),
+        ("P7D", 604_800.0),
+        ("P1W", 604_800.0),
+        ("P1DT1H1M1.5S", 90_061.5),
+        ("PT1.5M", 90.0),
+        ("P1W1D", 691_200.0),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration_s(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "P",
+        "PT",
+        "P1DT",
+        "10s",
+        "0.2",
+        "pt1s",
+        "-PT1S",
+        "PT-1S",
+        "PT1S ",
+        "PT1H1",
+        "P1Y",
+        "P2M",
+        "PT1.5H3M",
+        "PT1S1M",
+        "PT\u0663S",
+        "PT1e3S",
+        "P999999999D",
+        "PT" + "1" * 80 + "S",
+    ],
+)
+def test_no_durations(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_duration_s(text)
+
+
+@given(st.integers(0, 10**11))
+def test_durations_are_read_back(milliseconds: int) -> None:
+    assert parse_duration_s(format_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "PT0S"), (0.2, "PT0.2S"), (60.5, "PT1M0.5S"), (604_800, "PT168H")])
+def test_durations_are_written_plainly(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+EXPONENTIAL = DeliverySpec(retry=10, backoff_delay_s=0.2)
+LINEAR = DeliverySpec(retry=10, backoff_policy=Backoff.LINEAR, backoff_delay_s=2.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "n", "retry_after_s", "expected_s"),
+    [
+        (EXPONENTIAL, 1, None, 0.2),
+        (EXPONENTIAL, 2, None, 0.4),
+        (EXPONENTIAL, 10, None, 102.4),
+        (EXPONENTIAL, 13, None, CAP_S),
+        (EXPONENTIAL, 5_000, None, CAP_S),
+        (LINEAR, 1, None, 2.0),
+        (LINEAR, 3, None, 6.0),
+        (LINEAR, 5_000, None, CAP_S),
+        (DeliverySpec(backoff_delay_s=0.0), 9, None, 0.0),
+        (EXPONENTIAL, 1, 5.0, 5.0),  # the larger wins
+        (EXPONENTIAL, 6, 5.0, 6.4),
+        (EXPONENTIAL, 1, 9_999.0, CAP_S),  # honoured up to the cap when no maximum is given
+        (DeliverySpec(backoff_delay_s=0.2, retry_after_max_s=3.0), 1, 9_999.0, 3.0),
+        (DeliverySpec(backoff_delay_s=0.2, retry_after_max_s=3_600.0), 1, 9_999.0, 3_600.0),
+        (DeliverySpec(backoff_delay_s=0.2, retry_after_max_s=0.0), 1, 9_999.0, 0.2),
+        (EXPONENTIAL, 1, -5.0, 0.2),
+        (EXPONENTIAL, 1, float("nan"), 0.2),
+    ],
+)
+def test_waits(spec: DeliverySpec, n: int, retry_after_s: float | None, expected_s: float) -> None:
+    assert delay_s(spec, n, 0.0, CAP_S, retry_after_s) == pytest.approx(expected_s)
+
+
+@given(
+    st.sampled_from(Backoff),
+    st.floats(0, 3600),
+    st.integers(1, 10**6),
+    st.floats(0, 1, exclude_max=True),
+    st.none() | st.floats(0, 10**7),
+)
+def test_jitter_only_adds_and_at_most_its_share(
+    policy: Backoff, backoff_s: float, n: int, jitter: float, retry_after_s: float | None
+) -> None:
+    spec = DeliverySpec(backoff_policy=policy, backoff_delay_s=backoff_s)
+    least_s = delay_s(spec, n, 0.0, CAP_S, retry_after_s)
+    assert least_s <= CAP_S
+    assert least_s <= delay_s(spec, n, jitter, CAP_S, retry_after_s) <= least_s * (1 + JITTER_SHARE)
+
+
+@given(st.sampled_from(Backoff), st.floats(0, 3600), st.integers(1, 2000))
+def test_waits_never_shrink(policy: Backoff, backoff_s: float, n: int) -> None:
+    spec = DeliverySpec(backoff_policy=policy, backoff_delay_s=backoff_s)
+    assert delay_s(spec, n, 0.0, CAP_S, None) <= delay_s(spec, n + 1, 0.0, CAP_S, None)

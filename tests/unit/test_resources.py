@@ -1,0 +1,232 @@
+"""KafkaChannel and Subscription: defaults, and every mistake with its field and a cure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from knative import resources
+from knative.delivery import Backoff, DeliverySpec, Exhausted, Order
+from knative.resources import Invalid, KafkaChannel, Start, Subscription, spec_hash
+from knative.targets import uri_problem
+
+
+def channel(spec: object = None, annotations: object = None, **more: object) -> dict[str, Any]:
+    metadata: dict[str, object] = {"name": "orders", "labels": {"a": "b"}, "uid": "x"}
+    if annotations is not None:
+        metadata["annotations"] = annotations
+    value = {"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel", "metadata": metadata, **more}
+    return value if spec is None else {**value, "spec": spec}
+
+
+def subscription(annotations: object = None, **spec: object) -> dict[str, Any]:
+    full = {
+        "channel": {"apiVersion": "messaging.knative.dev/v1", "kind": "KafkaChannel", "name": "orders"},
+        "subscriber": {"uri": "http://127.0.0.1:8080/in"},
+        **spec,
+    }
+    metadata: dict[str, object] = {"name": "billing", "namespace": "shop"}
+    if annotations is not None:
+        metadata["annotations"] = annotations
+    return {"apiVersion": "messaging.knative.dev/v1", "kind": "Subscription", "metadata": metadata, "spec": full}
+
+
+def read_channel(value: dict[str, Any]) -> KafkaChannel:
+    found = resources.parse(value)
+    assert isinstance(found, KafkaChannel)
+    return found
+
+
+def read_subscription(value: dict[str, Any]) -> Subscription:
+    found = resources.parse(value)
+    assert isinstance(found, Subscription)
+    return found
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1"])
+@pytest.mark.parametrize("spec", [None, {}])
+def test_a_channel_needs_a_name_and_nothing_else(version: str, spec: object) -> None:
+    found = read_channel(channel(spec, apiVersion=f"messaging.knative.dev/{version}", status={"x": 1}))
+    assert found == KafkaChannel("default", "orders")
+    assert (found.partitions, found.replication, found.retention_s) == (1, 1, 604_800.0)
+
+
+def test_a_channel_with_everything() -> None:
+    spec = {
+        "numPartitions": 4,
+        "replicationFactor": 3,
+        "retentionDuration": "PT1H",
+        "delivery": {"retry": 2, "backoffPolicy": "linear", "backoffDelay": "PT0.1S", "timeout": "PT5S"},
+        "subscribers": [{"uid": "u1", "generation": 2, "subscriberUri": "http://a/", "replyUri": "http://b/"}],
+    }
+    annotations = {"penstock.dev/hosts": "My-Service.ns.svc, other , other", "penstock.dev/keep-topic": "true"}
+    found = read_channel(channel(spec, annotations))
+    assert (found.partitions, found.replication, found.retention_s) == (4, 3, 3600.0)
+    assert found.delivery is not None
+    assert found.delivery.spec == DeliverySpec(2, Backoff.LINEAR, 0.1, 5.0)
+    assert found.hosts == ("my-service.ns.svc", "other")
+    assert found.keep_topic
+    entry = found.subscribers[0]
+    assert (entry.uid, entry.name, entry.generation, entry.subscriber.uri) == ("u1", "u1", 2, "http://a/")
+    assert entry.reply is not None
+    assert entry.reply.uri == "http://b/"
+
+
+def test_a_subscription_and_its_defaults() -> None:
+    found = read_subscription(subscription())
+    assert (found.namespace, found.name, found.channel) == ("shop", "billing", "orders")
+    assert found.subscriber.uri == "http://127.0.0.1:8080/in"
+    assert (found.order, found.concurrency, found.start) == (Order.ORDERED, 100, Start.LATEST)
+    assert (found.exhausted, found.reply, found.delivery) == (Exhausted.DEAD_LETTER, None, None)
+
+
+def test_a_delivery_that_is_there_has_defaults_of_its_own() -> None:
+    found = read_subscription(subscription(delivery={}))
+    assert found.delivery is not None
+    assert found.delivery.spec == DeliverySpec(0, Backoff.EXPONENTIAL, 0.2, 300.0, None, None)
+    ignoring = read_subscription(subscription(delivery={"retryAfterMax": "PT0S"}))
+    assert ignoring.delivery is not None
+    assert ignoring.delivery.spec.retry_after_max_s == 0.0
+
+
+def test_annotations_of_a_subscription() -> None:
+    found = read_subscription(
+        subscription(
+            {
+                "kafka.eventing.knative.dev/delivery.order": "key-ordered",
+                "penstock.dev/concurrency": "7",
+                "penstock.dev/start": "earliest",
+                "penstock.dev/exhausted": "ignore",
+                "example.com/of-somebody-else": "x",
+            }
+        )
+    )
+    assert (found.order, found.concurrency) == (Order.KEY_ORDERED, 7)
+    assert (found.start, found.exhausted) == (Start.EARLIEST, Exhausted.IGNORE)
+
+
+def test_a_ref_is_a_shape_that_somebody_else_resolves() -> None:
+    ref = {"apiVersion": "v1", "kind": "Service", "name": "sink"}
+    found = read_subscription(subscription(subscriber={"ref": ref, "uri": "/path"}))
+    assert found.subscriber.destination() is None
+    assert str(found.subscriber.ref) == "Service sink"
+
+
+@pytest.mark.parametrize("kind", ["Broker", "ConfigMap"])
+def test_kinds_that_are_not_ours(kind: str) -> None:
+    assert resources.parse(channel(kind=kind)) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "words"),
+    [
+        ({"kind": "KafkaChannel"}, "apiVersion", "missing"),
+        (channel(apiVersion="messaging.knative.dev/v9"), "apiVersion", "v1beta1"),
+        (channel(metadata={}), "metadata.name", "missing"),
+        (channel(metadata={"name": 12}), "metadata.name", "quotes"),
+        (channel(metadata={"name": "Orders"}), "metadata.name", "lower-case"),
+        (channel(metadata={"name": "a", "namespace": "a.b"}), "metadata.namespace", "lower-case"),
+        (channel(metadata=3), "metadata", "mapping"),
+        (channel({"numPartitions": 0}), "spec.numPartitions", "at least|from 1"),
+        (channel({"numPartitions": "4"}), "spec.numPartitions", "whole number"),
+        (channel({"numPartitions": True}), "spec.numPartitions", "truth value"),
+        (channel({"numPartitions": 1.5}), "spec.numPartitions", "whole number"),
+        (channel({"numPartitions": 10**6}), "spec.numPartitions", "most"),
+        (channel({"replicationFactor": 10**6}), "spec.replicationFactor", "brokers"),
+        (channel({"numPartition": 4}), "spec.numPartition", "did you mean `numPartitions`"),
+        (channel({"retentionDuration": "7 days"}), "spec.retentionDuration", "PT"),
+        (channel({"retentionDuration": "PT0S"}), "spec.retentionDuration", "no time"),
+        (channel([]), "spec", "a list, not a mapping"),
+        (channel({"subscribers": {}}), "spec.subscribers", "not a list"),
+        (channel({"subscribers": ["x"]}), "spec.subscribers[0]", "not a mapping"),
+        (channel({"subscribers": [{"uid": "a"}]}), "spec.subscribers[0].subscriberUri", "missing"),
+        (channel({"subscribers": [{"uid": "a/b", "subscriberUri": "http://a/"}]}), "spec.subscribers[0].uid", "no uid"),
+        (channel({"subscribers": [{"uid": "a", "subscriberUri": "http://a/"}] * 2}), "spec.subscribers", "same uid"),
+        (channel({}, {"penstock.dev/hosts": "a:80"}), "metadata.annotations.penstock.dev/hosts", "without port"),
+        (channel({}, {"penstock.dev/keep-topic": True}), "metadata.annotations.penstock.dev/keep-topic", "quotes"),
+        (
+            channel({}, {"penstock.dev/keep-topics": "x"}),
+            "metadata.annotations.penstock.dev/keep-topics",
+            "did you mean",
+        ),
+        (subscription(channel=None), "spec.channel", "missing"),
+        (subscription(channel={"kind": "Channel", "name": "a"}), "spec.channel.kind", "KafkaChannel"),
+        (subscription(channel={"name": "a", "namespace": "b"}), "spec.channel.namespace", "another namespace"),
+        (subscription(subscriber=None), "spec.subscriber", "missing"),
+        (subscription(subscriber={}), "spec.subscriber", "neither"),
+        (subscription(subscriber={"uri": "/relative"}), "spec.subscriber.uri", "absolute"),
+        (subscription(subscriber={"uri": "http://u:p@h/"}), "spec.subscriber.uri", "credentials"),
+        (subscription(subscriber={"uri": "http://h/", "CACerts": "x"}), "spec.subscriber.CACerts", "PEM"),
+        (subscription(subscriber={"uri": "http://h/", "audience": "x"}), "spec.subscriber.audience", "not supported"),
+        (subscription(reply={"uri": "ftp://h/"}), "spec.reply.uri", "http"),
+        (subscription(delivery={"format": "json"}), "spec.delivery.format", "not supported yet"),
+        (subscription(delivery={"retry": -1}), "spec.delivery.retry", "from 0"),
+        (subscription(delivery={"retires": 1}), "spec.delivery.retires", "did you mean `retry`"),
+        (subscription(delivery={"backoffPolicy": "random"}), "spec.delivery.backoffPolicy", "exponential or linear"),
+        (subscription(delivery={"timeout": "PT0S"}), "spec.delivery.timeout", "no time"),
+        (subscription(delivery={"deadLetterSink": {"uri": "x"}}), "spec.delivery.deadLetterSink.uri", "absolute"),
+        (
+            subscription({"penstock.dev/start": "2026-01-01T00:00:00Z"}),
+            "metadata.annotations.penstock.dev/start",
+            "start by time is not supported yet",
+        ),
+        (subscription({"penstock.dev/start": "now"}), "metadata.annotations.penstock.dev/start", "earliest or latest"),
+        (subscription({"penstock.dev/concurrency": "0"}), "metadata.annotations.penstock.dev/concurrency", '"1"'),
+        (
+            subscription({"kafka.eventing.knative.dev/delivery.order": "sorted"}),
+            "metadata.annotations.kafka.eventing.knative.dev/delivery.order",
+            "key-ordered",
+        ),
+    ],
+)
+def test_mistakes(value: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(Invalid, match=words) as caught:
+        resources.parse(value)
+    assert field in [problem.field for problem in caught.value.problems]
+    assert all(problem.what and problem.cure for problem in caught.value.problems)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(Invalid) as caught:
+        resources.parse(channel({"numPartitions": 0, "replicationFactor": 0, "more": 1}))
+    assert len(caught.value.problems) == 3
+
+
+def test_credentials_are_not_repeated() -> None:
+    with pytest.raises(Invalid) as caught:
+        resources.parse(subscription(subscriber={"uri": "http://user:hunter2@host/"}))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_hash_follows_what_is_asked_for() -> None:
+    before = spec_hash(channel())
+    assert spec_hash(channel({}, {"example.com/x": "y"}, status={})) == before
+    assert spec_hash(channel({"numPartitions": 1})) != before
+    assert spec_hash(channel({}, {"penstock.dev/hosts": "a"})) != before
+
+
+@pytest.mark.parametrize(
+    ("uri", "fine"),
+    [
+        ("http://host", True),
+        ("https://host:8443/a?b=c%20d", True),
+        ("HTTP://host/", True),
+        ("http://[::1]:80/", True),
+        ("http://127.0.0.1:1/", True),
+        ("http://", False),
+        ("http:///path", False),
+        ("http://host:99999/", False),
+        ("http://host:0/", False),
+        ('http://ho"st/', False),
+        ("http://host/a b", False),
+        ("http://host/\r\nx", False),
+        ("http://höst/", False),
+        ("http://host/#x", False),
+        ("//host/", False),
+        ("file:///etc/passwd", False),
+        ("http://h/" + "x" * 9000, False),
+    ],
+)
+def test_uris(uri: str, fine: bool) -> None:
+    assert (uri_problem(uri) is None) is fine

@@ -287,7 +287,7 @@ class Feed:
         low, high = consumer.get_watermark_offsets(where, timeout=10)
         at = partition.watermark.fetched
         if low <= at <= high:
-            consumer.seek(TopicPartition(partition.topic, partition.number, at))
+            self._read_from(consumer, partition, at)
         elif at < low:
             log.warning(
                 "records expired before they were read",
@@ -298,7 +298,7 @@ class Feed:
             self._observe.expired(self.subscription.label, low - at)
             self._on_loop(partition.watermark.skip_to, low)
             self._on_loop(self.commits.touch)
-            consumer.seek(TopicPartition(partition.topic, partition.number, low))
+            self._read_from(consumer, partition, low)
         else:
             partition.failure = f"offset {at} is beyond the end {high}: the topic was deleted and re-made"
             log.error(
@@ -309,6 +309,13 @@ class Feed:
                 cure="reset the offsets of the group, or re-create the subscription",
             )
             self._pause(consumer, [partition])
+
+    @staticmethod
+    def _read_from(consumer: Consumer, partition: Partition, offset: int) -> None:
+        """Assigned anew at `offset`: a partition whose position was refused cannot be told to seek."""
+        where = TopicPartition(partition.topic, partition.number, offset)
+        consumer.incremental_unassign([where])
+        consumer.incremental_assign([where])
 
     # -- rebalances, inside poll() in the thread
 

@@ -9,6 +9,7 @@ Refuses to decide which subscriptions there are (`agents/fleet`) and what an ans
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterable, Callable, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ class SubscriptionService(Service):
     """A mode Service; the Faust App it is handed is its parent. Event loop only."""
 
     abstract = False
+    logger = logging.getLogger("mode.subscription")  # `agents/fleet` tells of starts and stops
 
     def __init__(self, app: Any, subscription: Subscription, around: Surroundings) -> None:
         super().__init__(loop=asyncio.get_running_loop())

@@ -7,6 +7,7 @@ is `app/producer`'s. Refuses to do I/O while building: connections are made when
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import socket
@@ -51,6 +52,7 @@ class Hub(faust.App):
     """The Faust app of a worker: web views, agents on in-memory channels, services. No Kafka of its own."""
 
     BootStrategy = _Boot
+    logger = logging.getLogger("mode.hub")  # its starting and stopping is of no interest to operators
     driver_config: DriverConfig
     lifecycle: Lifecycle
 
@@ -101,7 +103,8 @@ def build(settings: Settings | None = None) -> Hub:
 
 def _compose(app: Hub, settings: Settings, worker_id: str) -> Parts:
     lifecycle = app.lifecycle
-    kafka = {"bootstrap.servers": settings.kafka, "log_level": 4}
+    # librdkafka's own lines go through logging, not raw to standard error.
+    kafka = {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
     metrics = Metrics(f"{settings.instance}-producer")
     producer = KafkaProducer(_producer_config(settings, kafka, metrics.producer), metrics)
     contract = ContractTable(names.contract_topic(settings.instance), kafka, lifecycle.crashed)

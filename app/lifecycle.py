@@ -67,6 +67,7 @@ class Lifecycle:
         self.parts: Parts | None = None
         self.draining = False
         self._stopped = False
+        self._shown: set[str] = set()
         self._watchdog = Watchdog()
         self._publisher: asyncio.Task[None] | None = None
         self._publish_now = asyncio.Event()
@@ -105,6 +106,7 @@ class Lifecycle:
         await self._internal_topics()
         if parts.controller is not None:
             await parts.controller.start()
+        parts.contract.on_change(self._show_topics)
         parts.contract.start()
         parts.status.start()
         if parts.fleet is not None:
@@ -118,6 +120,17 @@ class Lifecycle:
         if threshold:
             gc.set_threshold(threshold, 20, 100)
         log.info("worker started", role=parts.settings.role, worker=parts.worker_id, kafka=parts.settings.kafka)
+
+    def _show_topics(self) -> None:
+        """Metrics show the partitions of every channel from the start, and of no channel that is gone."""
+        parts = self._parts
+        topics = {channel.topic: channel.partitions for channel in parts.contract.channels.values()}
+        for topic in self._shown - topics.keys():
+            parts.metrics.unserved(topic)
+        if parts.settings.role in ("all", "ingress"):
+            for topic, partitions in topics.items():
+                parts.metrics.serves(topic, partitions)
+        self._shown = set(topics)
 
     async def _internal_topics(self) -> None:
         """Make the contract and status topics where there are none; every role may be the first."""

@@ -96,12 +96,14 @@ class RunningWeb:
         self._setup(self.app)
         self.app.finalize()
         self.port: int = self.app.conf.web_port
-        await self.app.start()
-        self._started.set()
-        await self._stop.wait()
-        await self.app.stop()
-        # Faust makes this loop for a consumer thread that a hub never starts, and so never closes it.
-        cast(Any, self.app.consumer)._thread.thread_loop.close()
+        try:
+            await self.app.start()
+            self._started.set()
+            await self._stop.wait()
+        finally:
+            await self.app.stop()
+            # Faust makes this loop for a consumer thread that a hub never starts, and so never closes it.
+            cast(Any, self.app.consumer)._thread.thread_loop.close()
 
     @property
     def web(self) -> Any:

@@ -36,7 +36,7 @@ def _json_line(status: int, fields: dict[str, str], *headers: tuple[str, str]) -
 
 ACCEPTED = Answer(202)
 NOT_ALLOWED = _json_line(405, {"error": "events are sent by POST"}, ("allow", ALLOW))
-CODED = _json_line(400, {"error": "a Content-Encoding other than identity: send the event as it is"})
+CODED = _json_line(400, {"error": "a coded body: send the event as it is, with Content-Length or chunked"})
 OPTIONS = Answer(200, b"", (("allow", ALLOW),))
 WEBHOOK_OPTIONS = Answer(200, b"", (("allow", ALLOW), ("webhook-allowed-origin", "*"), ("webhook-allowed-rate", "*")))
 

@@ -168,7 +168,7 @@ class IngressView(View):
         channel = ingress.channel(_raw_path(request), _raw_host(request))
         if isinstance(channel, Answer):
             return channel
-        if request.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+        if _is_coded(request):
             return answers.CODED
         length = request.headers.get("content-length")
         refused = ingress.room(int(length) if length and length.isdigit() else 0)
@@ -213,6 +213,15 @@ class IngressView(View):
     def _respond(self, answer: Answer) -> Any:
         self.ingress.observe.request(answer.status)
         return self.bytes(answer.body, status=answer.status, headers=dict(answer.headers))
+
+
+def _is_coded(request: Any) -> bool:
+    """Our own driver has refused such a request before; another one may not."""
+    headers = request.headers
+    return (
+        headers.get("content-encoding", "").lower() not in ("", "identity")
+        or headers.get("transfer-encoding", "chunked").lower() != "chunked"
+    )
 
 
 def _raw_path(request: Any) -> bytes:

@@ -5,8 +5,10 @@ Rows about limits of the connection and about the parser belong to our driver: `
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -339,6 +341,27 @@ def test_more_than_may_wait_is_429(service: Service, count: int, body: bytes) ->
         client.close()
     assert service.post()[0] == 202
     assert (service.state.inflight, service.state.inflight_bytes) == (0, 0)
+
+
+def test_a_drain_lets_waiting_requests_have_their_answer(service: Service) -> None:
+    draining = Service(service.driver)
+    try:
+        (client,) = held_posts(draining, 1, b"{}")
+        running = draining.running
+        drained = asyncio.run_coroutine_threadsafe(running.web.drain(10.0), running.loop)
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            try:
+                running.connect().close()
+            except ConnectionRefusedError:
+                break
+        running.call(draining.produce.release)
+        assert client.getresponse().status == 202
+        client.close()
+        assert drained.result(10) == 0
+        assert time.monotonic() < until
+    finally:
+        draining.running.stop()
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/healthy", "/readyz"])

@@ -1,0 +1,216 @@
+"""The feed against a real Kafka: where it starts, what it commits, how it hands over, and what it does at the edges."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from agents.config import DeliveryConfig
+from agents.feed import Batch, Feed
+from agents.lanes import Partition, Record
+from agents.watermarks import parse
+from app.embedded import EmbeddedKafka
+from app.metrics import Metrics
+from knative.contract import Subscription
+from knative.delivery import Destination
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+LIMIT_S = 40.0
+
+
+class Settler:
+    """An owner that settles what it is told to, and keeps what it got."""
+
+    def __init__(self, settle: Callable[[Record], bool] = lambda _: True) -> None:
+        self.settle = settle
+        self.got: list[tuple[int, int]] = []
+        self.partitions: list[Partition] = []
+        self.problems: list[BaseException] = []
+        self.feed: Feed
+
+    def opened(self, partitions: Sequence[Partition]) -> None:
+        self.partitions.extend(partitions)
+
+    def take(self, batches: list[Batch]) -> None:
+        for partition, records in batches:
+            for record in records:
+                if partition.open and partition.watermark.add(record.offset):
+                    self.got.append((partition.number, record.offset))
+                    if self.settle(record):
+                        partition.watermark.settle(record.offset)
+                partition.released += 1
+                partition.released_bytes += record.size
+        self.feed.taken()
+        self.feed.commits.touch()
+
+    async def drain(self, partitions: Sequence[Partition], limit_s: float) -> None:
+        for partition in partitions:
+            partition.open = partition.owned = False
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            partition.open = partition.owned = False
+
+    def fatal(self, problem: BaseException) -> None:
+        self.problems.append(problem)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while not condition() and not self.problems:
+                await asyncio.sleep(0.01)
+        assert not self.problems
+
+
+def subscription(topic: str, partitions: int = 1) -> Subscription:
+    return Subscription("u", 1, "ns", "s", "c", "ch", topic, f"{topic}.dlq", partitions, f"g-{topic}", Destination("http://x/"))
+
+
+@asynccontextmanager
+async def feeding(kafka: EmbeddedKafka, topic: str, owner: Settler, partitions: int = 1) -> AsyncIterator[Feed]:
+    config = DeliveryConfig({"bootstrap.servers": kafka.bootstrap}, session_timeout_s=6.0, commit_interval_s=0.1)
+    owner.feed = Feed(subscription(topic, partitions), config, owner, Metrics())
+    owner.feed.start()
+    try:
+        yield owner.feed
+    finally:
+        await owner.feed.stop(1.0)
+
+
+def fill(kafka: EmbeddedKafka, topic: str, count: int, partitions: int = 1) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(count):
+        producer.produce(topic, b"x" * 100, b"k", number % partitions)
+    assert producer.flush(20) == 0
+
+
+def committed(kafka: EmbeddedKafka, topic: str, partition: int = 0) -> tuple[int, str]:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}"})
+    found = consumer.committed([TopicPartition(topic, partition)], timeout=20)[0]
+    consumer.close()
+    return found.offset, found.metadata or ""
+
+
+def commit(kafka: EmbeddedKafka, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}"})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+async def test_it_starts_at_the_log_start_commits_and_goes_on_there(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(2)
+    fill(kafka, topic, 100, 2)
+    first = Settler()
+    async with feeding(kafka, topic, first, 2):
+        await first.until(lambda: len(first.got) == 100)
+    assert [committed(kafka, topic, p)[0] for p in (0, 1)] == [50, 50]
+    fill(kafka, topic, 4, 2)
+    second = Settler()
+    async with feeding(kafka, topic, second, 2):
+        await second.until(lambda: len(second.got) == 4)
+    assert sorted(second.got) == [(0, 50), (0, 51), (1, 50), (1, 51)]
+
+
+async def test_what_is_settled_above_a_gap_is_not_delivered_again(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    fill(kafka, topic, 20)
+    first = Settler(lambda record: record.offset not in (5, 7))
+    async with feeding(kafka, topic, first):
+        await first.until(lambda: len(first.got) == 20)
+        first.partitions[0].watermark.failed(5, 3)
+        await asyncio.wait_for(first.feed.commits.barrier(first.partitions[0]), LIMIT_S)
+        offset, metadata = committed(kafka, topic)  # while the owner lives: the barrier has let it through
+        assert parse(offset, metadata) == (frozenset({6, *range(8, 20)}), {5: 3})
+    second = Settler()
+    async with feeding(kafka, topic, second):
+        await second.until(lambda: len(second.got) == 2)
+        assert second.partitions[0].watermark.next == 20
+    assert second.got == [(0, 5), (0, 7)]
+
+
+async def test_an_offset_below_the_log_goes_on_at_its_start(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    fill(kafka, topic, 30)
+    commit(kafka, topic, 3)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_records([TopicPartition(topic, 0, 10)])[TopicPartition(topic, 0)].result(20)
+    owner = Settler()
+    async with feeding(kafka, topic, owner):
+        await owner.until(lambda: len(owner.got) == 20)
+    assert owner.got[0] == (0, 10)
+    assert committed(kafka, topic)[0] == 30
+
+
+async def test_an_offset_beyond_the_end_stops_the_partition_loudly(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    fill(kafka, topic, 5)
+    commit(kafka, topic, 50)
+    owner = Settler()
+    async with feeding(kafka, topic, owner):
+        await owner.until(lambda: bool(owner.partitions and owner.partitions[0].failure))
+        assert "beyond the end" in owner.partitions[0].failure
+    assert owner.got == []
+    assert committed(kafka, topic)[0] == 50
+
+
+async def test_two_owners_share_and_take_over_without_loss_or_repetition(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(4)
+    one, two = Settler(), Settler()
+    async with feeding(kafka, topic, one, 4):
+        fill(kafka, topic, 400, 4)
+        await one.until(lambda: len(one.got) == 400)
+        async with feeding(kafka, topic, two, 4):
+            await two.until(lambda: len(two.feed.partitions) == 2 and len(one.feed.partitions) == 2)
+            fill(kafka, topic, 400, 4)
+            await one.until(lambda: len(one.got) + len(two.got) == 800)
+            assert two.got
+        fill(kafka, topic, 400, 4)
+        await one.until(lambda: len(one.got) + len(two.got) == 1200)
+    assert sorted(one.got + two.got) == [(p, o) for p in range(4) for o in range(300)]
+
+
+async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_others(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(2)
+    fill(kafka, topic, 20_000, 2)
+    config = DeliveryConfig(
+        {"bootstrap.servers": kafka.bootstrap}, buffer_bytes_max=400_000, fetch_bytes=200_000, session_timeout_s=6.0
+    )
+
+    class Stuck(Settler):
+        def take(self, batches: list[Batch]) -> None:
+            for partition, records in batches:
+                for record in records:
+                    partition.watermark.add(record.offset)
+                    if partition.number == 1:
+                        self.got.append((partition.number, record.offset))
+                        partition.watermark.settle(record.offset)
+                        partition.released += 1
+                        partition.released_bytes += record.size
+            self.feed.taken()
+
+    owner = Stuck()
+    owner.feed = Feed(subscription(topic, 2), config, owner, Metrics())
+    owner.feed.start()
+    try:
+        await owner.until(lambda: len(owner.got) == 10_000)
+        stuck = next(p for p in owner.partitions if p.number == 0)
+        batch_bytes = 500 * (1024 + 100)
+        assert 0 < stuck.held_bytes <= config.buffer_bytes_max + batch_bytes
+    finally:
+        await owner.feed.stop(0.1)

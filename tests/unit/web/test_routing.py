@@ -1,0 +1,97 @@
+"""Host and path -> channel."""
+
+from __future__ import annotations
+
+import pytest
+
+from knative.contract import Channel
+from web.routing import NotFound, NotYet, Routes, plain_host, split_host, split_path
+
+
+def channel(uid: str, namespace: str, name: str, *hosts: str, kind: str = "KafkaChannel") -> Channel:
+    """A channel with that name."""
+    return Channel(uid, 1, namespace, name, f"t.{uid}", f"t.{uid}.dlq", 1, hosts, kind)
+
+
+ORDERS = channel("u1", "demo", "orders", "orders.example.com")
+ODD = channel("u2", "demo", "a-kn-channel", "odd-kn-channel.elsewhere.svc")
+DEFAULT = channel("u3", "demo", "default", kind="Broker")
+ROUTES = Routes([ORDERS, ODD, DEFAULT])
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "found"),
+    [
+        (b"x", b"/channels/demo/orders", ORDERS),
+        (b"x", b"/channels/demo/orders/", ORDERS),
+        (None, b"/channels/demo/orders", ORDERS),
+        (b"orders-kn-channel.demo.svc", b"/", ORDERS),
+        (b"orders-kn-channel.demo.svc.cluster.local:8080", b"/", ORDERS),
+        (b"orders-kn-channel.demo.svc.cluster.local.", b"/", ORDERS),
+        (b"Orders-Kn-Channel.DEMO.svc", b"/", ORDERS),
+        (b"a-kn-channel-kn-channel.demo.svc", b"/", ODD),
+        (b"odd-kn-channel.elsewhere.svc", b"/", ODD),
+        (b"orders.example.com", b"/", ORDERS),
+        (b"ORDERS.example.com:80", b"/", ORDERS),
+        (b"x", b"/demo/default", DEFAULT),
+        (b"x", b"/demo/default/", DEFAULT),
+    ],
+)
+def test_found(host: bytes | None, path: bytes, found: Channel) -> None:
+    assert ROUTES.resolve(host, path) is found
+
+
+@pytest.mark.parametrize(
+    ("host", "path"),
+    [
+        (b"x", b"/"),
+        (None, b"/"),
+        (b"", b"/"),
+        (b"orders-kn-channel.other.svc", b"/"),
+        (b"orders.demo.svc", b"/"),
+        (b"orders-kn-channel.demo", b"/"),
+        (b"-kn-channel.demo.svc", b"/"),
+        (b"[::1]:8080", b"/"),
+        (b"x", b"/channels/demo/nothing"),
+        (b"x", b"/channels/demo"),
+        (b"x", b"/channels/demo/orders/more"),
+        (b"x", b"/channels//orders"),
+        (b"x", b"//demo/orders"),
+        (b"x", b"/demo/orders"),
+        (b"x", b"/channels/demo/default"),
+        (b"x", b"/demo"),
+        (b"x", b"/d\xc3\xa9mo/default"),
+        (b"x", b"/channels/demo/orders//"),
+        (b"orders.example.com", b"/x"),
+        (b"x", b""),
+        (b"x", b"*"),
+    ],
+)
+def test_not_found_says_how_to_address(host: bytes | None, path: bytes) -> None:
+    found = ROUTES.resolve(host, path)
+    assert isinstance(found, NotFound)
+    assert "POST /channels/<namespace>/<channel>" in found.reason
+    assert "/<namespace>/<broker>" in found.reason
+
+
+def test_before_the_contract_is_read() -> None:
+    routes = Routes([], loaded=False)
+    assert isinstance(routes.resolve(b"x", b"/channels/demo/orders"), NotYet)
+    assert isinstance(routes.resolve(b"orders-kn-channel.demo.svc", b"/"), NotYet)
+    assert isinstance(routes.resolve(b"x", b"/no/such/kind/of/url"), NotFound)
+
+
+def test_a_host_that_two_claim_goes_to_the_same_one_everywhere() -> None:
+    first, second = channel("u8", "a", "x", "both"), channel("u7", "b", "x", "both")
+    assert Routes([first, second]).resolve(b"both", b"/") is first
+    assert Routes([second, first]).resolve(b"both", b"/") is first
+
+
+def test_parts() -> None:
+    assert split_path(b"/") == ("", "", "")
+    assert split_path(b"/channels/a/b") == ("KafkaChannel", "a", "b")
+    assert split_path(b"/channels/a") == ("Broker", "channels", "a")
+    assert plain_host(b"A.b.:80") == b"a.b"
+    assert plain_host(b"[::1]:80") == b"[::1]"
+    assert split_host(b"a-kn-channel.b.svc") == ("b", "a")
+    assert split_host(b"a.b.svc") is None

@@ -15,7 +15,6 @@ Refuses to know lanes, HTTP and what settling means.
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -27,7 +26,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from agents.commits import Commits, commit_now, offsets
 from agents.config import DeliveryConfig
 from agents.lanes import Partition, Record
-from agents.watermarks import SPAN_MAX, Watermark, parse
+from agents.room import Room
+from agents.watermarks import Watermark, parse
 from knative.contract import Subscription
 from knative.ports import Observe
 
@@ -41,7 +41,6 @@ _BUSY_POLL_S = 0.03  # while commits are due
 _PAUSED_POLL_S = 0.01  # while partitions wait for room
 _BATCH = 500
 _BATCHES_AHEAD = 48  # handed over and not yet taken by the agent; its channel holds 64
-_HELD_MAX = 4_096  # records of one partition in memory
 _OVERHEAD_BYTES = 1_024  # of a record in memory, beside its value
 _FULL_WAIT_S = 0.2  # how long everything may be full before partitions are paused and polling goes on
 _LOOP_S = 30.0  # the event loop answers within this, or the process is beyond help
@@ -79,8 +78,7 @@ class Feed:
         self._loop = asyncio.get_running_loop()
         self.commits = Commits(subscription.label, config.commit_interval_s)
         self._partitions: dict[int, Partition] = {}
-        self._paused: set[int] = set()
-        self._progress: dict[int, tuple[int, float]] = {}  # partition above its share -> released, seen first when
+        self._room = Room(config.buffer_bytes_max)
         self._stop = threading.Event()
         self._drain_s = 0.0
         self._handed = 0
@@ -155,7 +153,7 @@ class Feed:
 
     def _session(self) -> None:
         consumer = Consumer(self._client())
-        self._partitions, self._paused = {}, set()
+        self._partitions, self._room = {}, Room(self._config.buffer_bytes_max)
         self._on_loop(self.commits.attach, self._partitions)
         consumer.subscribe(
             [self.subscription.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
@@ -216,56 +214,23 @@ class Feed:
             self._loop.call_soon_threadsafe(self._owner.take, list(batches.values()))
 
     def _make_room(self, consumer: Consumer) -> float:
-        """Keep memory bounded; gives how long the next poll may wait.
-
-        While the partitions that run hold their budget, it is waited a moment without polling: cheap, and enough when
-        all move alike. Pausing throws away what the client has fetched ahead, so it is for a partition that keeps the
-        others waiting: one that holds half the budget, or more than its share and settles nothing.
-        """
-        now = time.monotonic()
-        partitions = self._partitions.values()
-        share = self._config.buffer_bytes_max // max(1, len(partitions))
-        running = [p for p in partitions if p.number not in self._paused]
-        allowed = share * len(running)
+        """Wait while too much is held, pause and resume partitions; gives how long the next poll may wait."""
+        room, partitions = self._room, self._partitions.values()
+        limit = time.monotonic() + _FULL_WAIT_S
         in_time = True
-        while sum(p.held_bytes for p in running) >= allowed > 0 or self._handed - self._taken >= _BATCHES_AHEAD:
-            if time.monotonic() > now + _FULL_WAIT_S or self._stop.wait(0.001):
+        full = room.is_full(partitions)
+        while full or self._handed - self._taken >= _BATCHES_AHEAD:
+            if time.monotonic() > limit or self._stop.wait(0.001):
                 in_time = False
                 break
-            allowed = share * len(running) * 3 // 4
-        half = self._config.buffer_bytes_max // 2 if len(partitions) > 1 else sys.maxsize
-        self._pause(consumer, [p for p in running if self._keeps_waiting(p, share, half, in_time)])
-        self._resume(consumer, share)
-        return _PAUSED_POLL_S if self._paused else _BUSY_POLL_S if self.commits.wanted else _POLL_S
-
-    def _keeps_waiting(self, partition: Partition, share: int, half: int, in_time: bool) -> bool:
-        held = partition.held_bytes
-        if held < share and not _is_long(partition):
-            self._progress.pop(partition.number, None)
-            return False
-        if held >= half or not in_time or _is_long(partition):
-            return True
-        now = time.monotonic()
-        released, since = self._progress.get(partition.number, (-1, now))
-        if released != partition.released:
-            self._progress[partition.number] = (partition.released, now)
-            return False
-        return now - since > _FULL_WAIT_S
-
-    def _pause(self, consumer: Consumer, full: list[Partition]) -> None:
-        if full:
-            consumer.pause([TopicPartition(p.topic, p.number) for p in full])
-            self._paused.update(p.number for p in full)
-
-    def _resume(self, consumer: Consumer, share: int) -> None:
-        ready = [
-            p
-            for p in (self._partitions[number] for number in self._paused if number in self._partitions)
-            if not p.failure and p.held_bytes <= share // 2 and p.held <= _HELD_MAX // 2 and _span(p) <= SPAN_MAX // 4
-        ]
-        if ready:
-            consumer.resume([TopicPartition(p.topic, p.number) for p in ready])
-            self._paused.difference_update(p.number for p in ready)
+            full = full and not room.is_roomy(partitions)
+        pause = room.to_pause(partitions, time.monotonic(), in_time)
+        if pause:
+            consumer.pause([TopicPartition(p.topic, p.number) for p in pause])
+        resume = room.to_resume(partitions)
+        if resume:
+            consumer.resume([TopicPartition(p.topic, p.number) for p in resume])
+        return _PAUSED_POLL_S if room.paused else _BUSY_POLL_S if self.commits.wanted else _POLL_S
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
@@ -308,7 +273,8 @@ class Feed:
                 reason=partition.failure,
                 cure="reset the offsets of the group, or re-create the subscription",
             )
-            self._pause(consumer, [partition])
+            self._room.paused.add(partition.number)
+            consumer.pause([TopicPartition(partition.topic, partition.number)])
 
     @staticmethod
     def _read_from(consumer: Consumer, partition: Partition, offset: int) -> None:
@@ -376,12 +342,13 @@ class Feed:
         self._wait(self._owner.drain(partitions, limit_s), limit_s + _LOOP_S)
         for partition in partitions:
             self._partitions.pop(partition.number, None)
-            self._paused.discard(partition.number)
+            self._room.forget(partition.number)
         commit_now(consumer, self._on_loop(offsets, partitions), self.subscription.label)
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
         mine = [self._partitions.pop(p.partition) for p in lost if p.partition in self._partitions]
-        self._paused.difference_update(p.number for p in mine)
+        for partition in mine:
+            self._room.forget(partition.number)
         self._on_loop(self._owner.dropped, mine)
         log.warning("partitions lost", subscription=self.subscription.label, partitions=[p.number for p in mine])
 
@@ -395,12 +362,3 @@ class Feed:
 
     def _wait(self, work: Coroutine[Any, Any, T], limit_s: float) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
-
-
-def _is_long(partition: Partition) -> bool:
-    """Many small records, or a gap that grows above the watermark."""
-    return partition.held >= _HELD_MAX or _span(partition) >= SPAN_MAX // 2
-
-
-def _span(partition: Partition) -> int:
-    return partition.watermark.fetched - partition.watermark.next

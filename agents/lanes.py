@@ -67,7 +67,7 @@ class Partition:
         self.parked: deque[Record] = deque()  # ready, but too many are started in this partition
         self.started = 0  #: started and unsettled
         self.in_flight = 0  #: HTTP requests under way
-        # Two counters with one writer each instead of one with two: the consumer's thread adds, the event loop takes off.
+        # Two counters with one writer each, not one with two: the consumer's thread adds, the event loop takes off.
         self.taken = self.taken_bytes = 0
         self.released = self.released_bytes = 0
 

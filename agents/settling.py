@@ -24,7 +24,7 @@ import structlog
 from agents.dead_letters import HeaderList, unreadable_versions, versions
 from agents.lanes import Partition, Record, Window
 from agents.retrying import Caps, Outcome, until_settled
-from agents.sender import SendError, Sender
+from agents.sender import Sender, SendError
 from knative.contract import Subscription
 from knative.delivery import DeliverySpec, Destination, Exhausted
 from knative.kafka_binding import describe, to_request

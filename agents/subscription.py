@@ -24,7 +24,7 @@ from agents.egress_guard import EgressGuard
 from agents.feed import Batch, Feed
 from agents.lanes import Partition, Record, Window
 from agents.retrying import Caps, Outcome
-from agents.sender import SendError, Sender, SenderConfig
+from agents.sender import Sender, SenderConfig, SendError
 from agents.settling import Settling
 from knative.contract import Subscription, WorkerSubscription
 from knative.delivery import Destination
@@ -253,9 +253,13 @@ class SubscriptionService(Service):
         until = loop.time() + limit_s
         self.window.close(partitions)
         self._settling.release(partitions)
-        while loop.time() < until and (any(p.in_flight for p in partitions) or self._settling.busy(partitions)):
+        # Rare and bounded: an event would have to be set on the happy path.
+        while loop.time() < until and self._under_way(partitions):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         self._let_go(partitions)
+
+    def _under_way(self, partitions: Sequence[Partition]) -> bool:
+        return any(p.in_flight for p in partitions) or self._settling.busy(partitions)
 
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Partitions are somebody else's already."""

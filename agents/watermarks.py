@@ -1,7 +1,7 @@
 """The watermark of one partition: the lowest unsettled offset, and in few characters what lies settled above it.
 
-    offsets     100 101 102 103 104 105 106          committed: offset 102, metadata: settled {103, 105}, attempts {102: 2}
-                 s   s   .   s   .   s   .  s = settled
+    offsets     100 101 102 103 104 105 106      committed: offset 102, metadata: settled {103, 105}, attempts {102: 2}
+                 s   s   .   s   .   s   .       s = settled
                          ^next               ^fetched
 
 A crash then repeats only what was settled after the last commit: the next owner reads from 102, skips 103 and 105, and

@@ -122,7 +122,8 @@ class KafkaProducer:
         """Wait for what is out, at most `limit_s`, then let go; what is left then is reported as unavailable."""
         loop = asyncio.get_running_loop()
         end = loop.time() + limit_s
-        while self._outstanding and loop.time() < end:
+        # Once in the life of a process: an event would have to be set on the hot path.
+        while self._outstanding and loop.time() < end:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         self._stopping = True
         self._work.set()

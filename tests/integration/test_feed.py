@@ -67,7 +67,9 @@ class Settler:
 
 
 def subscription(topic: str, partitions: int = 1) -> Subscription:
-    return Subscription("u", 1, "ns", "s", "c", "ch", topic, f"{topic}.dlq", partitions, f"g-{topic}", Destination("http://x/"))
+    return Subscription(
+        "u", 1, "ns", "s", "c", "ch", topic, f"{topic}.dlq", partitions, f"g-{topic}", Destination("http://x/")
+    )
 
 
 @asynccontextmanager

@@ -58,9 +58,13 @@ def test_fields_of_later_versions_are_ignored_newer_schemas_are_not_read() -> No
         decode(orjson.dumps({**data, "schema": 2}))
 
 
+def _crashed(problem: BaseException) -> None:
+    pytest.fail(str(problem))
+
+
 def contract() -> tuple[ContractTable, list[int]]:
     told: list[int] = []
-    table = ContractTable("t", {}, crashed=pytest.fail)
+    table = ContractTable("t", {}, crashed=_crashed)
     table.on_change(lambda: told.append(1))
     table._caught_up()
     told.clear()
@@ -119,7 +123,7 @@ def test_ready(workers: list[WorkerStatus], ready: str, message: str) -> None:
 
 
 def test_status_round_trip_and_goodbye() -> None:
-    table = StatusTable("t", {}, crashed=pytest.fail)
+    table = StatusTable("t", {}, crashed=_crashed)
     status = worker("a", 1, 3, 0, 1)
     assert decode_status(encode_status(status)) == status
     table.apply([(b"a", encode_status(status), 0), (b"b", b"junk", 0)])

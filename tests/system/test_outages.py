@@ -1,0 +1,263 @@
+"""What is away comes back, and nothing was lost: the DLQ topic, Kafka itself, a good resource file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.cimpl import NewTopic
+
+from app.embedded import EmbeddedKafka
+from tests.installation import Installation
+from tests.ledger import reader
+from tests.ledger.checker import check
+from tests.ledger.facts import Fault, Writer, read
+from tests.processes import REPOSITORY, LoadProcess, SinkProcess, Worker, free_port, get, wait_until
+from tests.resources import NAMESPACE, Wanted
+from tests.system.sending import post
+from tests.system.subscriber import ScriptedSubscriber, says
+
+pytestmark = pytest.mark.system
+
+LIMIT_S = 40.0
+OUTAGE_S = 30.0
+
+
+def _target(installation: Installation) -> str:
+    return f"/channels/{NAMESPACE}/{installation.resources.channel}"
+
+
+def _came(subscriber: ScriptedSubscriber, path: str, event_id: str) -> bool:
+    return any(one.attributes["id"] == event_id for one in subscriber.requests(path))
+
+
+def _set_config(admin: AdminClient, topic: str, name: str, value: str | None) -> None:
+    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(name, value, incremental_operation=operation)
+    resource = ConfigResource("topic", topic, incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(20)
+
+
+def _break_dlq(admin: AdminClient, topic: str, how: str) -> None:
+    if how == "deleted":
+        for done in admin.delete_topics([topic], operation_timeout=20).values():
+            done.result(20)
+    elif how == "too small":
+        _set_config(admin, topic, "max.message.bytes", "100")
+    else:
+        _set_config(admin, topic, "min.insync.replicas", "2")
+
+
+def _mend_dlq(admin: AdminClient, topic: str, how: str) -> None:
+    if how == "deleted":
+        for done in admin.create_topics([NewTopic(topic, 1, 1)], operation_timeout=20).values():
+            try:
+                done.result(20)
+            except KafkaException as error:
+                if error.args[0].name() != "TOPIC_ALREADY_EXISTS":  # the controller may have been faster
+                    raise
+    else:
+        _set_config(admin, topic, "max.message.bytes" if how == "too small" else "min.insync.replicas", None)
+
+
+@pytest.mark.parametrize("how", ["too few replicas", "too small", "deleted"])
+def test_a_dlq_topic_that_cannot_be_written_holds_the_event(how: str, kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """Nothing is passed over while it is so, across a kill of the worker too; when it can be written, it flows."""
+    installation = Installation(kafka.bootstrap, tmp_path, env={"PENSTOCK_PRODUCE_TIMEOUT_S": "2"})
+    admin, dlq_topic = AdminClient({"bootstrap.servers": kafka.bootstrap}), installation.resources.dlq_topic
+    events = [f"e{number}" for number in range(5)]
+    with ScriptedSubscriber() as subscriber:
+        dying = subscriber.script("/dying", says(400, b"no"))
+        installation.write([Wanted("dying", dying, delivery={"retry": 0})])
+        with installation.worker() as worker:
+            worker.wait_ready()
+            installation.wait_subscribers(worker, 1)
+            _break_dlq(admin, dlq_topic, how)
+            for event in events:
+                assert post(worker.port, _target(installation), event, event.encode()).status == 202
+            wait_until("the first event was refused", lambda: bool(subscriber.requests("/dying")), LIMIT_S)
+            time.sleep(5)  # some tries of the dead letter
+            if how == "too few replicas":  # the other two may have been mended by the controller meanwhile
+                assert installation.position("dying") == {0: 0}
+                assert {one.attributes["id"] for one in subscriber.requests("/dying")} == {"e0"}
+            worker.kill()
+        with installation.worker() as worker:
+            worker.wait_ready()
+            _mend_dlq(admin, dlq_topic, how)
+            installation.wait_settled(["dying"], 90)
+            assert worker.terminate() == 0, worker.tail()
+    letters = [reader.header(message, "ce_id") for message in reader.records(kafka.bootstrap, dlq_topic)]
+    assert list(dict.fromkeys(letters)) == events
+    assert len(letters) <= len(events) + 1  # the kill may repeat the one that was under way
+
+
+def test_kafka_away_for_thirty_seconds(tmp_path: Path) -> None:
+    """503s and no false 202; everything that was answered 202 arrives; the same worker goes on by itself."""
+    jars = REPOSITORY / ".penstock" / "kafka"
+    with EmbeddedKafka(tmp_path / "kafka", port=0, heap="384m", jars_root=jars) as broker:
+        env = {"PENSTOCK_PRODUCE_TIMEOUT_S": "3"}
+        installation = Installation(broker.bootstrap, tmp_path, partitions=3, env=env)
+        with SinkProcess(tmp_path, {}, tmp_path / "received") as sink:
+            wanted = [Wanted(order, sink.url(f"{NAMESPACE}/{order}"), order) for order in ("ordered", "key-ordered")]
+            installation.write(wanted)
+            with installation.worker() as worker:
+                worker.wait_ready()
+                installation.wait_subscribers(worker, 2)
+                options: dict[str, Any] = {"events": 0, "rate": 200, "keys": 100, "connections": 32}
+                url, ledger = installation.url(worker), tmp_path / "sent"
+                with LoadProcess(tmp_path, url, sequential=True, ledger=ledger, **options) as load:
+                    fault = _outage(broker, worker, sink)
+                    load.process.terminate()
+                    result = load.result(60)
+                assert set(result["statuses"]) <= {"202", "429", "503"}, result
+                assert result["statuses"].get("503", 0) > 0, result
+                installation.wait_settled([one.name for one in wanted], LIMIT_S)
+                assert worker.terminate() == 0, worker.tail()
+            assert sink.terminate() == 0
+        groups = [installation.group(one.name) for one in wanted]
+        with Writer(tmp_path / "outside") as writer:
+            writer.write(fault)
+            writer.write_all(reader.stored(broker.bootstrap, installation.resources.topic))
+            writer.write_all(reader.committed(broker.bootstrap, groups))
+        facts = read(tmp_path / "sent", tmp_path / "received", tmp_path / "outside")
+        verdict = check(facts, [installation.rule(one) for one in wanted])
+    print(verdict)
+    assert verdict.violations == (), str(verdict)
+    assert verdict.report.rejected > 0
+    assert verdict.report.events > 0
+
+
+def _outage(broker: EmbeddedKafka, worker: Worker, sink: SinkProcess) -> Fault:
+    """Events flow, Kafka is killed for 30 s, events flow again."""
+
+    def received() -> int:
+        return sum(counts["distinct"] for counts in sink.stats().values())
+
+    wait_until("events flow", lambda: received() > 500, LIMIT_S)
+    from_s = time.time()
+    broker.kill()
+    time.sleep(OUTAGE_S)
+    assert worker.running, worker.tail()
+    ready, shown = get(worker.port, "/readyz")
+    assert ready == 200, "an outage of Kafka must not take the worker out"
+    assert json.loads(shown)["kafka"] in (False, "down", "unreachable", "disconnected"), shown
+    broker.start()
+    before = received()
+    wait_until("events flow again", lambda: received() > before + 500, 60)
+    return Fault("kafka", from_s, time.time())
+
+
+@pytest.fixture
+def running(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[tuple[Installation, Worker, ScriptedSubscriber]]:
+    """A worker with one ordered Subscription, `one`, delivered to /one."""
+    installation = Installation(kafka.bootstrap, tmp_path)
+    with ScriptedSubscriber() as subscriber:
+        installation.write([Wanted("one", subscriber.script("/one", says(200)))])
+        with installation.worker() as worker:
+            worker.wait_ready()
+            installation.wait_subscribers(worker, 1)
+            yield installation, worker, subscriber
+            assert worker.terminate() == 0, worker.tail()
+
+
+Running = tuple[Installation, Worker, ScriptedSubscriber]
+
+
+def test_a_bad_file_keeps_the_last_good_state(running: Running) -> None:
+    """It is reported with file, line and cure; the subscription goes on, and takes the mended file up."""
+    installation, worker, subscriber = running
+    path = installation.resources.folder / f"{installation.resources.channel}-one.yaml"
+    good = path.read_text()
+    problems = installation.state / "problems.json"
+    for number, bad in enumerate(["kind: [", good.replace("uri: http", "uri: ftp"), good + "\n  surplus: 1\n"]):
+        path.write_text(bad)
+
+        def reported() -> bool:
+            found = json.loads(problems.read_text())["problems"] if problems.exists() else []
+            return any(one["file"] == path.name and one["line"] > 0 and one["what"] and one["cure"] for one in found)
+
+        wait_until(f"the problem of {bad[-40:]!r} is reported", reported, LIMIT_S)
+        assert post(worker.port, _target(installation), f"e{number}").status == 202
+        wait_until("it is delivered all the same", lambda n=number: _came(subscriber, "/one", f"e{n}"), LIMIT_S)  # type: ignore[misc]
+        path.write_text(good)
+        wait_until("no problem is left", lambda: not json.loads(problems.read_text())["problems"], LIMIT_S)
+    assert [row["ready"] for row in worker.subscribers(installation.resources.channel)] == ["True"]
+
+
+def test_an_edited_subscriber_counts_from_the_next_event_on(running: Running) -> None:
+    installation, worker, subscriber = running
+    assert post(worker.port, _target(installation), "before").status == 202
+    wait_until("it is delivered", lambda: _came(subscriber, "/one", "before"), LIMIT_S)
+    installation.resources.write(Wanted("one", subscriber.script("/moved", says(200))))
+
+    def taken_up() -> bool:
+        rows = worker.subscribers(installation.resources.channel)
+        return [(row["observedGeneration"], row["ready"]) for row in rows] == [(2, "True")]
+
+    wait_until("generation 2 is ready", taken_up, LIMIT_S)
+    assert post(worker.port, _target(installation), "after").status == 202
+    wait_until("it goes to the new address", lambda: _came(subscriber, "/moved", "after"), LIMIT_S)
+    installation.wait_settled(["one"], LIMIT_S)
+    assert [one.attributes["id"] for one in subscriber.requests("/one")] == ["before"]
+    assert [one.attributes["id"] for one in subscriber.requests("/moved")] == ["after"]
+
+
+def test_an_edit_frees_an_event_that_is_being_retried(running: Running) -> None:
+    """A changed address applies to the next attempt, without losing the place."""
+    installation, worker, subscriber = running
+    stuck = subscriber.script("/stuck", says(503))
+    delivery = {"retry": 1000, "backoffPolicy": "linear", "backoffDelay": "PT0.2S", "retryAfterMax": "PT0S"}
+    installation.resources.write(Wanted("one", stuck, delivery=delivery))
+    wait_until(
+        "generation 2 is ready",
+        lambda: [row["observedGeneration"] for row in worker.subscribers(installation.resources.channel)] == [2],
+        LIMIT_S,
+    )
+    for number in range(3):
+        assert post(worker.port, _target(installation), f"e{number}").status == 202
+    wait_until("it is being retried", lambda: len(subscriber.requests("/stuck")) > 1, LIMIT_S)
+    installation.resources.write(Wanted("one", subscriber.script("/free", says(200)), delivery=delivery))
+    installation.wait_settled(["one"], LIMIT_S)
+    assert [one.attributes["id"] for one in subscriber.requests("/free")] == ["e0", "e1", "e2"]
+    assert {one.attributes["id"] for one in subscriber.requests("/stuck")} == {"e0"}
+
+
+def test_subscriptions_come_and_go(running: Running) -> None:
+    """A new one gets what is sent after it was ready; a removed one gets nothing more, and its group goes."""
+    installation, worker, subscriber = running
+    assert post(worker.port, _target(installation), "early").status == 202
+    installation.resources.write(Wanted("two", subscriber.script("/two", says(200)), "unordered"))
+    installation.wait_subscribers(worker, 2, LIMIT_S)
+    assert post(worker.port, _target(installation), "both").status == 202
+    for path in ("/one", "/two"):
+        wait_until(f"{path} gets it", lambda path=path: _came(subscriber, path, "both"), LIMIT_S)  # type: ignore[misc]
+    installation.wait_settled(["one", "two"], LIMIT_S)
+    group = installation.group("two")
+    installation.resources.remove("two")
+    installation.wait_subscribers(worker, 1, LIMIT_S)
+    assert post(worker.port, _target(installation), "late").status == 202
+    wait_until("the other goes on", lambda: _came(subscriber, "/one", "late"), LIMIT_S)
+    assert [one.attributes["id"] for one in subscriber.requests("/one")] == ["early", "both", "late"]
+    assert [one.attributes["id"] for one in subscriber.requests("/two")] == ["both"]
+    admin = AdminClient({"bootstrap.servers": installation.bootstrap})
+
+    def groups() -> set[str]:
+        return {one.group_id for one in admin.list_consumer_groups(request_timeout=10).result(15).valid}
+
+    wait_until("its group is deleted", lambda: group not in groups(), LIMIT_S)
+
+
+def test_without_kafka_a_worker_says_so_and_ends(tmp_path: Path) -> None:
+    """Exit code 3, and a sentence that names the cure."""
+    installation = Installation(f"127.0.0.1:{free_port()}", tmp_path, env={"PENSTOCK_KAFKA_WAIT_S": "2"})
+    installation.write([])
+    with installation.worker() as worker:
+        assert worker.wait(60) == 3, worker.tail()
+        assert "penstock kafka up" in worker.tail()

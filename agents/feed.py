@@ -138,6 +138,7 @@ class Feed:
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 200,
             "queued.max.messages.kbytes": max(64, config.fetch_bytes // 1024),
+            "fetch.queue.backoff.ms": 10,  # by default a full queue stops fetching for a whole second
             "fetch.message.max.bytes": max(65_536, config.fetch_bytes // 8),  # of one partition at a time
             "fetch.max.bytes": max(config.fetch_bytes, config.event_bytes_max + 524_288),
             "message.max.bytes": config.event_bytes_max + 524_288,

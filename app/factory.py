@@ -134,6 +134,7 @@ def _driver_config(settings: Settings) -> DriverConfig:
         header_timeout_s=settings.header_timeout_s,
         body_idle_s=settings.body_timeout_s,
         keepalive_idle_s=settings.idle_timeout_s,
+        reuse_port=False,  # a second worker on the same port is a mistake, and is told so
     )
 
 

@@ -92,5 +92,5 @@ async def posting(
 async def eventually(true: Callable[[], object]) -> None:
     """Returns once it is true."""
     async with asyncio.timeout(LIMIT_S):
-        while not true():  # noqa: ASYNC110 - it is about sockets, which set no Event
+        while not true():
             await asyncio.sleep(0.005)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -19,7 +17,6 @@ from app.embedded import EmbeddedKafka
 from app.producer import KafkaProducer, ProducerConfig
 from controller.actions import GroupState
 from controller.config import ControllerConfig
-from controller.lease import Lease
 from controller.offsets import Offsets
 from controller.service import Controller, ensure_internal_topics
 from controller.topics import Topics, admin_client
@@ -352,57 +349,3 @@ async def test_while_kafka_is_away_everything_stays_and_afterwards_goes_on(tmp_p
             assert (plant.state / "KafkaChannel" / "default.orders.json").exists()
             await asyncio.to_thread(broker.start)
             await plant.until(lambda: bool(plant.published("orders").partitions == 2), "the change")
-
-
-LEADER = """
-import asyncio, sys
-from controller.lease import Lease
-
-async def main():
-    lease = Lease(sys.argv[2], sys.argv[3], {"bootstrap.servers": sys.argv[1]}, 6.0, lambda: None, print)
-    lease.start()
-    while not lease.leading:
-        await asyncio.sleep(0.05)
-    print(await lease.confirm(), flush=True)
-    sys.stdin.readline()
-    print(await lease.confirm(), flush=True)
-    await lease.stop(5.0)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.asyncio
-async def test_a_leader_that_was_stopped_past_its_session_is_not_confirmed(
-    kafka: EmbeddedKafka, make_topic: Callable[..., str]
-) -> None:
-    topic, group = make_topic(1), f"lock-{uuid.uuid4()}"
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", LEADER, kafka.bootstrap, group, topic),
-        cwd=Path(__file__).parents[2],
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    crashes: list[BaseException] = []
-    took_over = asyncio.Event()
-    other = Lease(group, topic, {"bootstrap.servers": kafka.bootstrap}, 6.0, took_over.set, crashes.append)
-    try:
-        async with asyncio.timeout(60):
-            while (await process.stdout.readline()).strip() != b"True":
-                assert not process.stdout.at_eof()
-            process.send_signal(signal.SIGSTOP)
-            process.stdin.write(b"\n")
-            other.start()
-            await took_over.wait()
-            assert await other.confirm()
-            process.send_signal(signal.SIGCONT)
-            assert b"False" in await process.stdout.read()
-            assert await other.confirm()
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-        await other.stop(5.0)
-    assert crashes == []

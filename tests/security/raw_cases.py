@@ -1,4 +1,4 @@
-"""The table of raw requests: bytes sent, statuses expected, bodies stored. Values only; `test_raw_sockets` sends them."""
+"""The table of raw requests: bytes sent, statuses expected, bodies stored. Values only: `test_raw_sockets` sends."""
 
 from __future__ import annotations
 

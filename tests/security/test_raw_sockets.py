@@ -216,7 +216,7 @@ def test_who_does_not_read_answers_is_cut_and_holds_no_memory(hasty: Ingress) ->
     assert statuses(hasty.running.exchange(LAST)) == [202]
 
 
-def test_a_thousand_idle_sockets_do_not_hinder() -> None:
+def test_hundreds_of_idle_sockets_do_not_hinder() -> None:
     with serving() as server, contextlib.ExitStack() as stack:
         for number in range(400):
             client = stack.enter_context(contextlib.closing(server.running.connect()))

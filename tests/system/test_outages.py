@@ -27,6 +27,7 @@ pytestmark = pytest.mark.system
 
 LIMIT_S = 40.0
 OUTAGE_S = 30.0
+_TINY = "100"  #: max.message.bytes under which no dead letter fits
 
 
 def _target(installation: Installation) -> str:
@@ -49,10 +50,8 @@ def _break_dlq(admin: AdminClient, topic: str, how: str) -> None:
     if how == "deleted":
         for done in admin.delete_topics([topic], operation_timeout=20).values():
             done.result(20)
-    elif how == "too small":
-        _set_config(admin, topic, "max.message.bytes", "100")
     else:
-        _set_config(admin, topic, "min.insync.replicas", "2")
+        _set_config(admin, topic, "max.message.bytes", _TINY)
 
 
 def _mend_dlq(admin: AdminClient, topic: str, how: str) -> None:
@@ -64,10 +63,18 @@ def _mend_dlq(admin: AdminClient, topic: str, how: str) -> None:
                 if error.args[0].name() != "TOPIC_ALREADY_EXISTS":  # the controller may have been faster
                     raise
     else:
-        _set_config(admin, topic, "max.message.bytes" if how == "too small" else "min.insync.replicas", None)
+        _set_config(admin, topic, "max.message.bytes", None)
 
 
-@pytest.mark.parametrize("how", ["too few replicas", "too small", "deleted"])
+def _is_broken(admin: AdminClient, topic: str, how: str) -> bool:
+    """The controller keeps topics in step, so it may mend what the test broke."""
+    if how == "deleted":
+        return topic not in admin.list_topics(timeout=20).topics
+    (found,) = admin.describe_configs([ConfigResource("topic", topic)]).values()
+    return bool(found.result(20)["max.message.bytes"].value == _TINY)
+
+
+@pytest.mark.parametrize("how", ["too small", "deleted"])
 def test_a_dlq_topic_that_cannot_be_written_holds_the_event(how: str, kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Nothing is passed over while it is so, across a kill of the worker too; when it can be written, it flows."""
     installation = Installation(kafka.bootstrap, tmp_path, env={"PENSTOCK_PRODUCE_TIMEOUT_S": "2"})
@@ -84,9 +91,12 @@ def test_a_dlq_topic_that_cannot_be_written_holds_the_event(how: str, kafka: Emb
                 assert post(worker.port, _target(installation), event, event.encode()).status == 202
             wait_until("the first event was refused", lambda: bool(subscriber.requests("/dying")), LIMIT_S)
             time.sleep(5)  # some tries of the dead letter
-            if how == "too few replicas":  # the other two may have been mended by the controller meanwhile
-                assert installation.position("dying") == {0: 0}
-                assert {one.attributes["id"] for one in subscriber.requests("/dying")} == {"e0"}
+            position, tried = installation.position("dying"), subscriber.requests("/dying")
+            if _is_broken(admin, dlq_topic, how):
+                assert position == {0: 0}
+                assert {one.attributes["id"] for one in tried} == {"e0"}
+            else:
+                assert how == "deleted", "the controller makes a missing topic again, at once"
             worker.kill()
         with installation.worker() as worker:
             worker.wait_ready()

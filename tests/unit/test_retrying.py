@@ -62,9 +62,7 @@ class Script:
 
     async def run(self, spec: DeliverySpec) -> Outcome:
         first = await self.again()
-        return await until_settled(
-            first, self.again, spec=lambda: spec, hold=self.hold, failed=self.failed, caps=CAPS
-        )
+        return await until_settled(first, self.again, spec=lambda: spec, hold=self.hold, failed=self.failed, caps=CAPS)
 
 
 @pytest.mark.asyncio

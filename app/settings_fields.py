@@ -143,7 +143,7 @@ class Settings(BaseSettings):
         10.0, "seconds", "How long Kafka may take to acknowledge an event; then 503.", ge=1, le=300
     )
     linger_ms: float = _setting(
-        5.0, "milliseconds", "Most that an event waits for others to share a request to Kafka, under load only.", ge=0,
+        2.0, "milliseconds", "Most that an event waits for others to share a request to Kafka, under load only.", ge=0,
         le=1000,
     )  # fmt: skip
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = _setting(

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 ORDER = "kafka.eventing.knative.dev/delivery.order"
+ORDERS = ("ordered", "key-ordered", "unordered")
 NAMESPACE = "test"
 
 

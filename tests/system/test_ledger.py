@@ -19,12 +19,11 @@ from tests.ledger import reader
 from tests.ledger.checker import Verdict, check
 from tests.ledger.facts import Fact, Fault, Writer, read
 from tests.processes import LoadProcess, SinkProcess, Worker, wait_until
-from tests.resources import NAMESPACE, Wanted
+from tests.resources import NAMESPACE, ORDERS, Wanted
 
 pytestmark = pytest.mark.system
 
 EVENTS, KEYS, PARTITIONS, SEED = 20_000, 500, 6, 20_261_121
-ORDERS = ("ordered", "key-ordered", "unordered")
 DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 KILLS = 3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -294,8 +295,12 @@ def test_a_child_keeps_its_log_and_says_its_last_words(tmp_path: Path) -> None:
     assert child.stop(10)
     assert child.code == 4
     assert loud == ["error: bad"]
-    again = Child("x", [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"], log)
-    assert not again.stop(0)  # no time given: killed
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    again = Child("x", [sys.executable, "-c", deaf], log)
+    until = time.monotonic() + 20
+    while not (log.exists() and "up" in log.read_text()) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not again.stop(0.1)  # it does not listen: killed
     assert again.code is not None
     assert (tmp_path / "x.log.1").read_text().startswith("{")
 

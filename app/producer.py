@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stor
 log = structlog.get_logger(__name__)
 
 _FEW = 12  # records out below which nothing lingers
+_BUSY_S = 0.1  # how long load is remembered
 _PROBE_S = 1.0
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 _REFUSED = frozenset(
@@ -107,6 +109,7 @@ class KafkaProducer:
         self._outstanding = 0
         self._work = threading.Event()
         self._resting = False
+        self._busy_until = 0.0
         self._stopping = False
         self._fatal = False
         self._thread: threading.Thread | None = None
@@ -199,12 +202,15 @@ class KafkaProducer:
                 self._rebuild(client)
                 continue
             queued = len(client)
-            if not queued:
-                self._rest(client)
-            elif queued < _FEW:
+            now = time.monotonic()
+            if queued >= _FEW:
+                self._busy_until = now + _BUSY_S
+            if now < self._busy_until:
+                client.poll(0.02)  # under load: records gather, and nobody has to wake this thread
+            elif queued:
                 client.flush(0.02)
             else:
-                client.poll(0.02)
+                self._rest(client)
 
     def _rest(self, client: Producer) -> None:
         """Nothing is out: serve errors, and find out whether Kafka is back."""

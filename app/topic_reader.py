@@ -21,6 +21,10 @@ _ASK_LIMIT_S = 10.0
 _SILENT_S = 15.0  #: without any answer to a fetch, a look at what is stored is given up
 
 
+class NoSuchTopicError(PenstockError):
+    """There is no topic of this name."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
     """One record as it lies in Kafka."""
@@ -37,9 +41,13 @@ class StoredRecord:
 class TopicReader:
     """Reads one topic. `kafka`: librdkafka client settings, `bootstrap.servers` among them. Close it, or use `with`."""
 
-    def __init__(self, topic: str, kafka: Mapping[str, Any]) -> None:
-        """Raises NotReadyError when Kafka does not answer, PenstockError when there is no such topic."""
+    def __init__(self, topic: str, kafka: Mapping[str, Any], limit_s: float = _ASK_LIMIT_S) -> None:
+        """`limit_s` is for each question to Kafka.
+
+        Raises NotReadyError when Kafka does not answer, NoSuchTopicError when there is no such topic.
+        """
         self.topic = topic
+        self._limit_s = limit_s
         self._consumer = Consumer(
             {
                 "group.id": "penstock-reader",  # demanded by the client; nothing joins it and nothing is committed
@@ -74,18 +82,23 @@ class TopicReader:
 
     def _look_up(self) -> dict[int, tuple[int, int]]:
         """Partition -> (first offset, offset after the last)."""
-        found = self._consumer.list_topics(self.topic, timeout=_ASK_LIMIT_S).topics[self.topic]
+        found = self._consumer.list_topics(self.topic, timeout=self._limit_s).topics[self.topic]
         if found.error is not None:
-            raise PenstockError(
+            raise NoSuchTopicError(
                 f"There is no topic {self.topic} ({found.error.str()}).",
                 "See `penstock status` for channels and their topics.",
             )
         ranges = {}
         for number in sorted(found.partitions):
             partition = TopicPartition(self.topic, number)
-            low, high = self._consumer.get_watermark_offsets(partition, timeout=_ASK_LIMIT_S)
+            low, high = self._consumer.get_watermark_offsets(partition, timeout=self._limit_s)
             ranges[number] = (low, high)
         return ranges
+
+    @property
+    def ranges(self) -> Mapping[int, tuple[int, int]]:
+        """Partition -> (first offset, offset after the last), when this reader was made."""
+        return self._ranges
 
     def stored(self, last: int | None = None) -> Iterator[StoredRecord]:
         """What was in the topic when this reader was made: all of it by partition, or the `last` ones by time."""
@@ -97,6 +110,23 @@ class TopicReader:
             self._until_end(starts), key=lambda record: (record.timestamp_ms, record.partition, record.offset)
         )
         yield from found[-last:] if last else []
+
+    def since(self, timestamp_ms: int) -> Iterator[StoredRecord]:
+        """What was in the topic when this reader was made, from the first record of each partition of that time on."""
+        asked = [TopicPartition(self.topic, number, timestamp_ms) for number in self._ranges]
+        try:
+            found = self._consumer.offsets_for_times(asked, timeout=self._limit_s)
+        except KafkaException as problem:
+            raise NotReadyError(f"Kafka did not look up a time in {self.topic}.", "Try again.") from problem
+        yield from self._until_end({one.partition: one.offset for one in found if one.offset >= 0})
+
+    def at(self, partition: int, offset: int) -> StoredRecord | None:
+        """One record; None when there is none at this place (any more)."""
+        low, high = self._ranges.get(partition, (0, 0))
+        if not low <= offset < high:
+            return None
+        first = next(self._until_end({partition: offset}), None)
+        return first if first is not None and first.offset == offset else None
 
     def coming(self, limit_s: float | None) -> Iterator[StoredRecord]:
         """Records stored after this reader was made, as they come, for `limit_s` (None = for ever)."""
@@ -119,9 +149,7 @@ class TopicReader:
         silent_since = time.monotonic()
         while open_ends:
             messages: Sequence[Message] = self._consumer.consume(_BATCH, _POLL_S)
-            if messages:
-                silent_since = time.monotonic()
-            elif time.monotonic() - silent_since > _SILENT_S:
+            if not messages and time.monotonic() - silent_since > _SILENT_S:
                 raise NotReadyError(f"Kafka stopped answering while {self.topic} was read.", "Try again.")
             for message in messages:
                 number, error = message.partition() or 0, message.error()
@@ -134,6 +162,8 @@ class TopicReader:
                     yield record
                 if record.offset >= ends[number] - 1:
                     open_ends.discard(number)
+            if messages:
+                silent_since = time.monotonic()  # again: whoever takes the records may be slow
 
     def _check(self, error: KafkaError | None) -> None:
         if error is not None and error.code() != KafkaError._PARTITION_EOF:

@@ -1,6 +1,6 @@
-"""`penstock`: the friendly door. Commands say what they did, with a table or with JSON, and end with 0, 1, 2 or 3.
+"""`penstock`: the friendly door. Commands say what they did, with a table or with JSON, and end with 0, 1, 2, 3 or 4.
 
-    0 done   1 failed   2 the command or a setting was wrong   3 not ready, or a time limit passed
+    0 done   1 failed   2 the command or a setting was wrong   3 not ready, or a time limit passed   4 partly done
 
 Refuses to do what the worker does: it starts it, sends to it, and looks at it. What a command needs is imported when it
 runs, so that `--help` answers at once.
@@ -13,14 +13,13 @@ from typing import Annotated
 
 import typer
 
-from app.cli import configuration, kafka, overview, receive, running, send
+from app.cli import configuration, kafka, lag, overview, receive, running, send, tail
 from app.cli.output import print_error
 from knative.errors import PenstockError
 
 cli = typer.Typer(
     name="penstock",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -28,7 +27,9 @@ kafka.register(cli)
 running.register(cli)
 send.register(cli)
 receive.register(cli)
+tail.register(cli)
 overview.register(cli)
+lag.register(cli)
 configuration.register(cli)
 
 
@@ -53,6 +54,7 @@ def penstock(
       penstock up             everything on this machine, with an example to try
       penstock send           an event into the example's channel
       penstock status         channels and subscriptions, ready or not
+      penstock lag            how far each subscription is behind
       penstock config show    every setting and where its value came from
     """
 
@@ -60,7 +62,7 @@ def penstock(
 def main() -> None:
     """The entry point: errors that a person can mend are one sentence with its cure, never a traceback."""
     try:
-        cli()
+        cli(prog_name="penstock")
     except PenstockError as error:
         print_error(error)
         sys.exit(error.exit_code)

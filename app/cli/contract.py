@@ -26,11 +26,13 @@ class Contract:
     workers: tuple[WorkerStatus, ...]
 
 
-def read_contract(client: Mapping[str, Any], instance: str) -> Contract:
-    """Raises NotReadyError when Kafka does not answer, PenstockError when no worker ever ran on it."""
+def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.0) -> Contract:
+    """`limit_s` is for each question to Kafka.
+
+    Raises NotReadyError when Kafka does not answer, PenstockError when no worker ever ran on it."""
     try:
-        entries = [decode(value) for value in _latest(contract_topic(instance), client).values()]
-        workers = [decode_status(value) for value in _latest(status_topic(instance), client).values()]
+        entries = [decode(value) for value in _latest(contract_topic(instance), client, limit_s).values()]
+        workers = [decode_status(value) for value in _latest(status_topic(instance), client, limit_s).values()]
     except (ValueError, KeyError, TypeError) as problem:
         raise PenstockError(
             f"The contract of instance {instance} cannot be read ({problem}).",
@@ -43,9 +45,27 @@ def read_contract(client: Mapping[str, Any], instance: str) -> Contract:
     )
 
 
-def _latest(topic: str, client: Mapping[str, Any]) -> dict[bytes, bytes]:
+def choose_channel(contract: Contract, wish: str) -> Channel:
+    """The channel NAMESPACE/NAME. Raises PenstockError, with those that are known, when it is not there."""
+    for one in contract.channels:
+        if f"{one.namespace}/{one.name}" == wish:
+            return one
+    known = ", ".join(f"{one.namespace}/{one.name}" for one in contract.channels) or "none"
+    raise PenstockError(f"There is no channel {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
+
+
+def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") -> tuple[Subscription, ...]:
+    """Those named `wish` (NAMESPACE/NAME) and of this channel; "" = all. Raises PenstockError for a name unknown."""
+    uid = choose_channel(contract, channel).uid if channel else ""
+    if wish and all(one.label != wish for one in contract.subscriptions):
+        known = ", ".join(one.label for one in contract.subscriptions) or "none"
+        raise PenstockError(f"There is no subscription {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
+    return tuple(one for one in contract.subscriptions if wish in ("", one.label) and uid in ("", one.channel_uid))
+
+
+def _latest(topic: str, client: Mapping[str, Any], limit_s: float) -> dict[bytes, bytes]:
     latest: dict[bytes, bytes] = {}
-    with TopicReader(topic, client) as reader:
+    with TopicReader(topic, client, limit_s) as reader:
         for record in reader.stored():
             if record.key is not None and record.value is not None:
                 latest[record.key] = record.value

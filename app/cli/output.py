@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,8 @@ import typer
 from knative.errors import PenstockError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from app.embedded.jars import Progress
 
 _UNFOLDED_CHARS = 10_000
@@ -30,6 +33,19 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class View(StrEnum):
+    """What `-o` takes where rows are listed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+Views = Annotated[
+    View, typer.Option("--output", "-o", help="table or wide for people, json or yaml for programs, name for xargs.")
+]
 Output = Annotated[Format, typer.Option("--output", "-o", help="table for people, json for programs.")]
 
 
@@ -38,24 +54,62 @@ def print_json(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False), flush=True)
 
 
+def print_yaml(value: object) -> None:
+    """One YAML document."""
+    import yaml
+
+    print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), end="", flush=True)
+
+
 def print_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
     """`columns`: key of the rows -> heading. `empty` is said instead when there are no rows."""
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     console = Console()
     if not console.is_terminal:  # for a program that reads lines, or a file: one row stays one line
         console.width = _UNFOLDED_CHARS
+    console.print(table_of(columns, rows, empty))
+
+
+def table_of(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> RenderableType:
+    """The same as something that rich prints."""
+    from rich.table import Table
+    from rich.text import Text
+
     if not rows:
-        console.print(Text(empty))
-        return
+        return Text(empty)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, heading in enumerate(columns.values()):
         table.add_column(heading, overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(_cell(row.get(key)) for key in columns))
-    console.print(table)
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How rows of one kind are shown: columns are key of the rows -> heading, `name` is the key of `-o name`."""
+
+    columns: Mapping[str, str]
+    name: str
+    empty: str
+    wide: Mapping[str, str] = field(default_factory=dict)  #: columns that only `-o wide` has, after the others
+
+    def show(self, rows: Sequence[Mapping[str, object]], view: View) -> None:
+        """Print them in this view; names once each, in the order of the rows."""
+        if view is View.JSON:
+            print_json(rows)
+        elif view is View.YAML:
+            print_yaml([dict(row) for row in rows])
+        elif view is View.NAME:
+            for name in dict.fromkeys(str(row[self.name]) for row in rows):
+                print(name)
+        else:
+            print_table(self.columns_of(view), rows, self.empty)
+
+    def columns_of(self, view: View) -> Mapping[str, str]:
+        """Those of a table."""
+        return {**self.columns, **self.wide} if view is View.WIDE else self.columns
 
 
 def _cell(value: object) -> str:

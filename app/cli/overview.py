@@ -6,24 +6,40 @@ Refuses to ask a worker over HTTP: what is in Kafka is what every worker would a
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.output import Format, Output, print_json, print_table
+from app.cli.output import Listing, View, Views, note, print_json, print_yaml
+from knative.errors import NotReadyError
 
 if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
     from app.cli.contract import Contract
 
-_CHANNELS = {"channel": "CHANNEL", "topic": "TOPIC", "partitions": "PARTITIONS", "ready": "READY"}
-_SUBSCRIPTIONS = {
-    "subscription": "SUBSCRIPTION",
-    "channel": "CHANNEL",
-    "subscriber": "SUBSCRIBER",
-    "order": "ORDER",
-    "ready": "READY",
-    "message": "MESSAGE",
-}
+_CHANNELS = Listing(
+    columns={"channel": "CHANNEL", "topic": "TOPIC", "partitions": "PARTITIONS", "ready": "READY"},
+    wide={"dlq_topic": "DLQ TOPIC", "path": "PATH", "generation": "GENERATION", "uid": "UID"},
+    name="channel",
+    empty="No channels.",
+)
+_SUBSCRIPTIONS = Listing(
+    columns={
+        "subscription": "SUBSCRIPTION",
+        "channel": "CHANNEL",
+        "subscriber": "SUBSCRIBER",
+        "order": "ORDER",
+        "ready": "READY",
+        "message": "MESSAGE",
+    },
+    wide={"group": "GROUP", "generation": "GENERATION", "uid": "UID"},
+    name="subscription",
+    empty="No subscriptions.",
+)
+Rows = dict[str, list[dict[str, object]]]
 
 
 def register(cli: typer.Typer) -> None:
@@ -32,14 +48,17 @@ def register(cli: typer.Typer) -> None:
 
 
 def status(
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
+    every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
     kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
-    output: Output = Format.TABLE,
+    output: Views = View.TABLE,
 ) -> None:
     """Show channels and subscriptions: ends with 0 when all are ready, else with 3.
 
     \b
     Examples:
       penstock status
+      penstock status -o wide --watch
       penstock status -o json
       penstock status --kafka 127.0.0.1:9092
     """
@@ -47,19 +66,77 @@ def status(
     from app.cli.receive import kafka_client
     from app.settings import load_settings
 
-    contract = read_contract(kafka_client(kafka), load_settings().instance)
-    shown = rows(contract, time.time())
-    if output is Format.JSON:
-        print_json(shown)
-    else:
-        print_table(_CHANNELS, shown["channels"], "No channels.")
-        print()
-        print_table(_SUBSCRIPTIONS, shown["subscriptions"], "No subscriptions.")
+    client, instance = kafka_client(kafka), load_settings().instance
+
+    def look() -> Rows:
+        return rows(read_contract(client, instance), time.time())
+
+    if watch:
+        _watch(look, every_s, output)
+        return
+    shown = look()
+    _show(shown, output)
     if any(row["ready"] != "True" for row in shown["subscriptions"]):
         raise typer.Exit(3)
 
 
-def rows(contract: Contract, now_s: float) -> dict[str, list[dict[str, object]]]:
+def _show(shown: Rows, output: View) -> None:
+    if output is View.JSON:
+        print_json(shown)
+    elif output is View.YAML:
+        print_yaml(shown)
+    elif output is View.NAME:
+        for kind in ("channel", "subscription"):
+            for row in shown[f"{kind}s"]:
+                print(f"{kind}/{row[kind]}")
+    else:
+        _CHANNELS.show(shown["channels"], output)
+        print()
+        _SUBSCRIPTIONS.show(shown["subscriptions"], output)
+
+
+def _watch(look: Callable[[], Rows], every_s: float, output: View) -> None:
+    """In place on a terminal; else one look after the other. A Kafka that is away is said, and waited for."""
+    from rich.console import Console
+
+    console = Console()
+    with suppress(KeyboardInterrupt):
+        if console.is_terminal and output in (View.TABLE, View.WIDE):
+            _watch_in_place(look, every_s, output, console)
+        while True:
+            try:
+                _show(look(), output)
+                if output in (View.TABLE, View.WIDE):
+                    print(flush=True)
+                elif output is View.YAML:
+                    print("---", flush=True)
+            except NotReadyError as problem:
+                note(str(problem))
+            time.sleep(every_s)
+
+
+def _watch_in_place(look: Callable[[], Rows], every_s: float, output: View, console: Console) -> None:
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    from app.cli.output import table_of
+
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            tables: list[RenderableType] = [Text(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends it")]
+            try:
+                shown = look()
+            except NotReadyError as problem:
+                tables.append(Text(str(problem), "red"))
+            else:
+                for listing, found in ((_CHANNELS, shown["channels"]), (_SUBSCRIPTIONS, shown["subscriptions"])):
+                    tables += [Text(""), table_of(listing.columns_of(output), found, listing.empty)]
+            live.update(Group(*tables), refresh=True)
+            time.sleep(every_s)
+
+
+def rows(contract: Contract, now_s: float) -> Rows:
     """Rows of both tables. A channel is ready when all its subscriptions are."""
     from tables.status import subscriber_status
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.output import Format, Output, note, print_json
-from knative.errors import NotReadyError, PenstockError, UsageError
+from knative.errors import NotReadyError, UsageError
 
 if TYPE_CHECKING:
     from app.topic_reader import StoredRecord, TopicReader
@@ -86,15 +86,11 @@ def kafka_client(bootstrap: str) -> dict[str, str]:
 
 def topic_of(channel: str, client: dict[str, str], *, dead_letters: bool) -> str:
     """The topic of a channel, from the contract. Raises PenstockError when it is not in it."""
-    from app.cli.contract import read_contract
+    from app.cli.contract import choose_channel, read_contract
     from app.settings import load_settings
 
-    contract = read_contract(client, load_settings().instance)
-    for found in contract.channels:
-        if f"{found.namespace}/{found.name}" == channel:
-            return found.dlq_topic if dead_letters else found.topic
-    known = ", ".join(f"{one.namespace}/{one.name}" for one in contract.channels) or "none"
-    raise PenstockError(f"There is no channel {channel}; known: {known}.", "Choose one with --channel NAMESPACE/NAME.")
+    found = choose_channel(read_contract(client, load_settings().instance), channel)
+    return found.dlq_topic if dead_letters else found.topic
 
 
 def _wanted(

@@ -1,0 +1,145 @@
+"""`penstock tail CHANNEL`: the latest events of a channel and those to come, without a consumer group.
+
+Looking on takes nothing away from any subscription. Refuses to change an event: JSON output has the bytes as they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.completion import complete_channel
+from app.cli.moments import read_moment
+from app.cli.output import Format, Output, note, print_json
+from app.cli.receive import as_json, as_lines, kafka_client, split_headers, topic_of
+from knative.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.topic_reader import StoredRecord, TopicReader
+
+_LAST = 10
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds `tail` to the commands."""
+    cli.command("tail")(tail)
+
+
+def tail(
+    channel: Annotated[
+        str, typer.Argument(help="NAMESPACE/NAME of a channel.", metavar="CHANNEL", autocompletion=complete_channel)
+    ],
+    last: Annotated[
+        int | None, typer.Option("--last", min=0, help=f"The last N events first; {_LAST} unless --since is there.")
+    ] = None,
+    since: Annotated[
+        str, typer.Option("--since", help="All since then first: 90s, 10m, 2d ago, or an RFC 3339 time.")
+    ] = "",
+    wishes: Annotated[
+        list[str] | None,
+        typer.Option("--filter", help="ATTRIBUTE=VALUE: only events that have it; may be repeated, then all count."),
+    ] = None,
+    body: Annotated[bool, typer.Option("--body", help="The whole data of each event.")] = False,
+    dead_letters: Annotated[bool, typer.Option("--dlq", help="Its dead letters instead of its events.")] = False,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f/-F", help="Go on with new events.")] = True,
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Print the latest events of a channel, then new ones until Ctrl-C.
+
+    With --filter, --last counts events that have the attributes; Kafka has no index of them, so all the channel holds
+    is read: --since makes that less.
+
+    \b
+    Examples:
+      penstock tail default/quickstart
+      penstock tail default/quickstart --last 100 --no-follow -o json
+      penstock tail default/quickstart --since 10m --filter type=com.example.order --filter subject=42
+      penstock tail default/quickstart --last 1 --no-follow --body
+      penstock tail default/quickstart --dlq
+    """
+    from app.topic_reader import TopicReader
+
+    filters = read_filters(wishes or ())
+    since_ms = int(read_moment(since, "--since", time.time()) * 1000) if since else None
+    client = kafka_client(kafka)
+    topic = topic_of(channel, client, dead_letters=dead_letters)
+    with suppress(KeyboardInterrupt), TopicReader(topic, client) as reader:
+        for record in _stored(reader, last, since_ms, filters):
+            show(record, output, body=body)
+        if not follow:
+            return
+        if output is Format.TABLE:
+            note(f"Waiting for new events in {topic} ... (Ctrl-C ends it)")
+        for record in reader.coming(None):
+            if has(record, filters):
+                show(record, output, body=body)
+
+
+def read_filters(wishes: Sequence[str]) -> dict[str, str]:
+    """`ATTRIBUTE=VALUE` texts. Raises UsageError for anything else, and for an attribute named twice."""
+    filters: dict[str, str] = {}
+    for wish in wishes:
+        name, equals, value = wish.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--filter {wish!r} is incomplete.", "Write ATTRIBUTE=VALUE, such as type=order.placed.")
+        if filters.setdefault(name, value) != value:
+            raise UsageError(f"--filter wants two values of {name}, and an event has one.", "Give one of them.")
+    return filters
+
+
+def has(record: StoredRecord, filters: Mapping[str, str]) -> bool:
+    """Whether the event has all these attributes with these values."""
+    return not filters or filters.items() <= split_headers(record)[0].items()
+
+
+def _stored(
+    reader: TopicReader, last: int | None, since_ms: int | None, filters: Mapping[str, str]
+) -> Iterator[StoredRecord]:
+    if since_ms is None and not filters:
+        yield from reader.stored(_LAST if last is None else last)
+        return
+    if last is None and since_ms is None:
+        last = _LAST
+    if last == 0:
+        return
+    records = reader.stored() if since_ms is None else reader.since(since_ms)
+    chosen = (record for record in records if has(record, filters))
+    if last is None:
+        yield from chosen
+        return
+    # Partitions are read one beside the other: the newest are those with the latest times, not those read last.
+    newest: deque[StoredRecord] = deque()
+    while block := list(islice(chosen, 10 * last)):
+        newest = deque(sorted([*newest, *block], key=_age)[-last:])
+    yield from newest
+
+
+def _age(record: StoredRecord) -> tuple[int, int, int]:
+    return record.timestamp_ms, record.partition, record.offset
+
+
+def show(record: StoredRecord, output: Format, *, body: bool) -> None:
+    """One JSON line, or lines for people; `body`: with all of the data, safe for a terminal."""
+    if output is Format.JSON:
+        print_json(as_json(record))
+        return
+    lines = as_lines(record)
+    if body and record.value:
+        lines += [f"    {line}" for line in printable(record.value).splitlines()]
+    print("\n".join(lines), flush=True)
+
+
+def printable(data: bytes) -> str:
+    """The text of data, with everything that could drive a terminal as an escape; line ends stay."""
+    lines = data.decode("utf-8", "backslashreplace").splitlines()
+    return "\n".join(
+        line if line.isprintable() else "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in line)
+        for line in lines
+    )

@@ -1,0 +1,197 @@
+"""`status`, `lag`, `tail` and completion against a real Kafka: what they print, and that they join no group."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka.admin import AdminClient
+
+from agents.watermarks import Watermark
+from app.embedded import EmbeddedKafka
+from app.embedded.ports import free_port
+from tests.integration.looking import REPOSITORY, Looked
+from tests.processes import wait_until
+
+_LIMIT_S = 60
+
+
+@pytest.fixture
+def looked(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
+    return Looked.make(kafka.bootstrap, topic_name())
+
+
+def _groups(bootstrap: str) -> set[str]:
+    found = AdminClient({"bootstrap.servers": bootstrap}).list_consumer_groups(request_timeout=10).result(15)
+    return {one.group_id for one in found.valid}
+
+
+def test_lag(looked: Looked) -> None:
+    """In events, less what is settled above the watermark, and in seconds; the furthest first; nothing joins."""
+    fast, slow = looked.subscribe("fast"), looked.subscribe("slow")
+    looked.subscribe("new")
+    looked.events(range(6), ago_s=3600)  # 0-2 of each partition
+    looked.events(range(6, 20))  # 3-9 of each partition
+    before = _groups(looked.bootstrap)
+    for partition in (0, 1):
+        looked.commit(fast, partition, Watermark(10))
+    held = Watermark(2)
+    for offset in range(2, 10):
+        held.add(offset)
+    for offset in (4, 5, 9):
+        held.settle(offset)
+    held.failed(2, 4)
+    looked.commit(slow, 0, held)
+    looked.commit(slow, 1, Watermark(9))
+    rows = looked.json("lag")
+    shown = [(row["subscription"], row["partition"], row["events"], row["state"]) for row in rows]
+    assert shown == [
+        ("ns/new", 0, 10, "nothing committed"), ("ns/new", 1, 10, "nothing committed"), ("ns/slow", 0, 5, ""),
+        ("ns/slow", 1, 1, ""), ("ns/fast", 0, 0, ""), ("ns/fast", 1, 0, ""),
+    ]  # fmt: skip
+    assert (rows[2]["settled_above"], rows[2]["attempts"]) == (3, 4)
+    assert all(3600 <= row["seconds"] < 3600 + _LIMIT_S for row in rows[:3])
+    assert rows[3]["seconds"] < _LIMIT_S
+    assert rows[4]["seconds"] == 0
+    assert [row["subscription"] for row in looked.json("lag", "--behind", "--subscription", "ns/slow")] == [
+        "ns/slow"
+    ] * 2
+    names = looked.penstock("lag", "--behind", "-o", "name", "--channel", "ns/ch")
+    assert names.stdout.splitlines() == ["ns/new", "ns/slow"]
+    wide = looked.penstock("lag", "-o", "wide").stdout
+    assert "SETTLED ABOVE" in wide
+    assert "1h" in wide
+    assert yaml.safe_load(looked.penstock("lag", "-o", "yaml").stdout)[0]["subscription"] == "ns/new"
+    assert _groups(looked.bootstrap) - before <= {fast.group, slow.group}  # those that this test committed for
+    unknown = looked.penstock("lag", "--subscription", "ns/other")
+    assert unknown.returncode == 1
+    assert "known: ns/fast, ns/new, ns/slow" in unknown.stderr
+
+
+def _ids(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line)["attributes"]["id"] for line in done.stdout.splitlines()]
+
+
+def test_tail_of_what_is_stored(looked: Looked) -> None:
+    looked.events(range(20), ago_s=3600)
+    looked.events(range(20, 30))
+    stored = ("tail", "ns/ch", "--no-follow", "-o", "json")
+    assert _ids(looked.penstock(*stored)) == [str(number) for number in range(20, 30)]
+    assert _ids(looked.penstock(*stored, "--last", "3")) == ["27", "28", "29"]
+    assert sorted(_ids(looked.penstock(*stored, "--since", "2h")), key=int) == [str(number) for number in range(30)]
+    assert sorted(_ids(looked.penstock(*stored, "--since", "10m"))) == [str(number) for number in range(20, 30)]
+    assert _ids(looked.penstock(*stored, "--filter", "type=odd", "--last", "2")) == ["27", "29"]
+    assert _ids(looked.penstock(*stored, "--filter", "type=odd", "--filter", "id=3")) == ["3"]
+    assert _ids(looked.penstock(*stored, "--filter", "type=odd", "--since", "10m", "--last", "1")) == ["29"]
+    assert _ids(looked.penstock(*stored, "--last", "0")) == []
+    people = looked.penstock("tail", "ns/ch", "-F", "--last", "1", "--body").stdout.splitlines()
+    assert people[0].endswith("29 odd /s data 29")
+    assert people[1] == "    data 29"
+    assert looked.penstock("tail", "ns/ch", "--filter", "type").returncode == 2
+    assert looked.penstock("tail", "ns/ch", "--since", "soon").returncode == 2
+    assert looked.penstock("tail", "ns/other").returncode == 1
+
+
+def test_tail_goes_on_with_new_events(looked: Looked) -> None:
+    """Until it is interrupted, which is no failure."""
+    looked.events([0, 1])
+    before = _groups(looked.bootstrap)
+    process = subprocess.Popen(
+        looked.command("tail", "ns/ch", "--last", "1", "--filter", "type=odd", "-o", "json"),
+        stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=looked.environment(),
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        assert json.loads(process.stdout.readline())["attributes"]["id"] == "1"
+        looked.events([2, 3, 4, 5])
+        assert {json.loads(process.stdout.readline())["attributes"]["id"] for _ in range(2)} == {"3", "5"}
+        assert _groups(looked.bootstrap) == before
+        process.send_signal(signal.SIGINT)
+        assert process.wait(_LIMIT_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_status_in_every_shape(looked: Looked) -> None:
+    looked.subscribe("one")
+    shapes: dict[str, Any] = {name: looked.penstock("status", "-o", name) for name in ("json", "yaml", "name", "wide")}
+    assert {done.returncode for done in shapes.values()} == {3}  # nobody serves it
+    assert json.loads(shapes["json"].stdout) == yaml.safe_load(shapes["yaml"].stdout)
+    assert shapes["name"].stdout.splitlines() == ["channel/ns/ch", "subscription/ns/one"]
+    assert "DLQ TOPIC" in shapes["wide"].stdout
+    assert "kafka.u-one" in shapes["wide"].stdout
+
+
+def _watching(looked: Looked, terminal: bool, tmp_path: Path) -> tuple[int, str]:
+    """Watch until a subscription that is new has been shown, then Ctrl-C: exit code and output."""
+    out = tmp_path / "out"
+    master, slave = pty.openpty()
+    os.set_blocking(master, False)
+    with out.open("wb") as file:
+        process = subprocess.Popen(
+            looked.command("status", "--watch", "--every", "0.2"), stdout=slave if terminal else file,
+            cwd=REPOSITORY, env=looked.environment({"TERM": "xterm", "COLUMNS": "160"}),
+        )  # fmt: skip
+    os.close(slave)
+
+    def shows(text: bytes) -> bool:
+        if terminal:
+            try:
+                with out.open("ab") as file:
+                    file.write(os.read(master, 1 << 20))
+            except (BlockingIOError, OSError):
+                time.sleep(0)
+        return text in out.read_bytes()
+
+    try:
+        wait_until("the channel is shown", lambda: shows(b"ns/ch"), _LIMIT_S)
+        looked.subscribe("late")
+        wait_until("the new subscription is shown", lambda: shows(b"ns/late"), _LIMIT_S)
+        process.send_signal(signal.SIGINT)
+        return process.wait(_LIMIT_S), out.read_text()
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "file"])
+def test_status_is_watched(looked: Looked, terminal: bool, tmp_path: Path) -> None:
+    code, shown = _watching(looked, terminal, tmp_path)
+    assert code == 0
+    assert ("\x1b" in shown) is terminal
+
+
+def _completions(looked: Looked, words: str, **more: str) -> list[str]:
+    done = subprocess.run(
+        looked.command(), capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=REPOSITORY,
+        env=looked.environment(
+            {"_PENSTOCK_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), **more}
+        ),
+    )  # fmt: skip
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_the_shell_completes_names(looked: Looked) -> None:
+    """From the contract; nothing at all, quickly, where there is none."""
+    looked.subscribe("one")
+    looked.subscribe("two")
+    assert _completions(looked, "penstock tail n") == ["ns/ch"]
+    assert _completions(looked, "penstock lag --subscription ns/t") == ["ns/two"]
+    assert _completions(looked, "penstock tail x") == []
+    assert _completions(looked, "penstock tail n", PENSTOCK_KAFKA=f"127.0.0.1:{free_port()}") == []
+    assert _completions(looked, "penstock tail n", PENSTOCK_KAFKA="junk") == []
+    assert _completions(looked, "penstock tail n", PENSTOCK_INSTANCE="nobody") == []

@@ -1,0 +1,100 @@
+"""How far behind: offsets and metadata in, events and seconds out; and times as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.watermarks import Watermark, parse
+from app.cli.lag import rows
+from app.cli.moments import read_moment, show_duration, show_moment
+from app.lag import Lag, Position, by_lag, events_behind, lag_of
+from knative.errors import UsageError
+
+NOW_S = 1_800_000_000.0
+
+
+def _position(committed: int | None, start: int, end: int, settled: frozenset[int] = frozenset()) -> Position:
+    return Position("ns/s", "ns/c", "kafka.u", "t", 0, committed, start, end, settled)
+
+
+@pytest.mark.parametrize(
+    ("committed", "start", "end", "settled", "events", "state"),
+    [
+        (0, 0, 0, (), 0, ""),
+        (5, 0, 5, (), 0, ""),
+        (5, 0, 9, (), 4, ""),
+        (5, 0, 9, (6, 8), 2, ""),
+        (5, 0, 9, (6, 7, 8), 1, ""),  # the head alone
+        (5, 7, 9, (6,), 2, "records expired unread"),  # what is gone is neither behind nor settled
+        (5, 7, 9, (6, 7), 1, "records expired unread"),
+        (None, 3, 9, (), 6, "nothing committed"),
+        (12, 0, 9, (), 0, "committed beyond the end"),
+        (5, 0, 9, (9, 10), 4, ""),  # settled after the end was asked for
+    ],
+)
+def test_events_behind(
+    committed: int | None, start: int, end: int, settled: tuple[int, ...], events: int, state: str
+) -> None:
+    position = _position(committed, start, end, frozenset(settled))
+    assert events_behind(position) == events
+    assert position.state == state
+
+
+def test_what_a_commit_says_is_subtracted() -> None:
+    """The metadata that delivery writes is what is read here."""
+    watermark = Watermark(100)
+    for offset in range(100, 110):
+        watermark.add(offset)
+    for offset in (101, 103, 109):
+        watermark.settle(offset)
+    watermark.failed(100, 2)
+    settled, attempts = parse(100, watermark.metadata())
+    position = Position("ns/s", "ns/c", "kafka.u", "t", 0, 100, 0, 120, settled, attempts)
+    assert events_behind(position) == 17
+    assert rows([lag_of(position, None, NOW_S)], {("kafka.u", 0): "w"})[0].items() >= {
+        "settled_above": 3, "attempts": 2, "worker": "w", "seconds": None, "behind": "-",
+    }.items()  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("committed", "oldest_ms", "seconds"),
+    [(9, None, 0.0), (5, 1_799_999_990_500, 9.5), (5, None, None), (5, 1_800_000_001_000, 0.0)],
+)
+def test_seconds_behind(committed: int, oldest_ms: int | None, seconds: float | None) -> None:
+    assert lag_of(_position(committed, 0, 9), oldest_ms, NOW_S).seconds == seconds
+
+
+def test_the_furthest_behind_comes_first() -> None:
+    found = [Lag(_position(0, 0, 9), events, seconds) for events, seconds in ((0, 0.0), (3, None), (3, 2.0), (7, 1.0))]
+    assert [(one.events, one.seconds) for one in by_lag(found)] == [(7, 1.0), (3, 2.0), (3, None), (0, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "ago_s"),
+    [("90s", 90), ("10m", 600), ("1h30m", 5400), ("2d", 172_800), ("PT10M", 600), ("1.5s", 1.5), ("0s", 0)],
+)
+def test_how_long_ago(text: str, ago_s: float) -> None:
+    assert read_moment(text, "--since", NOW_S) == NOW_S - ago_s
+
+
+@pytest.mark.parametrize(
+    ("text", "unix_s"),
+    [("2027-01-15T08:00:00Z", NOW_S), ("2027-01-15T09:00:00+01:00", NOW_S), ("2027-01-15T08:00:00.25Z", NOW_S + 0.25)],
+)
+def test_when(text: str, unix_s: float) -> None:
+    assert read_moment(text, "--since", NOW_S) == unix_s
+    assert read_moment(show_moment(unix_s), "--since", 0) == unix_s
+
+
+@pytest.mark.parametrize("text", ["", "10", "yesterday", "2027-01-15", "2027-01-15T08:00:00", "-5m", "P1Y", "m"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(UsageError, match="--since"):
+        read_moment(text, "--since", NOW_S)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(None, "-"), (0.0, "0s"), (0.42, "0.4s"), (12.3, "12s"), (200, "3m20s"), (7200, "2h"), (356_400, "4d3h")],
+)
+def test_durations_for_people(seconds: float | None, shown: str) -> None:
+    assert show_duration(seconds) == shown

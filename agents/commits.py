@@ -70,6 +70,7 @@ class Commits:
         self._barriers: list[tuple[Partition, int, asyncio.Future[None]]] = []
         self._failing = False
         self.count = 0  #: commits that succeeded
+        self.failures = 0  #: commits that did not
 
     @property
     def wanted(self) -> bool:
@@ -159,6 +160,7 @@ class Commits:
             self.touch(_SOON_S if self._barriers and problem is None else None)
 
     def _failed(self, error: KafkaError) -> None:
+        self.failures += 1
         if not self._failing:
             self._failing = True
             log.warning("commit failed; it is tried again", subscription=self._label, reason=error.str())

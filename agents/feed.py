@@ -26,6 +26,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from agents.commits import Commits, commit_now, offsets
 from agents.config import DeliveryConfig
 from agents.lanes import Partition, Record
+from agents.log_ends import LogEnds
 from agents.room import Room
 from agents.watermarks import Watermark, parse
 from knative.contract import Subscription
@@ -79,6 +80,8 @@ class Feed:
         self.commits = Commits(subscription.label, config.commit_interval_s)
         self._partitions: dict[int, Partition] = {}
         self._room = Room(config.buffer_bytes_max)
+        self._ends = LogEnds()
+        self.rebalances = {"assigned": 0, "revoked": 0, "lost": 0}  #: how often; written by the thread
         self._stop = threading.Event()
         self._drain_s = 0.0
         self._handed = 0
@@ -162,6 +165,7 @@ class Feed:
         try:
             while not self._stop.is_set():
                 self.commits.carry_out(consumer)
+                self._ends.look(consumer, self._partitions.values(), time.monotonic())
                 first = consumer.poll(self._make_room(consumer))
                 if first is not None:
                     number = first.partition() or 0
@@ -289,6 +293,7 @@ class Feed:
     def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
         if not assigned:
             return
+        self.rebalances["assigned"] += 1
         opened = []
         for found in self._committed(consumer, assigned):
             start = found.offset
@@ -335,6 +340,7 @@ class Feed:
         mine = [self._partitions[p.partition] for p in revoked if p.partition in self._partitions]
         self._let_go(consumer, mine, self._config.revoke_drain_s)
         if mine:
+            self.rebalances["revoked"] += 1
             log.info("partitions revoked", subscription=self.subscription.label, partitions=[p.number for p in mine])
 
     def _let_go(self, consumer: Consumer, partitions: list[Partition], limit_s: float) -> None:
@@ -347,6 +353,7 @@ class Feed:
         commit_now(consumer, self._on_loop(offsets, partitions), self.subscription.label)
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
+        self.rebalances["lost"] += 1
         mine = [self._partitions.pop(p.partition) for p in lost if p.partition in self._partitions]
         for partition in mine:
             self._room.forget(partition.number)

@@ -15,6 +15,7 @@ import structlog
 
 from agents.subscription import SubscriptionService, Surroundings
 from knative.contract import Subscription, WorkerSubscription
+from knative.progress import Progress, Reading
 
 log = structlog.get_logger(__name__)
 
@@ -67,6 +68,14 @@ class Fleet:
     def statuses(self) -> dict[str, WorkerSubscription]:
         """What this process says of each subscription, by uid."""
         return {uid: service.status() for uid, service in self._running.items()}
+
+    def readings(self) -> list[Reading]:
+        """Numbers of this moment, for the metrics; may be called from any thread."""
+        return [service.reading() for service in list(self._running.values())]
+
+    def progress(self) -> dict[str, Progress]:
+        """What the other workers are told of each subscription, by uid."""
+        return {uid: service.progress() for uid, service in self._running.items()}
 
     async def _follow(self) -> None:
         try:

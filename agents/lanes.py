@@ -36,6 +36,7 @@ class Partition:
     __slots__ = (
         "beyond",
         "committed",
+        "end",
         "failure",
         "in_flight",
         "lanes",
@@ -60,6 +61,7 @@ class Partition:
         self.open = True  #: False: nothing new is started (being revoked, or gone)
         self.owned = True  #: False: let go; results that still arrive are not committed
         self.committed = 0  #: the watermark's `changes` as last committed
+        self.end = -1  #: one past the newest record in the log, as last heard; -1 = not heard yet
         self.failure = ""  #: why it is not served although owned
         self.lanes: dict[bytes, deque[Record] | None] = {}  # lane -> records behind its started one
         self.shared: dict[bytes, int] = {}  # lane -> started records beside its first (after a change of order only)

@@ -25,6 +25,7 @@ from agents.dead_letters import HeaderList, unreadable_versions, versions
 from agents.lanes import Partition, Record, Window
 from agents.retrying import Caps, Outcome, until_settled
 from agents.sender import Sender, SendError
+from agents.troubles import Troubles
 from knative.contract import Subscription
 from knative.delivery import DeliverySpec, Destination, Exhausted
 from knative.kafka_binding import describe, to_request
@@ -59,12 +60,21 @@ class Surroundings(Protocol):
 class Settling:
     """All slow-path events of one subscription. Event loop only."""
 
-    def __init__(self, around: Surroundings, produce: Produce, observe: Observe, clock: Clock, caps: Caps) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        produce: Produce,
+        observe: Observe,
+        clock: Clock,
+        caps: Caps,
+        troubles: Troubles,
+    ) -> None:
         self._around = around
         self._produce = produce
         self._observe = observe
         self._clock = clock
         self._caps = caps
+        self._troubles = troubles
         self._tasks: dict[Record, asyncio.Task[None]] = {}
         self._holding: set[Record] = set()
 
@@ -110,8 +120,11 @@ class Settling:
         else:
             window.settle(record)
             self._around.touch()
-            self._observe.settled(self._around.subscription.label, verdict)
+            self._troubles.over(record, verdict)
+            age_s = self._clock.time() - record.timestamp_ms * 0.001
+            self._observe.settled(self._around.subscription.label, verdict, age_s)
         finally:
+            self._troubles.over(record)
             self._tasks.pop(record, None)
             self._holding.discard(record)
 
@@ -150,6 +163,7 @@ class Settling:
         def note(outcome: Outcome, wait_s: float) -> None:
             failures.append(outcome.at)
             record.partition.watermark.failed(record.offset, outcome.attempts)
+            self._troubles.failed(record, outcome, wait_s)
             self._tell("attempt failed", record, outcome, wait_s=round(wait_s, 3))
 
         async def hold(wait_s: float) -> None:
@@ -167,6 +181,7 @@ class Settling:
             self._tell("delivered", record, last)
             return "delivered"
         record.partition.watermark.failed(record.offset, last.attempts)
+        self._troubles.failed(record, last, None)
         return await self._dead_letter(record, last, failures[0] if failures else last.at)
 
     async def _hold(self, record: Record, wait_s: float) -> None:
@@ -191,6 +206,7 @@ class Settling:
                 around.window.attempt_over(record)  # the slot came at the very moment of being let go
             raise
         self._holding.discard(record)
+        self._troubles.trying(record)
         try:
             subscription = around.subscription
             attempts = record.partition.watermark.attempts.get(record.offset, 0) + 1

@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 from mode import Service
 
+from agents import readings
 from agents.config import DeliveryConfig
 from agents.egress_guard import EgressGuard
 from agents.feed import Batch, Feed
@@ -26,10 +27,12 @@ from agents.lanes import Partition, Record, Window
 from agents.retrying import Caps, Outcome
 from agents.sender import Sender, SenderConfig, SendError
 from agents.settling import Settling
+from agents.troubles import Troubles
 from knative.contract import Subscription, WorkerSubscription
 from knative.delivery import Destination
 from knative.kafka_binding import Unreadable, to_request
 from knative.ports import Clock, Observe, Produce
+from knative.progress import Progress, Reading
 from knative.verdicts import DELIVERED, Reply, Verdict, decide, decide_error
 
 log = structlog.get_logger(__name__)
@@ -66,7 +69,9 @@ class SubscriptionService(Service):
         self.fatal = around.fatal
         self.window = Window(self._start_record, subscription.order, subscription.concurrency)
         caps = Caps(around.config.retry_delay_cap_s, around.config.retry_after_cap_s)
-        self._settling = Settling(self, around.produce, around.observe, around.clock, caps)
+        self._troubles = Troubles()
+        self._settling = Settling(self, around.produce, around.observe, around.clock, caps, self._troubles)
+        self._rate = readings.Rate()
         self._senders: dict[Destination, Sender] = {}
         self._feed = Feed(subscription, around.config, self, around.observe)
         self._incoming: deque[list[Batch]] = deque()
@@ -158,6 +163,7 @@ class SubscriptionService(Service):
 
     def _apply(self, subscription: Subscription) -> None:
         self.subscription = subscription
+        self._label = subscription.label
         sender = self.sender(subscription.subscriber)
         self._prefix = sender.prefix(subscription.namespace)
         self._post = sender.post
@@ -170,6 +176,37 @@ class SubscriptionService(Service):
         state = f"failed: {failures}" if failures else "running" if partitions else "starting"
         owned = tuple(sorted(p.number for p in partitions if not p.failure))
         return WorkerSubscription(self.subscription.generation, owned, state)
+
+    def reading(self) -> Reading:
+        """For the metrics; may be called from any thread."""
+        partitions = self._feed.partitions
+        return Reading(
+            subscription=self._label,
+            partitions=len(partitions),
+            in_flight=self.window.in_flight,
+            retrying=self._troubles.retrying,
+            lag=readings.lag(partitions),
+            oldest=readings.oldest(self.window),
+            lanes=readings.lanes(partitions),
+            buffered_bytes=readings.buffered_bytes(partitions),
+            commits=self._feed.commits.count,
+            commits_failed=self._feed.commits.failures,
+            rebalances=tuple(self._feed.rebalances.items()),
+        )
+
+    def progress(self) -> Progress:
+        """For the status topic; the rate is over the last minute of calls."""
+        partitions, troubles = self._feed.partitions, self._troubles
+        delivered = self.window.settled - troubles.not_delivered
+        return Progress(
+            in_flight=self.window.in_flight,
+            retrying=troubles.retrying,
+            lag=readings.lag(partitions),
+            oldest=readings.oldest(self.window),
+            delivered_per_s=round(self._rate.per_s(delivered, self._around.clock.monotonic()), 3),
+            heads=troubles.heads(),
+            last_error=troubles.last_error,
+        )
 
     # -- the happy path
 
@@ -195,22 +232,22 @@ class SubscriptionService(Service):
         self, record: Record, status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes
     ) -> None:
         around = self._around
-        label = self.subscription.label
-        seconds = around.clock.monotonic() - record.began
+        clock = around.clock
+        seconds = clock.monotonic() - record.began
         verdict: Verdict
         if isinstance(status, SendError):
             verdict = decide_error(status.kind, status.message)
-            around.observe.attempt(label, 0, seconds)
+            around.observe.attempt(self._label, 0, seconds)
         else:
             verdict = decide(status, pairs, body)
-            around.observe.attempt(label, status, seconds)
-        if verdict is DELIVERED:
-            self.window.done(record)
-            self.touch()
-            around.observe.settled(label, "delivered")
-            return
+            if verdict is DELIVERED:
+                self.window.done(record)
+                self._feed.commits.touch()
+                around.observe.delivered(self._label, seconds, clock.time() - record.timestamp_ms * 0.001)
+                return
+            around.observe.attempt(self._label, status, seconds)
         attempts = record.partition.watermark.attempts.get(record.offset, 0) + 1
-        outcome = Outcome(verdict, self.subscription.subscriber.uri, attempts, around.clock.time(), seconds)
+        outcome = Outcome(verdict, self.subscription.subscriber.uri, attempts, clock.time(), seconds)
         if isinstance(verdict, Reply):
             self._settling.replied(record, outcome)
         else:

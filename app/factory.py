@@ -113,9 +113,11 @@ def _compose(app: Hub, settings: Settings, worker_id: str) -> Parts:
     health.register(app, lifecycle.alive, lifecycle.readiness)
     subscribers.register(app, contract, lifecycle.subscriber_statuses)
     if settings.role in ("all", "ingress"):
-        ingress.register(app, _ingress_config(settings), contract, producer, metrics)
+        taken = ingress.register(app, _ingress_config(settings), contract, producer, metrics)
+        metrics.watch_ingress(lambda: (taken.inflight, taken.inflight_bytes))
     if settings.role in ("all", "dispatcher"):
         parts.fleet = Fleet(app, contract, _surroundings(settings, kafka, producer, metrics, lifecycle))
+        metrics.watch(parts.fleet.readings)
     if settings.role in ("all", "controller") and settings.resources:
         parts.controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed)
     if settings.admin_port:

@@ -68,7 +68,7 @@ class Lifecycle:
         self.draining = False
         self._stopped = False
         self._shown: set[str] = set()
-        self._watchdog = Watchdog()
+        self._watchdog = Watchdog(lagged=self._loop_lagged)
         self._publisher: asyncio.Task[None] | None = None
         self._publish_now = asyncio.Event()
 
@@ -124,13 +124,15 @@ class Lifecycle:
     def _show_topics(self) -> None:
         """Metrics show the partitions of every channel from the start, and of no channel that is gone."""
         parts = self._parts
-        topics = {channel.topic: channel.partitions for channel in parts.contract.channels.values()}
-        for topic in self._shown - topics.keys():
+        channels = parts.contract.channels.values()
+        topics = {channel.topic: channel.partitions for channel in channels}
+        existing = topics.keys() | {channel.dlq_topic for channel in channels}
+        for topic in self._shown - existing:
             parts.metrics.unserved(topic)
         if parts.settings.role in ("all", "ingress"):
             for topic, partitions in topics.items():
                 parts.metrics.serves(topic, partitions)
-        self._shown = set(topics)
+        self._shown = existing
 
     async def _internal_topics(self) -> None:
         """Make the contract and status topics where there are none; every role may be the first."""
@@ -214,6 +216,10 @@ class Lifecycle:
         mine = [s for s in parts.contract.subscriptions.values() if s.channel_uid in uids]
         workers = list(parts.status.workers.values())
         return [subscriber_status(s, workers, now, fresh_s) for s in sorted(mine, key=lambda s: s.label)]
+
+    def _loop_lagged(self, seconds: float) -> None:
+        if self.parts is not None:
+            self.parts.metrics.loop_lag.add(seconds)
 
     # -- what others read of this worker
 

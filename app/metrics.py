@@ -1,40 +1,60 @@
 """Metrics: plain counters on the hot path, turned into Prometheus samples only when somebody asks.
 
-    feeds, producer, ingress, senders --> dict[key] += n          (cheap: no lock, no label object, no float)
-    GET /metrics                      --> Metrics.collect() --> text
+    feeds, producer, ingress, senders --> row.counts[i] += 1      (cheap: no lock, no label object, one look-up)
+    GET /metrics                      --> Metrics.collect() --> app/exposition --> text
 
-Every key has one writer (a partition's consumer thread, the producer's thread, the event loop), so an addition needs
-no lock; a scrape copies the items in one step. Labels are bounded: resources that exist, status classes, verdicts.
-Refuses to keep what belongs to a subscription that is gone (`forget`), and to measure anything itself: other parts
-register collectors of their own in `registry`.
+Every number has one writer (a partition's consumer thread, the producer's thread, the event loop), so an addition needs
+no lock; a scrape copies the items in one step, and may run in a thread of its own. What is a state and no count (in
+flight, lag, lanes) is not kept here: it is read when somebody asks (`watch`). Labels are bounded: resources that exist,
+status classes, verdicts. Refuses to keep what belongs to a subscription that is gone (`forget`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, GCCollector, Metric, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
+from app import exposition
+from knative.histogram import BOUNDS_S, Histogram
+from knative.progress import Reading
+
 #: Index: hundreds of the status; 0 = no answer came.
-_STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx")
+_STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx", "other")
+_SUCCESS, _OTHER = 2, 6
+
+
+class _Row:
+    """What is counted of one subscription. Event loop only, but for reading."""
+
+    __slots__ = ("answers", "attempts", "delivered", "end_to_end", "expired", "replies_dropped", "verdicts")
+
+    def __init__(self) -> None:
+        self.delivered = 0  #: at the first attempt; these are not in `answers` and `verdicts`
+        self.answers = [0] * len(_STATUS_CLASSES)
+        self.verdicts: dict[str, int] = {}
+        self.attempts = Histogram()
+        self.end_to_end = Histogram()
+        self.expired = 0
+        self.replies_dropped = 0
 
 
 class Metrics(Collector):
-    """`Observe` on dicts. `producer` is the client name of the process's Kafka producer."""
+    """`Observe` on plain numbers. `producer` is the client name of the process's Kafka producer."""
 
     def __init__(self, producer: str = "producer") -> None:
         self.producer = producer
         self.registry = CollectorRegistry()
-        self._consumed: dict[tuple[str, str, int], int] = {}  # consumer, topic, partition
-        self._produced: dict[tuple[str, int], int] = {}  # topic, partition
-        self._requests: dict[int, int] = {}  # status
-        self._attempts: dict[tuple[str, str], int] = {}  # subscription, status class
-        self._attempt_seconds: dict[str, float] = {}  # subscription
-        self._settled: dict[tuple[str, str], int] = {}  # subscription, verdict
-        self._expired: dict[str, int] = {}  # subscription
-        self._replies_dropped: dict[str, int] = {}  # subscription
+        self.consumed_records: dict[tuple[str, str, int], int] = {}  #: consumer, topic, partition
+        self.produced_records: dict[tuple[str, int], int] = {}  #: topic, partition
+        self.produce_times: dict[str, Histogram] = {}  #: topic
+        self.requests: dict[int, int] = {}  #: status
+        self.loop_lag = Histogram()
+        self._rows: dict[str, _Row] = {}  # subscription
+        self._read_fleet: Callable[[], Iterable[Reading]] = tuple
+        self._read_ingress: Callable[[], tuple[int, int]] | None = None
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -45,123 +65,126 @@ class Metrics(Collector):
     def consumed(self, consumer: str, topic: str, partition: int, count: int) -> None:
         """`count` records were taken from Kafka; from the thread of that consumer."""
         key = (consumer, topic, partition)
-        self._consumed[key] = self._consumed.get(key, 0) + count
+        self.consumed_records[key] = self.consumed_records.get(key, 0) + count
 
-    def produced(self, topic: str, partition: int) -> None:
-        """One record was acknowledged; from the producer's thread."""
+    def produced(self, topic: str, partition: int, seconds: float) -> None:
+        """One record was acknowledged, `seconds` after it was sent; from the producer's thread."""
         key = (topic, partition)
-        self._produced[key] = self._produced.get(key, 0) + 1
+        self.produced_records[key] = self.produced_records.get(key, 0) + 1
+        times = self.produce_times.get(topic)
+        if times is None:
+            times = self.produce_times[topic] = Histogram()
+        times.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        times.total_s += seconds
 
     def request(self, code: int) -> None:
         """One ingress request was answered."""
-        self._requests[code] = self._requests.get(code, 0) + 1
+        self.requests[code] = self.requests.get(code, 0) + 1
+
+    def delivered(self, subscription: str, seconds: float, age_s: float) -> None:
+        """One event was delivered by its first attempt, which took `seconds`; it was stored `age_s` ago."""
+        row = self._rows.get(subscription)
+        if row is None:
+            row = self._row(subscription)
+        row.delivered += 1
+        times = row.attempts
+        times.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        times.total_s += seconds
+        times = row.end_to_end
+        times.counts[bisect_left(BOUNDS_S, age_s)] += 1
+        times.total_s += age_s
 
     def attempt(self, subscription: str, status: int, seconds: float) -> None:
-        """One delivery attempt ended; status 0 = no answer."""
-        key = (subscription, _STATUS_CLASSES[status // 100] if 0 <= status < 600 else "other")
-        self._attempts[key] = self._attempts.get(key, 0) + 1
-        self._attempt_seconds[subscription] = self._attempt_seconds.get(subscription, 0.0) + seconds
+        """One other delivery attempt ended; status 0 = no answer."""
+        row = self._row(subscription)
+        row.answers[status // 100 if 0 <= status < 600 else _OTHER] += 1
+        row.attempts.add(seconds)
 
-    def settled(self, subscription: str, verdict: str, count: int = 1) -> None:
-        """Events were settled."""
-        key = (subscription, verdict)
-        self._settled[key] = self._settled.get(key, 0) + count
+    def settled(self, subscription: str, verdict: str, age_s: float) -> None:
+        """One other event was settled; it was stored `age_s` ago."""
+        row = self._row(subscription)
+        row.verdicts[verdict] = row.verdicts.get(verdict, 0) + 1
+        row.end_to_end.add(age_s)
 
     def expired(self, subscription: str, count: int) -> None:
         """Records were gone before this subscription read them."""
-        self._expired[subscription] = self._expired.get(subscription, 0) + count
+        self._row(subscription).expired += count
 
     def reply_dropped(self, subscription: str) -> None:
         """An answer held an event that nobody wants."""
-        self._replies_dropped[subscription] = self._replies_dropped.get(subscription, 0) + 1
+        self._row(subscription).replies_dropped += 1
+
+    def _row(self, subscription: str) -> _Row:
+        return self._rows.setdefault(subscription, _Row())
 
     # -- what exists
+
+    def watch(self, fleet: Callable[[], Iterable[Reading]]) -> None:
+        """Ask `fleet` for states at each scrape; it may be called from any thread."""
+        self._read_fleet = fleet
+
+    def watch_ingress(self, in_flight: Callable[[], tuple[int, int]]) -> None:
+        """Ask `in_flight` for (requests, bytes) that wait for Kafka at each scrape; from any thread."""
+        self._read_ingress = in_flight
 
     def assigned(self, consumer: str, topic: str, partitions: Iterable[int]) -> None:
         """This consumer owns these partitions now: they are shown with 0 before their first record."""
         for partition in partitions:
-            self._consumed.setdefault((consumer, topic, partition), 0)
+            self.consumed_records.setdefault((consumer, topic, partition), 0)
 
     def revoked(self, consumer: str, topic: str, partitions: Iterable[int]) -> None:
         """It no longer does: those that never had a record disappear, the others keep their count."""
         for partition in partitions:
-            if not self._consumed.get((consumer, topic, partition), 1):
-                self._consumed.pop((consumer, topic, partition), None)
+            if not self.consumed_records.get((consumer, topic, partition), 1):
+                self.consumed_records.pop((consumer, topic, partition), None)
 
     def serves(self, topic: str, partitions: int) -> None:
         """Events may be stored in this topic from now on: its partitions are shown with 0 before their first."""
         for partition in range(partitions):
-            self._produced.setdefault((topic, partition), 0)
+            self.produced_records.setdefault((topic, partition), 0)
 
     def closed(self, consumer: str) -> None:
         """This consumer is gone for good, and its rows with it."""
-        for key in [key for key in self._consumed if key[0] == consumer]:
-            self._consumed.pop(key, None)
+        for key in [key for key in list(self.consumed_records) if key[0] == consumer]:
+            self.consumed_records.pop(key, None)
 
     def forget(self, subscription: str) -> None:
         """This subscription (`namespace/name`) is removed, and its rows with it."""
-        for rows in (self._attempt_seconds, self._expired, self._replies_dropped):
-            rows.pop(subscription, None)
-        for pairs in (self._attempts, self._settled):
-            for key in [key for key in pairs if key[0] == subscription]:
-                pairs.pop(key, None)
+        self._rows.pop(subscription, None)
 
     def unserved(self, topic: str) -> None:
         """No channel owns this topic any more, and its rows go with it."""
-        for key in [key for key in self._produced if key[0] == topic]:
-            self._produced.pop(key, None)
+        for key in [key for key in list(self.produced_records) if key[0] == topic]:
+            self.produced_records.pop(key, None)
+        self.produce_times.pop(topic, None)
 
     # -- what is shown
 
     def collect(self) -> Iterator[Metric]:
         """The samples of this moment."""
-        yield from self._records()
-        yield _counter(
-            "penstock_ingress_requests", "Requests answered by ingress", ("code",),
-            [((str(code),), count) for code, count in list(self._requests.items())],
-        )  # fmt: skip
-        yield _counter(
-            "penstock_attempts", "Delivery attempts that ended", ("subscription", "code"), list(self._attempts.items())
-        )
-        yield self._attempt_times()
-        yield _counter("penstock_settled", "Events settled", ("subscription", "verdict"), list(self._settled.items()))
-        yield _counter(
-            "penstock_records_expired", "Records that retention removed before they were read", ("subscription",),
-            [((subscription,), count) for subscription, count in list(self._expired.items())],
-        )  # fmt: skip
-        yield _counter(
-            "penstock_replies_dropped", "Events in answers for which no reply is set", ("subscription",),
-            [((subscription,), count) for subscription, count in list(self._replies_dropped.items())],
-        )  # fmt: skip
+        yield exposition.consumed(self.consumed_records)
+        yield exposition.produced(self.produced_records, self.producer)
+        yield from exposition.ingress(self.requests, self._read_ingress() if self._read_ingress else None)
+        yield exposition.produce_times(self.produce_times)
+        yield from self._subscriptions()
+        yield from exposition.readings(list(self._read_fleet()))
+        yield exposition.loop_lag(self.loop_lag)
 
-    def _records(self) -> Iterator[Metric]:
-        consumed = GaugeMetricFamily(
-            "eventing_kafka_consumed_msg_count", "Consumed Message Count", labels=("consumer", "partition", "topic")
-        )
-        for (consumer, topic, partition), count in sorted(self._consumed.items()):
-            consumed.add_metric((consumer, str(partition), topic), count)
-        yield consumed
-        produced = GaugeMetricFamily(
-            "eventing_kafka_produced_msg_count", "Produced Message Count", labels=("partition", "producer", "topic")
-        )
-        for (topic, partition), count in sorted(self._produced.items()):
-            produced.add_metric((str(partition), self.producer, topic), count)
-        yield produced
-
-    def _attempt_times(self) -> Metric:
-        counts: dict[str, int] = {}
-        for (subscription, _code), count in list(self._attempts.items()):
-            counts[subscription] = counts.get(subscription, 0) + count
-        times = SummaryMetricFamily(
-            "penstock_attempt_seconds", "Time that delivery attempts took", labels=("subscription",)
-        )
-        for subscription, seconds in sorted(self._attempt_seconds.items()):
-            times.add_metric((subscription,), count_value=counts.get(subscription, 0), sum_value=seconds)
-        return times
-
-
-def _counter(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], int]]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, count in sorted(rows):
-        family.add_metric(values, count)
-    return family
+    def _subscriptions(self) -> Iterator[Metric]:
+        rows = sorted(self._rows.items())
+        answers, verdicts = [], []
+        for label, row in rows:
+            delivered = row.delivered
+            codes = list(row.answers)
+            codes[_SUCCESS] += delivered
+            answers += [((label, name), count) for name, count in zip(_STATUS_CLASSES, codes, strict=True) if count]
+            counts = dict(row.verdicts)
+            if delivered:
+                counts["delivered"] = counts.get("delivered", 0) + delivered
+            verdicts += [((label, verdict), count) for verdict, count in counts.items()]
+        yield exposition.attempts(answers)
+        yield exposition.settled(verdicts)
+        yield exposition.delivery_times((label, row.attempts) for label, row in rows)
+        yield exposition.end_to_end_times((label, row.end_to_end) for label, row in rows)
+        yield exposition.expired(((label,), row.expired) for label, row in rows if row.expired)
+        yield exposition.replies_dropped(((label,), row.replies_dropped) for label, row in rows if row.replies_dropped)

@@ -77,6 +77,7 @@ class ProducerConfig:
             "reconnect.backoff.max.ms": 2_000,
             "client.id": self.name,
             **self.kafka,
+            "log_level": 3,  # errors: a broker that has just started makes the client warn of what it mends itself
         }
 
 
@@ -176,7 +177,7 @@ class KafkaProducer:
 
     def _on_delivery(self, done: Stored, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self._observe.produced(message.topic() or "", message.partition() or 0)
+            self._observe.produced(message.topic() or "", message.partition() or 0, message.latency() or 0.0)
             if not self.connected:
                 self.connected = self.ever_connected = True
         self._acks.append((done, error))

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import structlog
 
@@ -23,10 +24,13 @@ EXIT_STUCK = 70
 class Watchdog:
     """`start` and `stop` on the event loop that is watched."""
 
-    def __init__(self, limit_s: float = 60.0, beat_s: float = 1.0) -> None:
-        """`limit_s` without a turn of the loop end the process."""
+    def __init__(
+        self, limit_s: float = 60.0, beat_s: float = 1.0, lagged: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """`limit_s` without a turn of the loop end the process; `lagged(seconds)` is told at each beat."""
         self.limit_s = limit_s
         self.beat_s = beat_s
+        self._lagged = lagged
         self.lag_s = 0.0  #: how late the loop was at the last beat
         self._beaten = time.monotonic()
         self._stop = threading.Event()
@@ -46,6 +50,7 @@ class Watchdog:
     def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         self._beaten = time.monotonic()
         self.lag_s = max(0.0, self._beaten - due)
+        self._lagged(self.lag_s)
         self._timer = loop.call_later(self.beat_s, self._beat, loop, self._beaten + self.beat_s)
 
     def _watch(self) -> None:

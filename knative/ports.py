@@ -78,17 +78,23 @@ class Observe(Protocol):
     def forget(self, subscription: str) -> None:
         """This subscription (`namespace/name`) was removed."""
 
-    def produced(self, topic: str, partition: int) -> None:
-        """One record was acknowledged by Kafka (called from the producer's thread)."""
+    def produced(self, topic: str, partition: int, seconds: float) -> None:
+        """One record was acknowledged by Kafka, `seconds` after it was sent (called from the producer's thread)."""
 
     def request(self, code: int) -> None:
         """One ingress request was answered with this status."""
 
-    def attempt(self, subscription: str, status: int, seconds: float) -> None:
-        """One delivery attempt ended; status 0 = no answer. `subscription` is `namespace/name`."""
+    def delivered(self, subscription: str, seconds: float, age_s: float) -> None:
+        """One event was delivered by its first attempt: the attempt (answered 2xx) and the settling in one call.
 
-    def settled(self, subscription: str, verdict: str, count: int = 1) -> None:
-        """Events were settled: delivered, filtered, dead-lettered, ignored."""
+        `subscription` is `namespace/name`; the attempt took `seconds`; the event was stored in Kafka `age_s` ago.
+        """
+
+    def attempt(self, subscription: str, status: int, seconds: float) -> None:
+        """One other delivery attempt ended; status 0 = no answer."""
+
+    def settled(self, subscription: str, verdict: str, age_s: float) -> None:
+        """One other event was settled: delivered later, filtered, dead-lettered, ignored."""
 
     def expired(self, subscription: str, count: int) -> None:
         """Records that retention removed before this subscription read them (a lower bound)."""

@@ -104,7 +104,7 @@ class CountingObserve:
         """Count it."""
         self.others["forget", subscription] += 1
 
-    def produced(self, topic: str, partition: int) -> None:
+    def produced(self, topic: str, partition: int, seconds: float) -> None:
         """Count it."""
         self.others["produced", topic, partition] += 1
 
@@ -116,9 +116,13 @@ class CountingObserve:
         """Count it."""
         self.others["attempt", subscription, status] += 1
 
-    def settled(self, subscription: str, verdict: str, count: int = 1) -> None:
+    def delivered(self, subscription: str, seconds: float, age_s: float) -> None:
         """Count it."""
-        self.others["settled", subscription, verdict] += count
+        self.others["delivered", subscription] += 1
+
+    def settled(self, subscription: str, verdict: str, age_s: float) -> None:
+        """Count it."""
+        self.others["settled", subscription, verdict] += 1
 
     def expired(self, subscription: str, count: int) -> None:
         """Count it."""

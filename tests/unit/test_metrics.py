@@ -17,6 +17,7 @@ from app.admin import AdminConfig, AdminServer
 from app.metrics import Metrics
 from knative.errors import PenstockError
 from knative.ports import Observe
+from knative.progress import Reading
 
 
 def _text(metrics: Metrics) -> str:
@@ -38,7 +39,7 @@ def test_consumed_and_produced_have_the_names_users_know() -> None:
     metrics.assigned("penstock-a", "t", [0, 1])
     metrics.serves("t", 2)
     metrics.consumed("penstock-a", "t", 1, 3)
-    metrics.produced("t", 0)
+    metrics.produced("t", 0, 0.004)
 
     lines = _text(metrics).splitlines()
 
@@ -75,23 +76,64 @@ def test_attempts_are_counted_by_class_of_answer(status: int, code: str) -> None
     metrics.attempt("ns/s", status, 0.25)
 
     assert _value(metrics, "penstock_attempts_total", subscription="ns/s", code=code) == 1
-    assert _value(metrics, "penstock_attempt_seconds_sum", subscription="ns/s") == 0.25
-    assert _value(metrics, "penstock_attempt_seconds_count", subscription="ns/s") == 1
+    assert _value(metrics, "penstock_delivery_seconds_sum", subscription="ns/s") == 0.25
+    assert _value(metrics, "penstock_delivery_seconds_count", subscription="ns/s") == 1
 
 
 def test_the_other_counters() -> None:
     metrics = Metrics()
 
     metrics.request(202)
-    metrics.settled("ns/s", "delivered", 10)
-    metrics.settled("ns/s", "delivered")
+    for _ in range(10):
+        metrics.delivered("ns/s", 0.002, 0.02)
+    metrics.settled("ns/s", "delivered", 7.5)
     metrics.expired("ns/s", 4)
     metrics.reply_dropped("ns/s")
 
     assert _value(metrics, "penstock_ingress_requests_total", code="202") == 1
     assert _value(metrics, "penstock_settled_total", subscription="ns/s", verdict="delivered") == 11
+    assert _value(metrics, "penstock_attempts_total", subscription="ns/s", code="2xx") == 10
     assert _value(metrics, "penstock_records_expired_total", subscription="ns/s") == 4
     assert _value(metrics, "penstock_replies_dropped_total", subscription="ns/s") == 1
+
+
+def test_times_are_histograms_in_seconds() -> None:
+    metrics = Metrics()
+    metrics.delivered("ns/s", 0.001, 0.03)
+    metrics.delivered("ns/s", 0.0011, 7200.0)
+    metrics.attempt("ns/s", 503, 0.3)
+    metrics.settled("ns/s", "dead-lettered", 0.05)
+    metrics.produced("t", 0, 0.004)
+    metrics.loop_lag.add(0.0)
+
+    def up_to(name: str, bound: str, **labels: str) -> float | None:
+        return _value(metrics, f"{name}_bucket", le=bound, **labels)
+
+    deliveries, ages = "penstock_delivery_seconds", "penstock_end_to_end_seconds"
+    assert [up_to(deliveries, le, subscription="ns/s") for le in ("0.001", "0.0025", "0.5", "+Inf")] == [1, 2, 3, 3]
+    assert [up_to(ages, le, subscription="ns/s") for le in ("0.025", "0.05", "3600", "+Inf")] == [0, 2, 2, 3]
+    assert _value(metrics, f"{deliveries}_sum", subscription="ns/s") == pytest.approx(0.3021)
+    assert _value(metrics, f"{ages}_count", subscription="ns/s") == 3
+    assert [up_to("penstock_produce_seconds", le, topic="t") for le in ("0.0025", "0.005")] == [0, 1]
+    assert up_to("penstock_event_loop_lag_seconds", "0.001") == 1
+
+
+def test_states_are_read_when_somebody_asks() -> None:
+    metrics = Metrics()
+    reading = Reading("ns/s", 4, 3, 2, 100, 1_700_000_000.5, 7, 4096, 11, 1, (("assigned", 2), ("lost", 0)))
+    metrics.watch(lambda: [reading])
+    metrics.watch_ingress(lambda: (5, 600))
+
+    def value(name: str, **labels: str) -> float | None:
+        return _value(metrics, name, subscription="ns/s", **labels)
+
+    names = ("owned_partitions", "in_flight_deliveries", "retrying_events", "lag_events", "lanes", "buffered_bytes")
+    assert [value(f"penstock_{name}") for name in names] == [4, 3, 2, 100, 7, 4096]
+    assert value("penstock_oldest_event_timestamp_seconds") == 1_700_000_000.5
+    assert [value("penstock_commits_total", result=result) for result in ("ok", "failed")] == [11, 1]
+    assert [value("penstock_rebalances_total", kind=kind) for kind in ("assigned", "lost")] == [2, 0]
+    assert _value(metrics, "penstock_ingress_in_flight_requests") == 5
+    assert _value(metrics, "penstock_ingress_in_flight_bytes") == 600
 
 
 def test_what_is_gone_leaves_no_rows() -> None:
@@ -100,10 +142,11 @@ def test_what_is_gone_leaves_no_rows() -> None:
     metrics.assigned("c", "topic-of-one", [0])
     metrics.serves("topic-of-one", 1)
     metrics.attempt("ns/one", 200, 0.1)
-    metrics.settled("ns/one", "delivered")
+    metrics.settled("ns/one", "delivered", 0.1)
     metrics.expired("ns/one", 1)
     metrics.reply_dropped("ns/one")
-    metrics.settled("ns/two", "delivered")
+    metrics.settled("ns/two", "delivered", 0.1)
+    metrics.produced("topic-of-one", 0, 0.1)
 
     metrics.forget("ns/one")
     metrics.closed("c")

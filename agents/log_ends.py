@@ -1,0 +1,61 @@
+"""Where the partitions end, as far as the Kafka client knows: what lag is counted against.
+
+The client hears the end with every fetch, so looking costs nothing. It hears nothing while it does not fetch: while a
+partition is paused or the client's queue is full, which is when lag is of interest; then, and only then, the broker is
+asked, now and then and briefly. Refuses to fail: an end that cannot be had stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from agents.lanes import Partition
+
+LOOK_S = 1.0
+_ASK_S = 5.0
+_ASK_LIMIT_S = 0.5
+
+
+class LogEnds:
+    """One consumer's partitions; used by its thread only."""
+
+    def __init__(self) -> None:
+        self._look_at = self._ask_at = 0.0
+
+    def look(self, consumer: Consumer, partitions: Collection[Partition], now: float) -> None:
+        """Bring `Partition.end` up to date when it is time to; `now`: monotonic seconds."""
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_S
+        still = []
+        for partition in partitions:
+            before = partition.end
+            self._hear(consumer, partition)
+            if partition.end == before and partition.watermark.fetched < before:
+                still.append(partition)
+        if still and now >= self._ask_at:
+            self._ask_at = now + _ASK_S
+            self._ask(consumer, still)
+
+    @staticmethod
+    def _hear(consumer: Consumer, partition: Partition) -> None:
+        where = TopicPartition(partition.topic, partition.number)
+        try:
+            found = consumer.get_watermark_offsets(where, cached=True)
+        except KafkaException:
+            return
+        if found is not None:
+            partition.end = max(partition.end, found[1])
+
+    @staticmethod
+    def _ask(consumer: Consumer, partitions: list[Partition]) -> None:
+        for partition in partitions:
+            where = TopicPartition(partition.topic, partition.number)
+            try:
+                found = consumer.get_watermark_offsets(where, timeout=_ASK_LIMIT_S)
+            except KafkaException:
+                return  # the others would not answer either
+            if found is not None:
+                partition.end = max(partition.end, found[1])

@@ -27,6 +27,11 @@ def status_topic(instance: str) -> str:
     return f"{instance}.status"
 
 
+def redriven_topic(instance: str) -> str:
+    """The compacted topic of which dead letters were delivered again."""
+    return f"{instance}.redriven"
+
+
 def controller_group(instance: str) -> str:
     """The lock group: who owns its one partition leads."""
     return f"{instance}.controller"

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import configuration, kafka, lag, overview, receive, running, send, tail
+from app.cli import configuration, dlq, kafka, lag, overview, receive, running, send, tail
 from app.cli.output import print_error
 from knative.errors import PenstockError
 
@@ -30,6 +30,7 @@ receive.register(cli)
 tail.register(cli)
 overview.register(cli)
 lag.register(cli)
+dlq.register(cli)
 configuration.register(cli)
 
 
@@ -55,6 +56,7 @@ def penstock(
       penstock send           an event into the example's channel
       penstock status         channels and subscriptions, ready or not
       penstock lag            how far each subscription is behind
+      penstock dlq list       what could not be delivered
       penstock config show    every setting and where its value came from
     """
 

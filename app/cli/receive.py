@@ -121,10 +121,10 @@ def as_json(record: StoredRecord) -> dict[str, object]:
         "partition": record.partition,
         "offset": record.offset,
         "time": _time(record),
-        **_bytes_as("key", record.key),
+        **bytes_as("key", record.key),
         "attributes": attributes,
         "headers": others,
-        **_bytes_as("data", record.value),
+        **bytes_as("data", record.value),
     }
     return shown
 
@@ -158,7 +158,8 @@ def _time(record: StoredRecord) -> str:
     return datetime.fromtimestamp(record.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _bytes_as(name: str, value: bytes | None) -> dict[str, str | None]:
+def bytes_as(name: str, value: bytes | None) -> dict[str, str | None]:
+    """`name` with the text of the bytes, or `name_base64` when they are none."""
     if value is None:
         return {name: None}
     try:

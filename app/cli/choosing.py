@@ -1,0 +1,96 @@
+"""Which dead letters a command means: the options that `penstock dlq` commands share, and where they lead.
+
+Refuses to read letters before it is asked to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.completion import complete_channel, complete_subscription
+from app.cli.moments import read_moment
+from app.cli.output import note
+from knative.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.cli.contract import Contract
+    from app.dead_letters.letters import DeadLetter, Selection
+    from app.dead_letters.reading import Starts
+    from app.dead_letters.redriven import Marks
+
+Refs = Annotated[list[str] | None, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET of `list --each`.")]
+SubscriptionWish = Annotated[
+    str, typer.Option("--subscription", "-s", help="Those of NAMESPACE/NAME.", autocompletion=complete_subscription)
+]
+ChannelWish = Annotated[
+    str, typer.Option("--channel", help="Those of channel NAMESPACE/NAME.", autocompletion=complete_channel)
+]
+Topic = Annotated[str, typer.Option("--topic", help="In this DLQ topic, for a channel that is no more.")]
+Reason = Annotated[str, typer.Option("--reason", help="Those whose reason has this in it, in any case.")]
+Since = Annotated[str, typer.Option("--since", help="Dead since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
+Until = Annotated[str, typer.Option("--until", help="Dead before then, written in the same way.")]
+Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Where dead letters are looked for, and which."""
+
+    client: Mapping[str, Any]
+    contract: Contract
+    instance: str
+    topics: tuple[str, ...]
+    selection: Selection
+
+    def letters(self, starts: Starts | None = None) -> Iterator[DeadLetter]:
+        """Those that are meant; `starts` as in `read_letters`."""
+        from app.dead_letters.reading import read_letters
+
+        def missing(topic: str) -> None:
+            note(f"There is no topic {topic} yet.")
+
+        return read_letters(self.client, self.topics, self.selection, missing, starts)
+
+    def marks(self) -> Marks:
+        """What was redriven."""
+        from app.dead_letters.redriven import read_marks
+
+        return read_marks(self.client, self.instance)
+
+
+def look(kafka: str, subscription: str, channel: str, topic: str, reason: str, since: str, until: str) -> Look:
+    """The options of a command -> where to look. Raises UsageError, NotReadyError, PenstockError."""
+    from app.cli.contract import choose_channel, read_contract
+    from app.cli.receive import kafka_client
+    from app.dead_letters.letters import Selection
+    from app.settings import load_settings
+
+    now_s = time.time()
+    selection = Selection(
+        subscription,
+        reason,
+        read_moment(since, "--since", now_s) if since else None,
+        read_moment(until, "--until", now_s) if until else None,
+    )
+    client, instance = kafka_client(kafka), load_settings().instance
+    contract = read_contract(client, instance)
+    if topic:
+        topics: tuple[str, ...] = (topic,)
+    elif channel:
+        topics = (choose_channel(contract, channel).dlq_topic,)
+    else:
+        # A subscription that is no more has letters too, so its name need not be in the contract.
+        own = tuple(one.dlq_topic for one in contract.subscriptions if one.label == subscription)
+        topics = own or tuple(one.dlq_topic for one in contract.channels)
+    return Look(client, contract, instance, topics, selection)
+
+
+def refuse_both(refs: list[str] | None, *wishes: str) -> None:
+    """Raises UsageError for letters by name beside options that choose others."""
+    if refs and any(wishes):
+        raise UsageError("Letters and options that choose letters are both there.", "Give one of them.")

@@ -1,0 +1,169 @@
+"""`penstock dlq redrive`: dead letters to their own subscription again, once more each, at a chosen pace.
+
+What was redriven is written to Kafka, so a run that was interrupted or killed goes on where it was. Refuses to redrive
+everything there is unless that is said (`--all`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.choosing import (
+    ChannelWish,
+    Kafka,
+    Look,
+    Reason,
+    Refs,
+    Since,
+    SubscriptionWish,
+    Topic,
+    Until,
+    look,
+    refuse_both,
+)
+from app.cli.output import Format, Output, View, note, print_json
+from knative.errors import NotReadyError, PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from app.dead_letters.letters import DeadLetter
+    from app.dead_letters.reading import Starts
+    from app.dead_letters.redrive import RedriveConfig
+    from app.dead_letters.redriven import Marks, MarkWriter
+    from app.dead_letters.summary import Summary
+
+_LIMIT_S = 10.0
+_SAY_EVERY_S = 5.0
+
+
+def redrive(
+    refs: Refs = None,
+    subscription: SubscriptionWish = "",
+    channel: ChannelWish = "",
+    everything: Annotated[bool, typer.Option("--all", help="Those of all subscriptions.")] = False,
+    topic: Topic = "",
+    reason: Reason = "",
+    since: Since = "",
+    until: Until = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be redriven, and send nothing.")] = False,
+    rate: Annotated[str, typer.Option("--rate", help="At most so many: 20/s, 100/m; else as fast as it goes.")] = "",
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Try at most so many letters.")] = None,
+    retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Retries of each letter.")] = 3,
+    in_flight: Annotated[
+        int, typer.Option("--in-flight", min=1, max=1000, help="Letters at a time; with 1 their order is kept.")
+    ] = 1,
+    failures: Annotated[int, typer.Option("--failures", min=1, help="Give up after so many failures in a row.")] = 10,
+    kafka: Kafka = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Deliver dead letters again, each to the subscriber of its subscription only, with its id and attributes.
+
+    What was redriven is remembered in Kafka and not redriven again; interrupted, it goes on when it is run again.
+    Ends with 0 when all were taken, 4 when some were, 1 when none was. Run one at a time for a subscription.
+
+    \b
+    Examples:
+      penstock dlq redrive --subscription default/quickstart-picky --dry-run
+      penstock dlq redrive --subscription default/quickstart-picky --rate 20/s
+      penstock dlq redrive --channel default/quickstart --reason "answer was 503" --since 2h
+      penstock dlq redrive --all --limit 100 --in-flight 10 -o json
+    """
+    from app.dead_letters.pacing import read_rate
+    from app.dead_letters.redrive import RedriveConfig
+
+    if not (refs or subscription or channel or topic or everything):
+        raise UsageError("Nothing says what to redrive.", "Give --subscription, --channel, letters, or --all.")
+    refuse_both(refs, subscription, channel, topic, reason, since, until)
+    config = RedriveConfig(read_rate(rate), limit, retries, in_flight, failures)
+    where = look(kafka, subscription, channel, topic, reason, since, until)
+    if dry_run:
+        _say_what(where, refs or (), limit, output)
+        return
+    summary = asyncio.run(_run(where, refs or (), config))
+    if output is Format.JSON:
+        print_json(summary.as_json())
+    else:
+        print("\n".join(summary.as_lines()))
+    if summary.exit_code:
+        raise typer.Exit(summary.exit_code)
+
+
+def _letters(where: Look, refs: Sequence[str], starts: Starts | None = None) -> Iterator[DeadLetter]:
+    from app.dead_letters.reading import read_named
+
+    return read_named(where.client, refs) if refs else where.letters(starts)
+
+
+def _say_what(where: Look, refs: Sequence[str], limit: int | None, output: Format) -> None:
+    from itertools import islice
+
+    from app.cli.dlq import GROUPS, group_rows
+    from app.dead_letters.letters import group
+
+    marks = where.marks()
+    waiting = (letter for letter in _letters(where, refs) if not marks.has(letter))
+    rows = group_rows(group((letter, False) for letter in islice(waiting, limit)))
+    GROUPS.show(rows, View.JSON if output is Format.JSON else View.TABLE)
+    if output is Format.TABLE and rows:
+        note("Nothing was sent: leave out --dry-run to redrive them.")
+
+
+async def _run(where: Look, refs: Sequence[str], config: RedriveConfig) -> Summary:
+    from agents.sender import SenderConfig
+    from app.dead_letters.redrive import Redrive
+    from app.dead_letters.redriven import MarkWriter
+    from app.egress import guard_of
+    from app.settings import load_settings
+
+    settings = load_settings()
+    await asyncio.to_thread(_ensure_topic, where, settings.internal_replication)
+    marks = await asyncio.to_thread(where.marks)
+    writer = MarkWriter(where.client, where.instance)
+
+    def tell(letter: DeadLetter, reason: str) -> None:
+        text = f"failed: {letter.ref} id={letter.event_id} {letter.subscription}: {reason}"
+        note(text if text.isprintable() else ascii(text)[1:-1])
+
+    sending = SenderConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
+    run = Redrive(config, sending, where.contract.subscriptions, marks, writer, tell)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, run.stop, "it was interrupted")
+    saying = asyncio.create_task(_say_how_far(run.summary))
+    starts: dict[str, Mapping[int, int]] = {}
+    try:
+        summary = await run.run(_letters(where, refs, starts.__setitem__))
+    finally:
+        saying.cancel()
+    if summary.complete:
+        await asyncio.to_thread(_tidy, writer, marks, starts)
+    return summary
+
+
+def _tidy(writer: MarkWriter, marks: Marks, starts: Mapping[str, Mapping[int, int]]) -> None:
+    """Remove the marks of letters that are gone; the next run does it when this one cannot."""
+    try:
+        for topic, firsts in starts.items():
+            writer.forget_expired(marks, topic, firsts)
+    except NotReadyError as problem:
+        note(str(problem))
+
+
+async def _say_how_far(summary: Summary) -> None:
+    while True:
+        await asyncio.sleep(_SAY_EVERY_S)
+        note(f"redriven {summary.redriven}, failed {summary.failed} ...")
+
+
+def _ensure_topic(where: Look, replication: int) -> None:
+    from controller.topics import ActionFailed, Topics, admin_client
+    from knative.names import redriven_topic
+
+    try:
+        Topics(admin_client(where.client), _LIMIT_S).ensure_compacted([redriven_topic(where.instance)], replication)
+    except ActionFailed as problem:
+        raise PenstockError(f"What is redriven cannot be written down: {problem}.", "Mend that first.") from problem

@@ -1,0 +1,37 @@
+"""How fast letters may go out: so many a second, evenly, without catching up in a burst. Pure: time comes in."""
+
+from __future__ import annotations
+
+import re
+
+from knative.errors import UsageError
+
+_RATE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?:/(?P<unit>s|m|h))?", re.ASCII)
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def read_rate(text: str) -> float | None:
+    """Letters per second of `10/s`, `10`, `600/m`, `100/h`; None for "". Raises UsageError."""
+    if not text:
+        return None
+    match = _RATE.fullmatch(text.strip())
+    per_s = float(match["number"]) / _UNITS_S[match["unit"] or "s"] if match else 0.0
+    if per_s <= 0:
+        raise UsageError(f"--rate {text!r} is no rate.", "Write N/s, N/m or N/h, such as 20/s.")
+    return per_s
+
+
+class Pace:
+    """Books one place in time after the other, `1 / rate` apart; None = no limit."""
+
+    __slots__ = ("_apart_s", "_next_s")
+
+    def __init__(self, rate_per_s: float | None) -> None:
+        self._apart_s = 0.0 if rate_per_s is None else 1.0 / rate_per_s
+        self._next_s = float("-inf")
+
+    def wait_s(self, now_s: float) -> float:
+        """Book the next place; how long it is until then. Time that passed unused is not made up for."""
+        at_s = max(now_s, self._next_s)
+        self._next_s = at_s + self._apart_s
+        return at_s - now_s

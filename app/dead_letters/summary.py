@@ -1,0 +1,62 @@
+"""What a redrive came to, in numbers and reasons, and what its command ends with. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+DONE, FAILED, PARTLY = 0, 1, 4
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts of letters; `complete`: all that were meant were looked at."""
+
+    selected: int = 0  #: looked at
+    redriven: int = 0  #: by this run
+    already: int = 0  #: by an earlier one
+    failed: int = 0
+    complete: bool = False
+    stopped: str = ""  #: why no more letters were begun, other than a limit; "" = nothing
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)  #: (subscription, reason) of what failed
+
+    @property
+    def exit_code(self) -> int:
+        """0: everything asked for was done; 4: a part of it; 1: nothing."""
+        if not self.failed and (self.complete or not self.stopped):
+            return DONE
+        return PARTLY if self.redriven else FAILED
+
+    def fail(self, subscription: str, reason: str) -> None:
+        """One letter that its subscriber did not take."""
+        self.failed += 1
+        self.reasons[subscription, reason] += 1
+
+    def as_json(self) -> dict[str, object]:
+        """For programs."""
+        return {
+            "selected": self.selected,
+            "redriven": self.redriven,
+            "already": self.already,
+            "failed": self.failed,
+            "complete": self.complete,
+            "stopped": self.stopped,
+            "failures": [
+                {"subscription": subscription, "reason": reason, "count": count}
+                for (subscription, reason), count in self.reasons.most_common()
+            ],
+        }
+
+    def as_lines(self) -> list[str]:
+        """For people."""
+        if self.complete and not self.selected:
+            return ["No dead letters are meant by that; see `penstock dlq list`."]
+        first = f"Redriven {self.redriven}, failed {self.failed}, redriven before {self.already}."
+        if not self.complete and not self.stopped:
+            first += " The limit is reached; run it again for the next ones."
+        lines = [first]
+        for (subscription, reason), count in self.reasons.most_common():
+            lines.append(f"  {count} x {subscription or '(no subscription)'}: {reason}")
+        if self.stopped and not self.complete:
+            lines.append(f"It ended early: {self.stopped}. Run it again to go on; what was redriven is not repeated.")
+        return lines

@@ -1,0 +1,218 @@
+"""`penstock dlq` against a real Kafka and a real subscriber: seen, chosen, redriven once, never to the wrong one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from app.embedded import EmbeddedKafka
+from tests.integration.looking import REPOSITORY, Looked
+from tests.processes import wait_until
+from tests.system.subscriber import ScriptedSubscriber, says, silence
+
+_LIMIT_S = 60
+EVENT_HEADERS = ("ce-id: reply-1", "ce-source: /subscriber", "ce-type: reply", "ce-specversion: 1.0")
+
+
+@pytest.fixture
+def looked(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
+    return Looked.make(kafka.bootstrap, topic_name())
+
+
+@pytest.fixture
+def subscriber() -> Iterator[ScriptedSubscriber]:
+    with ScriptedSubscriber() as found:
+        yield found
+
+
+def _ids(subscriber: ScriptedSubscriber, path: str) -> list[str]:
+    return [one.attributes["id"] for one in subscriber.requests(path)]
+
+
+def test_letters_are_listed_and_shown(looked: Looked) -> None:
+    assert looked.json("dlq", "list") == []
+    assert "No dead letters" in looked.penstock("dlq", "list").stdout
+    one, two = looked.subscribe("one"), looked.subscribe("two")
+    looked.dead_letters(one, ["1", "2"], ago_s=7200)
+    looked.dead_letters(two, ["1"], "timeout: no answer")
+    looked.dead_letters(one, ["binary"], "timeout: no answer")
+    groups = looked.json("dlq", "list")
+    shown = [(row["subscription"], row["reason"], row["count"], row["redriven"]) for row in groups]
+    assert shown == [
+        ("ns/one", "the answer was 503", 2, 0), ("ns/one", "timeout: no answer", 1, 0),
+        ("ns/two", "timeout: no answer", 1, 0),
+    ]  # fmt: skip
+    assert groups[0]["oldest"] <= groups[0]["newest"] < groups[1]["oldest"]
+    assert len(looked.json("dlq", "list", "--reason", "TIMEOUT")) == 2
+    assert len(looked.json("dlq", "list", "--since", "1h")) == 2
+    assert len(looked.json("dlq", "list", "--until", "1h", "--channel", "ns/ch")) == 1
+    assert looked.penstock("dlq", "list", "-o", "name").stdout.split() == ["ns/one", "ns/two"]
+    refs = looked.penstock("dlq", "list", "--each", "--subscription", "ns/two", "-o", "name").stdout.split()
+    assert refs == [f"{looked.dlq_topic}/0/2"]
+    letter = looked.json("dlq", "show", *refs)
+    assert letter["attributes"].items() >= {"id": "1", "note": "größer", "knativeerrorcode": "503"}.items()
+    assert letter["headers"].items() >= {"penstock-attempts": "3", "penstock-subscription": "ns/two"}.items()
+    assert (letter["answer"], letter["data"], letter["redriven"]) == ("busy", "data of 1", None)
+    binary = looked.json("dlq", "show", "--last", "1")
+    assert binary["attributes"]["id"] == "binary"
+    assert "answer_base64" in binary
+    people = looked.penstock("dlq", "show", "--subscription", "ns/one", "--reason", "timeout").stdout
+    assert "  penstock-reason: timeout: no answer" in people
+    assert "    busy \\xff" in people
+    assert looked.penstock("dlq", "show", f"{looked.dlq_topic}/0/99").returncode == 1
+    assert looked.penstock("dlq", "show", "junk").returncode == 2
+
+
+def test_a_letter_goes_to_its_own_subscription_as_it_was(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+    one = looked.subscribe("one", subscriber.url("/one"))
+    two = looked.subscribe("two", subscriber.url("/two"))
+    looked.dead_letters(one, ["1", "2", "3"])
+    looked.dead_letters(two, ["1", "4"])
+    dry = looked.json("dlq", "redrive", "--subscription", "ns/one", "--dry-run")
+    assert [(row["subscription"], row["count"]) for row in dry] == [("ns/one", 3)]
+    assert looked.penstock("dlq", "redrive").returncode == 2  # nothing says what
+    assert subscriber.requests("/one") == []
+    first = looked.json("dlq", "redrive", "--subscription", "ns/one", "--limit", "2")
+    assert (first["redriven"], first["complete"]) == (2, False)
+    second = looked.json("dlq", "redrive", "--subscription", "ns/one")
+    assert (second["redriven"], second["already"], second["complete"]) == (1, 2, True)
+    assert looked.json("dlq", "redrive", "--subscription", "ns/one")["redriven"] == 0
+    assert _ids(subscriber, "/one") == ["1", "2", "3"]
+    assert subscriber.requests("/two") == []
+    request = subscriber.requests("/one")[0]
+    assert request.attributes == {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/s",
+        "type": "odd",
+        "note": "gr%C3%B6%C3%9Fer",
+    }
+    assert request.body == b"data of 1"
+    names = {name for name, _ in request.pairs}
+    assert not {name for name in names if name.startswith((b"penstock", b"ce-knativeerror"))}
+    assert (request.header("content-type"), request.header("traceparent")) == ("text/plain", "00-1-2-01")
+    assert (request.header("prefer"), request.header("kn-namespace")) == ("reply", "ns")
+    groups = {row["subscription"]: (row["count"], row["redriven"]) for row in looked.json("dlq", "list")}
+    assert groups == {"ns/one": (3, 3), "ns/two": (2, 0)}
+    assert "redriven 20" in looked.penstock("dlq", "show", f"{looked.dlq_topic}/0/0").stdout
+
+
+def test_what_fails_stays_and_the_exit_code_says_how_much(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+    """Bounded retries; a refusal that no retry mends is not retried; nothing is dead-lettered once more."""
+    uri = subscriber.script("/one", says(503), says(200), says(400), *[says(503)] * 3, says(200))
+    one = looked.subscribe("one", uri)
+    looked.dead_letters(one, ["1", "2", "3"])
+    partly = looked.penstock("dlq", "redrive", "--subscription", "ns/one", "--retries", "2", "-o", "json")
+    assert partly.returncode == 4, partly.stderr
+    found = json.loads(partly.stdout)
+    assert (found["redriven"], found["failed"]) == (1, 2)
+    assert {row["reason"] for row in found["failures"]} == {"the answer was 400", "the answer was 503"}
+    assert _ids(subscriber, "/one") == ["1", "1", "2", "3", "3", "3"]
+    assert looked.json("dlq", "redrive", "--subscription", "ns/one")["redriven"] == 2
+    assert sum(row["count"] for row in looked.json("dlq", "list")) == 3
+    away = looked.subscribe("away", "http://127.0.0.1:1/")
+    looked.dead_letters(away, [str(number) for number in range(9)])
+    none = looked.penstock("dlq", "redrive", "--subscription", "ns/away", "--retries", "0", "--failures", "3")
+    assert none.returncode == 1
+    assert "3 letters in a row failed" in none.stdout
+
+
+def test_what_cannot_be_redriven(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+    """A subscription that is gone, and an address that the guard refuses."""
+    gone = looked.subscribe("gone", subscriber.url("/gone"))
+    looked.dead_letters(gone, ["1"])
+    looked.publish(gone.uid, None)
+    done = looked.penstock("dlq", "redrive", "--all")
+    assert done.returncode == 1
+    assert "no subscription ns/gone any more" in done.stdout
+    looked.subscribe("gone", subscriber.url("/gone"))
+    command = looked.command("dlq", "redrive", "--subscription", "ns/gone")
+    env = looked.environment({"PENSTOCK_EGRESS_ALLOW_LOOPBACK": "no"})
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY, env=env)
+    assert refused.returncode == 1
+    assert "loopback" in refused.stdout
+    assert subscriber.requests("/gone") == []
+
+
+def test_a_reply_goes_where_replies_go(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+    """And a letter counts as redriven only when that has taken it."""
+    answer = says(200, b"hi", *EVENT_HEADERS)
+    uri = subscriber.script("/one", answer)
+    one = looked.subscribe("one", uri, subscriber.script("/reply", says(400), says(202)))
+    looked.dead_letters(one, ["1"])
+    assert looked.penstock("dlq", "redrive", "--all").returncode == 1
+    assert looked.json("dlq", "redrive", "--all")["redriven"] == 1
+    assert _ids(subscriber, "/reply") == ["reply-1", "reply-1"]
+
+
+def _start(looked: Looked, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        looked.command("dlq", "redrive", "--subscription", "ns/one", *arguments),
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=REPOSITORY, env=looked.environment(),
+    )  # fmt: skip
+
+
+def test_an_interrupted_run_finishes_what_is_in_flight(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+    one = looked.subscribe("one", subscriber.url("/one"))
+    looked.dead_letters(one, [str(number) for number in range(50)])
+    with _start(looked, "--rate", "20/s", "-o", "json") as process:
+        wait_until("some are redriven", lambda: len(subscriber.requests("/one")) >= 5, _LIMIT_S)
+        process.send_signal(signal.SIGINT)
+        shown, _ = process.communicate(timeout=_LIMIT_S)
+    assert process.returncode == 4
+    found = json.loads(shown)
+    assert (found["stopped"], found["complete"]) == ("it was interrupted", False)
+    assert found["redriven"] == len(subscriber.requests("/one")) < 50
+    assert looked.json("dlq", "redrive", "--subscription", "ns/one")["redriven"] == 50 - found["redriven"]
+    assert _ids(subscriber, "/one") == [str(number) for number in range(50)]
+
+
+def test_a_subscriber_that_hangs_does_not_hold_up_the_end(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+    one = looked.subscribe("one", subscriber.script("/one", silence(_LIMIT_S)))
+    looked.dead_letters(one, ["1"])
+    with _start(looked) as process:
+        wait_until("it is asked", lambda: len(subscriber.requests("/one")) == 1, _LIMIT_S)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=_LIMIT_S / 2)
+    assert process.returncode == 1
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("in_flight", [1, 8])
+def test_a_redrive_that_is_killed_goes_on(looked: Looked, subscriber: ScriptedSubscriber, in_flight: int) -> None:
+    """200 letters, SIGKILL half-way, run again: each at least once, to this subscription only, at most 1 s repeated."""
+    ids = [str(number) for number in range(200)]
+    one = looked.subscribe("one", subscriber.url("/one"))
+    two = looked.subscribe("two", subscriber.url("/two"))
+    looked.dead_letters(one, ids)
+    looked.dead_letters(two, ids)
+    process = _start(looked, "--in-flight", str(in_flight), "--rate", "200/s")
+    try:
+        wait_until("half of them are redriven", lambda: len(subscriber.requests("/one")) >= 100, _LIMIT_S, 0.005)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        killed_s = time.time()
+        process.communicate(timeout=_LIMIT_S)
+    first = subscriber.requests("/one")
+    assert 100 <= len(first) < 200
+    summary = looked.json("dlq", "redrive", "--subscription", "ns/one", "--in-flight", str(in_flight))
+    assert summary["already"] + summary["redriven"] == 200
+    assert summary["already"] >= len(first) - in_flight
+    counts = Counter(_ids(subscriber, "/one"))
+    assert counts.keys() == set(ids)
+    repeated = {event_id for event_id, count in counts.items() if count > 1}
+    assert len(repeated) <= in_flight
+    assert max(counts.values()) <= 2
+    assert all(one.time_s > killed_s - 1.0 for one in first if one.attributes["id"] in repeated)
+    assert subscriber.requests("/two") == []
+    groups = {row["subscription"]: (row["count"], row["redriven"]) for row in looked.json("dlq", "list")}
+    assert groups == {"ns/one": (200, 200), "ns/two": (200, 0)}

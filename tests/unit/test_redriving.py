@@ -1,0 +1,217 @@
+"""Dead letters: what they say, which are meant, how they group, whose they are, how fast they go, what it came to."""
+
+from __future__ import annotations
+
+import base64
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.cli.dlq import letter_json, letter_lines
+from app.cli.tail import printable, read_filters
+from app.dead_letters.letters import DeadLetter, Selection, group, owner
+from app.dead_letters.pacing import Pace, read_rate
+from app.dead_letters.reading import read_ref
+from app.dead_letters.redriven import Mark, Marks, decode, encode
+from app.dead_letters.summary import Summary
+from app.topic_reader import StoredRecord
+from knative.contract import Subscription
+from knative.delivery import Destination
+from knative.errors import UsageError
+
+_ORIGINAL = (("ce_id", b"1"), ("ce_type", b"t"), ("content-type", b"text/plain"), ("traceparent", b"00-1-2-01"))
+
+
+def _letter(
+    subscription: str = "ns/a",
+    reason: str = "the answer was 503",
+    time_ms: int = 5_000,
+    offset: int = 0,
+    uid: str = "u",
+    topic: str = "t.dlq",
+    data: bytes = b"busy",
+) -> DeadLetter:
+    added: tuple[tuple[str, bytes | None], ...] = (
+        ("ce_knativeerrordest", b"http://x/"), ("CE_KnativeErrorData", base64.b64encode(data)),
+        ("penstock-subscription", subscription.encode()), ("penstock-subscription-uid", uid.encode()),
+        ("Penstock-Reason", reason.encode()), ("penstock-attempts", b"3"),
+    )  # fmt: skip
+    return DeadLetter(StoredRecord(topic, 2, offset, time_ms, b"k", (*_ORIGINAL, *added), b"data"))
+
+
+def test_what_a_letter_says() -> None:
+    letter = _letter()
+    assert (letter.subscription, letter.subscription_uid, letter.reason) == ("ns/a", "u", "the answer was 503")
+    assert (letter.ref, letter.event_id, letter.time_s, letter.answer) == ("t.dlq/2/0", "1", 5.0, b"busy")
+    assert letter.original_headers() == list(_ORIGINAL)
+    assert read_ref(letter.ref) == ("t.dlq", 2, 0)
+
+
+def test_a_letter_that_says_nothing() -> None:
+    """The smallest form, and junk in the place of base64."""
+    bare = DeadLetter(StoredRecord("t.dlq", 0, 0, 0, None, (("ce_knativeerrordata", b"%%"),), None))
+    assert (bare.subscription, bare.reason, bare.event_id, bare.answer) == ("", "", "", None)
+    assert owner(bare, [_subscription("a")]) is None
+    assert letter_lines(bare, Marks({}))[1:] == ["  knativeerrordata: %%"]
+
+
+@pytest.mark.parametrize(
+    ("selection", "taken"),
+    [
+        (Selection(), True),
+        (Selection(subscription="ns/a"), True),
+        (Selection(subscription="ns/b"), False),
+        (Selection(subscription="a"), False),
+        (Selection(reason="ANSWER was"), True),
+        (Selection(reason="timeout"), False),
+        (Selection(since_s=5.0), True),
+        (Selection(since_s=5.001), False),
+        (Selection(until_s=5.001), True),
+        (Selection(until_s=5.0), False),
+        (Selection("ns/a", "503", 4.0, 6.0), True),
+        (Selection("ns/a", "500", 4.0, 6.0), False),
+    ],
+)
+def test_which_are_meant(selection: Selection, taken: bool) -> None:
+    assert selection.takes(_letter()) is taken
+
+
+def test_groups() -> None:
+    letters = [
+        (_letter("ns/b", "x", 9_000), False),
+        (_letter("ns/a", "x", 3_000, topic="other.dlq"), True),
+        (_letter("ns/a", "x", 1_000), False),
+        (_letter("ns/a", "y", 2_000), True),
+        (_letter("ns/a", "x", 2_000), True),
+    ]
+    found = [
+        (one.subscription, one.reason, one.count, one.redriven, one.oldest_s, one.newest_s) for one in group(letters)
+    ]
+    assert found == [("ns/a", "x", 3, 2, 1.0, 3.0), ("ns/a", "y", 1, 1, 2.0, 2.0), ("ns/b", "x", 1, 0, 9.0, 9.0)]
+    assert group(letters)[0].topics == {"t.dlq", "other.dlq"}
+    assert group([]) == []
+
+
+def _subscription(name: str, uid: str = "u", dlq_topic: str = "t.dlq") -> Subscription:
+    return Subscription(uid, 1, "ns", name, "c", "ch", "t", dlq_topic, 1, "g", Destination("http://x/"))
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "whose"),
+    [
+        ([], None),
+        ([_subscription("a")], "u"),
+        ([_subscription("renamed"), _subscription("a", "v")], "u"),  # the uid says it
+        ([_subscription("a", "v")], "v"),  # made anew under its name
+        ([_subscription("a", "v", "elsewhere.dlq")], None),  # the same name at another channel
+        ([_subscription("b", "v")], None),
+    ],
+)
+def test_whose_it_is(subscriptions: list[Subscription], whose: str | None) -> None:
+    found = owner(_letter(), subscriptions)
+    assert (found.uid if found else None) == whose
+
+
+def test_a_mark_is_of_one_letter_only() -> None:
+    letter = _letter()
+    mark = Mark(5_000, "1", "ns/a", "2026-11-21T12:00:00.000Z", 2)
+    assert decode(encode(mark)) == mark
+    marks = Marks({"t.dlq/2/0": mark})
+    assert marks.has(letter)
+    assert letter_json(letter, marks)["redriven"] == mark.redriven_at
+    assert not marks.has(_letter(offset=1))
+    assert not marks.has(_letter(time_ms=5_001))  # the topic was made anew, and the offset means another letter
+    with pytest.raises(ValueError, match="schema 9"):
+        decode(b'{"schema": 9}')
+
+
+def test_marks_of_what_is_gone() -> None:
+    mark = Mark(0, "", "", "", 1)
+    marks = Marks({"a/0/4": mark, "a/0/5": mark, "a/1/0": mark, "b/0/0": mark})
+    assert marks.below("a", {0: 5}) == ["a/0/4"]
+    assert marks.below("a", {0: 9, 1: 1}) == ["a/0/4", "a/0/5", "a/1/0"]
+    assert marks.below("c", {0: 9}) == []
+
+
+@pytest.mark.parametrize("text", ["", "t", "t/1", "t/x/1", "t/1/-1", "/1/2", "t/1/²"])
+def test_what_names_no_letter(text: str) -> None:
+    with pytest.raises(UsageError, match="names no letter"):
+        read_ref(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "per_s"), [("", None), ("10/s", 10), ("10", 10), ("600/m", 10), ("36/h", 0.01), ("0.5/s", 0.5)]
+)
+def test_rates(text: str, per_s: float | None) -> None:
+    assert read_rate(text) == per_s
+
+
+@pytest.mark.parametrize("text", ["0/s", "-1/s", "fast", "10/d", "1e3", "/s"])
+def test_what_is_no_rate(text: str) -> None:
+    with pytest.raises(UsageError, match="--rate"):
+        read_rate(text)
+
+
+@given(st.floats(0.01, 1000), st.lists(st.floats(0, 5), min_size=1, max_size=30))
+def test_the_pace_is_kept(rate: float, pauses: list[float]) -> None:
+    """Whenever it is asked, places are at least 1/rate apart, and the first one is at once."""
+    pace, now_s, places = Pace(rate), 0.0, []
+    for pause_s in pauses:
+        now_s += pause_s
+        wait_s = pace.wait_s(now_s)
+        assert wait_s >= 0
+        places.append(now_s + wait_s)
+    assert places[0] == pauses[0]
+    assert all(later - earlier >= 1 / rate - 1e-6 for earlier, later in pairwise(places))
+
+
+def test_without_a_rate_nothing_waits() -> None:
+    pace = Pace(None)
+    assert [pace.wait_s(now_s) for now_s in (0.0, 0.0, 3.0)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("redriven", "failed", "complete", "stopped", "code"),
+    [
+        (0, 0, True, "", 0),  # nothing to do
+        (5, 0, True, "", 0),
+        (5, 0, False, "", 0),  # the limit that was asked for
+        (5, 0, True, "it was interrupted", 0),  # at the very end
+        (5, 0, False, "it was interrupted", 4),
+        (5, 1, True, "", 4),
+        (0, 1, True, "", 1),
+        (0, 0, False, "it was interrupted", 1),
+    ],
+)
+def test_what_it_ends_with(redriven: int, failed: int, complete: bool, stopped: str, code: int) -> None:
+    summary = Summary(redriven + failed, redriven, 0, failed, complete, stopped)
+    assert summary.exit_code == code
+
+
+def test_the_summary_says_why() -> None:
+    summary = Summary(selected=3, redriven=1)
+    summary.fail("ns/a", "the answer was 500")
+    summary.fail("ns/a", "the answer was 500")
+    summary.stopped = "2 letters in a row failed"
+    assert summary.as_lines() == [
+        "Redriven 1, failed 2, redriven before 0.",
+        "  2 x ns/a: the answer was 500",
+        "It ended early: 2 letters in a row failed. Run it again to go on; what was redriven is not repeated.",
+    ]
+    assert summary.as_json()["failures"] == [{"subscription": "ns/a", "reason": "the answer was 500", "count": 2}]
+
+
+def test_nothing_in_a_letter_drives_the_terminal() -> None:
+    lines = letter_lines(_letter(reason="\x1b[2J", data=b"\x1b]0;x\x07\nsecond"), Marks({}))
+    assert all(line.isprintable() for line in lines)
+    assert "    second" in lines
+    assert printable(b"a\tb\xff\r\nc\x00") == "a\tb\\xff\nc\\x00"
+
+
+def test_filters() -> None:
+    assert read_filters(["type=a=b", "id=1"]) == {"type": "a=b", "id": "1"}
+    for wrong in (["type"], ["=x"], ["id=1", "id=2"]):
+        with pytest.raises(UsageError, match="--filter"):
+            read_filters(wrong)

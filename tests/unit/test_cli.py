@@ -59,6 +59,12 @@ def test_every_help_has_examples(command: list[str]) -> None:
     assert f"penstock {' '.join(command)}".strip() in shown.output
 
 
+def test_the_reference_names_every_command() -> None:
+    page = (_REPOSITORY / "docs" / "reference" / "command-line.md").read_text()
+    missing = [command for command in _commands() if f"{' '.join(command)}" not in page]
+    assert not missing
+
+
 def test_version_and_usage() -> None:
     assert _penstock("--version").stdout == "penstock 0.1.0\n"
     wrong = _penstock("kafka", "up", "--port", "none")
@@ -76,6 +82,12 @@ def test_version_and_usage() -> None:
         (["send", "--url", "ftp://x"], 2, "no address"),
         (["receive", "--last", "1", "--from-beginning"], 2, "Give one of them"),
         (["worker", "--set", "nonsense"], 2, "NAME=VALUE"),
+        (["tail", "ns/ch", "--filter", "type"], 2, "Write ATTRIBUTE=VALUE"),
+        (["tail", "ns/ch", "--since", "soon"], 2, "RFC 3339"),
+        (["dlq", "redrive"], 2, "--all"),
+        (["dlq", "redrive", "t/0/1", "--reason", "x"], 2, "Give one of them"),
+        (["dlq", "redrive", "--all", "--rate", "fast"], 2, "Write N/s"),
+        (["dlq", "list", "--until", "then"], 2, "--until"),
         (["worker", "--web-port", "none"], 2, "PENSTOCK_HTTP_PORT"),
         (["up", "--resources", "/no/such/folder"], 2, "no directory"),
     ],

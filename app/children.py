@@ -36,7 +36,7 @@ class Child:
     ) -> None:
         """Without `log_file` its output is this process's own.
 
-        `echo` is told the loud lines, one by one, but not those whose event is among `quiet`.
+        `echo` is told the loud lines, one by one, but not those whose event begins with one of `quiet`.
         """
         self.name = name
         self.log_file = log_file
@@ -123,9 +123,11 @@ def short_line(line: str) -> str:
 
 
 def loud_line(line: str, quiet: Collection[str] = ()) -> str | None:
-    """The short form of a JSON log line that is a warning or worse, unless its event is `quiet`; None for others."""
+    """The short form of a JSON log line that is a warning or worse; None for others, and events beginning as `quiet`."""
     fields = _fields(line)
-    if fields is None or fields.get("level") not in _LOUD or fields.get("event") in quiet:
+    if fields is None or fields.get("level") not in _LOUD:
+        return None
+    if str(fields.get("event", "")).startswith(tuple(quiet)):
         return None
     return short_line(line)
 

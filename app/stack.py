@@ -28,6 +28,8 @@ from knative.errors import NotReadyError, PenstockError, UsageError
 _POLL_S = 0.1
 #: What the sample subscriber brings about on purpose, and prints itself: in the log file only.
 _PICKY = ("attempt failed", "dead-lettered")
+#: What the Kafka client says while a Kafka that has just started loads its own state; it tries again by itself.
+_FRESH_KAFKA = ("GETPID ",)
 _DRAIN_S = 4.0  #: at stop, requests in flight; leaves room within the ten seconds for everything
 
 
@@ -68,6 +70,11 @@ class Stack:
         """The worker's log: one JSON object a line."""
         return self.config.home / "logs" / "worker.log"
 
+    @property
+    def runs(self) -> bool:
+        """True while there is something to stop."""
+        return bool(self._children) or (self._kafka is not None and self._kafka.pid is not None)
+
     def start(self) -> None:
         """Blocks until events flow. Raises PenstockError; call `stop` then too."""
         config = self.config
@@ -79,7 +86,7 @@ class Stack:
         if config.subscriber_port:
             command = ["-m", "app.sample_subscriber", "--port", str(config.subscriber_port)]
             self._children.append(Child("sample subscriber", [sys.executable, *command, *config.subscriber_arguments]))
-        quiet = _PICKY if config.subscriber_port else ()
+        quiet = (_PICKY if config.subscriber_port else ()) + (_FRESH_KAFKA if self._kafka is not None else ())
         self._children.append(Child("worker", self._worker_command(), self.worker_log, self._say, quiet))
         base = f"http://{LOOPBACK}:{config.http_port}"
         end = time.monotonic() + config.ready_limit_s

@@ -137,9 +137,9 @@ def note(text: str) -> None:
 
 @contextmanager
 def jar_progress() -> Iterator[Progress]:
-    """Shows the jars of the embedded Kafka arriving; shows nothing when they are here already."""
+    """Shows the jars of the embedded Kafka arriving, until the last one; nothing when they are here already."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     what = "Bringing Kafka's jars from Maven Central (once)"
     console = Console(stderr=True)
@@ -154,12 +154,17 @@ def jar_progress() -> Iterator[Progress]:
         yield line
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        tasks: list[TaskID] = []
+    bar = Progress(*columns, console=console, transient=True)
 
-        def move(arrived: int, expected: int) -> None:
-            if not tasks:
-                tasks.append(bar.add_task(what, total=expected))
-            bar.update(tasks[0], completed=arrived)
+    def move(arrived: int, expected: int) -> None:
+        if not bar.task_ids:
+            bar.add_task(what, total=expected)
+            bar.start()
+        bar.update(bar.task_ids[0], completed=arrived)
+        if arrived == expected:
+            bar.stop()  # from now on others write to this terminal
 
+    try:
         yield move
+    finally:
+        bar.stop()

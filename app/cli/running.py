@@ -6,6 +6,7 @@ Refuses to be a second way to run: both end in the same Faust worker with the sa
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -78,7 +79,8 @@ def _settings_given(texts: list[str] | None) -> dict[str, str]:
 def up(
     kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of a Kafka that runs; else one is started.")] = "",
     resources: Annotated[
-        Path, typer.Option("--resources", help="Directory with YAML files of resources.")
+        Path,
+        typer.Option("--resources", help="Directory with YAML files of resources.", show_default="examples/quickstart"),
     ] = QUICKSTART,
     http_port: Annotated[int, typer.Option("--http-port", min=1, max=65535, help="Port for events.")] = 8080,
     admin_port: Annotated[int, typer.Option("--admin-port", min=0, max=65535, help="Port for metrics.")] = 8081,
@@ -130,7 +132,8 @@ def up(
         try:
             stack.start()
             note("")
-            lines = welcome(config, stack.bootstrap, [stack.worker_log, stack.kafka_log], time.monotonic() - began)
+            logs = [stack.worker_log, stack.kafka_log]
+            lines = welcome(config, stack.bootstrap, logs, time.monotonic() - began, command_here())
             print("\n".join(lines), flush=True)
             while True:
                 stack.check()
@@ -160,7 +163,17 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def command_here() -> str:
+    """How to call this command from the folder where it runs: by its name where the PATH knows it."""
+    own = Path(sys.executable).with_name("penstock")
+    if shutil.which("penstock") is not None or not own.exists():
+        return "penstock"
+    return str(own.relative_to(Path.cwd())) if own.is_relative_to(Path.cwd()) else str(own)
+
+
 def _stop(stack: Stack) -> None:
+    if not stack.runs:  # it failed before anything was started
+        return
     try:
         stack.stop()
     except KeyboardInterrupt:

@@ -108,7 +108,9 @@ def _channel_url(channel: str, server: str) -> str:
     if not server:
         from app.settings import load_settings
 
-        server = f"http://127.0.0.1:{load_settings().http_port}"
+        server = f"127.0.0.1:{load_settings().http_port}"
+    if "://" not in server:
+        server = f"http://{server}"
     return f"{server.rstrip('/')}/channels/{namespace}/{name}"
 
 
@@ -178,13 +180,17 @@ def _post_all(
         raise NotReadyError(f"{target.address} did not answer within {_LIMIT_S:.0f} s.", "Is it a worker?") from problem
     except (OSError, http.client.HTTPException) as problem:
         raise NotReadyError(
-            f"No worker answers at {target.address} ({problem or type(problem).__name__}).",
+            f"No worker answers at {target.address} ({_why(problem)}).",
             "Start everything with `penstock up`, or name the worker with --server or --url.",
         ) from problem
     except ValueError as problem:  # a header with a line break, a port that is no number
         raise UsageError(f"That cannot be sent: {problem}.", "Correct the header or the address.") from problem
     finally:
         connection.close()
+
+
+def _why(problem: OSError | http.client.HTTPException) -> str:
+    return getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
 
 
 def _report(rows: Sequence[Mapping[str, object]], output: Format) -> None:

@@ -18,13 +18,16 @@ _HTTP_PORT = 8080
 _CHANNEL = "default/quickstart"
 
 
-def welcome(config: StackConfig, bootstrap: str, logs: Sequence[Path | None], seconds: float) -> list[str]:
-    """The lines to print after a start that took `seconds`."""
+def welcome(
+    config: StackConfig, bootstrap: str, logs: Sequence[Path | None], seconds: float, command: str = "penstock"
+) -> list[str]:
+    """The lines to print after a start that took `seconds`; `command`: how to call penstock from here."""
     channels = [one for one in resources_in(config.resources) if isinstance(one, KafkaChannel)]
     kafka = "" if bootstrap == f"{LOOPBACK}:{DEFAULT_PORT}" else f" --kafka {bootstrap}"
+    events = _channel_option(channels[0]) + kafka if channels else ""
     lines = [f"Penstock is up after {seconds:.1f} s. Ctrl-C stops it.", ""]
     if channels:
-        lines += _to_send(config, channels[0])
+        lines += _to_send(config, channels[0], command)
     else:
         lines += [f"There is no channel in {config.resources} yet; files that you add are served within 2 s.", ""]
     lines.append("Look at:")
@@ -34,10 +37,11 @@ def welcome(config: StackConfig, bootstrap: str, logs: Sequence[Path | None], se
     if config.admin_port:
         metrics = f"http://localhost:{config.admin_port}/metrics"
         lines.append(f"  metrics         curl -s {metrics} | grep consumed_msg_count")
+    lines.append(f"  readiness       {command} status{kafka}")
+    if channels:
+        lines.append(f"  stored events   {command} receive --last 10{events}")
+        lines.append(f"  dead letters    {command} receive --dlq --from-beginning{events}")
     lines += [
-        f"  readiness       penstock status{kafka}",
-        f"  stored events   penstock receive --last 10{kafka}",
-        f"  dead letters    penstock receive --dlq --from-beginning{kafka}",
         f"  resources       {config.resources} (what you edit, add or delete there is served within 2 s)",
         f"  their statuses  {config.home / 'state'}",
         f"  logs            {', '.join(str(log) for log in logs if log is not None)}",
@@ -48,10 +52,16 @@ def welcome(config: StackConfig, bootstrap: str, logs: Sequence[Path | None], se
     return lines
 
 
-def _to_send(config: StackConfig, channel: KafkaChannel) -> list[str]:
+def _channel_option(channel: KafkaChannel) -> str:
+    name = f"{channel.namespace}/{channel.name}"
+    return "" if name == _CHANNEL else f" --channel {name}"
+
+
+def _to_send(config: StackConfig, channel: KafkaChannel, command: str) -> list[str]:
     ingress = f"http://localhost:{config.http_port}"
     path = f"/channels/{channel.namespace}/{channel.name}"
-    usual = config.http_port == _HTTP_PORT and path == f"/channels/{_CHANNEL}"
+    server = "" if config.http_port == _HTTP_PORT else f" --server localhost:{config.http_port}"
+    example = not _channel_option(channel) and config.subscriber_port
     return [
         "Send an event to the channel's own address, as in a cluster:",
         "",
@@ -61,9 +71,9 @@ def _to_send(config: StackConfig, channel: KafkaChannel) -> list[str]:
         "",
         curl(f"{ingress}{path}"),
         "",
-        "or twenty with a key, of which some are refused by a picky subscriber:",
+        "or twenty with a key" + (", of which some are refused by a picky subscriber:" if example else ":"),
         "",
-        "penstock send --count 20 --key customer-7" + ("" if usual else f" --url {ingress}{path}"),
+        f"{command} send --count 20 --key customer-7{_channel_option(channel)}{server}",
         "",
     ]
 

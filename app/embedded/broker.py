@@ -145,7 +145,7 @@ class EmbeddedKafka:
         return PenstockError(
             f"Port {self.port} of {LOOPBACK} is taken by another program, so the embedded Kafka cannot listen.",
             f"Choose another port ({self._port_option} {self._other_port()}), or use what listens there "
-            f"(--kafka {self.bootstrap}).",
+            f"(penstock up --kafka {self.bootstrap}).",
         )
 
     def _spawn(self, command: list[str]) -> None:

@@ -82,6 +82,8 @@ def _bring(target: Path, wanted: dict[str, str], progress: Progress, limit_s: fl
         progress(0, len(wanted))
         copy_jars(POM, staging, seen, limit_s, log=target.parent / "maven.log")
         check_jars(staging, wanted)
+        if len(arrived) < len(wanted):  # Maven is silent about jars that were in its own store
+            progress(len(wanted), len(wanted))
         staging.chmod(0o755)
         shutil.rmtree(target, ignore_errors=True)  # only there when somebody took jars out of it
         staging.rename(target)

@@ -10,7 +10,7 @@ from knative.errors import PenstockError
 
 JAVA_MIN = 17
 _ASK_LIMIT_S = 30.0
-_OR_OWN = "Or use a Kafka of your own: --kafka HOST:PORT."
+_OR_OWN = "Or use a Kafka of your own: penstock up --kafka HOST:PORT."
 
 
 def find_java() -> str:

@@ -1,0 +1,90 @@
+"""What `penstock up` shows: progress of the jars, how to go on from here, and which complaints it keeps to itself."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from app.children import loud_line
+from app.cli.output import jar_progress
+from app.cli.running import command_here
+from app.cli.welcome import welcome
+from app.embedded import jars
+from app.stack import Stack, StackConfig
+
+_CHANNEL = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata: {name: orders, namespace: shop}\n"
+_CURSOR_BACK = "\x1b[?25h"
+
+
+def test_what_to_try_fits_resources_and_ports_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "orders.yaml").write_text(_CHANNEL)
+    config = StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path, http_port=8088)
+    lines = welcome(config, "127.0.0.1:9093", [], 3.2, ".venv/bin/penstock")
+    assert ".venv/bin/penstock send --count 20 --key customer-7 --channel shop/orders --server localhost:8088" in lines
+    looks = [line for line in lines if ".venv/bin/penstock receive" in line]
+    assert len(looks) == 2
+    assert all(line.endswith(" --channel shop/orders --kafka 127.0.0.1:9093") for line in looks)
+    assert not any("picky" in line for line in lines)
+
+
+def test_the_command_named_works_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / ".venv" / "bin" / "penstock"
+    own.parent.mkdir(parents=True)
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(own.with_name("python")))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert command_here() == ".venv/bin/penstock"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert command_here() == str(own)
+    monkeypatch.setenv("PATH", str(own.parent))
+    assert command_here() == "penstock"
+
+
+def test_the_bar_leaves_the_terminal_with_the_last_jar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not only at the end of the block: the stack runs in it, and its children write to the same terminal."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    with jar_progress() as progress:
+        assert capsys.readouterr().err == ""  # nothing to bring, nothing to show
+        progress(0, 2)
+        progress(1, 2)
+        assert _CURSOR_BACK not in capsys.readouterr().err
+        progress(2, 2)
+        assert _CURSOR_BACK in capsys.readouterr().err
+
+
+def test_jars_from_mavens_own_store_arrive_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maven says nothing of a jar that it need not download; the last report is that all are there."""
+    java = shutil.which("java")
+    assert java is not None
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "java").symlink_to(java)
+    maven = programs / "mvn"
+    maven.write_text('#!/bin/sh\nfor word; do case $word in -DoutputDirectory=*) : >"${word#*=}/a.jar";; esac; done\n')
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    manifest = tmp_path / "jars.sha256"
+    manifest.write_text("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a.jar\n")
+    monkeypatch.setattr(jars, "MANIFEST", manifest)
+    told: list[tuple[int, int]] = []
+    libs = jars.ensure_jars(tmp_path / "kafka", lambda arrived, expected: told.append((arrived, expected)))
+    assert [jar.name for jar in libs.glob("*.jar")] == ["a.jar"]
+    assert told == [(0, 1), (1, 1)]
+
+
+def test_a_stack_that_never_started_has_nothing_to_stop(tmp_path: Path) -> None:
+    assert not Stack(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), print).runs
+
+
+def test_complaints_of_a_fresh_kafka_stay_in_the_log() -> None:
+    line = '{"level": "warning", "event": "GETPID [x]: Coordinator load in progress: retrying"}'
+    assert loud_line(line, ("GETPID ",)) is None
+    assert loud_line(line) == "warning: GETPID [x]: Coordinator load in progress: retrying"

@@ -111,7 +111,7 @@ def _compose(app: Hub, settings: Settings, worker_id: str) -> Parts:
     status = StatusTable(names.status_topic(settings.instance), kafka, lifecycle.crashed)
     parts = Parts(settings, _controller_config(settings, kafka), worker_id, metrics, producer, contract, status)
     health.register(app, lifecycle.alive, lifecycle.readiness)
-    subscribers.register(app, contract, lifecycle.subscriber_statuses)
+    subscribers.register(app, contract, lifecycle.subscriber_statuses, lifecycle.subscriber_details)
     if settings.role in ("all", "ingress"):
         taken = ingress.register(app, _ingress_config(settings), contract, producer, metrics)
         metrics.watch_ingress(lambda: (taken.inflight, taken.inflight_bytes))

@@ -34,7 +34,9 @@ from controller.service import Controller, ensure_internal_topics
 from controller.topics import ActionFailed
 from knative import names
 from knative.contract import SubscriberStatus, WorkerStatus
+from knative.progress import Progress
 from tables.contract import ContractTable
+from tables.progress import SubscriberDetails, details
 from tables.status import StatusTable, encode_status, subscriber_status
 
 log = structlog.get_logger(__name__)
@@ -207,6 +209,11 @@ class Lifecycle:
 
     def subscriber_statuses(self, namespace: str, channel: str) -> list[SubscriberStatus] | None:
         """The duck type's list for a channel of the whole system; None = there is no such channel."""
+        found = self.subscriber_details(namespace, channel)
+        return None if found is None else [one.status for one in found]
+
+    def subscriber_details(self, namespace: str, channel: str) -> list[SubscriberDetails] | None:
+        """How each of them is doing, likewise."""
         parts = self._parts
         found = [c for c in parts.contract.channels.values() if (c.namespace, c.name) == (namespace, channel)]
         if not found:
@@ -215,7 +222,10 @@ class Lifecycle:
         uids = {c.uid for c in found}
         mine = [s for s in parts.contract.subscriptions.values() if s.channel_uid in uids]
         workers = list(parts.status.workers.values())
-        return [subscriber_status(s, workers, now, fresh_s) for s in sorted(mine, key=lambda s: s.label)]
+        return [
+            details(one, subscriber_status(one, workers, now, fresh_s), workers, now, fresh_s)
+            for one in sorted(mine, key=lambda s: s.label)
+        ]
 
     def _loop_lagged(self, seconds: float) -> None:
         if self.parts is not None:
@@ -239,10 +249,17 @@ class Lifecycle:
     async def _publish_status(self) -> None:
         parts = self._parts
         assert parts.fleet is not None
+        progress: dict[str, Progress] = {}
+        progress_due = 0.0
         try:
             while True:
                 self._publish_now.clear()
-                status = WorkerStatus(parts.worker_id, time.time(), parts.settings.role, parts.fleet.statuses())
+                if time.monotonic() >= progress_due:  # a flock of changes says the same numbers again
+                    progress_due = time.monotonic() + parts.settings.status_interval_s / 2
+                    progress = parts.fleet.progress()
+                status = WorkerStatus(
+                    parts.worker_id, time.time(), parts.settings.role, parts.fleet.statuses(), progress
+                )
                 if parts.producer.connected:
                     self._send_status(encode_status(status))
                 try:

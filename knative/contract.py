@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from knative.delivery import DeliverySpec, Destination, Exhausted, Order
+from knative.progress import Progress
 
 SCHEMA_VERSION = 1
 
@@ -81,6 +82,7 @@ class WorkerStatus:
     time: float  #: Unix seconds, by the worker's clock
     role: str
     subscriptions: dict[str, WorkerSubscription] = field(default_factory=dict)  #: by subscription uid
+    progress: dict[str, Progress] = field(default_factory=dict)  #: by subscription uid; may be missing
 
 
 @dataclass(frozen=True, slots=True)

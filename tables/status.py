@@ -20,16 +20,31 @@ from knative.contract import (
     WorkerStatus,
     WorkerSubscription,
 )
+from knative.progress import Progress
 from tables.compacted import CompactedReader, Record
+from tables.progress import from_row, to_row
 
 log = structlog.get_logger(__name__)
 
 FRESH_S = 10.0  #: a record older than this no longer counts
+RECORD_BYTES_MAX = 512 * 1024  #: of a record with `progress`; a topic takes 1 MiB by default
 
 
 def encode_status(status: WorkerStatus) -> bytes:
-    """JSON for the status topic; the key is the worker's id."""
-    return orjson.dumps({"schema": SCHEMA_VERSION, **{name: getattr(status, name) for name in status.__slots__}})
+    """JSON for the status topic; the key is the worker's id. One that would be too large goes without `progress`."""
+    record = {
+        "schema": SCHEMA_VERSION,
+        "worker": status.worker,
+        "time": status.time,
+        "role": status.role,
+        "subscriptions": status.subscriptions,
+    }
+    rows = {uid: row for uid, one in status.progress.items() if (row := to_row(one)) is not None}
+    if rows:
+        value = orjson.dumps({**record, "progress": rows})
+        if len(value) <= RECORD_BYTES_MAX:
+            return value
+    return orjson.dumps(record)
 
 
 def decode_status(value: bytes) -> WorkerStatus:
@@ -41,7 +56,21 @@ def decode_status(value: bytes) -> WorkerStatus:
         uid: WorkerSubscription(row["generation"], tuple(row["partitions"]), row["state"])
         for uid, row in data["subscriptions"].items()
     }
-    return WorkerStatus(data["worker"], float(data["time"]), data["role"], subscriptions)
+    progress = _progress(data.get("progress"))
+    return WorkerStatus(data["worker"], float(data["time"]), data["role"], subscriptions, progress)
+
+
+def _progress(rows: Any) -> dict[str, Progress]:
+    """What cannot be read is left out: it is for people to look at, and must not make a subscriber unready."""
+    if not isinstance(rows, dict):
+        return {}
+    found = {}
+    for uid, row in rows.items():
+        try:
+            found[uid] = from_row(row)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            log.debug("progress cannot be read", uid=uid, reason=str(problem))
+    return found
 
 
 def subscriber_status(

@@ -1,6 +1,7 @@
 """`GET /subscribers/<namespace>/<channel>`: the duck type's list of subscriber statuses, for the whole system.
 
-Refuses to work out what is ready: `tables/status` does, and is handed in as a function.
+With `?wide` each row also says how the subscription is doing: see `web/wide_rows`. Refuses to work out what is ready
+and how it is doing: `tables` does, and is handed in as functions.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from typing import Any
 from faust.web import View
 
 from knative.contract import SubscriberStatus
+from tables.progress import SubscriberDetails
 from web.routing import ContractView
+from web.wide_rows import to_wide_row
 
 PATH = "/subscribers/{namespace}/{channel}"
 #: (namespace, channel) -> its rows; None: there is no such channel.
 Statuses = Callable[[str, str], Sequence[SubscriberStatus] | None]
+Details = Callable[[str, str], Sequence[SubscriberDetails] | None]
 
 
 def to_row(status: SubscriberStatus) -> dict[str, Any]:
@@ -33,6 +37,7 @@ class SubscribersView(View):
 
     contract: ContractView
     statuses: Statuses
+    details: Details
     retry_after_s: int
 
     async def get(self, request: Any, namespace: str, channel: str) -> Any:
@@ -40,13 +45,26 @@ class SubscribersView(View):
         if not self.contract.loaded:
             headers = {"retry-after": str(self.retry_after_s)}
             return self.json({"error": "the list of channels is not read yet"}, status=503, headers=headers)
-        rows = type(self).statuses(namespace, channel)
+        rows = self._wide(namespace, channel) if "wide" in request.query else self._rows(namespace, channel)
         if rows is None:
             return self.json({"error": f"no channel {namespace}/{channel}"}, status=404)
-        return self.json({"subscribers": [to_row(row) for row in rows]})
+        return self.json({"subscribers": rows})
+
+    def _rows(self, namespace: str, channel: str) -> list[dict[str, Any]] | None:
+        found = type(self).statuses(namespace, channel)
+        return None if found is None else [to_row(row) for row in found]
+
+    def _wide(self, namespace: str, channel: str) -> list[dict[str, Any]] | None:
+        found = type(self).details(namespace, channel)
+        return None if found is None else [{**to_row(row.status), **to_wide_row(row)} for row in found]
 
 
-def register(app: Any, contract: ContractView, statuses: Statuses, retry_after_s: int = 1) -> None:
+def register(app: Any, contract: ContractView, statuses: Statuses, details: Details, retry_after_s: int = 1) -> None:
     """Serve the view on a Faust app."""
-    bound = {"contract": contract, "statuses": staticmethod(statuses), "retry_after_s": retry_after_s}
+    bound = {
+        "contract": contract,
+        "statuses": staticmethod(statuses),
+        "details": staticmethod(details),
+        "retry_after_s": retry_after_s,
+    }
     app.page(PATH, name="subscribers")(type("BoundSubscribersView", (SubscribersView,), bound))

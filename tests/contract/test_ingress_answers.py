@@ -188,7 +188,7 @@ class Service:
         limits = ingress.IngressConfig(inflight_max=5, bytes_max=3 * EVENT_BYTES_MAX, event_bytes_max=EVENT_BYTES_MAX)
         self.state = ingress.register(app, limits, self.contract, self.produce, self.observe)
         health.register(app, lambda: (True, {}), lambda: (self.ready, {"kafka": False}))
-        subscribers.register(app, self.contract, lambda namespace, channel: None)
+        subscribers.register(app, self.contract, lambda namespace, channel: None, lambda namespace, channel: None)
 
     def request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, Any, bytes]:
         """-> (status, headers, body) of one request on a connection of its own."""

@@ -17,15 +17,24 @@ from typing import Any
 import pytest
 from faust.web import Blueprint, View
 
-from knative.contract import Channel, SubscriberStatus
+from knative.contract import Channel, SubscriberStatus, Subscription
+from knative.delivery import Destination
 from knative.errors import PenstockError
+from tables.progress import details
 from tests import webapp
 from tests.twins import MemoryContract
 from tests.webapp import RunningWeb, read_all, statuses
 from web import health, subscribers
 from web.limits import DriverConfig
 
+SINK = Destination("http://s/")
 ROWS = [SubscriberStatus("s1", 3, "True"), SubscriberStatus("s2", 1, "Unknown", "no worker serves it")]
+DETAILS = [
+    details(
+        Subscription(row.uid, 3, "demo", row.uid, "c", "orders", "t", "t.dlq", 1, f"g-{row.uid}", SINK), row, (), 0, 10
+    )
+    for row in ROWS
+]
 
 
 class Held(View):
@@ -94,7 +103,12 @@ class Sites:
         page("/held")(type("HeldHere", (Held,), {"waiting": self.waiting}))
         app.web.add_static("/files", self.static)
         health.register(app, lambda: (False, {"died": "x"}), lambda: (True, {}))
-        subscribers.register(app, self.contract, lambda _, channel: ROWS if channel == "orders" else None)
+        subscribers.register(
+            app,
+            self.contract,
+            lambda _, channel: ROWS if channel == "orders" else None,
+            lambda _, channel: DETAILS if channel == "orders" else None,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +187,16 @@ def test_health_and_subscribers(web: RunningWeb, sites: Sites) -> None:
             {"uid": "s2", "observedGeneration": 1, "ready": "Unknown", "message": "no worker serves it"},
         ]
     }
+    for wide in ("?wide", "?wide=1&x=y"):
+        status, _, body = ask(web, "GET", f"/subscribers/demo/orders{wide}")
+        assert status == 200
+        rows = json.loads(body)["subscribers"]
+        assert [(row["uid"], row["ready"], row["group"]) for row in rows] == [
+            ("s1", "True", "g-s1"),
+            ("s2", "Unknown", "g-s2"),
+        ]
     assert ask(web, "GET", "/subscribers/demo/nothing")[0] == 404
+    assert ask(web, "GET", "/subscribers/demo/nothing?wide")[0] == 404
     web.call(lambda: sites.contract.change(loaded=False))
     status, headers, _ = ask(web, "GET", "/subscribers/demo/orders")
     assert (status, headers["retry-after"]) == (503, "1")

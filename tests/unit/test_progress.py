@@ -1,0 +1,186 @@
+"""How subscriptions are doing: through the status topic and back, merged over workers, and as the API writes it."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knative.contract import SubscriberStatus, Subscription, WorkerStatus, WorkerSubscription
+from knative.delivery import Destination
+from knative.progress import HEADS_MAX, Head, LastError, Progress
+from tables.progress import SubscriberDetails, details, from_row, to_row
+from tables.status import RECORD_BYTES_MAX, StatusTable, decode_status, encode_status
+from web.wide_rows import to_wide_row
+
+SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Destination("http://s/"))
+READY = SubscriberStatus("u1", 3, "True")
+NOW = 1_700_000_000.0
+ERROR = LastError(NOW - 5, 503, "the answer was 503", "busy", "http://s/", 1, 41)
+BUSY = Progress(3, 2, 100, NOW - 60, 12.5, (Head(1, 41, 4, NOW + 8, "e41"), Head(0, 7, 1, 0.0, "e7")), ERROR)
+
+counts, moments, words = st.integers(0, 2**40), st.floats(0, 4e9), st.text(max_size=20)
+heads = st.builds(Head, counts, counts, counts, moments, words)
+errors = st.builds(LastError, moments, counts, words, words, words, counts, counts)
+progresses = st.builds(
+    Progress, counts, counts, counts, moments, moments, st.lists(heads, max_size=3).map(tuple), st.none() | errors
+)
+
+
+def worker(name: str, age_s: float, progress: Progress | None, *partitions: int) -> WorkerStatus:
+    rows = {"u1": WorkerSubscription(3, partitions, "running")}
+    return WorkerStatus(name, NOW - age_s, "all", rows, {} if progress is None else {"u1": progress})
+
+
+def merged(*workers: WorkerStatus) -> SubscriberDetails:
+    return details(SUBSCRIPTION, READY, workers, NOW, 10.0)
+
+
+@given(progresses)
+def test_it_comes_back_from_a_status_record_as_it_was(progress: Progress) -> None:
+    back = decode_status(encode_status(worker("a", 0, progress, 0, 1)))
+
+    assert back.progress.get("u1", Progress()) == progress
+
+
+def test_a_subscription_at_rest_adds_nothing_to_a_record() -> None:
+    assert to_row(Progress()) is None
+    assert encode_status(worker("a", 0, Progress(), 0)) == encode_status(worker("a", 0, None, 0))
+
+
+def test_records_of_older_and_newer_versions_are_read() -> None:
+    old = orjson.dumps(
+        {
+            "schema": 1,
+            "worker": "a",
+            "time": 1.0,
+            "role": "all",
+            "subscriptions": {"u1": {"generation": 1, "partitions": [0], "state": "running"}},
+        }
+    )
+    assert decode_status(old).progress == {}
+    row = {"lag": 3, "colour": "blue", "heads": [[0, 1, 2, 3.0, "e", "more"]]}
+    newer = orjson.dumps({**orjson.loads(old), "progress": {"u1": row}})
+    assert decode_status(newer).progress == {"u1": Progress(lag=3, heads=(Head(0, 1, 2, 3.0, "e"),))}
+
+
+@pytest.mark.parametrize(
+    "junk", [[], 7, {"u1": 7}, {"u1": {"lag": "x"}}, {"u1": {"heads": [[1]]}}, {"u1": {"last_error": {}}}]
+)
+def test_progress_that_cannot_be_read_takes_nothing_else_along(junk: object) -> None:
+    record = {**orjson.loads(encode_status(worker("a", 0, None, 0))), "progress": junk}
+
+    assert decode_status(orjson.dumps(record)) == worker("a", 0, None, 0)
+
+
+def test_a_record_that_would_be_too_large_goes_without_it() -> None:
+    rows = {f"u{number}": WorkerSubscription(1, (0,), "running") for number in range(3_000)}
+    full = Progress(heads=(Head(0, 1, 2, 3.0, "x" * 200),) * HEADS_MAX, last_error=ERROR)
+
+    value = encode_status(WorkerStatus("a", NOW, "all", rows, dict.fromkeys(rows, full)))
+
+    assert len(value) <= RECORD_BYTES_MAX
+    assert decode_status(value) == WorkerStatus("a", NOW, "all", rows)
+
+
+def test_progress_alone_wakes_nobody_who_waits_for_changes() -> None:
+    told: list[int] = []
+    table = StatusTable("t", {}, crashed=lambda _: None)
+    table.loaded = True
+    table.on_change(lambda: told.append(1))
+
+    table.apply([(b"a", encode_status(worker("a", 2, None, 0)), 0)])
+    table.apply([(b"a", encode_status(worker("a", 0, BUSY, 0)), 0)])
+
+    assert len(told) == 1
+    assert table.workers["a"].progress == {"u1": BUSY}
+
+
+def test_workers_add_up() -> None:
+    other = Progress(1, 1, 20, NOW - 90, 0.5, (Head(3, 9, 6, NOW + 2, "e9"),), LastError(NOW - 50, 400, "no"))
+
+    found = merged(worker("b", 1, other, 2, 3), worker("a", 3, BUSY, 0, 1), worker("old", 11, BUSY, 0, 1, 2, 3))
+
+    assert found.owners == (("a", (0, 1)), ("b", (2, 3)))
+    assert (found.in_flight, found.retrying, found.lag, found.delivered_per_s) == (4, 3, 120, 13.0)
+    assert found.lag_s == 90
+    assert [(name, head.offset) for name, head in found.heads] == [("b", 9), ("a", 41), ("a", 7)]
+    assert found.next_attempt == NOW + 2
+    assert found.last_error == ("a", ERROR)
+    assert found.as_of == NOW - 3
+
+
+@pytest.mark.parametrize(
+    ("told", "lag_s"),
+    [
+        ([], 0.0),
+        ([None], 0.0),
+        ([Progress()], 0.0),
+        ([Progress(lag=5)], None),
+        ([Progress(lag=5, oldest=NOW - 2)], 2.0),
+        ([Progress(lag=5), Progress(lag=1, oldest=NOW + 2)], 0.0),
+    ],
+)
+def test_lag_in_seconds(told: list[Progress | None], lag_s: float | None) -> None:
+    assert merged(*(worker(str(number), 0, one, 0) for number, one in enumerate(told))).lag_s == lag_s
+
+
+def test_the_heads_stay_bounded() -> None:
+    many = Progress(heads=tuple(Head(0, number, 1) for number in range(HEADS_MAX)))
+
+    assert len(merged(worker("a", 0, many, 0), worker("b", 0, many, 1)).heads) == HEADS_MAX
+
+
+def test_a_row_as_the_api_writes_it() -> None:
+    assert to_wide_row(merged(worker("a", 0, BUSY, 0, 1))) == {
+        "namespace": "ns",
+        "name": "sub",
+        "group": "kafka.u1",
+        "topic": "t",
+        "order": "ordered",
+        "partitions": 4,
+        "owners": [{"worker": "a", "partitions": [0, 1]}],
+        "inFlight": 3,
+        "retrying": 2,
+        "lagEvents": 100,
+        "lagSeconds": 60.0,
+        "deliveriesPerSecond": 12.5,
+        "heads": [
+            {
+                "partition": 1,
+                "offset": 41,
+                "id": "e41",
+                "attempts": 4,
+                "nextAttempt": "2023-11-14T22:13:28.000Z",
+                "worker": "a",
+            },
+            {"partition": 0, "offset": 7, "id": "e7", "attempts": 1, "nextAttempt": None, "worker": "a"},
+        ],
+        "nextAttempt": "2023-11-14T22:13:28.000Z",
+        "lastError": {
+            "time": "2023-11-14T22:13:15.000Z",
+            "code": 503,
+            "reason": "the answer was 503",
+            "answer": "busy",
+            "destination": "http://s/",
+            "partition": 1,
+            "offset": 41,
+            "worker": "a",
+        },
+        "asOf": "2023-11-14T22:13:20.000Z",
+    }
+
+
+def test_a_row_of_a_subscription_that_nobody_serves() -> None:
+    row = to_wide_row(merged())
+
+    unknown = ("nextAttempt", "lastError", "asOf")
+    assert (row["owners"], row["lagEvents"], row["heads"], [row[name] for name in unknown]) == ([], 0, [], [None] * 3)
+
+
+def test_rows_of_a_record_are_json_of_plain_numbers_and_text() -> None:
+    row = to_row(BUSY)
+
+    assert row is not None
+    assert from_row(orjson.loads(orjson.dumps(row))) == BUSY

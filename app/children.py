@@ -123,7 +123,7 @@ def short_line(line: str) -> str:
 
 
 def loud_line(line: str, quiet: Collection[str] = ()) -> str | None:
-    """The short form of a JSON log line that is a warning or worse; None for others, and events beginning as `quiet`."""
+    """The short form of a JSON log line that is a warning or worse; None for others and those begun as `quiet`."""
     fields = _fields(line)
     if fields is None or fields.get("level") not in _LOUD:
         return None

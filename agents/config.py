@@ -23,4 +23,5 @@ class DeliveryConfig:
     drain_s: float = 20.0
     retry_delay_cap_s: float = 600.0
     retry_after_cap_s: float = 600.0
+    log_deliveries: bool = False  #: a line at debug for each plain success
     client: Mapping[str, Any] = field(default_factory=dict)  #: further librdkafka consumer settings

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import structlog
 
 from agents.subscription import SubscriptionService, Surroundings
+from agents.watched import WatchedSubscription
 from knative.contract import Subscription, WorkerSubscription
 from knative.progress import Progress, Reading
 
@@ -42,6 +43,8 @@ class Fleet:
         self._app = app
         self._contract = contract
         self._around = around
+        watched = around.trace is not None or around.config.log_deliveries
+        self._service = WatchedSubscription if watched else SubscriptionService
         self._running: dict[str, SubscriptionService] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
@@ -105,7 +108,7 @@ class Fleet:
         if leaving is not None:
             leaving.add_done_callback(lambda _: self._wake.set())  # one group, one consumer: after the old one left
             return
-        service = SubscriptionService(self._app, subscription, self._around)
+        service = self._service(self._app, subscription, self._around)
         self._running[subscription.uid] = service
         await self._app.add_runtime_dependency(service)
         log.info("subscription started", subscription=subscription.label, uid=subscription.uid)

@@ -24,6 +24,7 @@ class Outcome:
     attempts: int  #: made for this event so far, this one included
     at: float  #: Unix seconds
     seconds: float  #: what it took
+    status: int = 0  #: of the answer; 0 = there was none
 
 
 @dataclass(frozen=True, slots=True)

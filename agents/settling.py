@@ -25,12 +25,14 @@ from agents.dead_letters import HeaderList, unreadable_versions, versions
 from agents.lanes import Partition, Record, Window
 from agents.retrying import Caps, Outcome, until_settled
 from agents.sender import Sender, SendError
+from agents.spans import ABANDONED, Spans
+from agents.telling import in_trace, tell
 from agents.troubles import Troubles
 from knative.contract import Subscription
 from knative.delivery import DeliverySpec, Destination, Exhausted
-from knative.kafka_binding import describe, to_request
+from knative.kafka_binding import to_request
 from knative.ports import Clock, Observe, Produce, ProduceFailure, ProduceProblem
-from knative.verdicts import DELIVERED, Delivered, FinalFailure, Reply, RetryableFailure, Verdict, decide, decide_error
+from knative.verdicts import DELIVERED, Delivered, Reply, Verdict, decide, decide_error
 
 log = structlog.get_logger(__name__)
 
@@ -43,6 +45,7 @@ class Surroundings(Protocol):
 
     subscription: Subscription
     window: Window
+    spans: Spans
 
     def sender(self, destination: Destination) -> Sender:
         """The pool for a destination."""
@@ -103,6 +106,7 @@ class Settling:
         """The partition has gone to another owner, who reads this record again."""
         self._around.window.attempt_over(record)
         self._around.window.abandon(record)
+        self._around.spans.settled(record, ABANDONED)
 
     def _begin(self, record: Record, work: Coroutine[Any, Any, str]) -> None:
         task = asyncio.get_running_loop().create_task(self._run(record, work))
@@ -110,6 +114,7 @@ class Settling:
 
     async def _run(self, record: Record, work: Coroutine[Any, Any, str]) -> None:
         window = self._around.window
+        verdict = ABANDONED
         try:
             verdict = await work
         except asyncio.CancelledError:
@@ -127,6 +132,7 @@ class Settling:
             self._troubles.over(record)
             self._tasks.pop(record, None)
             self._holding.discard(record)
+            self._around.spans.settled(record, verdict)
 
     # -- ends
 
@@ -152,7 +158,7 @@ class Settling:
 
     async def _reply_first(self, record: Record, outcome: Outcome) -> str:
         try:
-            outcome = await self._store_reply(outcome)
+            outcome = await self._store_reply(record, outcome)
         finally:
             self._around.window.attempt_over(record)
         return await self._go_on(record, outcome)
@@ -211,14 +217,15 @@ class Settling:
             subscription = around.subscription
             attempts = record.partition.watermark.attempts.get(record.offset, 0) + 1
             outcome = await self._post(
-                subscription.subscriber, subscription, record.headers, record.value, attempts, observed=True
+                record, subscription.subscriber, subscription, record.headers, record.value, attempts, observed=True
             )
-            return await self._store_reply(outcome)
+            return await self._store_reply(record, outcome)
         finally:
             around.window.attempt_over(record)
 
     async def _post(
         self,
+        record: Record,
         destination: Destination,
         subscription: Subscription,
         headers: HeaderList,
@@ -228,7 +235,8 @@ class Settling:
         observed: bool = False,
     ) -> Outcome:
         sender = self._around.sender(destination)
-        request = to_request(sender.prefix(subscription.namespace), headers, value)
+        span = self._around.spans.attempt(record, destination.uri, attempts)
+        request = to_request(sender.prefix(subscription.namespace), span.headers(headers), value)
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         status_seen = 0
 
@@ -237,8 +245,10 @@ class Settling:
             verdict: Verdict
             if isinstance(status, SendError):
                 verdict = decide_error(status.kind, status.message)
+                span.ended(0, status.kind)
             else:
                 status_seen = status
+                span.ended(status)
                 verdict = decide(status, pairs, body)
             if not answer.done():
                 answer.set_result(verdict)
@@ -249,9 +259,9 @@ class Settling:
         seconds = self._clock.monotonic() - began
         if observed:
             self._observe.attempt(subscription.label, status_seen, seconds)
-        return Outcome(verdict, destination.uri, attempts, self._clock.time(), seconds)
+        return Outcome(verdict, destination.uri, attempts, self._clock.time(), seconds, status_seen)
 
-    async def _store_reply(self, outcome: Outcome) -> Outcome:
+    async def _store_reply(self, record: Record, outcome: Outcome) -> Outcome:
         """An answer that is an event is delivered once its target has taken it; if not, the delivery has failed."""
         verdict = outcome.verdict
         if not isinstance(verdict, Reply):
@@ -263,11 +273,11 @@ class Settling:
             destination = outcome.destination
         else:
             answer = await self._post(
-                subscription.reply, subscription, list(verdict.headers), verdict.value, outcome.attempts
+                record, subscription.reply, subscription, list(verdict.headers), verdict.value, outcome.attempts
             )
             stored = DELIVERED if isinstance(answer.verdict, Reply) else answer.verdict
             destination = outcome.destination if stored is DELIVERED else answer.destination
-        return Outcome(stored, destination, outcome.attempts, self._clock.time(), outcome.seconds)
+        return Outcome(stored, destination, outcome.attempts, self._clock.time(), outcome.seconds, outcome.status)
 
     # -- dead letters
 
@@ -296,6 +306,7 @@ class Settling:
             offset=record.offset,
             reason=reason,
             to=subscription.dlq_topic,
+            **in_trace(record),
         )
         return "dead-lettered"
 
@@ -307,7 +318,7 @@ class Settling:
         async def attempt() -> Outcome:
             nonlocal made
             made += 1
-            return await self._post(sink, subscription, headers, record.value, made)
+            return await self._post(record, sink, subscription, headers, record.value, made)
 
         def note(outcome: Outcome, wait_s: float) -> None:
             self._tell("dead letter sink failed", record, outcome, wait_s=round(wait_s, 3))
@@ -345,6 +356,7 @@ class Settling:
                     partition=record.partition.number,
                     offset=record.offset,
                     reason=failure.message,
+                    **in_trace(record),
                 )
             self._holding.add(record)
             await asyncio.sleep(wait_s)
@@ -363,20 +375,9 @@ class Settling:
 
     # -- telling
 
+    def delivered(self, record: Record, outcome: Outcome) -> None:
+        """A line for a delivery of the happy path, where those are wanted."""
+        self._tell("delivered", record, outcome)
+
     def _tell(self, what: str, record: Record, outcome: Outcome, **more: object) -> None:
-        """One wide line per verdict that is no plain success."""
-        verdict = outcome.verdict
-        failed = isinstance(verdict, RetryableFailure | FinalFailure)
-        tell = log.warning if failed else log.debug if outcome.attempts == 1 else log.info
-        tell(
-            what,
-            **{f"event_{name}": value for name, value in describe(record.headers).items()},
-            subscription=self._around.subscription.label,
-            partition=record.partition.number,
-            offset=record.offset,
-            attempt=outcome.attempts,
-            destination=outcome.destination,
-            ms=round(outcome.seconds * 1000, 1),
-            **({"status": verdict.code, "reason": verdict.reason} if failed else {}),  # type: ignore[union-attr]
-            **more,
-        )
+        tell(what, self._around.subscription.label, record, outcome, **more)

@@ -27,12 +27,14 @@ from agents.lanes import Partition, Record, Window
 from agents.retrying import Caps, Outcome
 from agents.sender import Sender, SenderConfig, SendError
 from agents.settling import Settling
+from agents.spans import Spans
 from agents.troubles import Troubles
 from knative.contract import Subscription, WorkerSubscription
 from knative.delivery import Destination
 from knative.kafka_binding import Unreadable, to_request
 from knative.ports import Clock, Observe, Produce
 from knative.progress import Progress, Reading
+from knative.spans import Trace
 from knative.verdicts import DELIVERED, Reply, Verdict, decide, decide_error
 
 log = structlog.get_logger(__name__)
@@ -53,6 +55,7 @@ class Surroundings:
     clock: Clock
     fatal: Callable[[BaseException], None]
     changed: Callable[[], None]  #: owned partitions or state are different now
+    trace: Trace | None = None  #: None = no spans
 
 
 class SubscriptionService(Service):
@@ -67,6 +70,7 @@ class SubscriptionService(Service):
         self.subscription = subscription
         self._around = around
         self.fatal = around.fatal
+        self.spans = Spans()
         self.window = Window(self._start_record, subscription.order, subscription.concurrency)
         caps = Caps(around.config.retry_delay_cap_s, around.config.retry_after_cap_s)
         self._troubles = Troubles()
@@ -247,7 +251,8 @@ class SubscriptionService(Service):
                 return
             around.observe.attempt(self._label, status, seconds)
         attempts = record.partition.watermark.attempts.get(record.offset, 0) + 1
-        outcome = Outcome(verdict, self.subscription.subscriber.uri, attempts, clock.time(), seconds)
+        code = 0 if isinstance(status, SendError) else status
+        outcome = Outcome(verdict, self.subscription.subscriber.uri, attempts, clock.time(), seconds, code)
         if isinstance(verdict, Reply):
             self._settling.replied(record, outcome)
         else:

@@ -13,7 +13,7 @@ import secrets
 import socket
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import faust
 import uvloop
@@ -29,16 +29,21 @@ from app.lifecycle import Lifecycle, Parts
 from app.logs import configure_logging
 from app.metrics import Metrics
 from app.producer import KafkaProducer, ProducerConfig
-from app.settings import Settings, load_settings
+from app.settings import Settings, default_variables, load_settings
 from app.system_clock import SystemClock
 from controller.config import ControllerConfig
 from controller.service import Controller
 from knative import names
 from knative.delivery import Backoff, DeliverySpec, parse_duration_s
+from knative.ports import Produce
 from tables.contract import ContractTable
 from tables.status import StatusTable
 from web import drivers, health, ingress, subscribers
 from web.limits import DriverConfig
+from web.traced import traced_view
+
+if TYPE_CHECKING:
+    from app.span_export import SpanExport
 
 _DLQ_EXTRA_BYTES = 524_288  # what a DLQ topic takes above the largest event
 
@@ -79,6 +84,7 @@ def build(settings: Settings | None = None) -> Hub:
     worker_id = settings.worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     logging_config = configure_logging(settings, worker_id)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    spans = _span_export(settings, worker_id) if settings.otlp_endpoint else None
     drivers.install()
     app = Hub(
         settings.instance,
@@ -97,11 +103,31 @@ def build(settings: Settings | None = None) -> Hub:
     )
     app.driver_config = _driver_config(settings)
     app.lifecycle = Lifecycle()
-    app.lifecycle.parts = _compose(app, settings, worker_id)
+    app.lifecycle.parts = _compose(app, settings, worker_id, spans)
     return app
 
 
-def _compose(app: Hub, settings: Settings, worker_id: str) -> Parts:
+def _span_export(settings: Settings, worker_id: str) -> SpanExport:
+    """Before any web driver is imported: they take names from aiohttp, which are exchanged here."""
+    from app.span_export import ExportConfig, SpanExport  # costs a start some 0.2 s
+
+    # Names of attributes as they are stable now; no spans for what asks every few seconds.
+    default_variables(
+        {
+            "OTEL_SEMCONV_STABILITY_OPT_IN": "http",
+            "OTEL_PYTHON_AIOHTTP_SERVER_EXCLUDED_URLS": "^/metrics$,^/healthz$,^/readyz$",
+        }
+    )
+    spans = SpanExport(
+        ExportConfig(
+            endpoint=settings.otlp_endpoint, ratio=settings.trace_ratio, service=settings.instance, worker=worker_id
+        )
+    )
+    spans.instrument_aiohttp()
+    return spans
+
+
+def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | None) -> Parts:
     lifecycle = app.lifecycle
     # librdkafka's own lines go through logging, not raw to standard error.
     kafka = {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
@@ -110,13 +136,18 @@ def _compose(app: Hub, settings: Settings, worker_id: str) -> Parts:
     contract = ContractTable(names.contract_topic(settings.instance), kafka, lifecycle.crashed)
     status = StatusTable(names.status_topic(settings.instance), kafka, lifecycle.crashed)
     parts = Parts(settings, _controller_config(settings, kafka), worker_id, metrics, producer, contract, status)
+    parts.spans = spans
     health.register(app, lifecycle.alive, lifecycle.readiness)
     subscribers.register(app, contract, lifecycle.subscriber_statuses, lifecycle.subscriber_details)
     if settings.role in ("all", "ingress"):
-        taken = ingress.register(app, _ingress_config(settings), contract, producer, metrics)
+        store: Produce = producer
+        view = ingress.IngressView
+        if spans is not None:
+            store, view = spans.storing(producer), traced_view(spans.tracing)
+        taken = ingress.register(app, _ingress_config(settings), contract, store, metrics, view)
         metrics.watch_ingress(lambda: (taken.inflight, taken.inflight_bytes))
     if settings.role in ("all", "dispatcher"):
-        parts.fleet = Fleet(app, contract, _surroundings(settings, kafka, producer, metrics, lifecycle))
+        parts.fleet = Fleet(app, contract, _surroundings(settings, kafka, producer, metrics, lifecycle, spans))
         metrics.watch(parts.fleet.readings)
     if settings.role in ("all", "controller") and settings.resources:
         parts.controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed)
@@ -161,7 +192,12 @@ def _producer_config(settings: Settings, kafka: dict[str, Any], name: str) -> Pr
 
 
 def _surroundings(
-    settings: Settings, kafka: dict[str, Any], producer: KafkaProducer, metrics: Metrics, lifecycle: Lifecycle
+    settings: Settings,
+    kafka: dict[str, Any],
+    producer: KafkaProducer,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    spans: SpanExport | None,
 ) -> Surroundings:
     config = DeliveryConfig(
         kafka=kafka,
@@ -176,6 +212,7 @@ def _surroundings(
         drain_s=settings.drain_s,
         retry_delay_cap_s=settings.retry_delay_cap_s,
         retry_after_cap_s=settings.retry_after_cap_s,
+        log_deliveries=settings.log_level == "debug",
     )
     guard = EgressGuard(
         EgressConfig(
@@ -193,6 +230,7 @@ def _surroundings(
         clock=SystemClock(),
         fatal=lifecycle.crashed,
         changed=lifecycle.status_changed,
+        trace=None if spans is None else spans.tracing,
     )
 
 

@@ -17,7 +17,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from confluent_kafka import KafkaException
@@ -39,16 +39,20 @@ from tables.contract import ContractTable
 from tables.progress import SubscriberDetails, details
 from tables.status import StatusTable, encode_status, subscriber_status
 
+if TYPE_CHECKING:
+    from app.span_export import SpanExport
+
 log = structlog.get_logger(__name__)
 
 EXIT_FAILED = 1
 EXIT_NOT_READY = 3
 _SOON_S = 0.05
+_SPANS_S = 2.0  # at stop, for the last spans
 
 
 @dataclass(slots=True)
 class Parts:
-    """What a worker is made of; the role decides which of the last three there are."""
+    """What a worker is made of; the role decides which of the later ones there are."""
 
     settings: Settings
     controller_config: ControllerConfig
@@ -60,6 +64,7 @@ class Parts:
     admin: AdminServer | None = None
     fleet: Fleet | None = None
     controller: Controller | None = None
+    spans: SpanExport | None = None
 
 
 class Lifecycle:
@@ -174,6 +179,8 @@ class Lifecycle:
         await parts.producer.stop(5.0)
         if parts.admin is not None:
             await parts.admin.stop(1.0)
+        if parts.spans is not None:
+            await parts.spans.stop(_SPANS_S)
         self._watchdog.stop()
         log.info("worker stopped")
 

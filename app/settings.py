@@ -22,7 +22,7 @@ from app.settings_describe import SettingRow, allowed, describe, is_secret, plai
 from app.settings_fields import PREFIX, Settings
 from knative.errors import UsageError
 
-__all__ = ["CONFIG_VARIABLE", "SettingRow", "Settings", "describe", "load_settings"]
+__all__ = ["CONFIG_VARIABLE", "SettingRow", "Settings", "default_variables", "describe", "load_settings"]
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 _COMMAND_LINE = "command line"
@@ -57,6 +57,12 @@ def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
     settings._sources = sources
     settings._warnings = tuple(_unknown(os.environ, _ENVIRONMENT) + _unknown(file_names, source_of_file))
     return settings
+
+
+def default_variables(values: Mapping[str, str]) -> None:
+    """Set variables that a library reads itself, unless the environment has them."""
+    for name, value in values.items():
+        os.environ.setdefault(name, value)
 
 
 def _plain_port() -> dict[str, str]:

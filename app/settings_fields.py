@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
@@ -44,6 +45,7 @@ class Settings(BaseSettings):
         "buffer_bytes_max": "Delivery",
         "retry_default": "Retries",
         "egress_allow_loopback": "Where events may go",
+        "otlp_endpoint": "Traces",
         "log_level": "Logs and the interpreter",
     }
 
@@ -180,6 +182,13 @@ class Settings(BaseSettings):
         (), "CIDR, comma-separated", "Further networks that no event is sent to; link-local ones are refused always."
     )
 
+    otlp_endpoint: str = _setting(
+        "", "URL", "OTLP receiver (HTTP, protobuf) that spans are sent to: http://host:4318. Empty: no spans are made."
+    )
+    trace_ratio: float = _setting(
+        1.0, "ratio", "Part of the traces begun here that is recorded; a sender's own decision is followed.", ge=0, le=1
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "word", "Least level that is written.")
     log_format: Literal["auto", "json", "pretty"] = _setting(
         "auto", "word", "One JSON object a line, or words for people; auto: words on a terminal."
@@ -242,6 +251,17 @@ class Settings(BaseSettings):
             raise ValueError("it names no directory")
         if value and not value.startswith("file:"):
             raise ValueError("the only source so far is a directory, written file:DIR")
+        return value
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _receiver(cls, value: str) -> str:
+        parts = urlsplit(value)
+        bad = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+        if value and (bad or parts.query or parts.fragment):
+            raise ValueError("an endpoint is http://host:port or https://host:port, perhaps with a path")
+        if "@" in parts.netloc:
+            raise ValueError("credentials do not belong into it; give headers with OTEL_EXPORTER_OTLP_HEADERS")
         return value
 
     @field_validator("instance", "topic_template", "backoff_default", "bind")

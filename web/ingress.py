@@ -234,9 +234,16 @@ def _raw_host(request: Any) -> bytes | None:
     return None if host is None else host.encode("latin-1", "replace")
 
 
-def register(app: Any, config: IngressConfig, contract: ContractView, produce: Produce, observe: Observe) -> Ingress:
+def register(
+    app: Any,
+    config: IngressConfig,
+    contract: ContractView,
+    produce: Produce,
+    observe: Observe,
+    view: type[IngressView] = IngressView,
+) -> Ingress:
     """Serve ingress on a Faust app, under every path no other View has. Returns its state (for drains and metrics)."""
     ingress = Ingress(config, contract, produce, observe)
-    view = type("BoundIngressView", (IngressView,), {"ingress": ingress})
-    app.page(PATH, name="ingress")(view)
+    bound = type("BoundIngressView", (view,), {"ingress": ingress})
+    app.page(PATH, name="ingress")(bound)
     return ingress

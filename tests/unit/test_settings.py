@@ -116,6 +116,11 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
         ("BIND", "localhost", "IPv4", "0.0.0.0"),
         ("TOPIC_TEMPLATE", "{name}", "{namespace}", "knative-messaging-kafka"),
         ("WORKER_ID", "a b", "pattern", "name"),
+        ("OTLP_ENDPOINT", "collector:4318", "http://host:port", "URL"),
+        ("OTLP_ENDPOINT", "http://", "http://host:port", "URL"),
+        ("OTLP_ENDPOINT", "http://h:99999", "out of range", "URL"),
+        ("OTLP_ENDPOINT", "http://u:p@h:4318", "OTEL_EXPORTER_OTLP_HEADERS", "URL"),
+        ("TRACE_RATIO", "1.5", "less than or equal to 1", "ratio"),
     ],
 )
 def test_a_wrong_value_is_refused_with_name_value_reason_and_cure(

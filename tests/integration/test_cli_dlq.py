@@ -11,8 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
+from app.dead_letters.letters import DeadLetter
+from app.dead_letters.redriven import read_marks
 from app.embedded import EmbeddedKafka
+from app.topic_reader import StoredRecord, TopicReader
 from tests.integration.looking import REPOSITORY, Looked
 from tests.processes import wait_until
 from tests.system.subscriber import ScriptedSubscriber, says, silence
@@ -150,6 +156,42 @@ def test_a_reply_goes_where_replies_go(looked: Looked, subscriber: ScriptedSubsc
     assert looked.penstock("dlq", "redrive", "--all").returncode == 1
     assert looked.json("dlq", "redrive", "--all")["redriven"] == 1
     assert _ids(subscriber, "/reply") == ["reply-1", "reply-1"]
+
+
+def test_marks_go_with_their_letters(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+    """Retention removes letters, the next run their marks; marks of a topic made anew do not count."""
+    one = looked.subscribe("one", subscriber.url("/one"))
+    looked.dead_letters(one, ["1", "2", "3"])
+    assert looked.json("dlq", "redrive", "--all")["redriven"] == 3
+    client = {"bootstrap.servers": looked.bootstrap}
+    letters = [DeadLetter(record) for record in _records(looked)]
+    assert all(read_marks(client, looked.instance).has(letter) for letter in letters)
+    admin = AdminClient({"bootstrap.servers": looked.bootstrap})
+    for done in admin.delete_records([TopicPartition(looked.dlq_topic, 0, 2)]).values():
+        done.result(30)
+    assert looked.json("dlq", "redrive", "--all")["already"] == 1
+    marks = read_marks(client, looked.instance)
+    assert [marks.has(letter) for letter in letters] == [False, False, True]
+    for done in admin.delete_topics([looked.dlq_topic], operation_timeout=30).values():
+        done.result(30)
+    wait_until("the topic can be made anew", lambda: _made(admin, looked.dlq_topic), _LIMIT_S, 0.2)
+    looked.dead_letters(one, ["4", "5", "6"])
+    assert looked.json("dlq", "redrive", "--all")["redriven"] == 3
+    assert _ids(subscriber, "/one") == ["1", "2", "3", "4", "5", "6"]
+
+
+def _records(looked: Looked) -> list[StoredRecord]:
+    with TopicReader(looked.dlq_topic, {"bootstrap.servers": looked.bootstrap}) as reader:
+        return list(reader.stored())
+
+
+def _made(admin: AdminClient, topic: str) -> bool:
+    for done in admin.create_topics([NewTopic(topic, 1, 1)], operation_timeout=30).values():
+        try:
+            done.result(30)
+        except KafkaException:
+            return False  # its former self is still being deleted
+    return True
 
 
 def _start(looked: Looked, *arguments: str) -> subprocess.Popen[str]:

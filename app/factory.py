@@ -132,7 +132,7 @@ def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | N
     # librdkafka's own lines go through logging, not raw to standard error.
     kafka = {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
     metrics = Metrics(f"{settings.instance}-producer")
-    producer = KafkaProducer(_producer_config(settings, kafka, metrics.producer), metrics)
+    producer = KafkaProducer(_producer_config(settings, kafka, metrics.producer), metrics, lifecycle.crashed)
     contract = ContractTable(names.contract_topic(settings.instance), kafka, lifecycle.crashed)
     status = StatusTable(names.status_topic(settings.instance), kafka, lifecycle.crashed)
     parts = Parts(settings, _controller_config(settings, kafka), worker_id, metrics, producer, contract, status)

@@ -8,8 +8,10 @@ Linger adapts: while few records are out, the poll thread waits in `flush`, whic
 event is not held back); from a dozen on it waits in `poll`, and records gather for up to `linger_ms`.
 
 A fatal client error (an idempotent producer can reach one) makes the client unusable for ever: everything that waits
-fails as unavailable, and a new client is built. Refuses to retry a record: librdkafka does that, in order, until the
-produce time-out; after it the sender decides.
+fails as unavailable, and a new client is built. It shows in any call, as an exception: the Python client raises it
+instead of calling `error_cb`. Any other exception in the poll thread ends the process: without that thread nobody would
+hear of an acknowledgement again. Refuses to retry a record: librdkafka does that, in order, until the produce time-out;
+after it the sender decides.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,6 +35,8 @@ log = structlog.get_logger(__name__)
 _FEW = 12  # records out below which nothing lingers
 _BUSY_S = 0.1  # how long load is remembered
 _PROBE_S = 1.0
+_PURGE_S = 2.0  # for telling those who wait that their records are not stored
+_REBUILD_S = 1.0  # between two new clients: one that may not be idempotent fails as soon as it is built
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 _REFUSED = frozenset(
     {
@@ -98,8 +102,12 @@ def failure(error: KafkaError) -> ProduceFailure:
 class KafkaProducer:
     """`Produce` on librdkafka. `start` and `stop` bracket its life; everything else on the event loop."""
 
-    def __init__(self, config: ProducerConfig, observe: Observe) -> None:
+    def __init__(
+        self, config: ProducerConfig, observe: Observe, crashed: Callable[[BaseException], None] | None = None
+    ) -> None:
+        """`crashed` is called once, on the event loop, when the poll thread has died; it must end the process."""
         self.config = config
+        self._crashed = crashed
         self.connected = False
         self.ever_connected = False
         self._observe = observe
@@ -112,7 +120,8 @@ class KafkaProducer:
         self._resting = False
         self._busy_until = 0.0
         self._stopping = False
-        self._fatal = False
+        self._fatal = ""  # why the client is unusable
+        self._built_at = 0.0
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -139,6 +148,7 @@ class KafkaProducer:
             self._drain_acks()
 
     def _build(self) -> Producer:
+        self._built_at = time.monotonic()
         return Producer({**self.config.client(), "error_cb": self._on_error})
 
     # -- event loop
@@ -157,8 +167,9 @@ class KafkaProducer:
             return
         except KafkaException as problem:
             error = problem.args[0]
-            if error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._STATE):
-                self._fatal = True
+            if _is_fatal(error):
+                self._fatal = error.str()
+                self._work.set()
             done(failure(error))
             return
         self._outstanding += 1
@@ -187,31 +198,45 @@ class KafkaProducer:
             self._loop.call_soon_threadsafe(self._drain_acks)
 
     def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._fatal = True
-            log.error("the producer met a fatal error and is built anew", reason=error.str())
-        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
             if self.connected:
                 log.warning("Kafka cannot be reached", brokers=self.config.kafka.get("bootstrap.servers"))
             self.connected = False
 
     def _run(self) -> None:
-        while not self._stopping:
-            client = self._client
-            assert client is not None
-            if self._fatal:
-                self._rebuild(client)
-                continue
-            queued = len(client)
-            now = time.monotonic()
-            if queued >= _FEW:
-                self._busy_until = now + _BUSY_S
+        try:
+            while not self._stopping:
+                client = self._client
+                assert client is not None
+                if self._fatal:
+                    self._rebuild(client)
+                else:
+                    self._serve(client)
+        except Exception as problem:
+            assert self._loop is not None
+            if self._crashed is None:
+                raise
+            self._loop.call_soon_threadsafe(self._crashed, problem)
+
+    def _serve(self, client: Producer) -> None:
+        """One turn: acknowledgements, errors, and how long records may gather."""
+        queued = len(client)
+        now = time.monotonic()
+        if queued >= _FEW:
+            self._busy_until = now + _BUSY_S
+        try:
             if now < self._busy_until:
                 client.poll(0.02)  # under load: records gather, and nobody has to wake this thread
             elif queued:
                 client.flush(0.02)
             else:
                 self._rest(client)
+        except KafkaException as problem:
+            if not _is_fatal(problem.args[0]):
+                raise
+            self._fatal = problem.args[0].str()
+        finally:
+            self._resting = False
 
     def _rest(self, client: Producer) -> None:
         """Nothing is out: serve errors, and find out whether Kafka is back."""
@@ -237,8 +262,19 @@ class KafkaProducer:
 
     def _rebuild(self, client: Producer) -> None:
         """Fail everything that waits, and start afresh: a fatal error ends an idempotent client for good."""
+        log.error("the producer met a fatal error and is built anew", reason=self._fatal)
+        time.sleep(max(0.0, self._built_at + _REBUILD_S - time.monotonic()))  # what is sent meanwhile fails at once
         fresh = self._build()
+        self._fatal = ""
         self._client = fresh  # the loop sends to the new one from here on
-        self._fatal = False
         client.purge()
-        client.flush(2.0)
+        until = time.monotonic() + _PURGE_S
+        while len(client) and time.monotonic() < until:
+            try:
+                client.poll(0.05)
+            except KafkaException as problem:  # the same error again, for as often as the client met it
+                log.debug("the former producer", reason=problem.args[0].str())
+
+
+def _is_fatal(error: KafkaError) -> bool:
+    return error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._STATE)

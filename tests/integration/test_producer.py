@@ -1,0 +1,75 @@
+"""The producer against a real Kafka, when its client meets an error that ends it for good."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from app.embedded import EmbeddedKafka
+from app.metrics import Metrics
+from app.producer import KafkaProducer, ProducerConfig
+from knative.ports import ProduceFailure, ProduceProblem
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+LIMIT_S = 30.0
+
+
+def _make_fatal(client: Producer) -> None:
+    """librdkafka's own hook for tests; its handle is the first thing in the Python object."""
+    folder = Path(confluent_kafka.__file__).parent.parent / "confluent_kafka.libs"
+    library = ctypes.CDLL(str(next(folder.glob("librdkafka*"))))
+    library.rd_kafka_test_fatal_error.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
+    handle = ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value
+    assert library.rd_kafka_test_fatal_error(handle, KafkaError.INVALID_PRODUCER_EPOCH, b"by a test") == 0
+
+
+async def _send(producer: KafkaProducer, topic: str) -> ProduceFailure | None:
+    stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
+    producer.send(topic, b"x", None, [], stored.set_result)
+    return await asyncio.wait_for(stored, LIMIT_S)
+
+
+@pytest.mark.parametrize("out", [0, 5, 50])
+async def test_after_a_fatal_error_all_who_wait_are_told_and_a_new_client_goes_on(
+    out: int, kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    crashes: list[BaseException] = []
+    config = ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", linger_ms=200.0)
+    producer = KafkaProducer(config, Metrics(), crashes.append)
+    producer.start()
+    try:
+        assert await _send(producer, topic) is None
+        client = producer._client
+        assert client is not None
+        waiting = [asyncio.ensure_future(_send(producer, topic)) for _ in range(out)]
+        await asyncio.sleep(0)
+        _make_fatal(client)
+        for told in await asyncio.gather(*waiting):
+            assert told is None or told.problem is ProduceProblem.UNAVAILABLE
+        async with asyncio.timeout(LIMIT_S):
+            while (failure := await _send(producer, topic)) is not None:
+                assert failure.problem is ProduceProblem.UNAVAILABLE
+                await asyncio.sleep(0.05)
+        assert producer._client is not client
+    finally:
+        await producer.stop(1.0)
+    assert crashes == []
+
+
+async def test_a_poll_thread_that_dies_is_told(kafka: EmbeddedKafka) -> None:
+    class Broken(KafkaProducer):
+        def _serve(self, client: Producer) -> None:
+            raise RuntimeError("by a test")
+
+    crash: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    producer = Broken(ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p"), Metrics(), crash.set_result)
+    producer.start()
+    assert str(await asyncio.wait_for(crash, LIMIT_S)) == "by a test"
+    await producer.stop(1.0)

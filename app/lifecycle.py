@@ -34,6 +34,7 @@ from controller.service import Controller, ensure_internal_topics
 from controller.topics import ActionFailed
 from knative import names
 from knative.contract import SubscriberStatus, WorkerStatus
+from knative.errors import PenstockError
 from knative.progress import Progress
 from tables.contract import ContractTable
 from tables.progress import SubscriberDetails, details
@@ -112,7 +113,11 @@ class Lifecycle:
         parts.producer.start()
         await self._internal_topics()
         if parts.controller is not None:
-            await parts.controller.start()
+            try:
+                await parts.controller.start()
+            except PenstockError as problem:  # no such directory: a sentence, not a traceback through Faust
+                log.error(str(problem))
+                os._exit(problem.exit_code)
         parts.contract.on_change(self._show_topics)
         parts.contract.start()
         parts.status.start()

@@ -38,7 +38,8 @@ def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
     given = dict(overrides or {})
     strangers = sorted(given.keys() - Settings.model_fields.keys())
     if strangers:
-        raise UsageError("; ".join(f"{name} is no setting{_nearest(name)}" for name in strangers) + ".")
+        told = "; ".join(f"{name} is no setting{_nearest(name)}" for name in strangers)
+        raise UsageError(f"{told}.", "`penstock config show` has them all.")
     file_values, source_of_file, file_names = _read_file(os.environ.get(CONFIG_VARIABLE, ""))
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}

@@ -80,7 +80,9 @@ class Stack:
         config = self.config
         channels = subscriptions_by_channel(resources_in(config.resources))
         self._check_ports()
-        if not self.bootstrap:
+        if self.bootstrap:
+            self._say(f"Using the Kafka at {self.bootstrap} ...")
+        else:
             self._start_kafka()
         self.worker_log.parent.mkdir(parents=True, exist_ok=True)
         if config.subscriber_port:

@@ -21,7 +21,7 @@ from app.embedded.config import DEFAULT_HEAP, DEFAULT_PORT
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
-    from app.stack import Stack
+    from app.stack import Stack, StackConfig
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 _POLL_S = 0.2
@@ -77,19 +77,27 @@ def _settings_given(texts: list[str] | None) -> dict[str, str]:
 
 
 def up(
-    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of a Kafka that runs; else one is started.")] = "",
+    kafka: Annotated[
+        str, typer.Option("--kafka", help="HOST:PORT of a Kafka that runs; by default PENSTOCK_KAFKA, else one starts.")
+    ] = "",
     resources: Annotated[
         Path,
         typer.Option("--resources", help="Directory with YAML files of resources.", show_default="examples/quickstart"),
     ] = QUICKSTART,
-    http_port: Annotated[int, typer.Option("--http-port", min=1, max=65535, help="Port for events.")] = 8080,
-    admin_port: Annotated[int, typer.Option("--admin-port", min=0, max=65535, help="Port for metrics.")] = 8081,
+    http_port: Annotated[
+        int | None, typer.Option("--http-port", min=1, max=65535, help="Port for events; by default from the settings.")
+    ] = None,
+    admin_port: Annotated[
+        int | None,
+        typer.Option("--admin-port", min=0, max=65535, help="Port for metrics; by default from the settings."),
+    ] = None,
     subscriber_port: Annotated[
         int, typer.Option("--subscriber-port", min=0, max=65535, help="Port of the sample subscriber; 0 = none.")
     ] = _SUBSCRIBER_PORT,
     kafka_port: Annotated[
-        int, typer.Option("--kafka-port", min=1, max=65534, help="Port of the started Kafka.")
-    ] = DEFAULT_PORT,
+        int | None,
+        typer.Option("--kafka-port", min=1, max=65534, help=f"Start a Kafka at this port, not {DEFAULT_PORT}."),
+    ] = None,
     data: Data = HOME,
     home: Annotated[Path, typer.Option("--home", help="Directory for logs and statuses.")] = HOME.parent,
     heap: Heap = DEFAULT_HEAP,
@@ -106,26 +114,49 @@ def up(
       penstock up --resources my/resources --subscriber-port 0
       penstock up --http-port 8088 --admin-port 8089
     """
-    from app.cli.welcome import welcome
-    from app.stack import Stack, StackConfig, place_quickstart
+    from app.settings import load_settings
+    from app.stack import StackConfig, place_quickstart
 
+    settings = load_settings()
     if resources == QUICKSTART and subscriber_port not in (0, _SUBSCRIBER_PORT):
         resources = place_quickstart(QUICKSTART, home / "quickstart", subscriber_port)
     config = StackConfig(
         home=home,
         resources=resources,
         jars_root=HOME,
-        kafka=kafka,
-        kafka_port=kafka_port,
+        kafka=kafka or (settings.kafka if "kafka" in settings.sources and kafka_port is None else ""),
+        kafka_port=kafka_port or DEFAULT_PORT,
         kafka_data=data,
         heap=heap,
-        http_port=http_port,
-        admin_port=admin_port,
+        http_port=settings.http_port if http_port is None else http_port,
+        admin_port=settings.admin_port if admin_port is None else admin_port,
         subscriber_port=subscriber_port,
         ready_limit_s=limit_s,
     )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
+    _run_until_ctrl_c(config)
+
+
+def demo() -> None:
+    """Send 1,000 events through everything, on free ports and in a temporary directory; the last line is JSON.
+
+    Ends with 0 only if nothing was lost and nothing came out of order.
+
+    \b
+    Examples:
+      penstock demo
+      penstock demo 2>/dev/null | tail -1
+    """
+    from app.demo import main
+
+    raise typer.Exit(main())
+
+
+def _run_until_ctrl_c(config: StackConfig) -> None:
+    from app.cli.welcome import welcome
+    from app.stack import Stack
+
     began = time.monotonic()
     with jar_progress() as progress:
         stack = Stack(config, note, progress)
@@ -142,21 +173,6 @@ def up(
             note("\nStopping ...")
         finally:
             _stop(stack)
-
-
-def demo() -> None:
-    """Send 1,000 events through everything, on free ports and in a temporary directory; the last line is JSON.
-
-    Ends with 0 only if nothing was lost and nothing came out of order.
-
-    \b
-    Examples:
-      penstock demo
-      penstock demo 2>/dev/null | tail -1
-    """
-    from app.demo import main
-
-    raise typer.Exit(main())
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from app.cli.output import jar_progress
 from app.cli.running import command_here
 from app.cli.welcome import welcome
 from app.embedded import jars
+from app.embedded.ports import free_port
 from app.stack import Stack, StackConfig
 
 _CHANNEL = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata: {name: orders, namespace: shop}\n"
@@ -78,6 +82,30 @@ def test_jars_from_mavens_own_store_arrive_too(tmp_path: Path, monkeypatch: pyte
     libs = jars.ensure_jars(tmp_path / "kafka", lambda arrived, expected: told.append((arrived, expected)))
     assert [jar.name for jar in libs.glob("*.jar")] == ["a.jar"]
     assert told == [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("PENSTOCK_HTTP_PORT", "{taken}", "Port {taken} of 127.0.0.1, wanted for events"),
+        ("PENSTOCK_ADMIN_PORT", "{taken}", "Port {taken} of 127.0.0.1, wanted for metrics"),
+        ("PENSTOCK_HTTP_PORT", "abc", "PENSTOCK_HTTP_PORT='abc' from the environment is wrong"),
+    ],
+)
+def test_up_obeys_the_settings_of_the_ports(
+    name: str, value: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = iter([free_port() for _ in range(2)])
+    monkeypatch.setenv("PENSTOCK_HTTP_PORT", str(next(free)))
+    monkeypatch.setenv("PENSTOCK_ADMIN_PORT", str(next(free)))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = str(other.getsockname()[1])
+        monkeypatch.setenv(name, value.format(taken=taken))
+        command = [sys.executable, "-m", "app.cli", "up", "--subscriber-port", "0", "--home", str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert says.format(taken=taken) in done.stderr
+    assert "Stopped." not in done.stderr
+    assert done.returncode == (2 if value == "abc" else 1)
 
 
 def test_a_stack_that_never_started_has_nothing_to_stop(tmp_path: Path) -> None:

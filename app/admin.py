@@ -14,6 +14,8 @@ import structlog
 from aiohttp import web as http
 from prometheus_client.exposition import choose_encoder
 
+from app.debug_pages import INDEX as DEBUG_INDEX
+from app.debug_pages import DebugPages
 from knative.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class AdminConfig:
 
     bind: str = "0.0.0.0"
     port: int = 8081
+    debug: bool = False  #: serve `app/debug_pages` too
 
 
 class AdminServer:
@@ -47,6 +50,7 @@ class AdminServer:
         self._metrics = metrics
         self._alive = alive
         self._ready = ready
+        self._debug = DebugPages() if config.debug else None
         self._runner: http.AppRunner | None = None
 
     async def start(self) -> None:
@@ -69,6 +73,8 @@ class AdminServer:
     async def stop(self, limit_s: float) -> None:
         """Close the port; requests still served after `limit_s` are cut."""
         runner, self._runner = self._runner, None
+        if self._debug is not None:
+            self._debug.stop()
         if runner is None:
             return
         try:
@@ -82,10 +88,12 @@ class AdminServer:
         application.router.add_get("/metrics", self._show_metrics)
         application.router.add_get("/healthz", self._healthz)
         application.router.add_get("/readyz", self._readyz)
+        if self._debug is not None:
+            self._debug.add_to(application.router)
         return application
 
     async def _index(self, _request: http.Request) -> http.Response:
-        return http.Response(text=_INDEX)
+        return http.Response(text=_INDEX if self._debug is None else _INDEX + DEBUG_INDEX)
 
     async def _show_metrics(self, request: http.Request) -> http.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))

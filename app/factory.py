@@ -152,7 +152,7 @@ def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | N
     if settings.role in ("all", "controller") and settings.resources:
         parts.controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed)
     if settings.admin_port:
-        admin = AdminConfig(bind=settings.bind, port=settings.admin_port)
+        admin = AdminConfig(bind=settings.bind, port=settings.admin_port, debug=settings.debug)
         parts.admin = AdminServer(admin, metrics, lifecycle.alive, lifecycle.readiness)
     return parts
 

@@ -193,6 +193,11 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "pretty"] = _setting(
         "auto", "word", "One JSON object a line, or words for people; auto: words on a terminal."
     )
+    debug: bool = _setting(
+        False,
+        "yes or no",
+        "Serve /debug/profile, /debug/stacks and /debug/tasks at the admin port, for whoever can reach it.",
+    )
     gc_threshold: int = _setting(
         50_000, "objects", "Allocations between two young collections; 0 leaves the interpreter's own value.", ge=0
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import faulthandler
 import os
+import signal
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ import structlog
 log = structlog.get_logger(__name__)
 
 EXIT_STUCK = 70
+DUMP_SIGNAL = signal.SIGUSR2  #: dumps all stacks to standard error, even when the event loop is stuck
 
 
 class Watchdog:
@@ -38,7 +40,11 @@ class Watchdog:
 
     def start(self) -> None:
         """Watch from now on."""
-        self._beat(asyncio.get_running_loop(), time.monotonic())
+        loop = asyncio.get_running_loop()
+        self._beat(loop, time.monotonic())
+        # Faust would start a debugger on a terminal that a worker does not have, and stand still for ever.
+        loop.remove_signal_handler(DUMP_SIGNAL)
+        faulthandler.register(DUMP_SIGNAL, file=sys.__stderr__ or sys.stderr, all_threads=True)
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def stop(self) -> None:

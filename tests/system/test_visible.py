@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,11 @@ def metrics(worker: Worker) -> str:
     return body.decode()
 
 
+def told(worker: Worker) -> str:
+    """Everything that it wrote."""
+    return worker.output() + worker.log.read_text(errors="replace")
+
+
 def test_a_failing_subscription_is_seen_by_every_worker(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Two workers; what one of them meets is told by both, and goes away when the subscriber is mended."""
     installation = Installation(kafka.bootstrap, tmp_path, env={"PENSTOCK_STATUS_INTERVAL_S": "0.2"})
@@ -64,7 +70,7 @@ def test_a_failing_subscription_is_seen_by_every_worker(kafka: EmbeddedKafka, tm
                 assert post(other.port, target, f"e{number}", b"{}").status == 202
             rows: dict[str, dict[str, Any]] = {}
 
-            def told() -> bool:
+            def seen() -> bool:
                 rows.update(wide(other, installation))
                 bad_row, good_row = rows["bad"], rows["good"]
                 return bool(
@@ -76,7 +82,7 @@ def test_a_failing_subscription_is_seen_by_every_worker(kafka: EmbeddedKafka, tm
                     and bad_row["lagEvents"] == EVENTS
                 )
 
-            wait_until("the other worker tells how it is", told, LIMIT_S)
+            wait_until("the other worker tells how it is", seen, LIMIT_S)
             _check_rows(rows, installation)
             page = metrics(worker)
             _check_metrics(page)
@@ -123,3 +129,33 @@ def _check_metrics(page: str) -> None:
     assert value(page, "penstock_commits_total", subscription=good, result="ok") >= 1
     assert value(page, "penstock_rebalances_total", subscription=good, kind="assigned") == 1
     assert value(page, "penstock_event_loop_lag_seconds_count") >= 1
+
+
+def test_a_worker_shows_its_stacks_and_tasks_when_it_is_told_to(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """Pages behind their setting; signals always, and neither of them ends or stops the worker."""
+    installation = Installation(kafka.bootstrap, tmp_path)
+    with ScriptedSubscriber() as subscriber:
+        installation.write([Wanted("good", subscriber.script("/good", says(200)))])
+        with installation.worker(env={"PENSTOCK_DEBUG": "true"}) as worker:
+            worker.wait_ready()
+            installation.wait_subscribers(worker, 1)
+            status, tasks = get(worker.admin_port, "/debug/tasks")
+            assert status == 200
+            assert b"Lifecycle._publish_status at" in tasks
+            status, stacks = get(worker.admin_port, "/debug/stacks")
+            assert status == 200
+            assert f"feed-{NAMESPACE}/good".encode() in stacks
+            status, profile = get(worker.admin_port, "/debug/profile?seconds=0.3")
+            assert status == 200
+            assert b"execute_from_commandline" in profile
+            worker.process.send_signal(signal.SIGUSR1)
+            wait_until("SIGUSR1 dumps stacks", lambda: "MainThread" in told(worker), LIMIT_S)
+            before = told(worker).count("most recent call first")
+            worker.process.send_signal(signal.SIGUSR2)
+            wait_until("SIGUSR2 too", lambda: told(worker).count("most recent call first") > before, LIMIT_S)
+            assert get(worker.port, "/readyz")[0] == 200
+            assert worker.terminate() == 0, worker.tail()
+        with installation.worker() as worker:
+            worker.wait_ready()
+            assert get(worker.admin_port, "/debug/stacks")[0] == 404
+            assert worker.terminate() == 0, worker.tail()

@@ -35,10 +35,15 @@ _TRACES_PATH = "/v1/traces"
 _ATTRIBUTE_CHARACTERS_MAX = 512
 _UNNAMED = "unknown_service"
 
-#: They speak of each batch that fails, which `Exporter` does once.
-_LOUD = ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.exporter.otlp.common.http", "urllib3")
-#: They speak of each span that is dropped, and of each header that somebody spoilt.
-_REPEATING = ("opentelemetry.sdk._shared_internal", "opentelemetry.trace.span", "opentelemetry.attributes")
+#: They speak of each batch that fails and each span that is dropped, which `Exporter` does once; asking costs little.
+_LOUD = (
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.exporter.otlp.common.http",
+    "opentelemetry.sdk._shared_internal",
+    "urllib3",
+)
+#: They speak of each header that somebody spoilt.
+_REPEATING = ("opentelemetry.trace.span", "opentelemetry.attributes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,14 @@ class Exporter(SpanExporter):
         self._url = url
         self._lost = 0
         self._until = float("inf")
+        self._overrun = False
+        self.handled = 0  #: spans that were sent or given up
+
+    def dropped(self) -> None:
+        """A span found no room in the queue: said once in the life of a process."""
+        if not self._overrun:
+            self._overrun = True
+            log.warning("more spans than can be exported: some are dropped; record a smaller part", endpoint=self._url)
 
     def stop_at(self, until: float) -> None:
         """Nothing more is sent after this moment (monotonic)."""
@@ -76,6 +89,7 @@ class Exporter(SpanExporter):
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send a batch. Never raises."""
+        self.handled += len(spans)
         if time.monotonic() >= self._until:
             return SpanExportResult.FAILURE
         reason = ""
@@ -101,6 +115,29 @@ class Exporter(SpanExporter):
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """There is nothing of its own to send."""
         return True
+
+
+class _Batches(BatchSpanProcessor):
+    """Counts what goes in, for the queue itself has a log line for each span it drops, and no other sign."""
+
+    def __init__(self, exporter: Exporter, config: ExportConfig) -> None:
+        super().__init__(
+            exporter,
+            max_queue_size=config.queue_spans_max,
+            schedule_delay_millis=config.delay_s * 1000,
+            max_export_batch_size=config.batch_spans_max,
+        )
+        self._exporter = exporter
+        self._room = config.queue_spans_max + config.batch_spans_max  # one batch may be under way
+        self._ended = 0
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Queue it."""
+        self._ended += 1
+        if self._ended - self._exporter.handled > self._room:
+            self._ended = self._exporter.handled + self._room
+            self._exporter.dropped()
+        super().on_end(span)
 
 
 class _Once(logging.Filter):
@@ -132,14 +169,7 @@ class SpanExport:
             shutdown_on_exit=False,  # `stop` does, within a limit
             span_limits=SpanLimits(max_attribute_length=_ATTRIBUTE_CHARACTERS_MAX),
         )
-        self.provider.add_span_processor(
-            BatchSpanProcessor(
-                self._exporter,
-                max_queue_size=config.queue_spans_max,
-                schedule_delay_millis=config.delay_s * 1000,
-                max_export_batch_size=config.batch_spans_max,
-            )
-        )
+        self.provider.add_span_processor(_Batches(self._exporter, config))
         self.tracing = Tracing(self.provider.get_tracer("penstock", version("penstock")))
 
     def storing(self, produce: Produce) -> Produce:

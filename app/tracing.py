@@ -22,6 +22,7 @@ from opentelemetry.util.types import AttributeValue
 
 from knative.contract import Subscription
 from knative.ports import Headers, Produce, Stored
+from knative.spans import ProcessSpan, ReceiveSpan
 from knative.trace_context import Parent, parent_in_record, parent_in_request, with_context
 
 _ERROR = Status(StatusCode.ERROR)
@@ -43,33 +44,75 @@ class Tracing:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
-    def receive(self, target: bytes, host: bytes | None, pairs: Sequence[tuple[bytes, bytes]]) -> _Receive:
+    def receive(self, target: bytes, host: bytes | None, pairs: Sequence[tuple[bytes, bytes]]) -> ReceiveSpan:
         """See `knative.spans`, as for `process`."""
-        attributes: Attributes = {
-            "http.request.method": "POST",
-            "url.path": target.partition(b"?")[0].decode("latin-1"),
-            "url.scheme": "http",
-            "network.protocol.version": "1.1",
-            **_server(f"//{host.decode('latin-1')}" if host else ""),
-        }
-        parent = context_of(parent_in_request(pairs))
-        return _Receive(self._tracer.start_span("POST", parent, SpanKind.SERVER, attributes))
+        parent = parent_in_request(pairs)
+        if not_recorded(parent):
+            return _NOT_RECORDED
+        span = self._tracer.start_span("POST", context_of(parent), SpanKind.SERVER)
+        if span.is_recording():
+            attributes: Attributes = {
+                "http.request.method": "POST",
+                "url.path": target.partition(b"?")[0].decode("latin-1"),
+                "url.scheme": "http",
+                "network.protocol.version": "1.1",
+                **_server(f"//{host.decode('latin-1')}" if host else ""),
+            }
+            span.set_attributes(attributes)
+        return _Receive(span)
 
     def process(
         self, subscription: Subscription, partition: int, offset: int, headers: Headers, value: bytes | None
-    ) -> _Process:
+    ) -> ProcessSpan:
+        parent = parent_in_record(headers)
+        if not_recorded(parent):
+            return _NOT_RECORDED
         topic = subscription.topic
-        attributes: Attributes = {
-            **_message("process", "process", topic, headers, value),
-            "messaging.consumer.group.name": subscription.group,
-            "messaging.destination.partition.id": str(partition),
-            "messaging.kafka.offset": offset,
-            "penstock.subscription": subscription.label,
-        }
-        parent = context_of(parent_in_record(headers))
-        return _Process(
-            self._tracer, self._tracer.start_span(f"process {topic}", parent, SpanKind.CONSUMER, attributes)
-        )
+        span = self._tracer.start_span(f"process {topic}", context_of(parent), SpanKind.CONSUMER)
+        if span.is_recording():
+            attributes: Attributes = {
+                **_message("process", "process", topic, headers, value),
+                "messaging.consumer.group.name": subscription.group,
+                "messaging.destination.partition.id": str(partition),
+                "messaging.kafka.offset": offset,
+                "penstock.subscription": subscription.label,
+            }
+            span.set_attributes(attributes)
+        return _Process(self._tracer, span)
+
+
+class _NotRecorded:
+    """All three spans of an event whose sender has decided that it is not recorded: its context is passed on as it is.
+
+    The SDK would make spans that end up nowhere, at a third of the price of real ones.
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> _NotRecorded:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Nothing was made current."""
+
+    def attempt(self, url: str, number: int) -> _NotRecorded:
+        """Not recorded either."""
+        return self
+
+    def headers(self, stored: Headers) -> Headers:
+        """As they are."""
+        return stored
+
+    def ended(self, result: int | str, problem: str = "") -> None:
+        """Nobody is told."""
+
+
+_NOT_RECORDED = _NotRecorded()
+
+
+def not_recorded(parent: Parent | None) -> bool:
+    """Whether somebody else has decided against this trace."""
+    return parent is not None and not parent.flags & TraceFlags.SAMPLED
 
 
 class _Receive:
@@ -105,7 +148,9 @@ class _Process:
         self._context = trace.set_span_in_context(span, Context())
 
     def attempt(self, url: str, number: int) -> _Attempt:
-        """A request."""
+        """A request; where the event is not recorded, in the context of the event."""
+        if not self._span.is_recording():
+            return _Attempt(self._span)
         attributes: Attributes = {
             "http.request.method": "POST",
             "url.full": shown(url),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 
@@ -63,9 +64,10 @@ def _subscription() -> Subscription:
 def _store(spans: Spans, *pairs: tuple[bytes, bytes], host: bytes | None = b"penstock.test:8080") -> Headers:
     """One event through ingress; the headers of its record."""
     memory = MemoryProduce()
+    mapped = [*HEADERS, *((name.decode(), value) for name, value in pairs)]
     span = spans.tracing.receive(b"/channels/ns/ch?x=1", host, pairs)
     with span:
-        spans.export.storing(memory).send("topic", b"body", None, HEADERS, lambda _: None)
+        spans.export.storing(memory).send("topic", b"body", None, mapped, lambda _: None)
     span.ended(202)
     return list(memory.records[0].headers.items())
 
@@ -113,8 +115,32 @@ def test_who_is_not_sampled_is_not_exported_but_stays_in_its_trace(spans: Spans)
     parent = parent_in_record(_store(spans, UNSAMPLED))
 
     assert parent is not None
-    assert (parent.trace_id, parent.flags & 1) == (TRACE, 0)
+    assert (parent.trace_id, parent.span_id, parent.flags) == (TRACE, SPAN, 0)
     assert not spans.ended()
+
+
+def test_who_is_not_sampled_passes_through_as_he_is(spans: Spans) -> None:
+    headers = _store(spans, UNSAMPLED, (b"tracestate", b"a=1"))
+    process = spans.tracing.process(_subscription(), 0, 0, headers, b"")
+    attempt = process.attempt("http://sub.test/x", 1)
+
+    assert attempt.headers(headers) is headers
+    attempt.ended(200)
+    process.ended("delivered")
+    assert not spans.ended()
+
+
+def test_an_event_that_is_not_recorded_has_one_context_for_all_attempts() -> None:
+    spans = Spans(ratio=0.0)
+    process = spans.tracing.process(_subscription(), 0, 0, HEADERS, b"")
+    parents = [parent_in_record(process.attempt("http://sub.test/x", n).headers(HEADERS)) for n in (1, 2)]
+    process.ended("delivered")
+
+    assert parents[0] is not None
+    assert parents[0] == parents[1]
+    assert not parents[0].flags & 1
+    assert not spans.ended()
+    spans.stop()
 
 
 def test_the_ratio_is_for_traces_that_begin_here() -> None:
@@ -190,6 +216,25 @@ def test_a_failing_exporter_is_told_once_and_once_when_it_works_again(spans: Spa
     assert results == [good, bad, bad, bad, good, good, bad]
     assert [line["log_level"] for line in lines] == ["warning", "info", "warning"]
     assert lines[1]["lost"] == 3
+
+
+def test_more_spans_than_fit_are_dropped_and_that_is_told_once() -> None:
+    class Slow(SpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            held.wait(20)
+            return SpanExportResult.SUCCESS
+
+    held = threading.Event()
+    config = ExportConfig("http://127.0.0.1:1", queue_spans_max=8, batch_spans_max=4, delay_s=60)
+    export = SpanExport(config, Slow())
+    with capture_logs() as lines:
+        for _ in range(40):
+            export.provider.get_tracer("t").start_span("s").end()
+        held.set()
+        asyncio.run(export.stop(20))
+
+    assert [line["log_level"] for line in lines] == ["warning"]
+    assert "more spans than can be exported" in lines[0]["event"]
 
 
 def test_after_its_end_nothing_is_sent() -> None:

@@ -4,7 +4,8 @@
 
 A file is taken whole or not at all. An object counts as removed when two looks in a row did not find it: editors save
 by truncating, or by renaming, and a look in between must not delete a topic; nor while a file is bad that turned bad
-when the object vanished: it may have moved there. Refuses to give identities (`identities`), to stop for a bad file.
+when the object vanished: it may have moved there. When all of several files vanish at once, a volume may have come off:
+what they said stays for half a minute, and a problem says so. Refuses to give identities (`identities`), to stop for a bad file.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from knative.resources import Invalid, Resource
 
 SUFFIXES = (".yaml", ".yml", ".json")
 FILES_MAX = 10_000
+EMPTIED_S = 30.0  #: how long everything stays when several files, and all there were, vanish at once
 RACY_S = 2.0  #: a file changed so recently may change again within one tick of its clock
 
 Key = tuple[str, str, str]  #: (kind, namespace, name)
@@ -76,8 +78,10 @@ class _File:
 class Directory:
     """The files of one directory and what they say. Blocking: call `scan` in a thread, one at a time."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, emptied_s: float = EMPTIED_S) -> None:
         self._root = root
+        self._emptied_s = emptied_s
+        self._emptied_at: float | None = None
         self._files: dict[str, _File] = {}
         self._missed: dict[Key, int] = {}  #: kept although not found -> the first look that did not find it
         self._looks = 0
@@ -103,12 +107,28 @@ class Directory:
         except OSError as error:
             problem = FileProblem(".", 0, "", f"the directory cannot be read: {error.strerror}", "bring it back")
             return Snapshot(tuple(self._objects.values()), (problem,), complete=False)
+        emptied = self._emptied(found)
+        if emptied is not None:
+            return Snapshot(tuple(self._objects.values()), (emptied,), complete=False)
         self._looks += 1
         for name in self._files.keys() - found.keys():
             del self._files[name]
         for name in sorted(found):
             self._files[name] = self._look(name, found[name], self._files.get(name))
         return self._merge(too_many=len(found) >= FILES_MAX)
+
+    def _emptied(self, found: Mapping[str, Path]) -> FileProblem | None:
+        """The problem that all files are gone at once, for as long as what they said stays."""
+        if found or len(self._files) < 2:
+            self._emptied_at = None
+            return None
+        now = time.monotonic()
+        if self._emptied_at is None:
+            self._emptied_at = now
+        if now - self._emptied_at >= self._emptied_s:
+            return None
+        what = f"all {len(self._files)} files are gone at once; what they said stays for {self._emptied_s:g} s"
+        return FileProblem(".", 0, "", what, "put them back, or else their channels and topics are removed then")
 
     def _look(self, name: str, path: Path, before: _File | None) -> _File:
         try:

@@ -256,8 +256,8 @@ class Controller:
         for problem in problems:
             if problem not in self._problems:
                 log.warning(
-                    "resource file" if problem.ignored else "resource file is not taken; its last good state stays",
-                    file=f"{problem.file}:{problem.line}",
+                    _what_is_wrong(problem),
+                    file=f"{problem.file}:{problem.line}" if problem.line else problem.file,
                     field=problem.field,
                     problem=problem.what,
                     cure=problem.cure,
@@ -279,3 +279,9 @@ class Controller:
         if trouble and trouble != term.trouble:
             log.warning("controller cannot work; it goes on trying", reason=trouble)
         term.trouble = trouble or term.trouble
+
+
+def _what_is_wrong(problem: FileProblem) -> str:
+    if problem.file == ".":
+        return "resources directory"
+    return "resource file" if problem.ignored else "resource file is not taken; its last good state stays"

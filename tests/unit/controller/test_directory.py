@@ -203,3 +203,33 @@ def test_an_old_file_is_not_read_again(tmp_path: Path) -> None:
     os.utime(tmp_path / "a.yaml", (old, old))
     assert (tmp_path / "a.yaml").stat().st_size == stat.st_size
     assert directory.scan().objects == first.objects
+
+
+def test_several_files_that_vanish_at_once_keep_their_word_for_a_while(tmp_path: Path) -> None:
+    directory = Directory(tmp_path, emptied_s=3600)
+    write(tmp_path, "a.yaml", "one")
+    write(tmp_path, "b.yaml", "two")
+    for _ in range(2):
+        directory.scan()
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).unlink()
+    for _ in range(3):
+        snapshot = directory.scan()
+        assert found(snapshot) == {"one": 1, "two": 1}
+        assert "all 2 files are gone at once" in snapshot.problems[0].what
+        assert not snapshot.complete
+    write(tmp_path, "a.yaml", "one")
+    directory.scan()
+    assert found(directory.scan()) == {"one": 1}
+
+
+def test_after_the_while_they_are_gone(tmp_path: Path) -> None:
+    directory = Directory(tmp_path, emptied_s=0)
+    write(tmp_path, "a.yaml", "one")
+    write(tmp_path, "b.yaml", "two")
+    for _ in range(2):
+        directory.scan()
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).unlink()
+    directory.scan()
+    assert found(directory.scan()) == {}

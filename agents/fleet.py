@@ -128,6 +128,7 @@ class Fleet:
             self._around.fatal(problem)
         if service in self._app._children:  # Faust keeps runtime services for ever otherwise
             self._app._children.remove(service)
+        self._app.beacon.discard(service.beacon)  # and their places in its tree of services
         if not self._stopping:
             self._around.observe.forget(service.subscription.label)
             log.info("subscription stopped", subscription=service.subscription.label, uid=service.subscription.uid)

@@ -126,6 +126,8 @@ class SubscriptionService(Service):
             stopping.cancel()
             log.warning("agent did not stop in time", subscription=self.subscription.label)
         self.app.agents.pop(agent.name, None)
+        self.app.agents.beacon.discard(agent.beacon)  # Faust's trees of services would keep it for ever
+        self.app.topics.beacon.discard(agent)
 
     @Service.task
     async def _hand_over(self) -> None:

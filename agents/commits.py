@@ -7,6 +7,8 @@
 
 A retry waits at the barrier until the attempts made so far are committed, so that a crash costs at most one attempt.
 The client is used by its own thread only: a commit from another one waits for ever while the first one polls.
+A request that was made before a partition was let go and is sent after it would put the last commit back, and the next
+owner would repeat what lies between: it is looked at again when it is sent.
 
 Refuses to commit for a partition that this process has let go, and to believe a commit whose partitions were not
 looked at one by one.
@@ -15,7 +17,7 @@ looked at one by one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -25,6 +27,11 @@ from agents.lanes import Partition
 log = structlog.get_logger(__name__)
 
 _SOON_S = 0.02
+_REBALANCING = frozenset(
+    {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
+)
+#: The broker's limits are below ours: the same commit would be refused for ever, and all be repeated at each restart.
+_NEVER = frozenset({KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaError.INVALID_COMMIT_OFFSET_SIZE})
 
 
 def offsets(partitions: Iterable[Partition]) -> list[TopicPartition]:
@@ -56,14 +63,15 @@ def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tri
 class Commits:
     """Event loop only, but for `carry_out` and `on_commit`, which run in the consumer's thread."""
 
-    def __init__(self, label: str, interval_s: float) -> None:
-        """`label`: the subscription, for logs."""
+    def __init__(self, label: str, interval_s: float, fatal: Callable[[BaseException], None]) -> None:
+        """`label`: the subscription, for logs. `fatal` ends the process: nothing of it can be committed any more."""
         self._label = label
+        self._fatal = fatal
         self._interval_s = interval_s
         self._loop = asyncio.get_running_loop()
         self._attached = False
         self._partitions: dict[int, Partition] = {}
-        self._request: list[TopicPartition] | None = None
+        self._request: list[tuple[Partition, TopicPartition]] | None = None
         self._flying: dict[int, tuple[Partition, int]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
@@ -109,6 +117,12 @@ class Commits:
         await future
 
     def _commit(self) -> None:
+        try:
+            self._take_stock()
+        except Exception as problem:  # nobody else would hear of what a timer raises
+            self._fatal(problem)
+
+    def _take_stock(self) -> None:
         self._timer = None
         if not self._attached:
             return
@@ -117,8 +131,9 @@ class Commits:
             return
         dirty = [p for p in self._owned() if p.watermark.changes != p.committed]
         if dirty:
+            request = list(zip(dirty, offsets(dirty), strict=True))
             self._flying = {p.number: (p, p.watermark.changes) for p in dirty}
-            self._request = offsets(dirty)
+            self._request = request
 
     def _owned(self) -> list[Partition]:
         """Copied in one step: the consumer's thread changes the mapping."""
@@ -129,8 +144,13 @@ class Commits:
         request, self._request = self._request, None
         if request is None:
             return
+        owned = self._partitions
+        wanted = [where for partition, where in request if owned.get(partition.number) is partition]
+        if not wanted:  # all of it was let go, with a last commit of its own, or lost
+            self._loop.call_soon_threadsafe(self._committed, None, {})
+            return
         try:
-            consumer.commit(offsets=request, asynchronous=True)
+            consumer.commit(offsets=wanted, asynchronous=True)
         except KafkaException as problem:
             self._loop.call_soon_threadsafe(self._committed, problem.args[0], {})
 
@@ -161,7 +181,11 @@ class Commits:
 
     def _failed(self, error: KafkaError) -> None:
         self.failures += 1
-        if not self._failing:
+        if error.code() in _NEVER:
+            self._fatal(KafkaException(error))
+        if error.code() in _REBALANCING:
+            log.debug("commit refused during a rebalance; it is tried again", subscription=self._label)
+        elif not self._failing:
             self._failing = True
             log.warning("commit failed; it is tried again", subscription=self._label, reason=error.str())
         self.touch()

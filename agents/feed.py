@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 import structlog
@@ -46,6 +47,8 @@ _OVERHEAD_BYTES = 1_024  # of a record in memory, beside its value
 _FULL_WAIT_S = 0.2  # how long everything may be full before partitions are paused and polling goes on
 _LOOP_S = 30.0  # the event loop answers within this, or the process is beyond help
 _COMMITTED_S = 30.0
+_STEADY_S = 60.0  # a consumer that failed after this begins again soon
+_LEAVE_S = 4.0  # at stop: for the last commit and leaving the group, and for a call that was under way before
 
 
 class Owner(Protocol):
@@ -77,12 +80,13 @@ class Feed:
         self._owner = owner
         self._observe = observe
         self._loop = asyncio.get_running_loop()
-        self.commits = Commits(subscription.label, config.commit_interval_s)
+        self.commits = Commits(subscription.label, config.commit_interval_s, owner.fatal)
         self._partitions: dict[int, Partition] = {}
         self._room = Room(config.buffer_bytes_max)
         self._ends = LogEnds()
         self.rebalances = {"assigned": 0, "revoked": 0, "lost": 0}  #: how often; written by the thread
         self._stop = threading.Event()
+        self._drained, self._ended = asyncio.Event(), asyncio.Event()
         self._drain_s = 0.0
         self._handed = 0
         self._taken = 0
@@ -95,11 +99,15 @@ class Feed:
         self._thread.start()
 
     async def stop(self, drain_s: float) -> None:
-        """Drain, commit, leave the group. Bounded: `drain_s` and some seconds for the broker's answers."""
+        """Drain, commit, leave the group. Bounded: `drain_s`, and some seconds each before and after it for a Kafka
+        that does not answer. The thread is left to itself then: it may not hold up the end of the process."""
         self._drain_s = drain_s
         self._stop.set()
-        await asyncio.to_thread(self._thread.join, drain_s + 15.0)
-        if self._thread.is_alive():
+        if self._thread.ident is None:
+            return
+        await _at_most(self._drained.wait(), drain_s + _LEAVE_S)
+        await _at_most(self._ended.wait(), _LEAVE_S)
+        if not self._ended.is_set():
             log.error("the consumer did not stop in time", subscription=self.subscription.label)
 
     @property
@@ -114,17 +122,23 @@ class Feed:
     # -- thread
 
     def _guarded(self) -> None:
+        try:
+            self._sessions()
+        except Exception as problem:  # whatever it is: the owner ends the process
+            self._loop.call_soon_threadsafe(self._owner.fatal, problem)
+        self._loop.call_soon_threadsafe(self._drained.set)
+        self._loop.call_soon_threadsafe(self._ended.set)
+
+    def _sessions(self) -> None:
         wait_s = 1.0
         while not self._stop.is_set():
+            began = time.monotonic()
             try:
                 self._session()
             except KafkaException as problem:
                 log.warning("consumer failed; joining again", subscription=self.subscription.label, reason=str(problem))
+                wait_s = 1.0 if time.monotonic() - began > _STEADY_S else min(wait_s * 2, 10.0)
                 self._stop.wait(wait_s)
-                wait_s = min(wait_s * 2, 10.0)
-            except Exception as problem:  # whatever it is: the owner ends the process
-                self._loop.call_soon_threadsafe(self._owner.fatal, problem)
-                return
 
     def _client(self) -> dict[str, Any]:
         config = self._config
@@ -174,7 +188,7 @@ class Feed:
                     # A rebalance inside consume() may have taken its partition away: the next owner reads it again.
                     moved = first.error() is None and self._partitions.get(number) is not owner
                     self._take(consumer, rest if moved else [first, *rest])
-            self._let_go(consumer, list(self._partitions.values()), self._drain_s)
+            self._let_go(consumer, list(self._partitions.values()), self._drain_s, self._drained)
         finally:
             self._on_loop(self.commits.detach)
             left = list(self._partitions.values())
@@ -185,11 +199,12 @@ class Feed:
 
     def _take(self, consumer: Consumer, messages: list[Message]) -> None:
         batches: dict[int, Batch] = {}
+        errors: list[tuple[Message, KafkaError]] = []
         partitions = self._partitions
         for message in messages:
             error = message.error()
             if error is not None:
-                self._on_message_error(consumer, message, error)
+                errors.append((message, error))  # after the records that came before it
                 continue
             number: int = message.partition()  # type: ignore[assignment]  # records have one
             batch = batches.get(number)
@@ -217,6 +232,8 @@ class Feed:
                 self._observe.consumed(self.client_name, topic, number, len(records))
             self._handed += 1
             self._loop.call_soon_threadsafe(self._owner.take, list(batches.values()))
+        for message, error in errors:
+            self._on_message_error(consumer, message, error)
 
     def _make_room(self, consumer: Consumer) -> float:
         """Wait while too much is held, pause and resume partitions; gives how long the next poll may wait."""
@@ -253,6 +270,12 @@ class Feed:
 
     def _out_of_range(self, consumer: Consumer, partition: Partition) -> None:
         """The position is not in the log: below its start (retention) or beyond its end (topic re-made)."""
+        until = time.monotonic() + _LOOP_S
+        while self._taken != self._handed:  # what was fetched before is still delivered
+            if self._stop.wait(0.001):
+                return
+            if time.monotonic() > until:
+                raise TimeoutError("records were not taken off the channel")
         where = TopicPartition(partition.topic, partition.number)
         low, high = consumer.get_watermark_offsets(where, timeout=10)
         at = partition.watermark.fetched
@@ -281,9 +304,9 @@ class Feed:
             self._room.paused.add(partition.number)
             consumer.pause([TopicPartition(partition.topic, partition.number)])
 
-    @staticmethod
-    def _read_from(consumer: Consumer, partition: Partition, offset: int) -> None:
+    def _read_from(self, consumer: Consumer, partition: Partition, offset: int) -> None:
         """Assigned anew at `offset`: a partition whose position was refused cannot be told to seek."""
+        self._room.forget(partition.number)  # the client has forgotten that it was paused
         where = TopicPartition(partition.topic, partition.number, offset)
         consumer.incremental_unassign([where])
         consumer.incremental_assign([where])
@@ -343,10 +366,13 @@ class Feed:
             self.rebalances["revoked"] += 1
             log.info("partitions revoked", subscription=self.subscription.label, partitions=[p.number for p in mine])
 
-    def _let_go(self, consumer: Consumer, partitions: list[Partition], limit_s: float) -> None:
-        if not partitions:
-            return
-        self._wait(self._owner.drain(partitions, limit_s), limit_s + _LOOP_S)
+    def _let_go(
+        self, consumer: Consumer, partitions: list[Partition], limit_s: float, drained: asyncio.Event | None = None
+    ) -> None:
+        if partitions:
+            self._wait(self._owner.drain(partitions, limit_s), limit_s + _LOOP_S)
+        if drained is not None:
+            self._loop.call_soon_threadsafe(drained.set)
         for partition in partitions:
             self._partitions.pop(partition.number, None)
             self._room.forget(partition.number)
@@ -370,3 +396,8 @@ class Feed:
 
     def _wait(self, work: Coroutine[Any, Any, T], limit_s: float) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
+
+
+async def _at_most(what: Awaitable[object], limit_s: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(what, limit_s)

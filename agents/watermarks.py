@@ -6,7 +6,8 @@
 
 A crash then repeats only what was settled after the last commit: the next owner reads from 102, skips 103 and 105, and
 gives 102 its third attempt. The metadata string of a commit is bounded by the broker (4,096 characters); `fits` says
-whether one more record may be started so that whatever happens to it can still be written down. Nothing is ever cut.
+whether one more record may be started so that whatever happens to it can still be written down. What was settled is
+never cut.
 
 Refuses to know Kafka, HTTP or lanes: offsets in, offsets and a string out.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 #: Offsets between the watermark and the newest started record: 12,288 bits = 1,536 bytes raw, in the worst case.
 SPAN_MAX = 12_288
@@ -48,8 +49,11 @@ class Watermark:
 
     def add(self, offset: int) -> bool:
         """A record was fetched. False: it was settled by an earlier owner, or fetched before: do not deliver it."""
-        if offset < self.fetched:
-            return False
+        if offset != self.fetched:
+            if offset < self.fetched:
+                return False
+            if not self.order:  # compaction or retention: what lay between is in no log, and must not keep this waiting
+                self._move(offset)
         self.fetched = offset + 1
         if self.inherited and offset in self.settled:
             if self.order:
@@ -111,19 +115,26 @@ class Watermark:
         for offset in self.settled:
             index = offset - base
             bits[index >> 3] |= 1 << (index & 7)
-        raw = bytearray(_varint(len(bits)) + bits)
-        last = base
-        for offset in sorted(self.attempts):
-            if offset < base:
-                continue  # an earlier owner's, whose record has since gone from the log
-            raw += _varint(offset - last) + _varint(min(self.attempts[offset], _ATTEMPTS_MAX))
-            last = offset
-        packed = zlib.compress(bytes(raw), 1)
-        body = b"z" + packed if len(packed) < len(raw) else b"r" + bytes(raw)
-        body = _check(base, body) + body
-        text = _PREFIX + base64.b85encode(body).decode("ascii")
-        assert len(text) <= METADATA_MAX, f"commit metadata of {len(text)} characters: started beyond what fits"
+        # An earlier owner may have counted attempts of records that have since gone from the log.
+        entries = [(offset, self.attempts[offset]) for offset in sorted(self.attempts) if offset >= base]
+        text = _pack(base, bits, entries)
+        while len(text) > METADATA_MAX:
+            # Only when an earlier owner counted many in another order mode. A forgotten count costs an attempt more.
+            assert entries, f"commit metadata of {len(text)} characters: started beyond what fits"
+            entries = entries[: len(entries) * 3 // 4]
+            text = _pack(base, bits, entries)
         return text
+
+
+def _pack(base: int, bits: bytes | bytearray, entries: Iterable[tuple[int, int]]) -> str:
+    raw = bytearray(_varint(len(bits)) + bits)
+    last = base
+    for offset, attempts in entries:
+        raw += _varint(offset - last) + _varint(min(attempts, _ATTEMPTS_MAX))
+        last = offset
+    packed = zlib.compress(bytes(raw), 1)
+    body = b"z" + packed if len(packed) < len(raw) else b"r" + bytes(raw)
+    return _PREFIX + base64.b85encode(_check(base, body) + body).decode("ascii")
 
 
 def parse(offset: int, metadata: str | None) -> tuple[frozenset[int], dict[int, int]]:

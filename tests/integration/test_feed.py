@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -13,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from agents.config import DeliveryConfig
 from agents.feed import Batch, Feed
 from agents.lanes import Partition, Record
-from agents.watermarks import parse
+from agents.watermarks import Watermark, parse
 from app.embedded import EmbeddedKafka
 from app.metrics import Metrics
 from knative.contract import Subscription
@@ -216,3 +217,42 @@ async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_othe
         assert 0 < stuck.held_bytes <= config.buffer_bytes_max + batch_bytes
     finally:
         await owner.feed.stop(0.1)
+
+
+async def test_what_was_fetched_before_its_log_expired_is_still_delivered(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    """Records and the error that follows them come out of the client together."""
+    topic = make_topic()
+    fill(kafka, topic, 30)
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}", "auto.offset.reset": "error"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    messages = consumer.consume(3, LIMIT_S)
+    assert [message.offset() for message in messages] == [0, 1, 2]
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_records([TopicPartition(topic, 0, 20)])[TopicPartition(topic, 0)].result(20)
+    consumer.incremental_unassign([TopicPartition(topic, 0)])
+    consumer.incremental_assign([TopicPartition(topic, 0, 3)])
+    messages += consumer.consume(1, LIMIT_S)
+    assert messages[-1].error() is not None
+    owner = Settler()
+    config = DeliveryConfig({"bootstrap.servers": kafka.bootstrap})
+    owner.feed = Feed(subscription(topic), config, owner, Metrics())
+    partition = owner.feed._partitions[0] = Partition(topic, 0, Watermark(0))
+    await asyncio.to_thread(owner.feed._take, consumer, messages)
+    consumer.close()
+    assert owner.got == [(0, 0), (0, 1), (0, 2)]
+    assert partition.watermark.next == 20
+
+
+async def test_stopping_needs_no_thread_of_the_loops_pool(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    """The pool is small, and look-ups of names wait in it too."""
+    release = threading.Event()
+    occupied = [asyncio.ensure_future(asyncio.to_thread(release.wait, LIMIT_S)) for _ in range(64)]
+    owner = Settler()
+    try:
+        async with asyncio.timeout(LIMIT_S / 2), feeding(kafka, make_topic(), owner):
+            await owner.until(lambda: bool(owner.partitions))
+    finally:
+        release.set()
+        await asyncio.gather(*occupied)

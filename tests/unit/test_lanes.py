@@ -272,3 +272,35 @@ def test_a_closed_partition_starts_nothing_and_others_go_on() -> None:
     window.feed(one, [Record(one, 3, None, None, [], 1)])
     window.done(started[1])
     assert [r.partition for r in started] == [one, two, two]
+
+
+@pytest.mark.parametrize("gap", [1, SPAN_MAX, 100 * SPAN_MAX])
+def test_a_hole_in_the_log_stops_nothing(gap: int) -> None:
+    """Compaction and aborted transactions leave holes larger than what metadata can span."""
+    started: list[int] = []
+    window = Window(lambda record: started.append(record.offset), Order.ORDERED, 10)
+    partition = Partition("t", 0, Watermark(5))
+    records = [Record(partition, offset, b"k", b"", [], 1) for offset in (5 + gap, 5 + 2 * gap, 6 + 2 * gap)]
+    window.feed(partition, records)
+    assert partition.watermark.next == 5 + gap
+    for record in records:
+        assert started[-1] == record.offset
+        window.done(record)
+    assert partition.watermark.next == 7 + 2 * gap
+
+
+def test_attempts_that_do_not_fit_are_forgotten_before_anything_settled() -> None:
+    """An earlier owner in another order mode may have counted other records than the ones that fail now."""
+    numbers = random.Random(1)
+    watermark = Watermark(0, attempts={offset: numbers.randint(128, 16_000) for offset in range(1, SPAN_MAX, 11)})
+    for offset in range(SPAN_MAX):
+        watermark.add(offset)
+    settled = {offset for offset in range(1, SPAN_MAX) if numbers.random() < 0.5}
+    for offset in settled:
+        watermark.settle(offset)
+    text = watermark.metadata()
+    assert len(text) <= METADATA_MAX
+    found, attempts = parse(0, text)
+    assert found == settled
+    assert attempts
+    assert attempts.items() <= watermark.attempts.items()

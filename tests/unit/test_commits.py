@@ -1,0 +1,118 @@
+"""What is sent when, for a consumer that only notes it: the real one is in the integration tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+
+from agents.commits import Commits
+from agents.lanes import Partition
+from agents.watermarks import Watermark
+
+pytestmark = pytest.mark.asyncio
+
+
+class Notes:
+    """A consumer, as far as commits go."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[int, int]] = []
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
+        """Note it."""
+        assert asynchronous
+        self.sent.append({p.partition: p.offset for p in offsets})
+
+
+def moved(number: int) -> Partition:
+    """A partition with one settled record."""
+    partition = Partition("t", number, Watermark(0))
+    partition.watermark.add(0)
+    partition.watermark.settle(0)
+    return partition
+
+
+def fail(problem: BaseException) -> None:
+    """Nothing is fatal here."""
+    raise AssertionError(problem)
+
+
+async def requested(partitions: dict[int, Partition], fatal: Callable[[BaseException], None] = fail) -> Commits:
+    """With a request that waits for the thread."""
+    commits = Commits("ns/s", 0.001, fatal)
+    commits.attach(partitions)
+    commits.touch()
+    async with asyncio.timeout(10):
+        while not commits._flying:
+            await asyncio.sleep(0.001)
+    return commits
+
+
+async def test_what_was_let_go_since_is_not_committed_again() -> None:
+    partitions: dict[int, Partition] = {0: moved(0), 1: moved(1), 2: moved(2)}
+    commits = await requested(partitions)
+    del partitions[0]
+    partitions[1] = Partition("t", 1, Watermark(50))  # came back meanwhile
+    consumer: Any = Notes()
+    commits.carry_out(consumer)
+    assert consumer.sent == [{2: 1}]
+
+
+async def test_a_request_of_which_nothing_is_left_does_not_stop_later_ones() -> None:
+    partitions: dict[int, Partition] = {0: moved(0)}
+    commits = await requested(partitions)
+    del partitions[0]
+    consumer: Any = Notes()
+    commits.carry_out(consumer)
+    partitions[1] = moved(1)
+    commits.touch()
+    async with asyncio.timeout(10):
+        while not consumer.sent:
+            await asyncio.sleep(0.001)
+            commits.carry_out(consumer)
+    assert consumer.sent == [{1: 1}]
+
+
+async def test_a_barrier_opens_after_the_refusal_of_a_rebalance() -> None:
+    partitions: dict[int, Partition] = {0: moved(0)}
+    commits = await requested(partitions)
+    consumer: Any = Notes()
+    commits.carry_out(consumer)
+    barrier = asyncio.ensure_future(commits.barrier(partitions[0]))
+    commits.on_commit(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), [])
+    async with asyncio.timeout(10):
+        while len(consumer.sent) < 2:
+            await asyncio.sleep(0.001)
+            commits.carry_out(consumer)
+    assert not barrier.done()
+    commits.on_commit(None, [TopicPartition("t", 0, 1)])
+    await asyncio.wait_for(barrier, 10)
+
+
+async def test_what_the_broker_will_never_take_ends_the_process() -> None:
+    problems: list[BaseException] = []
+    commits = await requested({0: moved(0)}, problems.append)
+    consumer: Any = Notes()
+    commits.carry_out(consumer)
+    refused = KafkaError(KafkaError.OFFSET_METADATA_TOO_LARGE)
+    commits.on_commit(refused, [])
+    await asyncio.sleep(0.01)
+    assert [problem.args[0] for problem in problems] == [refused]
+
+
+async def test_a_fault_while_a_commit_is_made_up_ends_the_process() -> None:
+    class Broken(Watermark):
+        def metadata(self) -> str:
+            raise AssertionError("by a test")
+
+    partition = Partition("t", 0, Broken(0))
+    partition.watermark.failed(0, 1)
+    problem: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+    commits = Commits("ns/s", 0.001, problem.set_result)
+    commits.attach({0: partition})
+    commits.touch()
+    assert str(await asyncio.wait_for(problem, 10)) == "by a test"

@@ -5,7 +5,8 @@
 A file is taken whole or not at all. An object counts as removed when two looks in a row did not find it: editors save
 by truncating, or by renaming, and a look in between must not delete a topic; nor while a file is bad that turned bad
 when the object vanished: it may have moved there. When all of several files vanish at once, a volume may have come off:
-what they said stays for half a minute, and a problem says so. Refuses to give identities (`identities`), to stop for a bad file.
+what they said stays for half a minute, and a problem says so. Refuses to give identities (`identities`), to stop for a
+bad file.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from agents.commits import Commits, commit_now, offsets
 from agents.config import DeliveryConfig
 from agents.lanes import Partition, Record
 from agents.log_ends import LogEnds
+from agents.positions import committed, log_start
 from agents.room import Room
 from agents.watermarks import Watermark, parse
 from knative.contract import Subscription
@@ -46,7 +47,6 @@ _BATCHES_AHEAD = 48  # handed over and not yet taken by the agent; its channel h
 _OVERHEAD_BYTES = 1_024  # of a record in memory, beside its value
 _FULL_WAIT_S = 0.2  # how long everything may be full before partitions are paused and polling goes on
 _LOOP_S = 30.0  # the event loop answers within this, or the process is beyond help
-_COMMITTED_S = 30.0
 _STEADY_S = 60.0  # a consumer that failed after this begins again soon
 _LEAVE_S = 4.0  # at stop: for the last commit and leaving the group, and for a call that was under way before
 
@@ -318,46 +318,18 @@ class Feed:
             return
         self.rebalances["assigned"] += 1
         opened = []
-        for found in self._committed(consumer, assigned):
+        for found in committed(consumer, assigned, self._stop):
             start = found.offset
             if start < 0:
-                start = self._log_start(consumer, found)
+                start = log_start(consumer, found, self.subscription.label)
+                if start:
+                    self._observe.expired(self.subscription.label, start)
             settled, attempts = parse(start, found.metadata)
             opened.append(Partition(found.topic, found.partition, Watermark(start, settled, attempts)))
         self._on_loop(self._owner.opened, opened)
         self._partitions.update((p.number, p) for p in opened)
         consumer.incremental_assign([TopicPartition(p.topic, p.number, p.watermark.next) for p in opened])
         log.info("partitions assigned", subscription=self.subscription.label, partitions=[p.number for p in opened])
-
-    def _committed(self, consumer: Consumer, assigned: list[TopicPartition]) -> list[TopicPartition]:
-        """Committed offsets with their metadata; a coordinator that still loads is asked again."""
-        end = time.monotonic() + _COMMITTED_S
-        while True:
-            try:
-                found = consumer.committed(assigned, timeout=5)
-            except KafkaException as problem:
-                reason = problem
-            else:
-                refused = [p.error for p in found if p.error is not None]
-                if not refused:
-                    return found
-                reason = KafkaException(refused[0])
-            if time.monotonic() > end or self._stop.is_set():
-                raise reason
-            self._stop.wait(0.2)
-
-    def _log_start(self, consumer: Consumer, where: TopicPartition) -> int:
-        low, high = consumer.get_watermark_offsets(where, timeout=10)
-        if low > 0:
-            log.warning(
-                "no committed offset; going on at the start of the log",
-                subscription=self.subscription.label,
-                partition=where.partition,
-                offset=low,
-            )
-            self._observe.expired(self.subscription.label, low)
-        assert high >= low
-        return low
 
     def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
         mine = [self._partitions[p.partition] for p in revoked if p.partition in self._partitions]

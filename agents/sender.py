@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from agents.egress_guard import EgressGuard
@@ -135,15 +135,16 @@ class Sender:
             self._waiting.append(_Attempt(request, done, deadline))
             self._dial_next()
 
-    def abort(self) -> None:
-        """Fail everything in flight with SendError("closed"), now. What the callbacks post goes out."""
+    def abort(self, which: Callable[[Done], bool] = lambda _: True) -> None:
+        """Fail what is in flight (of it, what `which` says of its `done`) with SendError("closed"), now. What the
+        callbacks post goes out."""
         error = SendError("closed", "stopped before an answer")
-        busy = [connection for connection in self._connections if connection.done is not None]
-        unsent = [*self._waiting, *self._dialling]
+        busy = [(each, each.done) for each in self._connections if each.done is not None and which(each.done)]
+        unsent = [attempt for attempt in (*self._waiting, *self._dialling) if which(attempt.done)]
         for attempt in unsent:
             self._give_up(attempt, error)
-        for connection in busy:
-            if connection.done is not None:
+        for connection, done in busy:
+            if connection.done is done:  # the callbacks of others may have changed that
                 self.failed(connection, error)
 
     async def close(self, limit_s: float) -> None:

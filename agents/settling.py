@@ -32,7 +32,7 @@ from knative.contract import Subscription
 from knative.delivery import DeliverySpec, Destination, Exhausted
 from knative.kafka_binding import to_request
 from knative.ports import Clock, Observe, Produce, ProduceFailure, ProduceProblem
-from knative.verdicts import DELIVERED, Delivered, Reply, Verdict, decide, decide_error
+from knative.verdicts import DELIVERED, Delivered, FinalFailure, Reply, Verdict, decide, decide_error
 
 log = structlog.get_logger(__name__)
 
@@ -255,7 +255,11 @@ class Settling:
 
         began = self._clock.monotonic()
         sender.post(request, subscription.delivery.timeout_s, done)
-        verdict = await answer
+        try:
+            verdict = await answer
+        except asyncio.CancelledError:
+            sender.abort(lambda other: other is done)  # its partition has gone: nobody waits for the answer
+            raise
         seconds = self._clock.monotonic() - began
         if observed:
             self._observe.attempt(subscription.label, status_seen, seconds)
@@ -287,9 +291,9 @@ class Settling:
             self._tell("ignored", record, outcome)
             return "ignored"
         choices = versions(record, subscription, outcome, first_failure)
-        sink = subscription.delivery.dead_letter_sink
-        if sink is not None and await self._to_sink(sink, record, choices[0]):
-            self._tell("dead-lettered", record, outcome, to=sink.uri)
+        taken_by = await self._to_sink(record, choices[0])
+        if taken_by:
+            self._tell("dead-lettered", record, outcome, to=taken_by)
             return "dead-lettered"
         await self._to_topic(record, choices)
         self._tell("dead-lettered", record, outcome, to=subscription.dlq_topic)
@@ -310,29 +314,39 @@ class Settling:
         )
         return "dead-lettered"
 
-    async def _to_sink(self, sink: Destination, record: Record, headers: HeaderList) -> bool:
-        """POST to the dead letter sink with the subscription's retry policy; False when it would not take it."""
-        subscription = self._around.subscription
+    async def _to_sink(self, record: Record, headers: HeaderList) -> str:
+        """POST to the dead letter sink with the subscription's retry policy, whichever they are at each attempt; the
+        URL that has taken it, "" when there is no sink or it would not take it."""
         made = 0
 
         async def attempt() -> Outcome:
             nonlocal made
             made += 1
+            subscription = self._around.subscription
+            sink = subscription.delivery.dead_letter_sink
+            if sink is None:
+                return Outcome(FinalFailure(500, "there is no dead letter sink", b""), "", made, self._clock.time(), 0)
             return await self._post(record, sink, subscription, headers, record.value, made)
 
         def note(outcome: Outcome, wait_s: float) -> None:
             self._tell("dead letter sink failed", record, outcome, wait_s=round(wait_s, 3))
 
         async def hold(wait_s: float) -> None:
-            self._holding.add(record)
-            await asyncio.sleep(wait_s)
-            self._holding.discard(record)
+            await self._rest(record, wait_s)
 
         def spec() -> DeliverySpec:
-            return subscription.delivery
+            return self._around.subscription.delivery
 
         last = await until_settled(await attempt(), attempt, spec=spec, hold=hold, failed=note, caps=self._caps)
-        return isinstance(last.verdict, Delivered | Reply)
+        return last.destination if isinstance(last.verdict, Delivered | Reply) else ""
+
+    async def _rest(self, record: Record, wait_s: float) -> None:
+        """Between two tries of a dead letter; whoever is let go, or is going already, leaves at once."""
+        self._holding.add(record)
+        if not record.partition.open:
+            raise asyncio.CancelledError("the partition is going")
+        await asyncio.sleep(wait_s)
+        self._holding.discard(record)
 
     async def _to_topic(self, record: Record, choices: Iterable[HeaderList]) -> None:
         """Store in the DLQ topic; returns only when Kafka has acknowledged it."""
@@ -358,9 +372,7 @@ class Settling:
                     reason=failure.message,
                     **in_trace(record),
                 )
-            self._holding.add(record)
-            await asyncio.sleep(wait_s)
-            self._holding.discard(record)
+            await self._rest(record, wait_s)
             wait_s = min(wait_s * 2, _DLQ_LONGEST_WAIT_S)
 
     async def _store(self, topic: str, record: Record, headers: HeaderList) -> ProduceFailure | None:

@@ -25,7 +25,7 @@ from agents.egress_guard import EgressGuard
 from agents.feed import Batch, Feed
 from agents.lanes import Partition, Record, Window
 from agents.retrying import Caps, Outcome
-from agents.sender import Sender, SenderConfig, SendError
+from agents.sender import Done, Sender, SenderConfig, SendError
 from agents.settling import Settling
 from agents.spans import Spans
 from agents.troubles import Troubles
@@ -77,6 +77,7 @@ class SubscriptionService(Service):
         self._settling = Settling(self, around.produce, around.observe, around.clock, caps, self._troubles)
         self._rate = readings.Rate()
         self._senders: dict[Destination, Sender] = {}
+        self._retired: set[Sender] = set()  # of destinations it no longer has, with attempts still in flight
         self._feed = Feed(subscription, around.config, self, around.observe)
         self._incoming: deque[list[Batch]] = deque()
         self._arrived = asyncio.Event()
@@ -108,11 +109,15 @@ class SubscriptionService(Service):
         """See `leave`."""
         self._arrived.set()
         await self._feed.stop(self._drain_s)
-        for sender in self._senders.values():
+        left = self._feed.partitions
+        if left:  # the thread hangs in a call to Kafka: nothing is committed, and above all nothing is judged any more
+            self.dropped(left)
+        for sender in (*self._senders.values(), *self._retired):
             sender.abort()
             await sender.close(1.0)
         self._senders.clear()
-        await self._end_agent()
+        if self._agent is not None:
+            await self._end_agent()
         self._around.observe.closed(self._feed.client_name)
 
     async def _end_agent(self) -> None:
@@ -162,10 +167,17 @@ class SubscriptionService(Service):
         self.window.pump()
         wanted = {subscription.subscriber, subscription.reply, subscription.delivery.dead_letter_sink}
         for destination in [d for d in self._senders if d not in wanted]:
-            sender = self._senders.pop(destination)
-            self.add_future(sender.close(subscription.delivery.timeout_s))
+            self.add_future(self._retire(self._senders.pop(destination), before.delivery.timeout_s))
         log.info("subscription changed", subscription=subscription.label, generation=subscription.generation)
         self._around.changed()
+
+    async def _retire(self, sender: Sender, limit_s: float) -> None:
+        """What is in flight to a former destination ends as it may."""
+        self._retired.add(sender)
+        try:
+            await sender.close(limit_s)
+        finally:
+            self._retired.discard(sender)
 
     def _apply(self, subscription: Subscription) -> None:
         self.subscription = subscription
@@ -316,4 +328,11 @@ class SubscriptionService(Service):
         numbers = [partition.number for partition in partitions]
         self._around.observe.revoked(self._feed.client_name, self.subscription.topic, numbers)
         self._settling.cancel(partitions)
+        going = set(partitions)
+
+        def goes(done: Done) -> bool:  # of the happy path; the tasks of the slow one have been cancelled
+            return isinstance(done, partial) and isinstance(done.args[0], Record) and done.args[0].partition in going
+
+        for sender in (*self._senders.values(), *self._retired):
+            sender.abort(goes)
         self._around.changed()

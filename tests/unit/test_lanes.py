@@ -292,7 +292,7 @@ def test_a_hole_in_the_log_stops_nothing(gap: int) -> None:
 def test_attempts_that_do_not_fit_are_forgotten_before_anything_settled() -> None:
     """An earlier owner in another order mode may have counted other records than the ones that fail now."""
     numbers = random.Random(1)
-    watermark = Watermark(0, attempts={offset: numbers.randint(128, 16_000) for offset in range(1, SPAN_MAX, 11)})
+    watermark = Watermark(0, attempts={offset: numbers.randint(128, 16_000) for offset in range(1, SPAN_MAX, 5)})
     for offset in range(SPAN_MAX):
         watermark.add(offset)
     settled = {offset for offset in range(1, SPAN_MAX) if numbers.random() < 0.5}

@@ -1,0 +1,159 @@
+"""One subscription against real sockets, without its feed: what is let go lets go of everything it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from agents.config import DeliveryConfig
+from agents.egress_guard import EgressConfig, EgressGuard
+from agents.lanes import Partition, Record
+from agents.sender import SenderConfig
+from agents.subscription import SubscriptionService, Surroundings
+from agents.watermarks import Watermark
+from app.system_clock import SystemClock
+from knative.contract import Subscription
+from knative.delivery import DeliverySpec, Destination, Order
+from knative.ports import ProduceProblem
+from tests.scripted_server import ScriptedServer, answer, reply, silence
+from tests.twins import CountingObserve, MemoryProduce
+
+pytestmark = pytest.mark.asyncio
+
+LIMIT_S = 20.0
+HEADERS: list[tuple[str, bytes | None]] = [
+    ("ce_specversion", b"1.0"),
+    ("ce_id", b"1"),
+    ("ce_source", b"/s"),
+    ("ce_type", b"t"),
+]
+
+
+def wanted(url: str, delivery: DeliverySpec, concurrency: int = 10) -> Subscription:
+    return Subscription(
+        "u", 1, "ns", "s", "c", "ch", "t", "t.dlq", 1, "g", Destination(url),
+        delivery=delivery, order=Order.UNORDERED, concurrency=concurrency,
+    )  # fmt: skip
+
+
+def fail(problem: BaseException) -> None:
+    raise AssertionError(problem)
+
+
+@asynccontextmanager
+async def serving(subscription: Subscription, produce: MemoryProduce) -> AsyncIterator[SubscriptionService]:
+    around = Surroundings(
+        DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}),
+        SenderConfig(),
+        EgressGuard(EgressConfig()),
+        produce,
+        CountingObserve(),
+        SystemClock(),
+        fail,
+        lambda: None,
+    )
+    service = SubscriptionService(None, subscription, around)
+    try:
+        yield service
+    finally:
+        await asyncio.wait_for(service.on_stop(), LIMIT_S)
+
+
+def feed(service: SubscriptionService, number: int, count: int) -> Partition:
+    """Records of a new partition."""
+    partition = Partition("t", number, Watermark(0))
+    service.window.feed(partition, [Record(partition, at, None, b"x", HEADERS, 1) for at in range(count)])
+    return partition
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+async def test_requests_of_a_revoked_partition_give_their_slots_back() -> None:
+    """A hanging subscriber must not keep a process from serving the partitions that it still has."""
+    async with (
+        ScriptedServer(silence()) as server,
+        serving(wanted(server.url(), DeliverySpec(retry=5), concurrency=2), MemoryProduce()) as service,
+    ):
+        gone = feed(service, 0, 2)
+        await until(lambda: len(server.requests) == 2)
+        await service.drain([gone], 0.05)
+        assert service.window.in_flight == 0
+        assert service.window.started == set()
+        feed(service, 1, 2)
+        await until(lambda: len(server.requests) == 4)
+        assert gone.watermark.next == 0
+
+
+async def test_a_retry_of_a_revoked_partition_leaves_no_request_behind() -> None:
+    delivery = DeliverySpec(retry=5, backoff_delay_s=0.01)
+    async with (
+        ScriptedServer(reply(answer(500)), silence()) as server,
+        serving(wanted(server.url(), delivery), MemoryProduce()) as service,
+    ):
+        gone = feed(service, 0, 1)
+        gone.committed = 1_000  # as if its attempts were committed: there is no Kafka here
+        await until(lambda: len(server.requests) == 2)
+        await service.drain([gone], 0.05)
+        sender = service.sender(Destination(server.url()))
+        await until(lambda: sender.in_flight == 0 and service.window.in_flight == 0)
+
+
+async def test_nothing_is_judged_after_the_stop_of_a_feed_that_hangs() -> None:
+    """What the stop breaks off has not failed: it must not be dead-lettered."""
+    produce = MemoryProduce()
+    async with (
+        ScriptedServer(silence()) as server,
+        serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as service,
+    ):
+        partition = feed(service, 0, 30)
+        service._feed._partitions[0] = partition
+        await until(lambda: len(server.requests) == 10)
+        await service.on_stop()
+        await asyncio.sleep(0.05)
+        assert len(server.requests) == 10
+        assert produce.records == []
+        assert partition.watermark.next == 0
+
+
+async def test_a_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
+    async with (
+        ScriptedServer(reply(answer(400))) as subscriber,
+        ScriptedServer(reply(answer(503))) as wrong,
+        ScriptedServer(reply(answer(200))) as right,
+    ):
+        delivery = DeliverySpec(retry=1_000, backoff_delay_s=0.01, dead_letter_sink=Destination(wrong.url()))
+        before = wanted(subscriber.url(), delivery)
+        async with serving(before, MemoryProduce()) as service:
+            partition = feed(service, 0, 1)
+            await until(lambda: len(wrong.requests) >= 2)
+            delivery = replace(delivery, dead_letter_sink=Destination(right.url()))
+            service.update(replace(before, generation=2, delivery=delivery))
+            await until(lambda: partition.watermark.next == 1)
+            assert len(right.requests) == 1
+
+
+async def test_a_drain_does_not_wait_for_a_dead_letter_that_nobody_takes() -> None:
+    produce = MemoryProduce()
+    produce.failing = ProduceProblem.UNAVAILABLE
+    async with (
+        ScriptedServer(reply(answer(400))) as server,
+        serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as service,
+    ):
+        partition = feed(service, 0, 3)
+        await until(lambda: len(server.requests) == 3)
+        await asyncio.wait_for(service.drain([partition], 300.0), LIMIT_S)
+        assert partition.watermark.next == 0
+
+
+async def test_a_service_that_never_started_stops() -> None:
+    """SIGTERM may come while it is being added."""
+    async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), MemoryProduce()) as service:
+        await service.on_stop()

@@ -1,0 +1,98 @@
+"""SIGTERM: what is under way is finished and repeated by nobody, and a Kafka that hangs does not hold a worker up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.embedded import EmbeddedKafka
+from tests.installation import Installation
+from tests.ledger import reader
+from tests.processes import REPOSITORY, LoadProcess, SinkProcess, wait_until
+from tests.resources import Wanted
+from tests.system.subscriber import Answer, ScriptedSubscriber, says
+
+pytestmark = pytest.mark.system
+
+LIMIT_S = 60.0
+EVENTS = 400
+EVENT = ("ce-specversion: 1.0", "ce-id: answer", "ce-source: /answer", "ce-type: t")
+
+
+def _slowly(answer: Answer, seconds: float = 0.15) -> Answer:
+    """So that many are under way at any time."""
+
+    def write(connection: socket.socket) -> bool:
+        time.sleep(seconds)
+        return answer(connection)
+
+    return write
+
+
+def test_nothing_is_repeated_after_a_clean_stop(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """Deliveries, replies, dead letters at a sink and in the topic: a second worker goes on where the first ended."""
+    installation = Installation(kafka.bootstrap, tmp_path, partitions=4)
+    with ScriptedSubscriber() as subscriber:
+        delivered = subscriber.script("/delivered", _slowly(says(202)))
+        replying = subscriber.script("/replying", _slowly(says(200, b"x", *EVENT)))
+        replies = subscriber.script("/replies", _slowly(says(202)))
+        dying = subscriber.script("/dying", _slowly(says(400)))
+        sunk = subscriber.script("/sunk", _slowly(says(400)))
+        sink = subscriber.script("/sink", _slowly(says(202)))
+        at_most = {"penstock.dev/concurrency": "10"}
+        to_sink: dict[str, Any] = {"retry": 0, "deadLetterSink": {"uri": sink}}
+        wanted = [
+            Wanted("delivered", delivered, "key-ordered", annotations=at_most),
+            Wanted("replying", replying, "unordered", reply=replies, annotations=at_most),
+            Wanted("dying", dying, "unordered", delivery={"retry": 0}, annotations=at_most),
+            Wanted("sunk", sunk, "unordered", delivery=to_sink, annotations=at_most),
+        ]
+        installation.write(wanted)
+        with installation.worker() as worker:
+            worker.wait_ready()
+            installation.wait_subscribers(worker, len(wanted))
+            with LoadProcess(tmp_path, installation.url(worker), events=EVENTS, rate=2_000, keys=50) as load:
+                assert load.result(LIMIT_S)["statuses"] == {"202": EVENTS}
+            wait_until("all are at work", lambda: all(subscriber.requests(f"/{w.name}") for w in wanted), LIMIT_S)
+            assert worker.terminate() == 0, worker.tail()
+        before = {path: len(subscriber.requests(path)) for path in ("/delivered", "/replying", "/dying", "/sunk")}
+        assert max(before.values()) < EVENTS, "the stop came too late to show anything"
+        with installation.worker() as worker:
+            worker.wait_ready()
+            installation.wait_settled([one.name for one in wanted], LIMIT_S)
+            assert worker.terminate() == 0, worker.tail()
+        for path in ("/delivered", "/replying", "/replies", "/dying", "/sunk", "/sink"):
+            requests = subscriber.requests(path)
+            if path != "/replies":
+                assert max(Counter(one.attributes["id"] for one in requests).values()) == 1, path
+            assert len(requests) == EVENTS, path
+    letters = list(reader.records(kafka.bootstrap, installation.resources.dlq_topic))
+    assert len(letters) == EVENTS
+
+
+def test_a_kafka_that_hangs_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+    """Connected, and silent: no commit is answered, no group can be left."""
+    jars = REPOSITORY / ".penstock" / "kafka"
+    with EmbeddedKafka(tmp_path / "kafka", port=0, heap="384m", jars_root=jars) as broker:
+        installation = Installation(broker.bootstrap, tmp_path, partitions=2, env={"PENSTOCK_DRAIN_S": "3"})
+        with SinkProcess(tmp_path, {}) as sink:
+            names = [f"s{number}" for number in range(8)]  # more than the event loop's pool has threads
+            installation.write([Wanted(name, sink.url(name)) for name in names])
+            with installation.worker() as worker:
+                worker.wait_ready()
+                installation.wait_subscribers(worker, len(names))
+                with LoadProcess(tmp_path, installation.url(worker), events=0, rate=100, keys=10):
+                    wait_until("events flow", lambda: sum(s["distinct"] for s in sink.stats().values()) > 100, LIMIT_S)
+                    assert broker.pid is not None
+                    os.kill(broker.pid, signal.SIGSTOP)
+                    try:
+                        assert worker.terminate(limit_s=30.0) == 0, worker.tail()
+                    finally:
+                        os.kill(broker.pid, signal.SIGCONT)

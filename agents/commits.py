@@ -139,8 +139,8 @@ class Commits:
         """Copied in one step: the consumer's thread changes the mapping."""
         return list(self._partitions.values())
 
-    def carry_out(self, consumer: Consumer) -> None:
-        """Send what was requested; from the consumer's thread."""
+    def carry_out(self, consumer: Consumer, wait: bool = False) -> None:
+        """Send what was requested; from the consumer's thread. `wait` where nobody polls for the result."""
         request, self._request = self._request, None
         if request is None:
             return
@@ -150,7 +150,9 @@ class Commits:
             self._loop.call_soon_threadsafe(self._committed, None, {})
             return
         try:
-            consumer.commit(offsets=wanted, asynchronous=True)
+            results = consumer.commit(offsets=wanted, asynchronous=not wait)  # type: ignore[call-overload]
+            if wait:
+                self.on_commit(None, results or [])
         except KafkaException as problem:
             self._loop.call_soon_threadsafe(self._committed, problem.args[0], {})
 

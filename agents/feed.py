@@ -88,6 +88,7 @@ class Feed:
         self._stop = threading.Event()
         self._drained, self._ended = asyncio.Event(), asyncio.Event()
         self._drain_s = 0.0
+        self._turned = time.monotonic()
         self._handed = 0
         self._taken = 0
         self._thread = threading.Thread(target=self._guarded, name=f"feed-{subscription.label}", daemon=True)
@@ -115,6 +116,11 @@ class Feed:
         """Owned now."""
         return list(self._partitions.values())
 
+    @property
+    def still_s(self) -> float:
+        """Seconds since the thread took a turn: small, unless a call to Kafka holds it."""
+        return time.monotonic() - self._turned
+
     def taken(self) -> None:
         """The batches of one `take` are in the lanes."""
         self._taken += 1
@@ -132,7 +138,7 @@ class Feed:
     def _sessions(self) -> None:
         wait_s = 1.0
         while not self._stop.is_set():
-            began = time.monotonic()
+            began = self._turned = time.monotonic()
             try:
                 self._session()
             except KafkaException as problem:
@@ -178,6 +184,7 @@ class Feed:
         )
         try:
             while not self._stop.is_set():
+                self._turned = time.monotonic()
                 self.commits.carry_out(consumer)
                 self._ends.look(consumer, self._partitions.values(), time.monotonic())
                 first = consumer.poll(self._make_room(consumer))
@@ -342,13 +349,25 @@ class Feed:
         self, consumer: Consumer, partitions: list[Partition], limit_s: float, drained: asyncio.Event | None = None
     ) -> None:
         if partitions:
-            self._wait(self._owner.drain(partitions, limit_s), limit_s + _LOOP_S)
+            self._drain(consumer, partitions, limit_s)
         if drained is not None:
             self._loop.call_soon_threadsafe(drained.set)
         for partition in partitions:
             self._partitions.pop(partition.number, None)
             self._room.forget(partition.number)
         commit_now(consumer, self._on_loop(offsets, partitions), self.subscription.label)
+
+    def _drain(self, consumer: Consumer, partitions: list[Partition], limit_s: float) -> None:
+        """Commits go on meanwhile, of these partitions and of those that stay."""
+        until = time.monotonic() + limit_s + _LOOP_S
+        work = asyncio.run_coroutine_threadsafe(self._owner.drain(partitions, limit_s), self._loop)
+        while True:
+            try:
+                return work.result(self._config.commit_interval_s)
+            except TimeoutError:
+                if work.done() or time.monotonic() > until:
+                    raise
+            self.commits.carry_out(consumer, wait=True)
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
         self.rebalances["lost"] += 1

@@ -72,6 +72,10 @@ class Fleet:
         """What this process says of each subscription, by uid."""
         return {uid: service.status() for uid, service in self._running.items()}
 
+    def still_s(self) -> float:
+        """Seconds since the consumer that has been still longest took a turn; 0 without one."""
+        return max((service.still_s for service in self._running.values()), default=0.0)
+
     def readings(self) -> list[Reading]:
         """Numbers of this moment, for the metrics; may be called from any thread."""
         return [service.reading() for service in list(self._running.values())]

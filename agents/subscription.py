@@ -195,6 +195,11 @@ class SubscriptionService(Service):
         owned = tuple(sorted(p.number for p in partitions if not p.failure))
         return WorkerSubscription(self.subscription.generation, owned, state)
 
+    @property
+    def still_s(self) -> float:
+        """Seconds since its consumer took a turn."""
+        return self._feed.still_s
+
     def reading(self) -> Reading:
         """For the metrics; may be called from any thread."""
         partitions = self._feed.partitions

@@ -48,6 +48,8 @@ log = structlog.get_logger(__name__)
 EXIT_FAILED = 1
 EXIT_NOT_READY = 3
 _SOON_S = 0.05
+_STOP_S = 40.0  # beside the drain: for a Kafka that does not answer, and for Faust
+_STILL_S = 300.0  # a consumer's thread that takes no turn for so long will not; Kafka itself gives it up then
 _SPANS_S = 2.0  # at stop, for the last spans
 
 
@@ -170,6 +172,7 @@ class Lifecycle:
         parts = self._parts
         drain_s = parts.settings.drain_s
         log.info("draining", limit_s=drain_s)
+        self._watchdog.end_within(drain_s + _STOP_S)  # Faust's own stop, after this one, has no limit
         ingress = asyncio.create_task(self._drain_web(web, drain_s))
         if parts.fleet is not None:
             await parts.fleet.stop(drain_s)
@@ -186,7 +189,6 @@ class Lifecycle:
             await parts.admin.stop(1.0)
         if parts.spans is not None:
             await parts.spans.stop(_SPANS_S)
-        self._watchdog.stop()
         log.info("worker stopped")
 
     @staticmethod
@@ -202,8 +204,11 @@ class Lifecycle:
     # -- what the pages ask
 
     def alive(self) -> tuple[bool, Mapping[str, Any]]:
-        """Answering at all shows that the loop turns; whatever dies takes the process along."""
-        return True, {"loop_lag_s": round(self._watchdog.lag_s, 3)}
+        """Answering at all shows that the loop turns, and whatever dies takes the process along. What is left to look
+        at: a consumer's thread may hang in a call."""
+        still_s = self.parts.fleet.still_s() if self.parts is not None and self.parts.fleet is not None else 0.0
+        shown = {"loop_lag_s": round(self._watchdog.lag_s, 3), "consumers_still_s": round(still_s, 1)}
+        return still_s < _STILL_S, shown
 
     def readiness(self) -> tuple[bool, Mapping[str, Any]]:
         """See the module's words; `kafka` is about now and no condition."""

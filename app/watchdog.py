@@ -35,6 +35,7 @@ class Watchdog:
         self._lagged = lagged
         self.lag_s = 0.0  #: how late the loop was at the last beat
         self._beaten = time.monotonic()
+        self._end_at = float("inf")
         self._stop = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -53,6 +54,10 @@ class Watchdog:
         if self._timer is not None:
             self._timer.cancel()
 
+    def end_within(self, seconds: float) -> None:
+        """The process is leaving; should it still be there after so long, it is ended."""
+        self._end_at = time.monotonic() + seconds
+
     def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         self._beaten = time.monotonic()
         self.lag_s = max(0.0, self._beaten - due)
@@ -68,5 +73,12 @@ class Watchdog:
             looked = now
             if now - self._beaten > self.limit_s:
                 log.critical("the event loop is stuck; ending the process", seconds=round(now - self._beaten, 1))
-                faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr, all_threads=True)
-                os._exit(EXIT_STUCK)
+                _end()
+            if now > self._end_at:
+                log.critical("the worker does not come to its end; ending the process")
+                _end()
+
+
+def _end() -> None:
+    faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr, all_threads=True)
+    os._exit(EXIT_STUCK)

@@ -219,6 +219,36 @@ async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_othe
         await owner.feed.stop(0.1)
 
 
+async def test_commits_go_on_during_a_drain(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    """A revocation takes seconds when a subscriber is slow; the partitions that stay are served and committed."""
+    topic = make_topic(2)
+
+    class Draining(Settler):
+        async def drain(self, partitions: Sequence[Partition], limit_s: float) -> None:
+            if len(partitions) == 1 and not self.seen:
+                (stays,) = [p for p in self.partitions if p is not partitions[0]]
+                for offset in list(stays.watermark.order):
+                    stays.watermark.settle(offset)
+                self.feed.commits.touch()
+                async with asyncio.timeout(LIMIT_S / 2):
+                    while (await asyncio.to_thread(committed, kafka, topic, stays.number))[0] != 10:
+                        await asyncio.sleep(0.1)
+                self.seen = True
+            await super().drain(partitions, limit_s)
+
+        seen = False
+
+    one, two = Draining(lambda _: False), Settler()
+    async with feeding(kafka, topic, one, 2):
+        await one.until(lambda: len(one.partitions) == 2)
+        fill(kafka, topic, 20, 2)
+        await one.until(lambda: len(one.got) == 20)
+        async with feeding(kafka, topic, two, 2):
+            await two.until(lambda: len(two.partitions) == 1)
+    assert one.seen
+    assert one.problems == []
+
+
 async def test_what_was_fetched_before_its_log_expired_is_still_delivered(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:

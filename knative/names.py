@@ -32,6 +32,11 @@ def redriven_topic(instance: str) -> str:
     return f"{instance}.redriven"
 
 
+def traffic_topic(instance: str) -> str:
+    """The topic of what went through, summed up by the second."""
+    return f"{instance}.traffic"
+
+
 def controller_group(instance: str) -> str:
     """The lock group: who owns its one partition leads."""
     return f"{instance}.controller"

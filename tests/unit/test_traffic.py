@@ -1,0 +1,112 @@
+"""Traffic deltas as records: there and back, nothing superfluous, and clear words for junk."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knative.sketch import BUCKET_MAX
+from knative.traffic import BadDeltaError, Delta, decode, encode, key_of
+
+DELTA = Delta("w-1", 7, 1_700_000_000, "settled", "ns", "ch", "sub", "t", "/s", 3, 90, 2, 1, 1, latency={5: 2})
+ROW = {
+    "v": 1,
+    "by": "w-1",
+    "n": 7,
+    "at": 1_700_000_000,
+    "kind": "settled",
+    "ns": "ns",
+    "channel": "ch",
+    "sub": "sub",
+    "type": "t",
+    "source": "/s",
+    "events": 3,
+    "bytes": 90,
+    "delivered": 2,
+    "retried": 1,
+    "dead": 1,
+    "latency": {"5": 2},
+}
+
+counts, words = st.integers(0, 2**53), st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+sketches = st.dictionaries(st.integers(0, BUCKET_MAX), st.integers(1, 2**53), max_size=8)
+deltas = st.builds(
+    Delta,
+    by=words,
+    number=counts,
+    at=counts,
+    kind=st.sampled_from(["accepted", "settled"]),
+    namespace=words,
+    channel=words,
+    subscription=words,
+    type=words,
+    source=words,
+    events=counts,
+    bytes=counts,
+    delivered=counts,
+    retried=counts,
+    dead=counts,
+    filtered=counts,
+    ignored=counts,
+    latency=sketches,
+)
+
+
+@given(deltas)
+def test_it_comes_back_from_its_record_as_it_was(delta: Delta) -> None:
+    assert decode(encode(delta)) == delta
+
+
+def test_the_record_is_compact_json() -> None:
+    assert encode(DELTA) == json.dumps(ROW, separators=(",", ":")).encode()
+    assert key_of(DELTA) == b"ns/ch"
+
+
+def test_text_that_is_no_unicode_does_not_stop_the_count() -> None:
+    assert decode(encode(Delta("w", 0, 0, "accepted", "ns", "ch", source="a\udcff"))).source == "a?"
+
+
+def test_names_of_newer_versions_are_passed_over() -> None:
+    assert decode(json.dumps({**ROW, "colour": "blue"}).encode()) == DELTA
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"v": 2}, "version 2; this Penstock reads version 1"),
+        ({"v": None}, "version None"),
+        ({"kind": "lost"}, "kind 'lost'"),
+        ({"by": 5}, "by 5, which is no text"),
+        ({"ns": None}, "ns None"),
+        ({"n": -1}, "n -1, which is no count"),
+        ({"at": 1.5}, r"at 1\.5"),
+        ({"events": True}, "events True"),
+        ({"events": "3"}, "events '3'"),
+        ({"latency": [1]}, r"latency \[1\], which is no object"),
+        ({"latency": {"x": 1}}, "bucket 'x'"),
+        ({"latency": {"-1": 1}}, "bucket '-1'"),
+        ({"latency": {"241": 1}}, "bucket '241'"),
+        ({"latency": {"1": 0}}, "count 0"),
+        ({"latency": {"1": True}}, "count True"),
+    ],
+)
+def test_a_record_that_is_no_delta_says_why(changes: dict[str, object], says: str) -> None:
+    with pytest.raises(BadDeltaError, match=says):
+        decode(json.dumps({**ROW, **changes}).encode())
+
+
+@pytest.mark.parametrize(
+    ("value", "says"), [(None, "no JSON"), (b"{", "no JSON"), (b"\xff", "no JSON"), (b"[]", "list")]
+)
+def test_a_record_that_is_no_object_says_why(value: bytes | None, says: str) -> None:
+    with pytest.raises(BadDeltaError, match=says):
+        decode(value)
+
+
+@given(st.binary(max_size=60))
+def test_junk_never_does_worse(value: bytes) -> None:
+    with pytest.raises(BadDeltaError):
+        decode(value)

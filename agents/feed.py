@@ -26,6 +26,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from agents.commits import Commits, commit_now, offsets
 from agents.config import DeliveryConfig
+from agents.consumer_settings import consumer_settings
 from agents.lanes import Partition, Record
 from agents.log_ends import LogEnds
 from agents.positions import committed, log_start
@@ -33,6 +34,7 @@ from agents.room import Room
 from agents.watermarks import Watermark, parse
 from knative.contract import Subscription
 from knative.ports import Observe
+from knative.record_headers import record_headers
 
 log = structlog.get_logger(__name__)
 
@@ -146,37 +148,9 @@ class Feed:
                 wait_s = 1.0 if time.monotonic() - began > _STEADY_S else min(wait_s * 2, 10.0)
                 self._stop.wait(wait_s)
 
-    def _client(self) -> dict[str, Any]:
-        config = self._config
-        classic = {
-            "session.timeout.ms": int(config.session_timeout_s * 1000),
-            "heartbeat.interval.ms": max(500, int(config.session_timeout_s * 150)),
-            "partition.assignment.strategy": "cooperative-sticky",
-        }
-        return {
-            "group.id": self.subscription.group,
-            "client.id": self.client_name,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            "fetch.wait.max.ms": 200,
-            "queued.max.messages.kbytes": max(64, config.fetch_bytes // 1024),
-            "fetch.queue.backoff.ms": 10,  # by default a full queue stops fetching for a whole second
-            "fetch.message.max.bytes": max(65_536, config.fetch_bytes // 8),  # of one partition at a time
-            "fetch.max.bytes": max(config.fetch_bytes, config.event_bytes_max + 524_288),
-            "message.max.bytes": config.event_bytes_max + 524_288,
-            "topic.metadata.refresh.interval.ms": 30_000,
-            "reconnect.backoff.max.ms": 2_000,
-            "on_commit": self.commits.on_commit,
-            "error_cb": self._on_error,
-            "group.protocol": config.group_protocol,
-            **(classic if config.group_protocol == "classic" else {}),
-            **config.client,
-            **config.kafka,
-        }
-
     def _session(self) -> None:
-        consumer = Consumer(self._client())
+        settings = consumer_settings(self._config, self.subscription.group, self.client_name)
+        consumer = Consumer({**settings, "on_commit": self.commits.on_commit, "error_cb": self._on_error})
         self._partitions, self._room = {}, Room(self._config.buffer_bytes_max)
         self._on_loop(self.commits.attach, self._partitions)
         consumer.subscribe(
@@ -228,7 +202,7 @@ class Feed:
                     message.offset(),  # type: ignore[arg-type]
                     message.key(),
                     value,
-                    message.headers() or [],  # type: ignore[arg-type]
+                    record_headers(message),
                     size,
                     message.timestamp()[1],
                 )

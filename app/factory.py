@@ -20,11 +20,11 @@ import uvloop
 from faust.app.base import BootStrategy
 
 from agents.config import DeliveryConfig
-from agents.egress_guard import EgressConfig, EgressGuard
 from agents.fleet import Fleet
 from agents.sender import SenderConfig
 from agents.subscription import Surroundings
 from app.admin import AdminConfig, AdminServer
+from app.egress import guard_of
 from app.lifecycle import Lifecycle, Parts
 from app.logs import configure_logging
 from app.metrics import Metrics
@@ -214,17 +214,10 @@ def _surroundings(
         retry_after_cap_s=settings.retry_after_cap_s,
         log_deliveries=settings.log_level == "debug",
     )
-    guard = EgressGuard(
-        EgressConfig(
-            allow_loopback=settings.egress_allow_loopback,
-            allow_private=settings.egress_allow_private,
-            deny=settings.egress_deny,
-        )
-    )
     return Surroundings(
         config=config,
         sender=SenderConfig(reply_bytes_max=settings.event_bytes_max),
-        guard=guard,
+        guard=guard_of(settings),
         produce=producer,
         observe=metrics,
         clock=SystemClock(),

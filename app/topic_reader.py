@@ -14,6 +14,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from knative.errors import NotReadyError, PenstockError
+from knative.record_headers import record_headers
 
 _POLL_S = 0.1
 _BATCH = 500
@@ -171,15 +172,13 @@ class TopicReader:
 
 
 def _record(message: Message) -> StoredRecord:
-    headers = message.headers() or []
-    pairs = headers.items() if isinstance(headers, dict) else headers
     return StoredRecord(
         topic=message.topic() or "",
         partition=message.partition() or 0,
         offset=message.offset() or 0,
         timestamp_ms=message.timestamp()[1],
         key=_as_bytes(message.key()),
-        headers=tuple((name, _as_bytes(value)) for name, value in pairs),
+        headers=tuple((name, _as_bytes(value)) for name, value in record_headers(message)),
         value=_as_bytes(message.value()),
     )
 

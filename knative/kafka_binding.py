@@ -19,6 +19,7 @@ from knative import json_format
 from knative.events import SPEC_VERSIONS, BadEvent, fault_of_name, fault_of_text, shown
 from knative.http_binding import check_format, encode_value, is_pass_through
 from knative.ports import Headers
+from knative.record_headers import UNREADABLE_NAME, UNREADABLE_REASON
 
 #: `knativeerrordata` is base64 of at most this many characters.
 ERROR_DATA_CHARACTERS_MAX = 1024
@@ -264,6 +265,8 @@ def _fault(headers: Headers) -> Unreadable:
             return Unreadable(f"header '{shown(low)}' has a null value")
         seen[low] = content
     if not seen:
+        if any(name == UNREADABLE_NAME for name, _ in headers):
+            return Unreadable(UNREADABLE_REASON)
         return Unreadable("no CloudEvent: there are no ce_ headers")
     for low in ("ce_id", "ce_source", "ce_type", "ce_specversion"):
         if not seen.get(low):

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 from collections.abc import Callable
-from pathlib import Path
 
-import confluent_kafka
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Producer
 
 from app.embedded import EmbeddedKafka
 from app.metrics import Metrics
 from app.producer import KafkaProducer, ProducerConfig
 from knative.ports import ProduceFailure, ProduceProblem
+from tests.librdkafka import make_fatal
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 LIMIT_S = 30.0
-
-
-def _make_fatal(client: Producer) -> None:
-    """librdkafka's own hook for tests; its handle is the first thing in the Python object."""
-    folder = Path(confluent_kafka.__file__).parent.parent / "confluent_kafka.libs"
-    library = ctypes.CDLL(str(next(folder.glob("librdkafka*"))))
-    library.rd_kafka_test_fatal_error.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
-    handle = ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value
-    assert library.rd_kafka_test_fatal_error(handle, KafkaError.INVALID_PRODUCER_EPOCH, b"by a test") == 0
 
 
 async def _send(producer: KafkaProducer, topic: str) -> ProduceFailure | None:
@@ -50,7 +39,7 @@ async def test_after_a_fatal_error_all_who_wait_are_told_and_a_new_client_goes_o
         assert client is not None
         waiting = [asyncio.ensure_future(_send(producer, topic)) for _ in range(out)]
         await asyncio.sleep(0)
-        _make_fatal(client)
+        make_fatal(client)
         for told in await asyncio.gather(*waiting):
             assert told is None or told.problem is ProduceProblem.UNAVAILABLE
         async with asyncio.timeout(LIMIT_S):

@@ -6,6 +6,8 @@ Also what ingress answers with a real Kafka behind it, and an event of the great
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +15,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from app.embedded import EmbeddedKafka
+from knative.record_headers import UNREADABLE_NAME, UNREADABLE_REASON, record_headers
+from tests import librdkafka
 from tests.installation import Installation
 from tests.ledger import reader
 from tests.processes import Worker, wait_until
@@ -320,3 +324,33 @@ def test_what_kafka_refuses_as_too_large_is_413(running: Running) -> None:
     assert len(running.delivered("taken").body) == 300_000
     came = {one.attributes["id"] for one in running.subscriber.requests("/echo")}
     assert not {event_id for event_id, status in statuses.items() if status == 413} & came
+
+
+def test_a_record_whose_header_names_are_no_text_is_dead_lettered(running: Running) -> None:
+    """Of another producer. The worker goes on; the commands that look at records show it."""
+    installation = running.installation
+    topic = installation.resources.topic
+    librdkafka.produce(installation.bootstrap, topic, b"of another producer", (b"\xff\xfe", b"x"))
+    assert post(running.worker.port, running.target, "after-it", b"{}").status == 202
+    running.delivered("after-it")
+
+    def letters() -> list[dict[str, str]]:
+        return [
+            {name: (content or b"").decode() for name, content in record_headers(message)}
+            for message in reader.records(installation.bootstrap, f"{topic}.dlq")
+            if message.value() == b"of another producer"
+        ]
+
+    wait_until("both subscriptions gave it up", lambda: len(letters()) == 2, LIMIT_S)
+    for letter in letters():
+        assert letter[UNREADABLE_NAME] == UNREADABLE_REASON
+        assert UNREADABLE_REASON in letter["penstock-reason"]
+    environment = {**os.environ, "PENSTOCK_KAFKA": installation.bootstrap, "PENSTOCK_INSTANCE": installation.name}
+    channel = f"{NAMESPACE}/{installation.resources.channel}"
+    for command in (["tail", channel, "--last", "1000", "--no-follow", "-o", "json"], ["dlq", "list"]):
+        looked = subprocess.run(
+            [sys.executable, "-m", "app.cli", *command], env=environment, capture_output=True, text=True, timeout=60
+        )
+        assert looked.returncode == 0, looked.stderr
+        assert UNREADABLE_REASON in looked.stdout
+    assert running.worker.running

@@ -1,0 +1,35 @@
+"""What the librdkafka consumer of a subscription is told. Refuses to hold callbacks: they belong to the feed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.config import DeliveryConfig
+
+
+def consumer_settings(config: DeliveryConfig, group: str, client_name: str) -> dict[str, Any]:
+    """librdkafka's names and values; what the user set for Kafka comes last and wins."""
+    classic = {
+        "session.timeout.ms": int(config.session_timeout_s * 1000),
+        "heartbeat.interval.ms": max(500, int(config.session_timeout_s * 150)),
+        "partition.assignment.strategy": "cooperative-sticky",
+    }
+    return {
+        "group.id": group,
+        "client.id": client_name,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 200,
+        "queued.max.messages.kbytes": max(64, config.fetch_bytes // 1024),
+        "fetch.queue.backoff.ms": 10,  # by default a full queue stops fetching for a whole second
+        "fetch.message.max.bytes": max(65_536, config.fetch_bytes // 8),  # of one partition at a time
+        "fetch.max.bytes": max(config.fetch_bytes, config.event_bytes_max + 524_288),
+        "message.max.bytes": config.event_bytes_max + 524_288,
+        "topic.metadata.refresh.interval.ms": 30_000,
+        "reconnect.backoff.max.ms": 2_000,
+        "group.protocol": config.group_protocol,
+        **(classic if config.group_protocol == "classic" else {}),
+        **config.client,
+        **config.kafka,
+    }

@@ -1,0 +1,45 @@
+"""What the Python client cannot be made to do, by librdkafka's own functions. Refuses to be more than tests need."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import KafkaError, Producer
+
+# rd_kafka_vtype_t: the kind of each argument of rd_kafka_producev
+_END, _TOPIC, _PARTITION, _VALUE, _MSGFLAGS, _HEADER = 0, 1, 3, 4, 7, 9
+_COPY = 2  # RD_KAFKA_MSG_F_COPY
+
+
+def _library() -> ctypes.CDLL:
+    folder = Path(confluent_kafka.__file__).parent.parent / "confluent_kafka.libs"
+    return ctypes.CDLL(str(next(folder.glob("librdkafka*"))))
+
+
+def _handle(client: Producer) -> ctypes.c_void_p:
+    """The client's handle is the first thing in the Python object."""
+    return ctypes.c_void_p(ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value)
+
+
+def make_fatal(client: Producer) -> None:
+    """As after an error that ends an idempotent producer for good."""
+    assert _library().rd_kafka_test_fatal_error(_handle(client), KafkaError.INVALID_PRODUCER_EPOCH, b"by a test") == 0
+
+
+def produce(bootstrap: str, topic: str, value: bytes, header: tuple[bytes, bytes], partition: int = 0) -> None:
+    """One record with one header whose name may be any bytes without NUL; stored when this returns."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    size, number = ctypes.c_size_t, ctypes.c_int
+    arguments: list[Any] = [
+        number(_TOPIC), ctypes.c_char_p(topic.encode()),
+        number(_PARTITION), ctypes.c_int32(partition),
+        number(_MSGFLAGS), number(_COPY),
+        number(_VALUE), ctypes.c_char_p(value), size(len(value)),
+        number(_HEADER), ctypes.c_char_p(header[0]), ctypes.c_char_p(header[1]), ctypes.c_ssize_t(len(header[1])),
+        number(_END),
+    ]  # fmt: skip
+    assert _library().rd_kafka_producev(_handle(producer), *arguments) == 0
+    assert producer.flush(20) == 0

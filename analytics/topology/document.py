@@ -1,0 +1,284 @@
+"""The topology as a document: what every output (page, JSON, CSV, Mermaid, DOT) is made from and two runs compare.
+
+    source --publishes--> channel --subscribes--> subscription --delivers------> subscriber (or a channel)
+                                                       |------replies-------> reply target (or a channel)
+                                                       |------dead-letters--> dead letter sink, DLQ topic (or a channel)
+
+Ids are stable from run to run: `channel:ns/name`, `broker:ns/name`, `subscription:ns/name`, `trigger:ns/name`,
+`dlq:ns/name` (the DLQ topic of that channel or broker), `uri:http://...` (an HTTP destination outside), and
+`source:...` (the `source` of CloudEvents: text that anybody may choose, so never trust it in a page).
+A destination that is the address of a channel of ours *is* that channel. None as a number means: not known here.
+
+Refuses to compute anything, and to misread a document of another schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import orjson
+
+from knative.errors import PenstockError
+
+SCHEMA_VERSION = 1
+
+Scalar = str | int | float | bool | None
+
+
+class Kind(StrEnum):
+    """What a vertex is. A URI has the first of subscriber, reply-target, dead-letter-sink that it is; see `roles`."""
+
+    SOURCE = "source"
+    CHANNEL = "channel"
+    BROKER = "broker"
+    SUBSCRIPTION = "subscription"
+    TRIGGER = "trigger"
+    SUBSCRIBER = "subscriber"
+    REPLY_TARGET = "reply-target"
+    DEAD_LETTER_SINK = "dead-letter-sink"
+    DLQ = "dlq"
+
+
+class Flow(StrEnum):
+    """What an edge is."""
+
+    PUBLISHES = "publishes"
+    SUBSCRIBES = "subscribes"
+    DELIVERS = "delivers"
+    REPLIES = "replies"
+    DEAD_LETTERS = "dead-letters"
+
+
+class Health(StrEnum):
+    """Of a vertex or an edge. `unknown`: nobody has said; `idle`: it is well and nothing came in the window."""
+
+    OK = "ok"
+    IDLE = "idle"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class Severity(StrEnum):
+    """`critical`: events are lost or multiply; `warning`: they will be when something fails; `info`: worth a look."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+SEVERITIES = tuple(Severity)  #: the worst first
+
+
+class Tier(StrEnum):
+    """Where the numbers of traffic come from, the best first."""
+
+    WINDOWS = "windows"  #: the Parquet windows of `penstock job traffic`
+    DELTAS = "deltas"  #: the workers' records of each second
+    STATUS = "status"  #: what workers say of themselves now: rates of the last minute, lag; nothing of senders
+    NONE = "none"  #: the contract only
+
+
+@dataclass(frozen=True, slots=True)
+class Vertex:
+    """Rates are events and bytes a second over the window: into a channel or destination, out of a source."""
+
+    id: str
+    kind: Kind
+    namespace: str  #: "" for sources and URIs
+    name: str
+    label: str  #: for people: `namespace/name`, the URI, the source
+    health: Health = Health.UNKNOWN
+    message: str = ""  #: why it is not ok
+    roles: tuple[str, ...] = ()  #: of a URI: every Kind that it is
+    rate: float | None = None
+    bytes_rate: float | None = None
+    lag: int | None = None  #: events, of a subscription or trigger
+    island: int = 0  #: its connected part of the whole; 1 is the largest
+    detail: Mapping[str, Scalar] = field(default_factory=dict)  #: more of it, for tables: topic, group, order, ...
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Events that go from one vertex to another. Counts are of the window, rates per second."""
+
+    id: str
+    source: str  #: id of a vertex
+    target: str  #: id of a vertex
+    kind: Flow
+    health: Health = Health.UNKNOWN
+    events: int | None = None
+    rate: float | None = None
+    bytes_rate: float | None = None
+    lag: int | None = None
+    failures: int | None = None  #: attempts that failed (delivers), events (dead-letters)
+    latency_p50_s: float | None = None  #: from stored to delivered
+    latency_p99_s: float | None = None
+    detail: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something to look at. `id` is stable: rule and subject. `objects` are ids of vertices, the subject first."""
+
+    id: str
+    rule: str
+    severity: Severity
+    title: str
+    objects: tuple[str, ...]
+    evidence: tuple[str, ...]  #: sentences, each one fact
+    remedy: str
+    edges: tuple[str, ...] = ()  #: ids of edges to show with it
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A place in a ranking: `value` in the unit of the ranking, the highest first."""
+
+    id: str  #: of a vertex
+    value: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The first of all vertices by some figure."""
+
+    name: str  #: influence | traffic | lag | cut | reach
+    title: str
+    unit: str
+    rows: tuple[Rank, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What events of a source can come to."""
+
+    source: str  #: id of the source
+    reached: int  #: how many vertices
+    hops_max: int  #: edges to the farthest
+    hops: Mapping[str, int]  #: vertex id -> edges to it, nearest first; bounded, see `reached`
+
+
+@dataclass(frozen=True, slots=True)
+class Island:
+    """A part that no edge joins to the others."""
+
+    number: int  #: 1 is the largest
+    size: int
+    channels: int
+    rate: float | None
+    members: tuple[str, ...]  #: ids, bounded; see `size`
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The time that counts and rates are of, in Unix seconds; both 0 = no traffic was read."""
+
+    start: float = 0.0
+    end: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """One run. Vertices and edges are sorted by id, findings by severity, then id."""
+
+    generated_at: float  #: Unix seconds
+    instance: str
+    namespace: str  #: the filter; "" = all
+    window: Window
+    tier: Tier
+    engine: str  #: local | graphframes
+    method: tuple[str, ...]  #: sentences: how each part was found, what was left out and why
+    vertices: tuple[Vertex, ...]
+    edges: tuple[Edge, ...]
+    findings: tuple[Finding, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
+    reach: tuple[Reach, ...] = ()
+    islands: tuple[Island, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+
+
+class UnreadableTopology(PenstockError):
+    """A file that is no topology of this version."""
+
+
+def edge_id(kind: Flow, source: str, target: str) -> str:
+    """The id of an edge: there is one of a kind between two vertices."""
+    return f"{source} {kind} {target}"
+
+
+def to_json(topology: Topology) -> bytes:
+    """`topology.json`: one object, UTF-8, the fields of the dataclasses."""
+    return orjson.dumps(topology)
+
+
+def from_json(data: bytes) -> Topology:
+    """Back from `to_json`. Fields that are not known (a later addition) are passed over. Raises UnreadableTopology."""
+    try:
+        row = orjson.loads(data)
+    except ValueError as problem:
+        raise UnreadableTopology(
+            f"This is no topology.json ({problem}).", "Give a file that `penstock topology --out` wrote."
+        ) from problem
+    version = row.get("schema_version") if isinstance(row, dict) else None
+    if version != SCHEMA_VERSION:
+        told = "has no schema_version" if version is None else f"is of schema {version}"
+        raise UnreadableTopology(
+            f"This topology.json {told}; this version knows {SCHEMA_VERSION}.", "Write it anew with this version."
+        )
+    try:
+        return _topology(row)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise UnreadableTopology(
+            f"This topology.json is damaged ({problem!r}).", "Write it anew with `penstock topology --out`."
+        ) from problem
+
+
+def _topology(row: Mapping[str, Any]) -> Topology:
+    return _make(
+        Topology,
+        row,
+        window=_make(Window, row["window"]),
+        tier=Tier(row["tier"]),
+        method=tuple(row["method"]),
+        vertices=tuple(_vertex(one) for one in row["vertices"]),
+        edges=tuple(_make(Edge, one, kind=Flow(one["kind"]), health=Health(one["health"])) for one in row["edges"]),
+        findings=tuple(_finding(one) for one in row["findings"]),
+        rankings=tuple(
+            _make(Ranking, one, rows=tuple(_make(Rank, rank) for rank in one["rows"])) for one in row["rankings"]
+        ),
+        reach=tuple(_make(Reach, one) for one in row["reach"]),
+        islands=tuple(_make(Island, one, members=tuple(one["members"])) for one in row["islands"]),
+    )
+
+
+def _vertex(row: Mapping[str, Any]) -> Vertex:
+    return _make(Vertex, row, kind=Kind(row["kind"]), health=Health(row["health"]), roles=tuple(row["roles"]))
+
+
+def _finding(row: Mapping[str, Any]) -> Finding:
+    return _make(
+        Finding,
+        row,
+        severity=Severity(row["severity"]),
+        objects=tuple(row["objects"]),
+        evidence=tuple(row["evidence"]),
+        edges=tuple(row["edges"]),
+    )
+
+
+T = TypeVar("T")
+
+
+def _make(what: type[T], row: Mapping[str, Any], /, **read: Any) -> T:
+    known: Mapping[str, Any] = what.__dataclass_fields__  # type: ignore[attr-defined]
+    return what(**{**{name: row[name] for name in known if name in row}, **read})

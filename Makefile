@@ -45,9 +45,11 @@ docs: $(STAMP) ## Write the pages that are generated from the code
 bench: $(STAMP) ## Print CPU microseconds per event for ingress and dispatch
 	@$(BIN)/python -m benchmarks
 
-jars: $(STAMP) ## Bring the jars of the embedded Kafka now (otherwise at the first start)
+jars: $(STAMP) ## Bring the jars of the embedded Kafka and of Spark now (otherwise when they are first needed)
 	@$(BIN)/python -c "from pathlib import Path; from app.embedded.jars import ensure_jars; \
 	  print(ensure_jars(Path('.penstock/kafka')))"
+	@$(BIN)/python -c "from app.embedded.jar_sets import SPARK; from app.embedded.jars import ensure_jars; \
+	  from app.spark import JARS_ROOT; print(ensure_jars(JARS_ROOT, jars=SPARK))"
 
 lock: ## Pin the dependencies anew, with hashes (needs uv), after pyproject.toml was changed
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \

@@ -46,6 +46,7 @@ class Settings(BaseSettings):
         "retry_default": "Retries",
         "egress_allow_loopback": "Where events may go",
         "otlp_endpoint": "Traces",
+        "spark_master": "The data pipeline",
         "log_level": "Logs and the interpreter",
     }
 
@@ -189,6 +190,20 @@ class Settings(BaseSettings):
         1.0, "ratio", "Part of the traces begun here that is recorded; a sender's own decision is followed.", ge=0, le=1
     )
 
+    spark_master: str = _setting(
+        "local[*]",
+        "master",
+        "Where jobs run when --master does not say it: local[N], spark://HOST:7077, yarn, k8s://...",
+    )
+    spark_jars: Annotated[tuple[Path, ...], NoDecode] = _setting(
+        (),
+        "path, comma-separated",
+        "Folders with more jars for Spark, such as GraphFrames'; with the Kafka connector's too, nothing is fetched.",
+    )
+    traffic_dir: Path = _setting(
+        Path(".penstock/traffic"), "path", "The tables of `penstock job traffic`, and how far it has read."
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "word", "Least level that is written.")
     log_format: Literal["auto", "json", "pretty"] = _setting(
         "auto", "word", "One JSON object a line, or words for people; auto: words on a terminal."
@@ -289,6 +304,14 @@ class Settings(BaseSettings):
         if not isinstance(parts, (list, tuple)):
             raise ValueError("it is no list of networks")
         return tuple(str(ipaddress.ip_network(part.strip())) for part in parts if part.strip())
+
+    @field_validator("spark_jars", mode="before")
+    @classmethod
+    def _folders(cls, value: object) -> object:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, (list, tuple)):
+            raise ValueError("it is no list of folders")
+        return tuple(Path(str(part).strip()) for part in parts if str(part).strip())
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

@@ -1,4 +1,4 @@
-"""Fixtures that need a real Kafka: one embedded broker for a whole test session, and topics of one's own in it."""
+"""Fixtures that need what is slow to start: one embedded Kafka for a whole test session, topics in it, one Spark."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import itertools
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from analytics.session import SparkOptions, spark_session
 from app.embedded import EmbeddedKafka
+from app.spark import jar_places
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _REPOSITORY = Path(__file__).parent.parent
 
@@ -49,3 +55,16 @@ def make_topic(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Callable[
         return name
 
     return make
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A Spark session on two cores of this machine, with the Kafka connector and what PENSTOCK_SPARK_JARS has.
+
+    A session takes 10 s to start, and minutes on a busy machine: everything that needs one shares it, stops what it
+    starts in it (streaming queries) and never stops it.
+    """
+    jars = tuple(jar_places(root=_REPOSITORY / ".penstock" / "spark"))
+    options = SparkOptions(app_name="tests", master="local[2]", jars=jars, shuffle_partitions=2, progress=False)
+    with spark_session(options) as session:
+        yield session

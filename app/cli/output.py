@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.embedded.jar_sets import KAFKA, JarSet
 from knative.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -136,18 +137,18 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def jar_progress() -> Iterator[Progress]:
-    """Shows the jars of the embedded Kafka arriving, until the last one; nothing when they are here already."""
+def jar_progress(jars: JarSet = KAFKA) -> Iterator[Progress]:
+    """Shows jars arriving, until the last one; nothing when they are here already."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    what = "Bringing Kafka's jars from Maven Central (once)"
+    what = f"Bringing {jars.title} from Maven Central (once)"
     console = Console(stderr=True)
     if not console.is_terminal:
 
         def line(arrived: int, expected: int) -> None:
             if arrived == 0:
-                note(f"{what}: {expected} jars, 45 MB")
+                note(f"{what}: {expected} jars, {jars.megabytes} MB")
             elif arrived % _LINE_EVERY == 0 or arrived == expected:
                 note(f"  {arrived} of {expected}")
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import TracebackType
 
 from app.embedded.config import DEFAULT_HEAP, DEFAULT_PORT, Cluster, Node, java_arguments, new_cluster_id
-from app.embedded.jars import LOG_CONFIG, Progress, ensure_jars
+from app.embedded.jar_sets import LOG_CONFIG
+from app.embedded.jars import Progress, ensure_jars
 from app.embedded.locks import locked
 from app.embedded.ports import LOOPBACK, free_port, is_free, is_open
 from app.embedded.processes import die_with_parent, start_time

@@ -1,4 +1,4 @@
-"""The jars of the embedded Kafka: brought once from Maven Central, checked, and put in place in one step.
+"""Sets of jars, such as the embedded Kafka's: brought once from Maven Central, checked, put in place in one step.
 
     pom.xml -> mvn dependency:copy-dependencies -> a temporary folder -> sha256 of every jar -> rename to libs-<hash>
 
@@ -14,14 +14,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from app.embedded.jar_sets import KAFKA, JarSet
 from app.embedded.locks import locked
 from app.embedded.maven import copy_jars
 from knative.errors import PenstockError
-
-FOLDER = Path(__file__).parent / "kafka"
-POM = FOLDER / "pom.xml"
-MANIFEST = FOLDER / "jars.sha256"
-LOG_CONFIG = FOLDER / "log4j2.properties"
 
 #: Told (jars that arrived, jars expected) whenever one arrives.
 Progress = Callable[[int, int], None]
@@ -29,9 +25,9 @@ Progress = Callable[[int, int], None]
 _LIMIT_S = 900.0  #: for one download; slow lines take minutes
 
 
-def libs_folder(root: Path) -> Path:
+def libs_folder(root: Path, jars: JarSet = KAFKA) -> Path:
     """Where the jars of this version lie, or will lie."""
-    return root / f"libs-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    return root / f"libs-{hashlib.sha256(jars.pom.read_bytes()).hexdigest()[:12]}"
 
 
 def read_manifest(text: str) -> dict[str, str]:
@@ -40,21 +36,22 @@ def read_manifest(text: str) -> dict[str, str]:
     return {name.lstrip("*").strip(): digest for digest, name in pairs}
 
 
-def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = _LIMIT_S) -> Path:
-    """The folder with all jars under `root`, brought now if needed. Raises PenstockError with the cure."""
-    target = libs_folder(root).absolute()
-    wanted = read_manifest(MANIFEST.read_text())
+def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = _LIMIT_S, jars: JarSet = KAFKA) -> Path:
+    """The folder with all `jars` under `root`, brought now if needed. Raises PenstockError with the cure."""
+    target = libs_folder(root, jars).absolute()
+    wanted = read_manifest(jars.manifest.read_text())
     if _is_whole(target, wanted):
         return target
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with locked(root / "libs.lock", limit_s, "is bringing the jars of the embedded Kafka"):
+        with locked(root / "libs.lock", limit_s, f"is bringing the jars of {jars.owner}"):
             if not _is_whole(target, wanted):  # else another process brought them while this one waited
-                _bring(target, wanted, progress or _silent, limit_s)
+                _bring(target, jars, wanted, progress or _silent, limit_s)
     except OSError as problem:
         raise PenstockError(
-            f"The jars of the embedded Kafka cannot be stored under {root}: {problem.strerror or problem}.",
-            "It takes 45 MB there and 80 MB in Maven's own store; free some space or mend the permissions.",
+            f"The jars of {jars.owner} cannot be stored under {root}: {problem.strerror or problem}.",
+            f"They take {jars.megabytes} MB there and 80 MB in Maven's own store; free some space or mend the "
+            "permissions.",
         ) from problem
     return target
 
@@ -67,7 +64,7 @@ def _is_whole(folder: Path, wanted: dict[str, str]) -> bool:
     return folder.is_dir() and {jar.name for jar in folder.glob("*.jar")} == wanted.keys()
 
 
-def _bring(target: Path, wanted: dict[str, str], progress: Progress, limit_s: float) -> None:
+def _bring(target: Path, jars: JarSet, wanted: dict[str, str], progress: Progress, limit_s: float) -> None:
     for left_over in target.parent.glob(".libs-*"):  # of a process that was killed: we hold the lock
         shutil.rmtree(left_over, ignore_errors=True)
     staging = Path(tempfile.mkdtemp(prefix=".libs-", dir=target.parent))
@@ -80,7 +77,7 @@ def _bring(target: Path, wanted: dict[str, str], progress: Progress, limit_s: fl
                 progress(len(arrived), len(wanted))
 
         progress(0, len(wanted))
-        copy_jars(POM, staging, seen, limit_s, log=target.parent / "maven.log")
+        copy_jars(jars, staging, seen, limit_s, log=target.parent / "maven.log")
         check_jars(staging, wanted)
         if len(arrived) < len(wanted):  # Maven is silent about jars that were in its own store
             progress(len(wanted), len(wanted))

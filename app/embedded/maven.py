@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from app.embedded.jar_sets import KAFKA, JarSet
 from app.embedded.processes import die_with_parent
 from app.embedded.toolchain import find_java, find_maven
 from knative.errors import NotReadyError, PenstockError
@@ -31,18 +32,18 @@ _NETWORK = (
 _TAIL_LINES = 400
 
 
-def copy_jars(pom: Path, folder: Path, seen: Callable[[str], None], limit_s: float, log: Path) -> None:
+def copy_jars(jars: JarSet, folder: Path, seen: Callable[[str], None], limit_s: float, log: Path) -> None:
     """Run `dependency:copy-dependencies`; `seen` is told each jar's file name as it is downloaded and as it is copied.
 
     Maven's own words go to `log`. Raises PenstockError (no Java, no Maven, no network, disk full), NotReadyError.
     """
-    find_java()
+    find_java(jars)
     command = [
-        find_maven(),
+        find_maven(jars),
         "--batch-mode",  # plain progress lines, no questions
         "-Dstyle.color=never",
         "-f",
-        str(pom),
+        str(jars.pom),
         "dependency:copy-dependencies",
         f"-DoutputDirectory={folder}",
     ]
@@ -76,7 +77,7 @@ def copy_jars(pom: Path, folder: Path, seen: Callable[[str], None], limit_s: flo
         finally:
             timer.cancel()
     if code:
-        raise explain(lines, code, limit_s, log)
+        raise explain(lines, code, limit_s, log, jars)
 
 
 def jar_name(line: str) -> str | None:
@@ -85,23 +86,24 @@ def jar_name(line: str) -> str | None:
     return match[1] if match else None
 
 
-def explain(lines: list[str], code: int, limit_s: float, log: Path) -> PenstockError:
+def explain(lines: list[str], code: int, limit_s: float, log: Path, jars: JarSet = KAFKA) -> PenstockError:
     """What Maven's last lines and exit code mean, with the cure."""
     text = "".join(lines)
     again = f"What Maven said is in {log}."
     if code == -9:
         return NotReadyError(
-            f"Maven Central did not deliver the jars of the embedded Kafka within {limit_s:.0f} s.",
+            f"Maven Central did not deliver the jars of {jars.owner} within {limit_s:.0f} s.",
             f"Try again: what has arrived is kept. {again}",
         )
     if "No space left on device" in text:
-        return PenstockError("The disk is full: the embedded Kafka's jars take 130 MB.", f"Free some space. {again}")
+        room = f"The disk is full: the jars of {jars.owner} take {jars.megabytes + 85} MB."
+        return PenstockError(room, f"Free some space. {again}")
     if any(sign in text for sign in _NETWORK):
         return PenstockError(
-            "Maven Central cannot be reached, and the jars of the embedded Kafka are not here yet.",
+            f"Maven Central cannot be reached, and the jars of {jars.owner} are not here yet.",
             f"They are needed once: connect to the network (behind a proxy or a mirror: ~/.m2/settings.xml) and try "
             f"again. {again}",
         )
     errors = [line.strip() for line in lines if line.startswith("[ERROR]") and line[7:].strip()]
     why = errors[0][7:].strip() if errors else f"exit code {code}"
-    return PenstockError(f"Maven could not bring the jars of the embedded Kafka: {why}", again)
+    return PenstockError(f"Maven could not bring the jars of {jars.owner}: {why}", again)

@@ -9,12 +9,14 @@ import socket
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from app.embedded import jars, maven, ports, toolchain
 from app.embedded.config import Cluster, Node, java_arguments, new_cluster_id, server_properties
+from app.embedded.jar_sets import KAFKA, SPARK, JarSet
 from app.embedded.locks import locked
 from app.embedded.processes import is_running, start_time, stop_process
 from app.embedded.record import Running, read_record, record_file, write_record
@@ -85,12 +87,13 @@ def test_java_arguments_end_with_the_class_path() -> None:
     assert java_arguments(Path("/l"), Path("/c"), Path("/b.log"), "1g")[-2:] == ["-cp", "/l/*"]
 
 
-def test_every_version_is_pinned_and_every_jar_recorded() -> None:
+@pytest.mark.parametrize("jar_set", [KAFKA, SPARK], ids=lambda one: one.owner)
+def test_every_version_is_pinned_and_every_jar_recorded(jar_set: JarSet) -> None:
     """The list of checksums belongs to the pom: the jars it names are in it."""
     space = {"m": "http://maven.apache.org/POM/4.0.0"}
-    pom = ElementTree.parse(jars.POM).getroot()
+    pom = ElementTree.parse(jar_set.pom).getroot()
     properties = {one.tag.rpartition("}")[2]: one.text or "" for one in pom.findall("m:properties/*", space)}
-    recorded = jars.read_manifest(jars.MANIFEST.read_text())
+    recorded = jars.read_manifest(jar_set.manifest.read_text())
     assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in recorded.values())
     for one in pom.findall(".//m:dependency", space):
         written = one.findtext("m:version", "", space)
@@ -98,7 +101,14 @@ def test_every_version_is_pinned_and_every_jar_recorded() -> None:
         assert re.fullmatch(r"\d+(\.\d+)+", version)
         assert f"{one.findtext('m:artifactId', '', space)}-{version}.jar" in recorded
     assert re.fullmatch(r"\d+(\.\d+)+", pom.findtext(".//m:plugin/m:version", "", space))
-    assert any(name.startswith("log4j-slf4j-impl") for name in recorded)
+
+
+def test_kafka_has_a_place_to_log_to() -> None:
+    assert any(name.startswith("log4j-slf4j-impl") for name in jars.read_manifest(KAFKA.manifest.read_text()))
+
+
+def test_sparks_jars_are_those_of_the_wheel() -> None:
+    assert f"spark-sql-kafka-0-10_2.13-{metadata.version('pyspark')}.jar" in SPARK.manifest.read_text()
 
 
 def test_jars_are_checked(tmp_path: Path) -> None:
@@ -162,7 +172,7 @@ def test_a_maven_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.
     _program(tmp_path, "mvn", "exec /bin/sleep 60")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotReadyError, match="did not deliver"):
-        maven.copy_jars(jars.POM, tmp_path, lambda _name: None, 0.2, tmp_path / "log")
+        maven.copy_jars(jars.KAFKA, tmp_path, lambda _name: None, 0.2, tmp_path / "log")
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from app.cli.output import jar_progress
 from app.cli.running import command_here
 from app.cli.welcome import welcome
 from app.embedded import jars
+from app.embedded.jar_sets import JarSet
 from app.embedded.ports import free_port
 from app.stack import Stack, StackConfig
 
@@ -75,11 +76,12 @@ def test_jars_from_mavens_own_store_arrive_too(tmp_path: Path, monkeypatch: pyte
     maven.write_text('#!/bin/sh\nfor word; do case $word in -DoutputDirectory=*) : >"${word#*=}/a.jar";; esac; done\n')
     maven.chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
-    manifest = tmp_path / "jars.sha256"
-    manifest.write_text("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a.jar\n")
-    monkeypatch.setattr(jars, "MANIFEST", manifest)
+    one = JarSet("a test", "a test's jars", tmp_path / "one", 1)
+    one.folder.mkdir()
+    one.pom.write_text("<project/>")
+    one.manifest.write_text("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a.jar\n")
     told: list[tuple[int, int]] = []
-    libs = jars.ensure_jars(tmp_path / "kafka", lambda arrived, expected: told.append((arrived, expected)))
+    libs = jars.ensure_jars(tmp_path / "kafka", lambda arrived, expected: told.append((arrived, expected)), jars=one)
     assert [jar.name for jar in libs.glob("*.jar")] == ["a.jar"]
     assert told == [(0, 1), (1, 1)]
 

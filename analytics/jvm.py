@@ -1,0 +1,139 @@
+"""Spark's JVM as a child that talks too much: what of its words reaches the terminal, and what they mean at the end.
+
+Its error channel is a pipe. A thread passes it on, less the lines everybody sees at every start, and keeps the last
+ones: when the start fails, they say why, and `explain_start` says it in one sentence. Refuses to start anything.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import sys
+import threading
+from collections.abc import Sequence
+
+from knative.errors import NotReadyError, PenstockError
+
+_KEPT_LINES = 200
+_CHUNK_BYTES = 65_536
+_NOISE = re.compile(
+    rb"WARNING: (?:Using incubator modules|package sun\.|A terminally deprecated|A restricted method|sun\.misc"
+    rb"|System::setSecurityManager|Please consider reporting|java\.lang\.foreign|Use --enable|Restricted methods)"
+    rb"|Using Spark's default log4j|Setting default log level|To adjust logging level|Picked up _?JAVA_TOOL_OPTIONS"
+    rb"|SLF4J"
+)
+#: Signs in the JVM's last words -> what they mean, and the cure.
+_MEANINGS = (
+    (
+        re.compile(r"JAVA_HOME is not set|java: (?:command )?not found|java: No such file|exec: java"),
+        "Spark needs Java 17 or newer, and there is none on the PATH.",
+        "Install a JDK (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME.",
+    ),
+    (
+        re.compile(r"UnsupportedClassVersionError|class file version|Unrecognized option: --add-modules"),
+        "Spark needs Java 17 or newer, and the one on the PATH is older.",
+        "Install a JDK of 17 or newer and set JAVA_HOME to it.",
+    ),
+    (
+        re.compile(r"All masters are unresponsive|Failed to connect to master|Application has been killed"),
+        "No Spark master answers at {place}.",
+        "See that it runs and that the address is the one its own log says (spark://HOST:PORT).",
+    ),
+    (
+        re.compile(r"Could not parse Master URL|Invalid master URL|invalid master|Master must (?:either )?be", re.I),
+        "{place} is no address of a Spark master.",
+        "Write local[*], local[2], spark://HOST:7077, k8s://https://HOST:443 or yarn.",
+    ),
+    (
+        re.compile(r"insufficient memory|Could not reserve enough space|Invalid maximum heap|OutOfMemoryError"),
+        "There is not enough memory for Spark's JVM.",
+        "Free some, or ask for less: --driver-memory 512m.",
+    ),
+    (
+        re.compile(r"Cannot assign requested address|Can't assign requested|BindException"),
+        "Spark cannot listen on the address it was given.",
+        "Name one of this machine's: --driver-host ADDRESS.",
+    ),
+    (
+        re.compile(r"UNAVAILABLE|failed to connect to all addresses|DNS resolution failed", re.I),
+        "No Spark Connect server answers at {place}.",
+        "Start one (start-connect-server.sh of Spark), or leave --remote out.",
+    ),
+    (
+        re.compile(r"No space left on device"),
+        "The disk is full where Spark keeps its temporary files.",
+        "Free some space, or set SPARK_LOCAL_DIRS to a folder with room.",
+    ),
+)
+
+
+class Listener:
+    """The reading end of a JVM's error channel. Hand `inlet` to the child, then call `close_inlet`."""
+
+    def __init__(self) -> None:
+        self._outlet, self.inlet = os.pipe()
+        self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
+        self._open = True
+        self._thread = threading.Thread(target=self._listen, name="spark-stderr", daemon=True)
+        self._thread.start()
+
+    def close_inlet(self) -> None:
+        """Our copy of the writing end; the child has its own by now."""
+        if self._open:
+            self._open = False
+            os.close(self.inlet)
+
+    def last_lines(self, limit_s: float = 2.0) -> list[str]:
+        """What it said last, once it has ended (or the limit has passed)."""
+        self._thread.join(limit_s)
+        return list(self._lines)
+
+    def _listen(self) -> None:
+        sieve = Sieve()
+        with os.fdopen(self._outlet, "rb", buffering=0) as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                shown = sieve.pass_on(chunk)
+                self._lines.extend(sieve.take_lines())
+                if shown:
+                    sys.stderr.write(shown.decode(errors="replace"))
+                    sys.stderr.flush()
+
+
+class Sieve:
+    """Bytes in, bytes out, less the lines that are noise. A progress bar (ends in `\\r`) passes at once."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._lines: list[str] = []
+
+    def pass_on(self, chunk: bytes) -> bytes:
+        """What of this may be shown now."""
+        parts = re.split(rb"(?<=[\r\n])", self._rest + chunk)
+        self._rest = parts.pop()
+        shown = []
+        for part in parts:
+            self._lines.append(part.decode(errors="replace").strip())
+            if not _NOISE.search(part):
+                shown.append(part)
+        return b"".join(shown)
+
+    def take_lines(self) -> list[str]:
+        """The lines since the last call, noise and all."""
+        lines, self._lines = self._lines, []
+        return lines
+
+
+def explain_start(problem: BaseException, lines: Sequence[str], place: str) -> PenstockError:
+    """Why a session did not start, from the exception and the JVM's last words."""
+    text = "\n".join((*lines, str(problem)))
+    for sign, what, cure in _MEANINGS:
+        if sign.search(text):
+            kind = NotReadyError if "answers at" in what else PenstockError
+            return kind(what.format(place=place), cure)
+    said = next((line for line in reversed(lines) if re.search(r"Exception|Error", line)), "")
+    why = said or (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+    return PenstockError(
+        f"Spark did not start at {place}: {why[:300]}",
+        "The full story: raise the level in analytics/spark/log4j2.properties to info.",
+    )

@@ -1,0 +1,194 @@
+"""One Spark session, the same way for every job: on this machine, on a cluster, over Spark Connect, by spark-submit.
+
+    with spark_session(SparkOptions(app_name="penstock topology", jars=(folder,))) as spark:   # or .stop() it yourself
+        ...
+
+    SparkOptions()                         local[*], in this process's own JVM
+    SparkOptions(master="spark://h:7077")  a stand-alone cluster; our modules travel along as a zip
+    SparkOptions(remote="sc://h:15002")    Spark Connect: the server's jars and settings count, ours do not
+    SparkOptions(submitted=True)           started by spark-submit: what that command said counts
+
+It listens on loopback unless a cluster must reach it, serves no UI, keeps the JVM's noise off the terminal, runs its
+Python workers with this interpreter, and turns what goes wrong at the start into one sentence. Stable for other jobs:
+`SparkOptions`, `spark_session`, `spark_jars`, `find_jar`. Refuses to fetch jars (app/spark.py brings them at set-up),
+to read the environment, and to hold more than one session in a process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analytics.jvm import Listener, explain_start
+from analytics.shipping import write_zip
+from knative.errors import PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG_CONFIG = Path(__file__).parent / "spark" / "log4j2.properties"
+LOOPBACK = "127.0.0.1"
+KAFKA_JAR = "spark-sql-kafka-0-10_"  #: what the Kafka connector's file name begins with
+_CONNECTOR_PARTS = (KAFKA_JAR, "spark-token-provider-kafka-0-10_", "kafka-clients-", "commons-pool2-")
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """Where and how a session runs. Memory as Spark writes it (`1g`)."""
+
+    app_name: str = "penstock"
+    master: str | None = None  #: None: local[*]
+    remote: str | None = None  #: sc://host:port, instead of a master
+    jars: tuple[Path, ...] = ()  #: jar files, or folders of them
+    shuffle_partitions: int = 4
+    driver_memory: str = "1g"
+    driver_host: str = LOOPBACK  #: where executors find this process; another machine's need a name they can reach
+    submitted: bool = False  #: spark-submit has chosen master, jars and memory already
+    progress: bool | None = None  #: Spark's progress bar; None: where the error channel is a terminal
+    settings: Mapping[str, str] = field(default_factory=dict)  #: further Spark settings; they win
+
+    @property
+    def is_local(self) -> bool:
+        """Whether everything runs in this process's JVM."""
+        return self.remote is None and not self.submitted and (self.master or "local").startswith("local")
+
+
+@contextlib.contextmanager
+def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
+    """A session for one run. Raises PenstockError with the cure when it cannot start; stops it in the end."""
+    problem = options_problem(options)
+    if problem:
+        raise UsageError(*problem)
+    if options.remote is not None:
+        spark = _connect(options)
+    elif options.submitted:
+        spark = _quiet(_builder(options, {}).getOrCreate())
+    else:
+        spark = _launch(options)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def options_problem(options: SparkOptions) -> tuple[str, str] | None:
+    """What is wrong with the place, as (what, cure); None = nothing. The rest only a start can tell."""
+    if options.master is not None and options.remote is not None:
+        return "--master and --remote are both there.", "Give one of them: a session runs in one place."
+    if options.remote is not None and not options.remote.startswith("sc://"):
+        return f"--remote {options.remote!r} is no address of Spark Connect.", "Write sc://HOST:PORT (15002 is usual)."
+    known = ("local", "spark://", "yarn", "k8s://")
+    if options.master is not None and not options.master.startswith(known):
+        return (
+            f"--master {options.master!r} is no address of a Spark master.",
+            "Write local[*], spark://HOST:7077, k8s://https://HOST:443 or yarn.",
+        )
+    return None
+
+
+def spark_jars(places: Sequence[Path]) -> list[Path]:
+    """Every jar in these folders (files stand for themselves), the first of each name. Raises UsageError."""
+    found: dict[str, Path] = {}
+    for place in places:
+        if not place.exists():
+            raise UsageError(f"There are no jars at {place}.", "Name a folder of jars, or a jar.")
+        for jar in sorted(place.glob("*.jar")) if place.is_dir() else [place]:
+            found.setdefault(jar.name, jar.absolute())
+    return list(found.values())
+
+
+def find_jar(places: Sequence[Path], beginning: str) -> Path | None:
+    """The first jar whose name begins so: how a job probes for what it needs (`graphframes-spark4_2.13-`)."""
+    return next((jar for jar in spark_jars(places) if jar.name.startswith(beginning)), None)
+
+
+def missing_connector(places: Sequence[Path]) -> list[str]:
+    """Beginnings of the names of the jars that Kafka needs and these places lack."""
+    names = [jar.name for jar in spark_jars(places)]
+    return [part for part in _CONNECTOR_PARTS if not any(name.startswith(part) for name in names)]
+
+
+def spark_settings(options: SparkOptions) -> dict[str, str]:
+    """Everything that Spark is told at its start, by name."""
+    progress = sys.stderr.isatty() if options.progress is None else options.progress
+    found = {
+        "spark.driver.host": options.driver_host,
+        "spark.driver.bindAddress": LOOPBACK if options.driver_host == LOOPBACK else "0.0.0.0",
+        "spark.driver.memory": options.driver_memory,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIG.as_uri()} -XX:+UseSerialGC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": str(progress).lower(),
+        **_sql_settings(options),
+    }
+    jars = spark_jars(options.jars)
+    if jars:
+        found["spark.jars"] = ",".join(map(str, jars))
+    return {**found, **options.settings}
+
+
+def _sql_settings(options: SparkOptions) -> dict[str, str]:
+    """Those that may be set in a session that runs already."""
+    return {
+        "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+
+
+def _builder(options: SparkOptions, settings: Mapping[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder  # a property to Python, a method to mypy
+    builder = builder.appName(options.app_name)
+    for name, value in {**_sql_settings(options), **settings}.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _launch(options: SparkOptions) -> SparkSession:
+    """A JVM of our own, and a session in it."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(spark_settings(options).items()))
+    conf.setAppName(options.app_name).setMaster(options.master or "local[*]")
+    listener = Listener()
+    try:
+        launch: Any = launch_gateway  # which has no annotations
+        gateway = launch(conf, popen_kwargs={"stderr": listener.inlet})
+        listener.close_inlet()
+        context = SparkContext(gateway=gateway, conf=conf)
+    except PenstockError:
+        raise
+    except Exception as problem:
+        listener.close_inlet()
+        raise explain_start(problem, listener.last_lines(), options.master or "local[*]") from problem
+    if context.pythonExec == "python3":  # nobody said PYSPARK_PYTHON
+        context.pythonExec = sys.executable
+    if not options.is_local:
+        with tempfile.TemporaryDirectory(prefix="penstock-modules-") as folder:
+            context.addPyFile(str(write_zip(Path(folder))))
+    return _quiet(_builder(options, {}).getOrCreate())
+
+
+def _quiet(spark: SparkSession) -> SparkSession:
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _connect(options: SparkOptions) -> SparkSession:
+    from pyspark.errors import PySparkException
+
+    try:
+        spark: SparkSession = _builder(options, {}).remote(options.remote).getOrCreate()
+        spark.range(1).count()  # it connects at the first question
+    except (PySparkException, ImportError, OSError) as problem:
+        raise explain_start(problem, [], options.remote or "") from problem
+    return spark

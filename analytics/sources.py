@@ -1,0 +1,128 @@
+"""Kafka as Spark reads it: options for streams and for bounded reads, and the columns that our records have.
+
+    records = read_stream(spark, bootstrap, topics, StreamBounds(records_max=500_000))     a streaming DataFrame
+    records = read_batch(spark, bootstrap, topics, since_s, until_s)                        a bounded one
+    records.select(header("ce_type"), header("ce_source"), body_bytes(), second())
+
+Columns that come: key, value, topic, partition, offset, timestamp, timestampType, headers. Spark carries only what is
+selected: take headers and `length(value)`, never `value`, where bodies are not wanted.
+
+Reports do not stop for what is gone: lost offsets are passed over (`failOnDataLoss=false`), a partition without a
+record at or after `since` starts at its end. `until` bounds by the first record at or after it, per partition; times
+in a partition may go back a little, so a caller that needs it exact filters by `timestamp` too. Stable for other jobs:
+`read_stream`, `read_batch`, `header`, `text`, `body_bytes`, `second`. Refuses to join a consumer group or to commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_REQUEST_MS = 15_000  #: for one question to Kafka; the default of a minute is long at a terminal
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBounds:
+    """How much of the topics a stream takes."""
+
+    records_max: int = 1_000_000  #: in one batch: what is repeated after a kill, and what memory holds
+    since_s: float | None = None  #: Unix seconds where a new stream begins; None: at the beginning
+    partitions_min: int | None = None  #: tasks to cut a batch into; None: one for each partition
+
+
+def kafka_options(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
+    """What every read has."""
+    return {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": ",".join(topics),
+        "includeHeaders": "true",
+        "failOnDataLoss": "false",
+        "startingOffsetsByTimestampStrategy": "latest",
+        "kafka.request.timeout.ms": str(_REQUEST_MS),
+        "kafka.default.api.timeout.ms": str(2 * _REQUEST_MS),
+        "kafka.max.poll.records": "5000",
+        "kafka.max.partition.fetch.bytes": "4194304",
+        "fetchOffset.numRetries": "2",
+    }
+
+
+def stream_options(bootstrap: str, topics: Sequence[str], bounds: StreamBounds) -> dict[str, str]:
+    """For `spark.readStream`."""
+    found = {**kafka_options(bootstrap, topics), "maxOffsetsPerTrigger": str(bounds.records_max)}
+    if bounds.since_s is None:
+        found["startingOffsets"] = "earliest"
+    else:
+        found["startingTimestamp"] = str(int(bounds.since_s * 1000))
+    if bounds.partitions_min is not None:
+        found["minPartitions"] = str(bounds.partitions_min)
+    return found
+
+
+def batch_options(
+    bootstrap: str, topics: Sequence[str], since_s: float | None = None, until_s: float | None = None
+) -> dict[str, str]:
+    """For `spark.read`: Unix seconds, from `since_s` on and before `until_s`; None = what there is."""
+    found = kafka_options(bootstrap, topics)
+    if since_s is None:
+        found["startingOffsets"] = "earliest"
+    else:
+        found["startingTimestamp"] = str(int(since_s * 1000))
+    if until_s is None:
+        found["endingOffsets"] = "latest"
+    else:
+        found["endingTimestamp"] = str(int(until_s * 1000))
+    return found
+
+
+def read_stream(spark: SparkSession, bootstrap: str, topics: Sequence[str], bounds: StreamBounds) -> DataFrame:
+    """A stream of these topics; start it with `availableNow` or a processing time."""
+    return spark.readStream.format("kafka").options(**_options(stream_options(bootstrap, topics, bounds))).load()
+
+
+def read_batch(
+    spark: SparkSession,
+    bootstrap: str,
+    topics: Sequence[str],
+    since_s: float | None = None,
+    until_s: float | None = None,
+) -> DataFrame:
+    """What lies in these topics between two times (Unix seconds; see the module for how exact that is)."""
+    options = batch_options(bootstrap, topics, since_s, until_s)
+    return spark.read.format("kafka").options(**_options(options)).load()
+
+
+def header(name: str) -> Column:
+    """The value of a record header as text, the first one of that name; null where there is none."""
+    from pyspark.sql import functions as f
+
+    place = f.array_position("headers.key", name) - 1
+    return f.get("headers.value", place.cast("int")).cast("string")
+
+
+def text(name: str) -> Column:
+    """A binary column (`key`, `value`) as text."""
+    from pyspark.sql import functions as f
+
+    return f.col(name).cast("string")
+
+
+def body_bytes() -> Column:
+    """The length of the record's value; 0 for a tombstone."""
+    from pyspark.sql import functions as f
+
+    return f.coalesce(f.length("value"), f.lit(0)).cast("long")
+
+
+def second() -> Column:
+    """The Unix second of the record's timestamp."""
+    from pyspark.sql import functions as f
+
+    return f.unix_seconds("timestamp")
+
+
+def _options(options: Mapping[str, str]) -> dict[str, str | float | int | bool | None]:
+    return dict(options)

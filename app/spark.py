@@ -1,0 +1,58 @@
+"""Spark for the commands: which jars it gets and where they lie, from the settings and the command line.
+
+    .penstock/spark/libs-<hash>   brought by `make jars`, or with the first job, in sight
+    PENSTOCK_SPARK_JARS           folders with more (GraphFrames), or with all of them where nothing can be fetched
+
+Refuses to start a session (`analytics/session` does) and to fetch anything in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from analytics.session import LOOPBACK, SparkOptions, missing_connector
+from app.embedded.jar_sets import SPARK
+from app.embedded.jars import Progress, ensure_jars, libs_folder
+from app.settings import load_settings
+
+JARS_ROOT = Path(".penstock/spark")
+
+
+def jar_places(extra: Sequence[Path] = (), progress: Progress | None = None, root: Path = JARS_ROOT) -> list[Path]:
+    """Folders that together have the Kafka connector: those of the settings and `extra`, then ours if it takes that.
+
+    Brings ours when they are missing. Raises PenstockError with the cure.
+    """
+    settings = load_settings()
+    places = [*extra, *settings.spark_jars]
+    if missing_connector(places):
+        places.append(ensure_jars(root, progress, jars=SPARK))
+    return places
+
+
+def known_places(extra: Sequence[Path] = (), root: Path = JARS_ROOT) -> list[Path]:
+    """The same folders as far as they are there: for a look at what is possible. Fetches nothing."""
+    settings = load_settings()
+    return [place for place in (*extra, *settings.spark_jars, libs_folder(root, SPARK)) if place.exists()]
+
+
+def spark_options(
+    app_name: str,
+    master: str = "",
+    remote: str = "",
+    *,
+    jars: Sequence[Path],
+    driver_host: str = "",
+    driver_memory: str = "1g",
+) -> SparkOptions:
+    """How a command starts its session; "" = not said."""
+    settings = load_settings()
+    return SparkOptions(
+        app_name=app_name,
+        master=None if remote else master or settings.spark_master,
+        remote=remote or None,
+        jars=tuple(jars),
+        driver_host=driver_host or LOOPBACK,
+        driver_memory=driver_memory,
+    )

@@ -1,0 +1,86 @@
+"""Files cut into chunks of ten lines, and chunks as Kafka records. Pure.
+
+    lines  0..9 | 10..19 | 20..22          three chunks; the last, short one is kept, and says that it is the last
+    number    0 |      1 |      2
+
+A chunk's id is its place: year, name and content of its file, and its number in it. Reading a file again, after a crash
+or by mistake, makes the same ids, and whoever sums counts each id once. Refuses to drop a line and to look into one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from knative.census import (
+    CHUNK_LINES,
+    CHUNKS_MAX,
+    LAST_HEADER,
+    NAME_CHARS_MAX,
+    NAME_HEADER,
+    YEAR_HEADER,
+    YEARS,
+    Place,
+)
+
+_ID_BYTES = 16
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Up to ten lines of one file, without their ends."""
+
+    place: Place
+    year: int
+    name: str
+    lines: tuple[bytes, ...]
+    last: bool
+
+
+class TooLongError(ValueError):
+    """A file has more chunks than can be told apart."""
+
+
+def file_id(year: int, name: str, digest: str) -> str:
+    """Identity of a file. `digest`: of its unpacked content."""
+    text = f"{year}\n{name}\n{digest}".encode()
+    return hashlib.blake2b(text, digest_size=_ID_BYTES).hexdigest()
+
+
+def cut(lines: Iterable[bytes], file: str, year: int, name: str) -> Iterator[Chunk]:
+    """All lines, in order, none twice. Raises TooLongError, and what `lines` raises."""
+    rest = iter(lines)
+    number, here = 0, tuple(islice(rest, CHUNK_LINES))
+    while here:
+        if number >= CHUNKS_MAX:
+            raise TooLongError(f"{name} has more than {CHUNKS_MAX} chunks of {CHUNK_LINES} lines")
+        after = tuple(islice(rest, CHUNK_LINES))
+        yield Chunk(Place(file, number), year, name[:NAME_CHARS_MAX], here, not after)
+        number, here = number + 1, after
+
+
+def to_record(chunk: Chunk) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
+    """Key, value and headers of its record in the topic compute."""
+    headers = [(YEAR_HEADER, str(chunk.year).encode()), (NAME_HEADER, chunk.name.encode("utf-8", "replace"))]
+    if chunk.last:
+        headers.append((LAST_HEADER, b"1"))
+    return str(chunk.place).encode(), b"\n".join(chunk.lines), headers
+
+
+def from_record(key: bytes | None, value: bytes | None, headers: Headers) -> Chunk:
+    """Back from its record. Raises ValueError with what is wrong with it."""
+    if key is None or value is None:
+        raise ValueError(f"it has no {'key' if key is None else 'value'}")
+    found: Mapping[str, bytes | None] = dict(headers)
+    year = (found.get(YEAR_HEADER) or b"").decode("ascii", "replace")
+    if not (year.isascii() and year.isdigit() and len(year) == 4 and int(year) in YEARS):
+        raise ValueError(f"its header {YEAR_HEADER} is no year: {year[:20]!r}")
+    lines = tuple(value.split(b"\n"))
+    if len(lines) > CHUNK_LINES:
+        raise ValueError(f"it has {len(lines)} lines, and a chunk has at most {CHUNK_LINES}")
+    name = (found.get(NAME_HEADER) or b"").decode("utf-8", "replace")[:NAME_CHARS_MAX]
+    return Chunk(Place.parse(key.decode("ascii", "replace")), int(year), name, lines, LAST_HEADER in found)

@@ -42,7 +42,7 @@ format: $(STAMP) ## Rewrite the sources in the one format
 docs: $(STAMP) ## Write the pages that are generated from the code
 	$(BIN)/python -m app.settings_reference
 
-bench: $(STAMP) ## Print CPU microseconds per event for ingress and dispatch
+bench: $(STAMP) ## Measure everything in under ten minutes: CPU, rates, memory, delays, losses
 	@$(BIN)/python -m benchmarks
 
 jars: $(STAMP) ## Bring the jars of the embedded Kafka and of Spark now (otherwise when they are first needed)

@@ -1,6 +1,7 @@
-"""`python -m benchmarks`: measure, print a table, write `benchmarks/results/latest.json`.
+"""`python -m benchmarks`: measure everything, print a table, write `benchmarks/results/latest.json`.
 
-Starts its own Kafka and its own processes and ends them; refuses to judge: a reader compares with an earlier run.
+Starts its own Kafka and its own processes and ends them. Ends with 0 whether targets are reached or not, with 1 when
+something could not be measured: that row says so, in the table and in the file.
 """
 
 from __future__ import annotations
@@ -9,60 +10,96 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable
-from dataclasses import asdict
-from functools import partial
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from app.embedded import EmbeddedKafka
-from benchmarks import measure
-from benchmarks.measure import Result, Size
+from benchmarks.figures import as_json
+from benchmarks.implementation import OWN, Implementation
+from benchmarks.lab import Lab
+from benchmarks.measures import draining, taking_in
+from benchmarks.report import failures, table
+from benchmarks.rounds import run
 from tests.processes import REPOSITORY
-from tests.resources import ORDERS
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
-
-#: name -> what measures it, given Kafka's address, a folder and a size.
-MEASURES: dict[str, Callable[[str, Path, Size], list[Result]]] = {
-    "ingress": measure.ingress,
-    **{f"dispatch-{order}": partial(measure.dispatch, order=order) for order in ORDERS},
-}
+MEASURES = (*taking_in.MEASURES, *draining.MEASURES)
+ROUNDS, QUICK_SCALE = 3, 0.1
+TABLE_WIDTH = 150  #: a line is not broken on a narrow terminal: half a figure is worse than a scroll bar
 
 
-def show(results: list[Result], console: Console) -> None:
-    """The table."""
-    table = Table("what", "unit", "min", "median", "max", "target", title="Penstock, per event")
-    for one in results:
-        target = "" if one.target is None else f"{one.target:g}"
-        table.add_row(one.name, one.unit, f"{one.min:g}", f"{one.median:g}", f"{one.max:g}", target)
-    console.print(table)
+def _implementation(text: str) -> Implementation:
+    try:
+        return Implementation(Path(text).absolute())
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def main(arguments: list[str] | None = None) -> int:
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)
+
+
+def parser() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="CPU per event, at ingress and dispatch.")
-    parser.add_argument("--quick", action="store_true", help="one short round each: does it work, not how fast it is")
-    parser.add_argument("--only", action="append", choices=list(MEASURES), help="only this; may be given again")
-    parser.add_argument("--output", type=Path, default=LATEST, help="where the figures go as JSON")
-    given = parser.parse_args(arguments)
-    size = measure.QUICK if given.quick else measure.FULL
-    console = Console()
-    results: list[Result] = []
+    names = "\n".join(f"  {one.name:24} {one.about}" for one in MEASURES)
+    found = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure Penstock: CPU, rates, memory, delays, and what is lost or repeated.",
+        epilog=f"measures:\n{names}\n\nHow to read the figures, and what an implementation is: benchmarks/README.md",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    choices = [one.name for one in MEASURES]
+    found.add_argument(
+        "--only", action="append", choices=choices, metavar="NAME", help="only this measure; may be given again"
+    )
+    found.add_argument("--rounds", type=_positive, default=None, help=f"rounds of each measure ({ROUNDS})")
+    found.add_argument("--quick", action="store_true", help="one short round: does it work, not how fast it is")
+    found.add_argument(
+        "--beside", type=_implementation, metavar="FOLDER", help="another implementation, measured by turns; ratios"
+    )
+    found.add_argument(
+        "--implementation", type=_implementation, metavar="FOLDER", default=None, help="measure this, not Penstock"
+    )
+    found.add_argument("--output", type=Path, metavar="FILE", default=LATEST, help="where the figures go as JSON")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    given = parser().parse_args(arguments)
+    terminal = Console()
+    console = Console(width=max(terminal.width, TABLE_WIDTH), soft_wrap=True)
+    measures = [one for one in MEASURES if not given.only or one.name in given.only]
+    implementations = [given.implementation or Implementation(OWN)]
+    if given.beside is not None:
+        implementations.append(given.beside)
+    rounds = given.rounds or (1 if given.quick else ROUNDS)
+    started_s = time.monotonic()
+
+    def say(text: str) -> None:
+        console.print(f"[{time.monotonic() - started_s:4.0f} s] {text}", markup=False)
+
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
         folder = Path(name)
         jars = REPOSITORY / ".penstock" / "kafka"
         with EmbeddedKafka(folder / "kafka", port=0, jars_root=jars) as kafka:
-            for what in given.only or MEASURES:
-                console.print(f"measuring {what} ...")
-                results += MEASURES[what](kafka.bootstrap, folder / what, size)
+            lab = Lab(kafka.bootstrap, folder, QUICK_SCALE if given.quick else 1.0)
+            ours, *rest = run(measures, lab, implementations, rounds, say)
+    others = rest[0] if rest else None
     given.output.parent.mkdir(parents=True, exist_ok=True)
-    given.output.write_text(json.dumps([asdict(one) for one in results], indent=2) + "\n")
-    show(results, console)
-    console.print(f"written to {given.output}")
-    return 0
+    given.output.write_text(json.dumps(as_json(ours, others), indent=2) + "\n")
+    console.print(table(ours, others, implementations[-1].name))
+    for problem in failures(ours, implementations[0].name):
+        console.print(problem, style="red", markup=False)
+    for problem in failures(others or [], implementations[-1].name):
+        console.print(problem, markup=False)
+    say(f"written to {given.output}")
+    return 1 if failures(ours, "") else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,136 @@
+"""An implementation: a folder with the commands `receiver` and `dispatcher`, and what they are told.
+
+See benchmarks/README.md for the agreement. What is measured is the process that a command starts (it `exec`s what it
+runs). Refuses to know how an implementation works; Penstock's own is a folder like any other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.processes import Child, Failed, free_port
+
+OWN = Path(__file__).parent / "implementations" / "penstock"
+COMMANDS = ("receiver", "dispatcher")
+NOT_OFFERED = 64  #: the exit code of a command that cannot do what it is asked to
+_PREPARE_LIMIT_S = 90.0
+
+
+class NotOffered(Exception):
+    """The implementation says that it cannot do this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One subscription to deliver. `order`: ordered, key-ordered or unordered; `in_flight`: most requests at once."""
+
+    name: str
+    url: str
+    order: str = "ordered"
+    in_flight: int = 100
+    retry: int = 10
+    backoff_s: float = 0.2
+    dead_letter_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """A folder with commands. Raises ValueError when one is missing."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        for command in COMMANDS:
+            if not os.access(self.folder / command, os.X_OK):
+                raise ValueError(f"{self.folder} has no executable {command!r}; see benchmarks/README.md")
+
+    @property
+    def name(self) -> str:
+        """What it is called in the table."""
+        return self.folder.name
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the commands of one scene are told; `folder` is theirs alone and outlives the single process."""
+
+    kafka: str
+    topic: str
+    partitions: int
+    path: str
+    folder: Path
+    subscriptions: tuple[Wanted, ...] = ()
+
+    def environment(self) -> dict[str, str]:
+        """As variables; the subscriptions are in a file."""
+        file = self.folder / "subscriptions.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps([asdict(one) for one in self.subscriptions], indent=1))
+        return {
+            "BENCH_KAFKA": self.kafka,
+            "BENCH_TOPIC": self.topic,
+            "BENCH_PARTITIONS": str(self.partitions),
+            "BENCH_PATH": self.path,
+            "BENCH_DIR": str(self.folder),
+            "BENCH_SUBSCRIPTIONS": str(file),
+        }
+
+
+class Process(Child):
+    """A running command: measured by /proc, ended by SIGTERM."""
+
+    def __init__(self, implementation: Implementation, command: str, told: Told) -> None:
+        self.port = free_port()
+        ports = {"BENCH_PORT": str(self.port), "BENCH_ADMIN_PORT": str(free_port())}
+        self._told = told
+        super().__init__(command, [str(implementation.folder / command)], told.folder, {**told.environment(), **ports})
+
+    @property
+    def url(self) -> str:
+        """Where a receiver takes events."""
+        return f"http://127.0.0.1:{self.port}{self._told.path}"
+
+    def resident_mb(self) -> float:
+        """What it holds in memory now."""
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def check(self) -> None:
+        """Raises NotOffered or Failed when it has ended."""
+        code = self.process.poll()
+        if code == NOT_OFFERED:
+            raise NotOffered(self.name)
+        if code is not None:
+            raise Failed(f"{self.name} ended with {code}\n{self.tail()}")
+
+    def end(self) -> None:
+        """SIGTERM, which may also be what ends it; raises Failed when something else does."""
+        code = self.terminate()
+        if code not in (0, -signal.SIGTERM):
+            raise Failed(f"{self.name} ended with {code} after SIGTERM\n{self.tail()}")
+
+
+def prepare(implementation: Implementation, told: Told) -> None:
+    """Run its command `prepare` to the end, if it has one. Raises NotOffered or Failed."""
+    command = implementation.folder / "prepare"
+    if not os.access(command, os.X_OK):
+        return
+    with Child("prepare", [str(command)], told.folder, told.environment()) as child:
+        code = child.wait(_PREPARE_LIMIT_S)
+        if code == NOT_OFFERED:
+            raise NotOffered("prepare")
+        if code != 0:
+            raise Failed(f"{command} ended with {code}\n{child.tail()}")
+
+
+def is_usable(folder: Path) -> str:
+    """Why a folder is no implementation; "" when it is one."""
+    try:
+        Implementation(folder)
+    except ValueError as error:
+        return str(error)
+    return ""

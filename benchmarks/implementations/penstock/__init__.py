@@ -1,0 +1,1 @@
+"""Penstock as an implementation: `prepare` writes the contract by a controller, the two commands are workers."""

@@ -1,0 +1,102 @@
+"""Resources from what the benchmark tells, and a controller that publishes them and ends.
+
+The start offsets are committed when this ends, so that events stored afterwards are delivered. Refuses to run on:
+nothing but the measured workers is there during a measurement.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.processes import Worker, wait_until
+
+_ORDER = "kafka.eventing.knative.dev/delivery.order"
+_CONCURRENCY = "penstock.dev/concurrency"
+_LIMIT_S = 60.0
+
+
+def documents(topic: str, partitions: int, subscriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The channel `<namespace>.<name>` and its Subscriptions, as people write them."""
+    namespace, _, channel = topic.partition(".")
+    found: list[dict[str, Any]] = [
+        {
+            "apiVersion": "messaging.knative.dev/v1beta1",
+            "kind": "KafkaChannel",
+            "metadata": {"namespace": namespace, "name": channel},
+            "spec": {"numPartitions": partitions, "replicationFactor": 1},
+        }
+    ]
+    for one in subscriptions:
+        delivery = {
+            "retry": one["retry"],
+            "backoffPolicy": "linear",
+            "backoffDelay": f"PT{one['backoff_s']}S",
+        }
+        if one["dead_letter_url"]:
+            delivery["deadLetterSink"] = {"uri": one["dead_letter_url"]}
+        annotations = {_ORDER: one["order"], _CONCURRENCY: str(one["in_flight"])}
+        found.append(
+            {
+                "apiVersion": "messaging.knative.dev/v1",
+                "kind": "Subscription",
+                "metadata": {"namespace": namespace, "name": one["name"], "annotations": annotations},
+                "spec": {
+                    "channel": {
+                        "apiVersion": "messaging.knative.dev/v1beta1",
+                        "kind": "KafkaChannel",
+                        "name": channel,
+                    },
+                    "subscriber": {"uri": one["url"]},
+                    "delivery": delivery,
+                },
+            }
+        )
+    return found
+
+
+def published(state: Path, kind: str, name: str, condition: str) -> bool:
+    """Whether the status of an object says so."""
+    path = state / kind / f"{name}.json"
+    if not path.exists():
+        return False
+    conditions = json.loads(path.read_text())["status"]["conditions"]
+    return any(one["type"] == condition and one["status"] == "True" for one in conditions)
+
+
+def main() -> int:
+    """Told by the variables of the benchmark."""
+    told = os.environ
+    folder, state, topic = Path(told["BENCH_DIR"]), Path(told["PENSTOCK_STATE_DIR"]), told["BENCH_TOPIC"]
+    subscriptions = json.loads(Path(told["BENCH_SUBSCRIPTIONS"]).read_text())
+    wanted = documents(topic, int(told["BENCH_PARTITIONS"]), subscriptions)
+    resources = folder / "resources"
+    resources.mkdir(exist_ok=True)
+    (resources / "all.yaml").write_text(yaml.safe_dump_all(wanted))
+    settings = {
+        name: told[name]
+        for name in ("PENSTOCK_INSTANCE", "PENSTOCK_TOPIC_TEMPLATE", "PENSTOCK_STATE_DIR", "PENSTOCK_BIND")
+    }
+    names = [f"bench.{one['name']}" for one in subscriptions]
+    with Worker("controller", told["BENCH_KAFKA"], folder, resources, settings) as worker:
+
+        def done() -> bool:
+            return published(state, "KafkaChannel", topic, "ContractPublished") and all(
+                published(state, "Subscription", name, "AddedToChannel") for name in names
+            )
+
+        wait_until("the controller has published everything", lambda: done() or not worker.running, _LIMIT_S)
+        if not done():
+            sys.stderr.write(worker.tail())
+            return 1
+        code: int = worker.terminate()
+        return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

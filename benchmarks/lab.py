@@ -1,0 +1,233 @@
+"""The laboratory: Kafka, topics that are filled, sinks, and the processes of an implementation under observation.
+
+    Lab     one Kafka and the size of what is measured
+    Stage   one topic of an implementation, its subscriptions, and the processes that work on it
+
+Refuses to know what is measured (`measures`) and how often (`rounds`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.events import Events
+from benchmarks.implementation import Implementation, Process, Told, Wanted, prepare
+from tests.ledger import reader
+from tests.processes import Failed, LoadProcess, SinkProcess, wait_until
+
+PARTITIONS, KEYS, BODY_BYTES, CONNECTIONS = 10, 1000, 1024, 64
+LIMIT_S = 120.0
+_SAMPLE_S = 0.05
+_KAFKA_LIMIT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """`scale` 1 = a figure, less = only whether it works."""
+
+    kafka: str
+    folder: Path
+    scale: float = 1.0
+
+    def events(self, count: int) -> int:
+        """So many events, less in a small laboratory."""
+        return max(round(count * self.scale), 50)
+
+    def seconds(self, seconds: float) -> float:
+        """So many seconds, less in a small laboratory."""
+        return max(seconds * self.scale, 1.0)
+
+    def new_folder(self, name: str) -> Path:
+        """A folder of its own."""
+        folder = self.folder / f"{name}-{uuid.uuid4().hex[:6]}"
+        folder.mkdir(parents=True)
+        return folder
+
+    @contextmanager
+    def stage(
+        self,
+        implementation: Implementation,
+        subscriptions: Sequence[Wanted] = (),
+        partitions: int = PARTITIONS,
+        body_bytes: int = BODY_BYTES,
+    ) -> Iterator[Stage]:
+        """A fresh topic and what the implementation needs to serve it; the topic is deleted at the end."""
+        channel = f"c{uuid.uuid4().hex[:8]}"
+        topic = f"bench.{channel}"
+        folder = self.new_folder(implementation.name)
+        told = Told(self.kafka, topic, partitions, f"/channels/bench/{channel}", folder, tuple(subscriptions))
+        admin = AdminClient({"bootstrap.servers": self.kafka, "log_level": 2})
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_KAFKA_LIMIT_S)
+        try:
+            prepare(implementation, told)
+            yield Stage(self, implementation, told, body_bytes)
+        finally:
+            admin.delete_topics([topic])[topic].result(_KAFKA_LIMIT_S)
+
+
+class Stage:
+    """One topic of one implementation."""
+
+    def __init__(self, lab: Lab, implementation: Implementation, told: Told, body_bytes: int) -> None:
+        self.lab, self._implementation, self.told = lab, implementation, told
+        self._body_bytes = body_bytes
+        run = uuid.uuid4().hex[:4]
+        self._events = Events("http://unused/", run=run, keys=KEYS, body_bytes=body_bytes, seed=1, checked=False)
+
+    @contextmanager
+    def receiver(self) -> Iterator[tuple[Process, float]]:
+        """A receiver that takes events, and the CPU seconds until it did."""
+        with Process(self._implementation, "receiver", self.told) as process:
+            self.until("the receiver takes events", process, lambda: self.load(process, events=1) == 1, poll_s=0.1)
+            yield process, process.cpu_s()
+            process.end()
+
+    @contextmanager
+    def dispatcher(self) -> Iterator[Process]:
+        """A dispatcher that was just started."""
+        with Process(self._implementation, "dispatcher", self.told) as process:
+            yield process
+            process.end()
+
+    def until(self, what: str, process: Process, holds: Callable[[], bool], poll_s: float = 0.02) -> None:
+        """Wait for something that the process brings about. Raises Failed or NotOffered."""
+
+        def alive_and_holds() -> bool:
+            process.check()
+            return holds()
+
+        try:
+            wait_until(what, alive_and_holds, LIMIT_S, poll_s)
+        except Failed as error:
+            raise Failed(f"{error}\n{process.tail()}") from error
+
+    def load(self, process: Process, **options: object) -> int:
+        """Send events and wait; how many were accepted."""
+        return int(self.load_result(process, **options)["accepted"])
+
+    def load_result(self, process: Process, **options: object) -> dict[str, float]:
+        """Send events and wait; the numbers of the load generator."""
+        with self.loading(process, **options) as load:
+            result: dict[str, float] = load.result(LIMIT_S)
+            return result
+
+    def loading(self, process: Process, **options: object) -> LoadProcess:
+        """A load generator at work."""
+        given = {"connections": CONNECTIONS, "keys": KEYS, "body_bytes": self._body_bytes, **options}
+        return LoadProcess(self.told.folder, process.url, **given)
+
+    def fill(self, count: int) -> None:
+        """Store `count` events, as a receiver would have. Raises Failed."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.lab.kafka,
+                "acks": "all",
+                "partitioner": "murmur2_random",
+                "compression.type": "lz4",
+                "linger.ms": 5,
+                "queue.buffering.max.messages": 0,
+                "queue.buffering.max.kbytes": 1_000_000,
+            }
+        )
+        for number in range(count):
+            event = self._events.make(number % KEYS)
+            body = event.request.partition(b"\r\n\r\n")[2]
+            producer.produce(self.told.topic, body, event.key, headers=list(self._events.headers(event)))
+        if producer.flush(LIMIT_S) != 0:
+            raise Failed(f"{self.told.topic} could not be filled")
+
+    def ends(self) -> dict[int, int]:
+        """The ends of the topic's partitions."""
+        return reader.ends(self.lab.kafka, self.told.topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was seen at one moment."""
+
+    delivered: int
+    cpu_s: float
+    time_s: float
+
+
+def sample(process: Process, delivered: Callable[[], int]) -> Sample:
+    """Look at a process and its sink."""
+    return Sample(delivered(), process.cpu_s(), time.monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What happened between two samples."""
+
+    start: Sample
+    end: Sample
+
+    @property
+    def events(self) -> int:
+        """Deliveries."""
+        return self.end.delivered - self.start.delivered
+
+    @property
+    def cpu_us(self) -> float:
+        """CPU microseconds of the process for each delivery."""
+        return 1e6 * (self.end.cpu_s - self.start.cpu_s) / self.events
+
+    @property
+    def per_s(self) -> float:
+        """Deliveries a second."""
+        return self.events / (self.end.time_s - self.start.time_s)
+
+
+def drain(stage: Stage, process: Process, delivered: Callable[[], int], warm_up: int, total: int) -> Interval:
+    """From the moment `warm_up` are delivered to the moment `total` are. Raises Failed when that was one moment."""
+    stage.until(f"{warm_up} events arrive", process, lambda: delivered() >= warm_up)
+    start = sample(process, delivered)
+    stage.until(f"{total} events arrive", process, lambda: delivered() >= total)
+    end = sample(process, delivered)
+    if start.delivered >= total:
+        raise Failed("the backlog was gone before the measurement began: take more events")
+    return Interval(start, end)
+
+
+def counter(sink: SinkProcess, names: Sequence[str]) -> Callable[[], int]:
+    """How many deliveries these subscribers got, from now on."""
+
+    def count() -> int:
+        stats = sink.stats()
+        return sum(stats.get(name, {}).get("delivered", 0) for name in names)
+
+    before = count()
+    return lambda: count() - before
+
+
+class Memory:
+    """The most memory that a process held between enter and exit, looked at every 50 ms."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="memory", daemon=True)
+        self.most_mb = 0.0
+
+    def __enter__(self) -> Memory:
+        self.most_mb = self._process.resident_mb()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_SAMPLE_S) and self._process.running:
+            self.most_mb = max(self.most_mb, self._process.resident_mb())

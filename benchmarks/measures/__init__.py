@@ -1,0 +1,1 @@
+"""Everything that is measured: each measure has its rows and a scene that gives the values of one round."""

@@ -1,0 +1,44 @@
+"""The figures as a table for people. Refuses to explain them; benchmarks/README.md does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from benchmarks.figures import LOWER, Figure, spread
+
+_REACHED = {True: "[green]yes[/]", False: "[red]no[/]", None: ""}
+
+
+def table(ours: Sequence[Figure], others: Sequence[Figure] | None, other_name: str) -> Table:
+    """One line for each row; with another implementation its medians and our ratio to them."""
+    found = Table(box=SIMPLE_HEAD)
+    names = ["measure", "unit", "min / median / max", "target", "reached"]
+    for name in [*names, other_name, "ratio", "of best"] if others is not None else names:
+        right = name in ("min / median / max", "target", other_name, "ratio", "of best")
+        found.add_column(name, no_wrap=True, justify="right" if right else "left")
+    for number, figure in enumerate(ours):
+        row = figure.row
+        values = spread((figure.min, figure.median, figure.max), row.digits)
+        cells = [row.name, row.unit, values, _target(figure), _REACHED[figure.reached]]
+        if others is not None:
+            other = others[number]
+            ratios = (figure.ratio(other), figure.best_ratio(other))
+            cells += [spread((other.min, other.median, other.max), row.digits)]
+            cells += ["-" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+        found.add_row(*cells)
+    return found
+
+
+def failures(figures: Sequence[Figure], name: str) -> list[str]:
+    """A sentence for each row that could not be measured."""
+    return [f"{name}: {one.row.name} was not measured: {one.error}" for one in figures if one.error]
+
+
+def _target(figure: Figure) -> str:
+    row = figure.row
+    if row.target is None:
+        return ""
+    return f"{'≤' if row.better == LOWER else '≥'} {row.target:,g}"

@@ -1,0 +1,76 @@
+"""Rounds: each measure a few times, implementations by turns, and nothing is left out when something fails.
+
+    round 1: ours, theirs    round 2: theirs, ours    round 3: ours, theirs
+
+Taking turns lets both meet the same machine; changing who is first keeps a drift from favouring one. Refuses to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+
+from benchmarks.figures import Figure, Row
+from benchmarks.implementation import Implementation, NotOffered
+from benchmarks.lab import Lab
+from benchmarks.measures.measure import Measure, Values
+
+Say = Callable[[str], None]
+
+
+class _Runner:
+    """One measure of one implementation: its scene is set up at its first round."""
+
+    def __init__(self, measure: Measure, lab: Lab, implementation: Implementation, stack: ExitStack, say: Say) -> None:
+        self._measure, self._lab, self._implementation = measure, lab, implementation
+        self._stack, self._say = stack, say
+        self._once: Callable[[], Values] | None = None
+        self._values: dict[Row, list[float]] = {row: [] for row in measure.rows}
+        self._error = ""
+        self._offered = True
+
+    def round(self) -> None:
+        """Measure once more; an error ends the measure for this implementation, and is told."""
+        if self._error or not self._offered:
+            return
+        try:
+            if self._once is None:
+                self._once = self._stack.enter_context(self._measure.scene(self._lab, self._implementation))
+            values = self._once()
+            for row in self._measure.rows:
+                self._values[row].append(values[row])
+        except NotOffered:
+            self._offered = False
+        except Exception as error:  # whatever it was: it is told, and the other measures go on
+            self._fail(error)
+
+    def figures(self) -> list[Figure]:
+        """What was found, one figure for each row."""
+        error = self._error or ("" if self._offered else "not offered")
+        return [Figure(row, tuple(self._values[row]), error) for row in self._measure.rows]
+
+    def _fail(self, error: Exception) -> None:
+        text = str(error) or type(error).__name__
+        self._error = text.partition("\n")[0]
+        self._say(f"{self._measure.name} of {self._implementation.name} failed: {text}")
+
+
+def run(
+    measures: Iterable[Measure], lab: Lab, implementations: Sequence[Implementation], rounds: int, say: Say
+) -> list[list[Figure]]:
+    """The figures of each implementation, in the order of measures and rows."""
+    found: list[list[Figure]] = [[] for _ in implementations]
+    for measure in measures:
+        say(f"measuring {measure.name}: {measure.about}")
+        runners: list[_Runner] = []
+        try:
+            with ExitStack() as stack:
+                runners = [_Runner(measure, lab, one, stack, say) for one in implementations]
+                for number in range(rounds):
+                    for runner in runners if number % 2 == 0 else reversed(runners):
+                        runner.round()
+        except Exception as error:  # tearing down: the figures stand
+            say(f"after {measure.name}: {error}")
+        for figures, runner in zip(found, runners, strict=True):
+            figures += runner.figures()
+    return found

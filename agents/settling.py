@@ -50,6 +50,9 @@ class Surroundings(Protocol):
     def sender(self, destination: Destination) -> Sender:
         """The pool for a destination."""
 
+    def settled(self, record: Record, verdict: str, failed: int) -> None:
+        """Count it."""
+
     def touch(self) -> None:
         """Something is to be committed."""
 
@@ -123,11 +126,11 @@ class Settling:
             window.abandon(record)
             self._around.fatal(problem)
         else:
+            failed = record.partition.watermark.attempts.get(record.offset, 0)
             window.settle(record)
             self._around.touch()
             self._troubles.over(record, verdict)
-            age_s = self._clock.time() - record.timestamp_ms * 0.001
-            self._observe.settled(self._around.subscription.label, verdict, age_s)
+            self._around.settled(record, verdict, failed)
         finally:
             self._troubles.over(record)
             self._tasks.pop(record, None)

@@ -35,6 +35,7 @@ from knative.kafka_binding import Unreadable, to_request
 from knative.ports import Clock, Observe, Produce
 from knative.progress import Progress, Reading
 from knative.spans import Trace
+from knative.tallies import Tallies, Tally
 from knative.verdicts import DELIVERED, Reply, Verdict, decide, decide_error
 
 log = structlog.get_logger(__name__)
@@ -56,6 +57,7 @@ class Surroundings:
     fatal: Callable[[BaseException], None]
     changed: Callable[[], None]  #: owned partitions or state are different now
     trace: Trace | None = None  #: None = no spans
+    tallies: Tallies | None = None  #: None = what is settled is not summed up
 
 
 class SubscriptionService(Service):
@@ -75,6 +77,10 @@ class SubscriptionService(Service):
         caps = Caps(around.config.retry_delay_cap_s, around.config.retry_after_cap_s)
         self._troubles = Troubles()
         self._settling = Settling(self, around.produce, around.observe, around.clock, caps, self._troubles)
+        self._tally: Tally | None = None
+        if around.tallies is not None:
+            names = (subscription.namespace, subscription.channel, subscription.name)
+            self._tally = around.tallies.subscription(*names)
         self._rate = readings.Rate()
         self._senders: dict[Destination, Sender] = {}
         self._retired: set[Sender] = set()  # of destinations it no longer has, with attempts still in flight
@@ -119,6 +125,8 @@ class SubscriptionService(Service):
         if self._agent is not None:
             await self._end_agent()
         self._around.observe.closed(self._feed.client_name)
+        if self._tally is not None:
+            self._tally.close()
 
     async def _end_agent(self) -> None:
         """Faust's own `stop` of an agent may wait for ever: it is started, the agent cancelled, and awaited briefly."""
@@ -264,9 +272,14 @@ class SubscriptionService(Service):
         else:
             verdict = decide(status, pairs, body)
             if verdict is DELIVERED:
+                age_s = clock.time() - record.timestamp_ms * 0.001
+                if self._tally is not None:
+                    earlier = record.partition.watermark.attempts  # of an owner before this one
+                    failed = earlier.get(record.offset, 0) if earlier else 0
+                    self._tally.delivered(record.headers, record.value, age_s, failed)
                 self.window.done(record)
                 self._feed.commits.touch()
-                around.observe.delivered(self._label, seconds, clock.time() - record.timestamp_ms * 0.001)
+                around.observe.delivered(self._label, seconds, age_s)
                 return
             around.observe.attempt(self._label, status, seconds)
         attempts = record.partition.watermark.attempts.get(record.offset, 0) + 1
@@ -278,6 +291,13 @@ class SubscriptionService(Service):
             self._settling.failed(record, outcome)
 
     # -- for the slow path
+
+    def settled(self, record: Record, verdict: str, failed: int) -> None:
+        """Count what did not take the happy path; `failed`: attempts that failed."""
+        age_s = self._around.clock.time() - record.timestamp_ms * 0.001
+        self._around.observe.settled(self._label, verdict, age_s)
+        if self._tally is not None:
+            self._tally.settled(record.headers, record.value, verdict, age_s, failed)
 
     def sender(self, destination: Destination) -> Sender:
         """The pool of this subscription for a destination."""

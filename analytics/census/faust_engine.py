@@ -1,0 +1,102 @@
+"""Counting as a Faust agent in a consumer group: the same pure function that Spark runs, scaled by starting more.
+
+    topic compute --agent, in batches--> count --> topic results, acknowledged --> only then may the group commit
+
+Faust by itself commits what an agent has been given, also when it failed, was cancelled, or finished out of order. Here
+`storable` says up to where every result is stored, and the consumer (see `app/census/following`) commits no further.
+What is computed twice after a kill has the same chunk id and counts once. Refuses to go on after a failure or a hole:
+the process ends, and its partitions go to the others, at the last commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analytics.census.counting import count_record
+from knative.succession import Succession
+
+#: Stores (key, value) records in the topic of results; returns when all are acknowledged. Raises when one is not.
+Store = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class FaustConfig:
+    """`delay_s`: a wait for each chunk, to see the demo work."""
+
+    topic: str
+    partitions: int
+    batch: int = 200  #: chunks whose results are stored together, at most
+    flush_s: float = 0.2
+    delay_s: float = 0.0
+
+
+class FaustCompute:
+    """Event loop only. `register` makes one."""
+
+    def __init__(self, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]) -> None:
+        self.config = config
+        self.read = 0  #: chunks, by this process
+        self.written = 0  #: results, by this process
+        self._store, self._crashed = store, crashed
+        self._dead = False
+        self._succession = Succession()
+        self._stored: dict[int, int] = {}
+
+    def begin(self, committed: Mapping[int, int | None], earliest: Mapping[int, int]) -> dict[int, int]:
+        """Where each partition that is ours now goes on: at the commit, or at the beginning."""
+        starts = {}
+        for partition, offset in committed.items():
+            starts[partition] = max(offset or 0, earliest.get(partition, 0))
+            self._succession.start(partition, starts[partition])
+            self._stored[partition] = starts[partition]
+        return starts
+
+    def storable(self, partition: int) -> int | None:
+        """One past the last chunk of which everything up to it is stored; None = nothing is known."""
+        return self._stored.get(partition)
+
+    async def follow(self, stream: Any) -> None:
+        """The agent."""
+        async for events in stream.take_events(self.config.batch, within=self.config.flush_s):
+            if self._dead:
+                continue
+            try:
+                await self._compute(events)
+            except asyncio.CancelledError:
+                raise
+            except Exception as problem:  # agents that raise lose events; this one ends the process
+                self._dead = True
+                self._crashed(problem)
+
+    async def _compute(self, events: Sequence[Any]) -> None:
+        results: list[tuple[bytes, bytes]] = []
+        reached: dict[int, int] = {}
+        for event in events:
+            message = event.message
+            if not self._succession.take(message.partition, message.offset):
+                continue
+            where = f"{message.topic}/{message.partition}/{message.offset}"
+            headers = _headers(message.headers)
+            results.append(count_record(message.key, message.value, headers, where))
+            reached[message.partition] = message.offset + 1
+            if self.config.delay_s:
+                await asyncio.sleep(self.config.delay_s)
+        self.read += len(results)
+        await self._store(results)
+        self.written += len(results)
+        self._stored.update(reached)
+
+
+def _headers(given: Any) -> list[tuple[str, bytes | None]]:
+    return list(given.items()) if isinstance(given, Mapping) else list(given or ())
+
+
+def register(app: Any, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]) -> FaustCompute:
+    """The agent, on a Faust app whose consumer asks `begin` where to start and `storable` how far to commit."""
+    compute = FaustCompute(config, store, crashed)
+    topic = app.topic(config.topic, key_type=bytes, value_type=bytes, internal=True, partitions=config.partitions)
+    app.agent(topic, name="census-compute")(compute.follow)
+    return compute

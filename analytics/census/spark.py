@@ -1,0 +1,92 @@
+"""Counting as a Spark Structured Streaming query: topic compute in, topic results out, as many tasks as partitions.
+
+    Kafka source (offsets in the checkpoint) -> mapInArrow(count_record) -> Kafka sink (at least once)
+
+A query that was killed goes on at its checkpoint and may write some results again, with the same chunk ids. Chunks that
+are gone from Kafka before they were counted stop the query: a total without them would be wrong in silence.
+Refuses to make sessions (`analytics/session` does) and to total anything.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analytics.census.counting import count_record
+from analytics.sources import StreamBounds, stream_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_ARROW_RECORDS = 500  #: of 10 KiB each, in one hand-over to Python
+_TRIGGER = "500 milliseconds"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkConfig:
+    """`take`: is given the (key, value) records of each batch instead of the topic of results."""
+
+    bootstrap: str
+    compute_topic: str
+    results_topic: str
+    checkpoint: Path
+    once: bool = False  #: end when everything that is there now is counted
+    chunks_max: int = 20_000  #: in one batch: what is repeated after a kill
+    delay_s: float = 0.0  #: a wait for each chunk, to see the demo work
+    take: Callable[[list[tuple[bytes, bytes]]], None] | None = None
+
+
+def start(spark: SparkSession, config: SparkConfig) -> StreamingQuery:
+    """The query, running. Raises what Spark raises."""
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_ARROW_RECORDS))
+    options = stream_options(config.bootstrap, [config.compute_topic], StreamBounds(config.chunks_max))
+    options["failOnDataLoss"] = "true"
+    chunks = spark.readStream.format("kafka").options(**dict[str, Any](options)).load()
+    results = counted(chunks, config.delay_s)
+    writer = results.writeStream.queryName("census").option("checkpointLocation", str(config.checkpoint.absolute()))
+    writer = writer.trigger(availableNow=True) if config.once else writer.trigger(processingTime=_TRIGGER)
+    if config.take is not None:
+        return writer.foreachBatch(_handing_to(config.take)).start()
+    sink = {
+        "kafka.bootstrap.servers": config.bootstrap,
+        "kafka.acks": "all",
+        "kafka.enable.idempotence": "true",
+        "topic": config.results_topic,
+    }
+    return writer.format("kafka").options(**dict[str, Any](sink)).start()
+
+
+def counted(chunks: DataFrame, delay_s: float = 0.0) -> DataFrame:
+    """Columns key and value of results, one row for each record of the topic compute (with its headers)."""
+    given = chunks.select("key", "value", "headers", "topic", "partition", "offset")
+    return given.mapInArrow(_counter(delay_s), "key binary, value binary")
+
+
+def _counter(delay_s: float) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow
+
+        for batch in batches:
+            results = []
+            for row in batch.to_pylist():
+                headers = [(one["key"], one["value"]) for one in row["headers"] or ()]
+                where = f"{row['topic']}/{row['partition']}/{row['offset']}"
+                results.append(count_record(row["key"], row["value"], headers, where))
+                if delay_s:
+                    time.sleep(delay_s)
+            columns = [pyarrow.array([one[place] for one in results], pyarrow.binary()) for place in (0, 1)]
+            yield pyarrow.RecordBatch.from_arrays(columns, ["key", "value"])
+
+    return run
+
+
+def _handing_to(take: Callable[[list[tuple[bytes, bytes]]], None]) -> Callable[[DataFrame, int], None]:
+    def batch(results: DataFrame, _number: int) -> None:
+        take([(bytes(row["key"]), bytes(row["value"])) for row in results.toLocalIterator()])
+
+    return batch

@@ -1,0 +1,203 @@
+"""`compute`: the counting function run by Spark, or by a Faust worker in a consumer group.
+
+Both keep their places under the ids of both topics: a topic that was made anew is computed from its beginning.
+Refuses to run on when a topic is removed under it, and to guess what a checkpoint means that Spark cannot read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from app.census.following import Place, crash, make_app, run, watch_topics
+from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics
+from app.census.sinks import Sink, WriteTo
+from app.census.topics import Topic, Topics
+from app.settings import Settings
+from knative.errors import NotReadyError, PenstockError
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from analytics.session import SparkOptions
+
+_LOOK_EVERY_S = 0.3
+_TOPICS_EVERY_S = 5.0
+_STORE_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeRole:
+    """What is computed, and how. `results` None: results go to `sink` instead of a topic."""
+
+    kafka: str
+    compute: Topic
+    results: Topic | None
+    sink: Sink
+    write_to: WriteTo
+    delay_s: float = 0.0
+    once: bool = False
+    chunks_max: int | None = None
+    say: Callable[[str], None] = lambda _: None
+
+    @property
+    def ids(self) -> str:
+        """For names of groups and folders."""
+        return f"{self.compute.short_id}-{self.results.short_id if self.results else self.write_to.value}"
+
+    @property
+    def watched(self) -> dict[str, str]:
+        """Topic -> id."""
+        return {topic.name: topic.id for topic in (self.compute, self.results) if topic is not None}
+
+
+def checkpoint_of(folder: Path, role: ComputeRole) -> Path:
+    """Where Spark keeps its place between these two topics."""
+    return folder / role.ids
+
+
+def with_spark(options: SparkOptions, role: ComputeRole, checkpoint: Path, metrics: CensusMetrics) -> int:
+    """Until it is done (`once`, `chunks_max`), or SIGTERM or Ctrl-C; how many chunks. Raises PenstockError."""
+    from analytics.census.spark import SparkConfig, start
+    from analytics.session import spark_session
+
+    def take(records: list[tuple[bytes, bytes]]) -> None:
+        for key, value in records:
+            role.sink.put(key, value, ())
+
+    limits = {} if role.chunks_max is None else {"chunks_max": role.chunks_max}
+    config = SparkConfig(
+        bootstrap=role.kafka,
+        compute_topic=role.compute.name,
+        results_topic=role.results.name if role.results else "",
+        checkpoint=checkpoint,
+        once=role.once and role.chunks_max is None,
+        delay_s=role.delay_s,
+        take=None if role.results else take,
+        **limits,
+    )
+    with spark_session(options) as spark:
+        try:
+            query = start(spark, config)
+            try:
+                return _watch(query, role, metrics)
+            finally:
+                with suppress(Exception):  # it has failed, or the JVM is gone: what is told first counts
+                    query.stop()
+        except (PenstockError, KeyboardInterrupt):
+            raise
+        except Exception as problem:
+            raise _explained(problem, role, checkpoint) from problem
+
+
+def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics) -> int:
+    """Counts what its progress tells until it ends. Raises what made it fail."""
+    topics = Topics({"bootstrap.servers": role.kafka})
+    told, seen, look = -1, 0, time.monotonic() + _TOPICS_EVERY_S
+    while True:
+        ended = query.awaitTermination(int(_LOOK_EVERY_S)) if role.once else not query.isActive
+        for progress in query.recentProgress:
+            if progress["batchId"] > told:
+                told = progress["batchId"]
+                count = int(progress["numInputRows"])
+                seen += count
+                metrics.add(COMPUTE_READ, count)
+                metrics.add(RESULTS_WRITTEN, count if role.results else 0)
+                if count:
+                    role.say(f"Batch {told}: {count} chunks, {progress['processedRowsPerSecond']:.0f}/s")
+        if ended:
+            query.awaitTermination()  # raises what it died of
+            return seen
+        if role.chunks_max is not None and (seen or (role.once and told >= 0)):
+            return seen
+        if time.monotonic() > look:
+            look = time.monotonic() + _TOPICS_EVERY_S
+            _same_topics(topics, role)
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _same_topics(topics: Topics, role: ComputeRole) -> None:
+    with suppress(NotReadyError):  # Kafka is away, and comes back
+        for topic in topics.describe(list(role.watched)):
+            if topic.id != role.watched[topic.name]:
+                raise PenstockError(f"The topic {topic.name} was made anew.", "Start this command again.")
+
+
+def _explained(problem: Exception, role: ComputeRole, checkpoint: Path) -> PenstockError:
+    """What made the query fail, as a sentence with its cure."""
+    text = str(problem)
+    again = "What is computed again has the same chunk ids and counts once."
+    if "data may have been missed" in text or "OffsetOutOfRange" in text or "data loss" in text.lower():
+        return PenstockError(
+            f"Chunks of {role.compute.name} are gone from Kafka that were not computed yet; totals would lack them.",
+            f"Read the files again, remove {checkpoint} and start again. {again}",
+        )
+    if "Multiple streaming jobs" in text or "CONCURRENT_STREAM_LOG_UPDATE" in text:
+        return PenstockError(
+            f"Another compute uses the checkpoint {checkpoint}.", "Stop it, or give this one its own: --checkpoint DIR."
+        )
+    if "UnknownTopicOrPartition" in text or "doesn't exist" in text or "does not host" in text:
+        return PenstockError(f"A topic was removed while it was computed: {', '.join(role.watched)}.", "Start again.")
+    if any(sign in text for sign in ("TimeoutException", "DisconnectException", "TimeoutException")):
+        return NotReadyError(f"Kafka at {role.kafka} stopped answering.", "Start again when it is well.")
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(problem).__name__)
+    return PenstockError(
+        f"Spark could not go on: {first[:300]}",
+        f"If it is about the checkpoint, remove {checkpoint} and start again. {again}",
+    )
+
+
+def with_faust(settings: Settings, role: ComputeRole, metrics: CensusMetrics, started: Callable[[], None]) -> NoReturn:
+    """Until SIGTERM or Ctrl-C, as one member of the group."""
+    from analytics.census import faust_engine
+
+    name = f"{settings.instance}-census-compute-{role.ids}"
+    app = make_app(settings, Place(name, role.kafka, f"census-compute-{os.getpid()}", settings.bind), role.compute)
+    store = _store_in_topic(app, role.results.name, role.say) if role.results else _store_in_sink(role)
+    config = faust_engine.FaustConfig(role.compute.name, role.compute.partitions, delay_s=role.delay_s)
+    compute = faust_engine.register(app, config, store, crash)
+    app.follower = compute
+    watch_topics(app, Topics({"bootstrap.servers": role.kafka}), role.watched)
+
+    async def count() -> None:
+        metrics.add(COMPUTE_READ, compute.read - metrics.counts[COMPUTE_READ])
+        if role.results:
+            metrics.add(RESULTS_WRITTEN, compute.written - metrics.counts[RESULTS_WRITTEN])
+
+    app.timer(_LOOK_EVERY_S)(count)
+    run(app, started)
+
+
+def _store_in_topic(app: Any, topic: str, say: Callable[[str], None]) -> Any:
+    async def store(records: Sequence[tuple[bytes, bytes]]) -> None:
+        sent = [await app.producer.send(topic, key, value, None, None, None) for key, value in records]
+        if sent:
+            await asyncio.wait_for(asyncio.gather(*sent), _STORE_LIMIT_S)
+            say(f"{len(sent)} chunks")
+
+    return store
+
+
+def _store_in_sink(role: ComputeRole) -> Any:
+    async def store(records: Sequence[tuple[bytes, bytes]]) -> None:
+        for key, value in records:
+            role.sink.put(key, value, ())
+
+    return store
+
+
+def spark_places(checkpoint: Path, topic: str) -> Mapping[int, int] | None:
+    """Partition -> offset after the last finished batch, as a checkpoint folder tells; None = it tells nothing."""
+    try:
+        done = [int(entry.name) for entry in (checkpoint / "commits").iterdir() if entry.name.isdigit()]
+        last = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()[-1]
+        return {int(number): int(offset) for number, offset in json.loads(last)[topic].items()}
+    except (OSError, ValueError, KeyError, IndexError, AttributeError):
+        return None

@@ -1,0 +1,85 @@
+"""`read`: census files into chunks, one after the other; what a file could not give is a row of the report.
+
+Refuses to stop at a file that cannot be used: the others are read, and the report and the exit code tell.
+"""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from analytics.census.chunks import TooLongError, cut, file_id, to_record
+from analytics.census.lines import lines_of
+from app.census.inputs import DAMAGES, Source, UnusableError, at_hand, damage, digest
+from app.census.sinks import Sink
+
+_SAY_EVERY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """What became of one file. `problem` "" = nothing is wrong with it."""
+
+    name: str
+    year: int
+    where: str
+    chunks: int = 0
+    lines: int = 0
+    problem: str = ""
+    whole: bool = False  #: all of its chunks were written
+
+
+@dataclass(slots=True)
+class ReadConfig:
+    """`chunks_max` None: all."""
+
+    chunks_max: int | None = None
+    delay_s: float = 0.0
+    say: Callable[[str], None] = field(default=lambda _: None)  #: is told what happens, in detail
+    fetched: Callable[[], None] = field(default=lambda: None)  #: is told each download
+
+
+def read_all(sources: Sequence[Source], sink: Sink, config: ReadConfig) -> list[FileRow]:
+    """A row for each source that was looked at; returns when the sink has everything. Raises PenstockError."""
+    rows: list[FileRow] = []
+    left, seen = config.chunks_max, set[str]()
+    for source in sources:
+        if left == 0:
+            break
+        config.say(f"Reading {source.where} ...")
+        try:
+            with at_hand(source, config.fetched) as path:
+                row = _read_one(source, path, sink, config, left, seen)
+        except UnusableError as problem:
+            row = FileRow(source.name, source.year, source.where, problem=str(problem))
+        rows.append(row)
+        left = None if left is None else left - row.chunks
+    sink.finish()
+    return rows
+
+
+def _read_one(source: Source, path: Path, sink: Sink, config: ReadConfig, left: int | None, seen: set[str]) -> FileRow:
+    file = file_id(source.year, source.name, digest(path))
+    if file in seen:
+        raise UnusableError("it is one that was named before, with the same content: it counts once")
+    seen.add(file)
+    chunks, lines, last = 0, 0, False
+    try:
+        with gzip.open(path) as stream:
+            for chunk in islice(cut(lines_of(stream), file, source.year, source.name), left):
+                sink.put(*to_record(chunk))
+                chunks, lines, last = chunks + 1, lines + len(chunk.lines), chunk.last
+                if chunks % _SAY_EVERY == 0:
+                    config.say(f"  {chunks} chunks")
+                if config.delay_s:
+                    time.sleep(config.delay_s)
+    except (OSError, TooLongError, *DAMAGES) as problem:  # it changed after it was checked, or it is enormous
+        why = str(problem) if isinstance(problem, TooLongError) else damage(problem, 0)
+        return FileRow(source.name, source.year, source.where, chunks, lines, why)
+    whole = last or not chunks
+    config.say(f"  {chunks} chunks, {lines} lines" + ("" if whole else ", not to its end"))
+    return FileRow(source.name, source.year, source.where, chunks, lines, whole=whole)

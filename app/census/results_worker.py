@@ -1,0 +1,82 @@
+"""`results`: a Faust worker with the table of totals, and `/results` on its web server.
+
+Its Faust app is named after the topic's id, so that totals of a topic that was removed never mix with a new one's.
+Refuses to serve a part: while it does not own every partition it answers 503.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from faust.types import TP
+
+from app.census.following import FollowingApp, Place, crash, make_app, run, watch_topics
+from app.census.metrics import RESULTS_READ, CensusMetrics
+from app.census.topics import Topic, Topics
+from app.settings import Settings
+from tables import results as table
+from tables.results import ResultsConfig, ResultsTable
+from tables.totals import Summary
+from web import health
+from web import results as page
+
+_COUNT_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsRole:
+    """What this process serves, and where."""
+
+    kafka: str
+    port: int
+    bind: str
+
+
+def app_name(instance: str, topic: Topic) -> str:
+    """Of the Faust app: the consumer group, and the beginning of its changelog topic."""
+    return f"{instance}-census-results-{topic.short_id}"
+
+
+def build(settings: Settings, role: ResultsRole, topic: Topic, metrics: CensusMetrics) -> FollowingApp:
+    """The app, whole."""
+    worker = f"census-results-{os.getpid()}"
+    place = Place(app_name(settings.instance, topic), role.kafka, worker, role.bind, role.port)
+    app = make_app(settings, place, topic)
+    followed = table.register(app, ResultsConfig(topic.name, topic.partitions), crash)
+    app.follower = followed
+    whole = _whole(app, followed)
+    page.register(app, whole)
+    health.register(app, lambda: (True, {}), lambda: (whole() is not None, {"partitions": topic.partitions}))
+    watch_topics(app, Topics({"bootstrap.servers": role.kafka}), {topic.name: topic.id})
+
+    async def count() -> None:
+        metrics.add(RESULTS_READ, followed.taken - metrics.counts[RESULTS_READ])
+
+    app.timer(_COUNT_EVERY_S)(count)
+    return app
+
+
+def _whole(app: FollowingApp, followed: ResultsTable) -> Callable[[], tuple[Summary, int] | None]:
+    """Totals and how many stored results are not in them; None while partitions are elsewhere."""
+
+    def look() -> tuple[Summary, int] | None:
+        topic = app.followed
+        mine = {tp.partition for tp in app.consumer.assignment() if tp.topic == topic.name}
+        positions = followed.positions
+        if len(mine) < topic.partitions or not mine <= positions.keys():
+            return None
+        ends = {number: app.consumer.highwater(TP(topic.name, number)) or 0 for number in mine}
+        behind = sum(max(0, end - positions[number]) for number, end in ends.items())
+        return followed.summary(), behind
+
+    return look
+
+
+def serve(
+    settings: Settings, role: ResultsRole, topic: Topic, metrics: CensusMetrics, started: Callable[[], None]
+) -> NoReturn:
+    """Until SIGTERM or Ctrl-C."""
+    run(build(settings, role, topic, metrics), started)

@@ -1,0 +1,163 @@
+"""The demo's topics in Kafka: made when they are not there, listed, removed, and told apart when they are made anew.
+
+A topic that was removed and made again under its name is another one, with an id of its own. Whoever keeps positions
+keeps them under that id, so that they never count for the new one. Refuses to change a topic that is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.cimpl import NewTopic
+
+from app.topic_reader import NoSuchTopicError
+from knative.errors import NotReadyError, PenstockError, UsageError
+
+_LIMIT_S = 15.0
+_NAME_CHARS = 8
+
+#: For ever: totals are made out of them again after a restart.
+KEPT = {"retention.ms": "-1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """`id` is another one for a topic made anew."""
+
+    name: str
+    id: str
+    partitions: int
+    replicas: int
+
+    @property
+    def short_id(self) -> str:
+        """For names of groups and folders."""
+        return hashlib.sha256(self.id.encode()).hexdigest()[:_NAME_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One partition, and how far one reader of it is. `committed` None: nobody reads it, as far as Kafka knows."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reader: str = ""
+    committed: int | None = None
+
+    @property
+    def lag(self) -> int:
+        """Records from the reader's place, or the start, to the end."""
+        return self.end - max(self.start, self.committed or 0)
+
+
+class Topics:
+    """Questions to one Kafka. Every method raises NotReadyError when it does not answer."""
+
+    def __init__(self, kafka: Mapping[str, str]) -> None:
+        """`kafka`: librdkafka client settings."""
+        self._bootstrap = kafka["bootstrap.servers"]
+        self._admin = AdminClient({"log_level": 0, **kafka})
+
+    def names(self) -> list[str]:
+        """Of all topics but Kafka's own."""
+        try:
+            found = self._admin.list_topics(timeout=_LIMIT_S).topics
+        except KafkaException as problem:
+            raise self._away(problem) from problem
+        return sorted(name for name in found if not name.startswith("__"))
+
+    def describe(self, names: Sequence[str]) -> list[Topic]:
+        """Raises NoSuchTopicError for one that is not there."""
+        self.names()  # says in a sentence when nobody answers
+        return [self._described(name) for name in names]
+
+    def _described(self, name: str) -> Topic:
+        try:
+            asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=_LIMIT_S)
+            found = asked[name].result(_LIMIT_S)
+        except KafkaException as problem:
+            if problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise NoSuchTopicError(
+                    f"There is no topic {name}.", "`penstock census read` makes it; `topiclist` has those there are."
+                ) from problem
+            raise self._away(problem) from problem
+        except ValueError as problem:
+            raise UsageError(f"{name!r} is no name of a topic.", "Letters, digits, '.', '_' and '-'.") from problem
+        replicas = max((len(partition.replicas) for partition in found.partitions), default=0)
+        return Topic(name, str(found.topic_id), len(found.partitions), replicas)
+
+    def ensure(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> tuple[Topic, bool]:
+        """The topic, made when it was not there, and whether it was made now."""
+        try:
+            return self.describe([name])[0], False
+        except NoSuchTopicError:
+            self._create(name, partitions, replicas, config)
+        return self._described(name), True
+
+    def _create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
+        wanted = NewTopic(name, partitions, replicas, config=dict(config))
+        try:
+            self._admin.create_topics([wanted], operation_timeout=_LIMIT_S)[name].result(2 * _LIMIT_S)
+        except KafkaException as problem:
+            if problem.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:  # another process was faster
+                return
+            raise PenstockError(
+                f"Kafka did not make the topic {name} with {partitions} partitions and {replicas} replicas "
+                f"({problem.args[0].str()}).",
+                "Choose others with --partitions and --replication-factor.",
+            ) from problem
+
+    def remove(self, names: Sequence[str]) -> dict[str, str]:
+        """Topic -> why it was not removed; nothing for those that were."""
+        problems = {}
+        for name, done in self._admin.delete_topics(list(names), operation_timeout=_LIMIT_S).items():
+            try:
+                done.result(2 * _LIMIT_S)
+            except KafkaException as problem:
+                problems[name] = problem.args[0].str()
+        return problems
+
+    def places(self, topic: str) -> list[Place]:
+        """Every partition, once for each group that has committed there, or once alone."""
+        partitions = range(self.describe([topic])[0].partitions)
+        starts = self._offsets(topic, partitions, OffsetSpec.earliest())
+        ends = self._offsets(topic, partitions, OffsetSpec.latest())
+        rows = []
+        for group, committed in self._committed(topic).items():
+            rows += [Place(topic, p, starts[p], ends[p], group, committed.get(p)) for p in partitions]
+        return rows or [Place(topic, p, starts[p], ends[p]) for p in partitions]
+
+    def _offsets(self, topic: str, partitions: range, spec: OffsetSpec) -> dict[int, int]:
+        asked = {TopicPartition(topic, number): spec for number in partitions}
+        try:
+            found = self._admin.list_offsets(asked, request_timeout=_LIMIT_S)
+            return {place.partition: done.result(_LIMIT_S).offset for place, done in found.items()}
+        except KafkaException as problem:
+            raise self._away(problem) from problem
+
+    def _committed(self, topic: str) -> dict[str, dict[int, int]]:
+        """Group -> partition -> offset, of groups that have any there."""
+        found: dict[str, dict[int, int]] = {}
+        try:
+            groups = self._admin.list_consumer_groups(request_timeout=_LIMIT_S).result(_LIMIT_S).valid
+            for group in sorted(one.group_id for one in groups):
+                asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+                places = asked[group].result(_LIMIT_S).topic_partitions or []
+                mine = {p.partition: p.offset for p in places if p.topic == topic and p.offset >= 0}
+                if mine:
+                    found[group] = mine
+        except KafkaException as problem:
+            raise self._away(problem) from problem
+        return found
+
+    def _away(self, problem: KafkaException) -> NotReadyError:
+        return NotReadyError(
+            f"Kafka at {self._bootstrap} does not answer ({problem.args[0].str()}).",
+            "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT.",
+        )

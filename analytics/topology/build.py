@@ -1,0 +1,106 @@
+"""One run: inputs and an engine in, the document out.
+
+    Inputs -> facts_of (or Spark's Facts) -> walk -> Assembly, findings, rankings -> Topology
+
+Refuses to read, to write and to know which engine it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analytics.topology.assembly import Assembly
+from analytics.topology.document import Edge, Flow, Kind, Rank, Ranking, Tier, Topology, Vertex
+from analytics.topology.facts import Facts, facts_of
+from analytics.topology.findings import findings_of
+from analytics.topology.graph import DAMPING, ROUNDS, Engine
+from analytics.topology.inputs import SOURCES_MAX, Inputs
+from analytics.topology.walks import Walks, walk
+
+ROWS_MAX = 20  #: of a ranking
+
+_TIERS = {
+    Tier.WINDOWS: "Numbers are from the windows of `penstock job traffic`",
+    Tier.DELTAS: "Numbers are from the workers' traffic records, one for each second and key",
+    Tier.STATUS: "Rates are what workers say of the last minute; who sends is not known",
+    Tier.NONE: "No traffic was read: the map is the contract's, without rates",
+}
+
+
+def build(inputs: Inputs, engine: Engine, facts: Facts | None = None, notes: Iterable[str] = ()) -> Topology:
+    """`facts`: as another computed them; otherwise they are computed here."""
+    if facts is None:
+        facts = facts_of(inputs)
+    walks = walk(facts, engine, inputs.window.seconds, inputs.counted)
+    vertices, edges = Assembly(inputs, facts, walks.island_of).build()
+    return Topology(
+        generated_at=inputs.now,
+        instance=inputs.instance,
+        namespace=inputs.namespace,
+        window=inputs.window,
+        tier=inputs.tier,
+        engine=engine.name,
+        method=tuple(_method(inputs, facts, walks, notes)),
+        vertices=vertices,
+        edges=edges,
+        findings=findings_of(inputs, facts, walks),
+        rankings=tuple(one for one in _rankings(inputs, walks, vertices, edges) if one.rows),
+        reach=walks.reach,
+        islands=walks.islands,
+    )
+
+
+def _method(inputs: Inputs, facts: Facts, walks: Walks, notes: Iterable[str]) -> list[str]:
+    length = f" ({inputs.window.seconds:.0f} s)" if inputs.window.seconds else ""
+    lines = [
+        f"{_TIERS[inputs.tier]}{length}.",
+        "Lag, readiness and errors are from the workers' statuses of the moment."
+        if inputs.workers
+        else "No worker runs, so nothing is known of lag and readiness.",
+        f"Loops are strongly connected components, walked by the {walks.engine} engine; in each the shortest circle "
+        "through every channel is told.",
+        "A destination with the host or path of a channel or broker of ours is that channel, on whatever host.",
+        "Replies are not counted; for influence an edge of replies weighs at most what was delivered.",
+        f"Influence: deliveries that depend on a channel, less {1 - DAMPING:.0%} for each edge, {ROUNDS} edges deep.",
+    ]
+    if not inputs.counted:
+        lines.append("Without counts nobody can say who sends: channels that nobody sends to are not looked for.")
+    if facts.sources_left_out:
+        lines.append(
+            f"{facts.sources_left_out} sources with the fewest events are shown as one; {SOURCES_MAX} are told apart."
+        )
+    return [*lines, *inputs.notes, *walks.notes, *notes]
+
+
+def _rankings(inputs: Inputs, walks: Walks, vertices: tuple[Vertex, ...], edges: tuple[Edge, ...]) -> Iterable[Ranking]:
+    rates = [one for one in vertices if one.rate and one.kind in (Kind.CHANNEL, Kind.BROKER)]
+    unit = "deliveries/s" if inputs.counted and inputs.window.seconds else "destinations"
+    yield Ranking(
+        "influence",
+        "Most influential channels",
+        unit,
+        tuple(Rank(id_, round(value, 6)) for id_, value in walks.influence[:ROWS_MAX] if value > 0),
+    )
+    yield Ranking("traffic", "Busiest channels", "events/s", _top((one.id, one.rate or 0.0) for one in rates))
+    lags = ((one.id, float(one.lag)) for one in vertices if one.lag)
+    yield Ranking("lag", "Furthest behind", "events", _top(lags))
+    failures = ((one.source, float(one.failures)) for one in edges if one.kind is Flow.DELIVERS and one.failures)
+    yield Ranking("failures", "Most failed attempts", "attempts", _top(failures))
+    cuts = sorted(
+        ((id_, cut) for id_, cut in walks.cuts.items() if not id_.startswith(("subscription:", "trigger:"))),
+        key=lambda one: (-one[1][1], -one[1][0], one[0]),
+    )
+    yield Ranking(
+        "cut",
+        "Single points: what is cut off without them",
+        "vertices",
+        tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels") for id_, cut in cuts[:ROWS_MAX]),
+    )
+    reach = sorted(walks.reach, key=lambda one: (-one.reached, one.source))
+    rows = (Rank(one.source, float(one.reached), f"up to {one.hops_max} hops") for one in reach[:ROWS_MAX])
+    yield Ranking("reach", "Sources that reach the most", "vertices", tuple(rows))
+
+
+def _top(rows: Iterable[tuple[str, float]]) -> tuple[Rank, ...]:
+    ordered = sorted(rows, key=lambda one: (-one[1], one[0]))[:ROWS_MAX]
+    return tuple(Rank(id_, value) for id_, value in ordered)

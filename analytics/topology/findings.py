@@ -1,0 +1,336 @@
+"""What is wrong, or worth a look: rules over facts and walks, each finding with evidence and remedy.
+
+| Rule | Severity | When |
+|---|---|---|
+| `reply-loop`, `self-reply` | critical; info if a filter decides | events come back by replies or deliveries |
+| `dead-letter-loop` | critical | dead letters come back to the channel where they failed |
+| `not-ready` | critical | a subscription that nobody serves, or not all of it |
+| `no-worker` | critical | no worker runs (one finding for all) |
+| `unbalanced` | warning | fewer events settled and waiting than were accepted |
+| `no-dead-letters` | warning | what fails is dropped |
+| `double-delivery` | warning | one destination gets the same event by two subscriptions |
+| `lost-channel` | warning | a subscription to a channel that is not in the contract |
+| `dead-lettering` | warning | events became dead letters, or were dropped, in the window |
+| `unread` | warning; info without events | nobody subscribes to a channel |
+| `unsent` | info | nothing is sent to a channel, and no edge leads to it |
+| `surplus` | info | more events settled than accepted |
+| `twice-on-path` | info | a destination gets an event, and what a reply made of it |
+| `single-point` | info | several channels hang together by one vertex only |
+
+`penstock topology` sorts them by severity. Refuses to compute what they are about: facts and walks come in.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from analytics.topology.document import SEVERITIES, Finding, Flow, Severity, Tier, edge_id
+from analytics.topology.facts import Consumer, Facts, slack
+from analytics.topology.inputs import Inputs
+from analytics.topology.meetings import Meeting
+from analytics.topology.walks import Loop, Walks, told
+
+CHANNELS_CUT_MIN = 3  #: channels that must hang on a vertex for it to be told
+
+
+def findings_of(inputs: Inputs, facts: Facts, walks: Walks) -> tuple[Finding, ...]:
+    """All of them, the worst first."""
+    consumers = {one.id: one for one in facts.consumers}
+    found = [
+        *_loops(walks.loops, consumers, facts),
+        *_dead_loops(walks.dead_loops),
+        *_unserved(inputs, facts),
+        *_balance(inputs, facts),
+        *_dropping(facts),
+        *_doubles(facts, walks),
+        *_failing(inputs, facts),
+        *_orphans(inputs, facts),
+        *_lost(facts),
+        *_twice(walks),
+        *_cuts(facts, walks),
+    ]
+    if inputs.namespace:
+        found = [one for one in found if _concerns(one, inputs.namespace)]
+    return tuple(sorted(found, key=lambda one: (SEVERITIES.index(one.severity), one.rule, one.id)))
+
+
+def _concerns(finding: Finding, namespace: str) -> bool:
+    return finding.rule == "no-worker" or any(f":{namespace}/" in id_[:300] for id_ in finding.objects)
+
+
+def name(id_: str) -> str:
+    """An id without its kind."""
+    return id_.partition(":")[2]
+
+
+def path(ids: Iterable[str]) -> str:
+    """A way, for people."""
+    return " -> ".join(map(name, ids))
+
+
+def _loops(loops: Iterable[Loop], consumers: dict[str, Consumer], facts: Facts) -> Iterator[Finding]:
+    for loop in loops:
+        channels = [id_ for id_ in loop.members if id_ in facts.channels]
+        alone = len(channels) == 1
+        back = [(start, end) for start, end, flow in loop.links if flow is not Flow.SUBSCRIBES]
+        decided = all(consumers[start].filtered for start, _ in back)
+        rule = "self-reply" if alone else "reply-loop"
+        what = f"What {told(channels)} delivers comes back to it" if alone else "Events go round: " + told(channels)
+        ways = [f"{path((*circle, circle[0]))}" for circle in loop.circles]
+        settled = [facts.settled[start].delivered for start, _ in back if start in facts.settled]
+        counts = [f"In the window {sum(settled)} events were delivered on the way round."] if settled else []
+        yield Finding(
+            f"{rule}:{channels[0]}",
+            rule,
+            Severity.INFO if decided else Severity.CRITICAL,
+            what + (" where a filter lets them through" if decided else ""),
+            (*channels, *(id_ for id_ in loop.members if id_ not in facts.channels)),
+            (*ways, *counts),
+            "Send the reply to another channel, or have the subscriber answer without an event where it is to end; "
+            "with a filter, let it take other types than those that the subscriber replies.",
+            tuple(edge_id(flow, start, end) for start, end, flow in loop.links),
+        )
+
+
+def _dead_loops(loops: Iterable[Loop]) -> Iterator[Finding]:
+    for loop in loops:
+        dead = [(start, end) for start, end, flow in loop.links if flow is Flow.DEAD_LETTERS]
+        inside = set(loop.members)
+        channels = [id_ for id_ in loop.members if id_.startswith(("channel:", "broker:"))]
+        yield Finding(
+            f"dead-letter-loop:{channels[0]}",
+            "dead-letter-loop",
+            Severity.CRITICAL,
+            f"Dead letters come back to where they failed: {told(channels)}",
+            (*channels, *sorted(inside - set(channels))),
+            (
+                *(f"{name(start)} sends its dead letters to {name(end)}." for start, end in dead[:10]),
+                *(path((*circle, circle[0])) for circle in loop.circles),
+            ),
+            "Let the dead letter sink be something that this channel does not feed, or leave it out: the DLQ topic "
+            "takes dead letters then.",
+            tuple(edge_id(flow, start, end) for start, end, flow in loop.links),
+        )
+
+
+def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
+    """Without any worker one finding says it all."""
+    if not facts.consumers:
+        return
+    if not inputs.workers:
+        yield Finding(
+            "no-worker:",
+            "no-worker",
+            Severity.CRITICAL,
+            "No worker runs: nothing is delivered",
+            (),
+            (f"None of {len(facts.consumers)} subscriptions has an owner; the contract is all that is known.",),
+            "Start one: penstock worker, or penstock up.",
+        )
+        return
+    for one in facts.consumers:
+        state = inputs.states.get(one.subscription.uid)
+        if state is not None and state.ready == "True":
+            continue
+        why = state.message if state is not None else "No worker has said anything of it."
+        yield Finding(
+            f"not-ready:{one.id}",
+            "not-ready",
+            Severity.CRITICAL,
+            f"{name(one.id)} is not ready",
+            (one.id, one.channel),
+            (why or "Ready is Unknown.",),
+            "Look at `penstock status` and at the workers' logs; a moment after a start or a change this is normal.",
+        )
+
+
+def _balance(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
+    consumers = {one.id: one for one in facts.consumers}
+    for one in facts.joins.imbalances:
+        total, channel = facts.settled.get(one.consumer), consumers[one.consumer].channel
+        parts = (
+            f"{total.delivered} delivered, {total.filtered} filtered, {total.dead} dead-lettered, "
+            f"{total.ignored} dropped"
+            if total is not None
+            else "nothing settled"
+        )
+        evidence = (
+            f"{one.accepted} events were accepted in {name(channel)} within {inputs.window.seconds:.0f} s.",
+            f"{name(one.consumer)}: {parts}, {one.lag} waiting.",
+            f"They may differ by {slack(max(one.accepted, one.settled), inputs.window.seconds):.0f}.",
+        )
+        missing = one.accepted - one.settled - one.lag
+        objects, edges = (one.consumer, channel), (edge_id(Flow.SUBSCRIBES, channel, one.consumer),)
+        if missing > 0:
+            yield Finding(
+                f"unbalanced:{one.consumer}",
+                "unbalanced",
+                Severity.WARNING,
+                f"{missing} events of {name(channel)} are neither settled by {name(one.consumer)} nor waiting",
+                objects,
+                evidence,
+                "Normal when the subscription is younger than the window and begins with the latest event. Otherwise "
+                "look at its log for expired records, and at `penstock lag -s`.",
+                edges,
+            )
+        else:
+            yield Finding(
+                f"surplus:{one.consumer}",
+                "surplus",
+                Severity.INFO,
+                f"{name(one.consumer)} settled more events than {name(channel)} accepted",
+                objects,
+                evidence,
+                "Normal while a backlog is worked off, after dead letters were redriven, and when programs write to "
+                "the topic past ingress. Otherwise workers repeat work: look for restarts and rebalances.",
+                edges,
+            )
+
+
+def _dropping(facts: Facts) -> Iterator[Finding]:
+    consumers = {one.id: one for one in facts.consumers}
+    for id_ in facts.joins.ignoring:
+        total = facts.settled.get(id_)
+        sink = consumers[id_].subscription.delivery.dead_letter_sink
+        evidence = ["penstock.dev/exhausted is ignore: an event whose retries are used up is dropped."]
+        if sink is not None:
+            evidence.append(f"Its dead letter sink {sink.uri} is never used.")
+        if total is not None and total.ignored:
+            evidence.append(f"{total.ignored} events were dropped in the window.")
+        yield Finding(
+            f"no-dead-letters:{id_}",
+            "no-dead-letters",
+            Severity.WARNING,
+            f"{name(id_)} has no dead letters: what fails is lost",
+            (id_, consumers[id_].channel),
+            tuple(evidence),
+            "Take the annotation penstock.dev/exhausted away: the DLQ topic of the channel takes dead letters then; or "
+            "name a sink in delivery.deadLetterSink as well.",
+            (edge_id(Flow.DELIVERS, id_, consumers[id_].target),),
+        )
+
+
+def _doubles(facts: Facts, walks: Walks) -> Iterator[Finding]:
+    """One for each destination: subscriptions of one channel, and of channels that get the same events."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    involved: dict[str, dict[str, None]] = defaultdict(dict)
+    for channel, target, ids in facts.joins.doubles:
+        lines[target].append(f"{told(ids)} subscribe to {name(channel)}.")
+        involved[target].update(dict.fromkeys((channel, *ids)))
+    for one in walks.meetings.same:
+        lines[one.destination].append(f"{name(one.first)} and {name(one.second)} both get what {name(one.via)} gets.")
+        involved[one.destination].update(dict.fromkeys((one.via, one.first, one.second)))
+    for target in sorted(lines):
+        yield Finding(
+            f"double-delivery:{target}",
+            "double-delivery",
+            Severity.WARNING,
+            f"{name(target)} gets the same events more than once",
+            (target, *involved[target]),
+            tuple(lines[target][:20]),
+            "Delete one of the subscriptions, or give each a URI of its own (a path is enough) if both are meant.",
+            tuple(
+                edge_id(Flow.DELIVERS, id_, target)
+                for id_ in involved[target]
+                if id_.startswith(("subscription:", "trigger:"))
+            ),
+        )
+
+
+def _twice(walks: Walks) -> Iterator[Finding]:
+    groups: dict[str, list[Meeting]] = defaultdict(list)
+    for one in walks.meetings.child:
+        groups[one.destination].append(one)
+    for target, some in sorted(groups.items()):
+        objects = dict.fromkeys(id_ for one in some for id_ in (one.first, one.second))
+        yield Finding(
+            f"twice-on-path:{target}",
+            "twice-on-path",
+            Severity.INFO,
+            f"{name(target)} gets events, and what replies make of them",
+            (target, *objects),
+            tuple(
+                f"{name(one.first)} of {name(one.via)}, then {name(one.second)}, {one.hops} channels further on."
+                for one in some
+            ),
+            "Fine if it is meant. If the subscriber counts or bills, give the later subscription a URI of its own.",
+            tuple(edge_id(Flow.DELIVERS, id_, target) for id_ in objects),
+        )
+
+
+def _failing(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
+    for one in facts.consumers:
+        total = facts.settled.get(one.id)
+        if total is None or not total.dead + total.ignored:
+            continue
+        state = inputs.states.get(one.subscription.uid)
+        error = [f"Last error: {state.last_error}."] if state is not None and state.last_error else []
+        yield Finding(
+            f"dead-lettering:{one.id}",
+            "dead-lettering",
+            Severity.WARNING,
+            f"{name(one.target)} refuses events of {name(one.id)}",
+            tuple(id_ for id_ in (one.id, one.target, one.dead) if id_),
+            (
+                f"{total.dead + total.ignored} of {total.events} events failed for good, {total.delivered} were "
+                f"delivered, {total.retried} attempts were repeated.",
+                *error,
+            ),
+            "See `penstock dlq list`, mend the subscriber, then `penstock dlq redrive`.",
+            (edge_id(Flow.DELIVERS, one.id, one.target),),
+        )
+
+
+def _orphans(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
+    for id_ in facts.joins.unread:
+        events = facts.accepted.get(id_, (0, 0))[0]
+        count = f"{events} events were accepted in the window." if inputs.tier is not Tier.NONE else ""
+        yield Finding(
+            f"unread:{id_}",
+            "unread",
+            Severity.WARNING if events else Severity.INFO,
+            f"Nobody reads {name(id_)}",
+            (id_,),
+            tuple(part for part in ("No subscription names it.", count if inputs.counted else "") if part),
+            "Subscribe to it, or delete the channel; its events expire unread.",
+        )
+    for id_ in facts.joins.unsent:
+        yield Finding(
+            f"unsent:{id_}",
+            "unsent",
+            Severity.INFO,
+            f"Nobody sends to {name(id_)}",
+            (id_,),
+            (f"No event was accepted within {inputs.window.seconds:.0f} s, and no reply or delivery leads there.",),
+            "Delete it if it is forgotten; otherwise look at what should send, and at its address. A longer window "
+            "tells more: --since 1d.",
+        )
+
+
+def _lost(facts: Facts) -> Iterator[Finding]:
+    for one in facts.consumers:
+        if one.channel not in facts.channels:
+            yield Finding(
+                f"lost-channel:{one.id}",
+                "lost-channel",
+                Severity.WARNING,
+                f"{name(one.id)} subscribes to {name(one.channel)}, which is not there",
+                (one.id, one.channel),
+                ("The contract has the subscription and not its channel.",),
+                "Add the channel, or delete the subscription; a moment after a change this is normal.",
+            )
+
+
+def _cuts(facts: Facts, walks: Walks) -> Iterator[Finding]:
+    for id_, (vertices, channels) in sorted(walks.cuts.items()):
+        if channels >= CHANNELS_CUT_MIN and not id_.startswith(("subscription:", "trigger:", "source:", "dlq:")):
+            yield Finding(
+                f"single-point:{id_}",
+                "single-point",
+                Severity.INFO,
+                f"{channels} channels are joined to the others by {name(id_)} only",
+                (id_,),
+                (f"Without it {vertices} vertices, {channels} channels among them, are cut off from the rest.",),
+                "Run it so that it does not fail alone, or part what need not meet there.",
+            )

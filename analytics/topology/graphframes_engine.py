@@ -72,12 +72,16 @@ class GraphFramesEngine:
 
     def islands(self, graph: Graph) -> Ints:
         """See `Engine`."""
+        if not len(graph.heads):
+            return np.arange(graph.size, dtype=np.int64)
         with _Frames(self._spark, graph) as frames:
             found = frames.graph.connectedComponents(algorithm="graphx")
             return smallest_label(frames.column(found, "component"))
 
     def loops(self, graph: Graph) -> Ints:
         """See `Engine`."""
+        if not len(graph.heads):
+            return np.arange(graph.size, dtype=np.int64)
         with _Frames(self._spark, graph) as frames:
             found = frames.graph.stronglyConnectedComponents(maxIter=_LOOPS_ROUNDS_MAX)
             return smallest_label(frames.column(found, "component"))
@@ -105,6 +109,8 @@ class GraphFramesEngine:
         from graphframes.lib import Pregel
         from pyspark.sql import functions as F
 
+        if not len(graph.heads):
+            return base
         share = Graph(graph.size, graph.heads, graph.tails, shares(graph) * DAMPING)
         with _Frames(self._spark, share, base) as frames:
             walk = (

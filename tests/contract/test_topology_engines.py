@@ -1,0 +1,181 @@
+"""One suite for the engines that walk the topology: planted graphs with answers by hand, and random ones by an oracle.
+
+The local engine always runs. GraphFrames runs wherever PENSTOCK_SPARK_JARS names folders with its two jars and Spark's
+Kafka connector need not be there; elsewhere its part says NOT RUN HERE, and why, in the summary of the run.
+All random graphs are walked as one: their parts do not touch, and a Spark job for each would take an hour.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analytics.topology.build import build
+from analytics.topology.document import to_json
+from analytics.topology.graph import DAMPING, ROUNDS, Engine, Graph
+from analytics.topology.graphframes_engine import COORDINATES
+from analytics.topology.local_engine import LocalEngine
+from tests.contract import topology_oracle as oracle
+from tests.unit.topology.plants import FAULTS, faulty, healthy
+
+GRAPHS = 200
+_JARS = ("graphframes-spark4_2.13-", "graphframes-graphx-spark4_2.13-")
+
+
+def _places() -> list[Path]:
+    return [Path(place) for place in os.environ.get("PENSTOCK_SPARK_JARS", "").split(os.pathsep) if place]
+
+
+def _why_not() -> str:
+    from analytics.session import find_jar
+
+    missing = [
+        coordinate for coordinate, name in zip(COORDINATES, _JARS, strict=True) if find_jar(_places(), name) is None
+    ]
+    return (
+        f"NOT RUN HERE: the GraphFrames engine needs {' and '.join(missing)}; put the jars into a folder and name it "
+        "in PENSTOCK_SPARK_JARS"
+        if missing
+        else ""
+    )
+
+
+@pytest.fixture(scope="module", params=["local", "graphframes"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    """Each engine in turn."""
+    if request.param == "local":
+        yield LocalEngine()
+        return
+    why = _why_not()
+    if why:
+        pytest.skip(why)
+    from analytics.session import SparkOptions, spark_session
+    from analytics.topology.graphframes_engine import GraphFramesEngine
+
+    with spark_session(SparkOptions(app_name="topology engines", jars=tuple(_places()), progress=False)) as spark:
+        yield GraphFramesEngine(spark)
+
+
+class Sample:
+    """A random graph, and where its vertices begin among all."""
+
+    def __init__(self, seed: int, first: int) -> None:
+        chance = random.Random(seed)
+        self.first = first
+        self.size = chance.choice((1, 2, 3, 5, 8, 20, 40, 80)) if seed % 20 else 200
+        count = int(self.size * chance.choice((0.5, 1.0, 1.3, 2.0, 4.0)))
+        self.edges = [
+            (chance.randrange(self.size), chance.randrange(self.size), chance.choice((0.0, 1.0, 2.5, 100.0)))
+            for _ in range(count)
+        ]
+        self.base = [chance.choice((0.0, 1.0, 7.5)) for _ in range(self.size)]
+        self.values = [chance.randrange(3) for _ in range(self.size)]
+        self.starts = sorted({chance.randrange(self.size) for _ in range(3)})
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Sample]:
+    """All of them, one behind the other."""
+    found: list[Sample] = []
+    for seed in range(GRAPHS):
+        found.append(Sample(seed, found[-1].first + found[-1].size if found else 0))
+    return found
+
+
+@pytest.fixture(scope="module")
+def union(samples: list[Sample]) -> Graph:
+    """The samples as one graph."""
+    rows = [(one.first + head, one.first + tail, weight) for one in samples for head, tail, weight in one.edges]
+    size = samples[-1].first + samples[-1].size
+    return Graph.of(size, [row[:2] for row in rows], [row[2] for row in rows])
+
+
+def test_islands_of_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
+    found = engine.islands(union)
+
+    for one in samples:
+        mine = found[one.first : one.first + one.size] - one.first
+        assert mine.tolist() == oracle.islands(one.size, one.edges)
+
+
+def test_loops_of_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
+    found = engine.loops(union)
+
+    for one in samples:
+        mine = found[one.first : one.first + one.size] - one.first
+        assert mine.tolist() == oracle.loops(one.size, one.edges)
+
+
+def test_hops_in_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
+    starts = [one.first + start for one in samples for start in one.starts]
+    found = {start: (vertices, depths) for start, vertices, depths in engine.hops(union, starts)}
+
+    for one in samples:
+        for start in one.starts:
+            vertices, depths = found[one.first + start]
+            wanted = oracle.distances(one.size, one.edges, start)
+            del wanted[start]
+            told = list(zip((vertices - one.first).tolist(), depths.tolist(), strict=True))
+            assert told == sorted(wanted.items(), key=lambda pair: (pair[1], pair[0]))
+
+
+def test_influence_in_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
+    found = engine.influence(union, np.array([value for one in samples for value in one.base]))
+
+    for one in samples:
+        mine = found[one.first : one.first + one.size]
+        wanted = oracle.influence(one.size, one.edges, one.base, DAMPING, ROUNDS)
+        np.testing.assert_allclose(mine, wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_cut_vertices_of_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
+    found = engine.cuts(union, np.array([value for one in samples for value in one.values], dtype=np.int64))
+
+    for one in samples:
+        mine = {v - one.first: cut for v, cut in found.items() if one.first <= v < one.first + one.size}
+        wanted = oracle.cuts(one.size, one.edges, one.values)
+        assert mine.keys() == wanted.keys()
+        assert all(mine[vertex] in wanted[vertex] for vertex in mine)
+
+
+def test_answers_by_hand(engine: Engine) -> None:
+    """0 -> 1 -> 2 -> 1, 2 -> 3; 4 -> 4 (itself); 5 alone."""
+    graph = Graph.of(6, [(0, 1), (1, 2), (2, 1), (2, 3), (4, 4)], [1.0, 3.0, 1.0, 2.0, 1.0])
+
+    assert engine.islands(graph).tolist() == [0, 0, 0, 0, 4, 5]
+    assert engine.loops(graph).tolist() == [0, 1, 1, 3, 4, 5]
+    ((start, vertices, depths),) = engine.hops(graph, [0])
+    assert (start, vertices.tolist(), depths.tolist()) == (0, [1, 2, 3], [1, 2, 3])
+    assert engine.cuts(graph, np.array([1, 0, 0, 1, 0, 0])) == {1: (1, 1), 2: (1, 1)}
+    ones = engine.influence(Graph.of(3, [(0, 1), (1, 2)]), np.array([0.0, 0.0, 8.0]))
+    np.testing.assert_allclose(ones, [8 * DAMPING**2, 8 * DAMPING, 8.0])
+
+
+def test_nothing_at_all(engine: Engine) -> None:
+    graph = Graph.of(2, [])
+
+    assert engine.islands(graph).tolist() == [0, 1]
+    assert engine.loops(graph).tolist() == [0, 1]
+    assert [(start, len(found)) for start, found, _ in engine.hops(graph, [1])] == [(1, 0)]
+    assert engine.influence(graph, np.array([1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert engine.cuts(graph, np.array([1, 1])) == {}
+
+
+def test_planted_faults_are_found_and_nothing_else(engine: Engine) -> None:
+    topology = build(faulty().inputs(), engine)
+
+    assert {one.id for one in topology.findings} == FAULTS
+    assert not build(healthy().inputs(), engine).findings
+
+
+def test_engines_give_one_document(engine: Engine) -> None:
+    def whole(one: Engine) -> bytes:
+        return to_json(build(faulty().inputs(), one)).replace(f"{one.name} engine".encode(), b"engine")
+
+    mine = whole(engine).replace(f'"engine":"{engine.name}"'.encode(), b'"engine":""')
+    assert mine == whole(LocalEngine()).replace(b'"engine":"local"', b'"engine":""')

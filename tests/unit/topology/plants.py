@@ -1,0 +1,254 @@
+"""Small worlds to plant faults in: channels and subscriptions as the contract has them, and traffic that fits.
+
+    world = World().channel("a").channel("b").subscription("s", "a", "http://x", reply="b").traffic("a", "/src", 60)
+    build(world.inputs(), engine)
+
+A destination without `http` is a channel of the world, addressed by its host. Refuses to invent anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analytics.topology.document import Tier, Window
+from analytics.topology.inputs import Inputs, State, Traffic
+from knative.contract import Channel, Subscription
+from knative.delivery import DeliverySpec, Destination, Exhausted
+
+READY = State("True", lag=0)
+NOW_S = 1_790_000_000.0
+WINDOW_S = 60.0
+
+
+class World:
+    """Built step by step; each step gives the world back. Namespaces: `ns/name`, without one `test`."""
+
+    def __init__(self) -> None:
+        self.channels: list[Channel] = []
+        self.subscriptions: list[Subscription] = []
+        self.states: dict[str, State] = {}
+        self.flows: list[Traffic] = []
+
+    def channel(self, label: str, kind: str = "KafkaChannel") -> World:
+        """One more channel, or broker."""
+        namespace, name = split(label)
+        self.channels.append(
+            Channel(
+                uid=f"uid-{kind}-{namespace}-{name}",
+                generation=1,
+                namespace=namespace,
+                name=name,
+                topic=f"topic.{kind}.{namespace}.{name}",
+                dlq_topic=f"topic.{kind}.{namespace}.{name}.dlq",
+                partitions=2,
+                hosts=(f"{name}-kn-channel.{namespace}.svc.cluster.local",) if kind == "KafkaChannel" else (),
+                kind=kind,
+            )
+        )
+        return self
+
+    def subscription(
+        self,
+        label: str,
+        channel: str,
+        to: str,
+        reply: str = "",
+        sink: str = "",
+        exhausted: Exhausted = Exhausted.DEAD_LETTER,
+        kind: str = "Subscription",
+        state: State | None = READY,
+    ) -> World:
+        """One more; ready without lag unless told."""
+        namespace, name = split(label)
+        of = next(
+            (one for one in self.channels if (one.namespace, one.name) == split(channel)),
+            Channel("gone", 1, *split(channel), "topic.gone", "topic.gone.dlq", 1),
+        )
+        one = Subscription(
+            uid=f"uid-{kind}-{namespace}-{name}",
+            generation=1,
+            namespace=namespace,
+            name=name,
+            channel_uid=of.uid,
+            channel=of.name,
+            topic=of.topic,
+            dlq_topic=of.dlq_topic,
+            partitions=of.partitions,
+            group=f"kafka.{namespace}-{name}",
+            subscriber=Destination(self.address(to)),
+            reply=Destination(self.address(reply)) if reply else None,
+            delivery=DeliverySpec(dead_letter_sink=Destination(self.address(sink)) if sink else None),
+            exhausted=exhausted,
+            kind=kind,
+        )
+        self.subscriptions.append(one)
+        if state is not None:
+            self.states[one.uid] = state
+        return self
+
+    def address(self, label: str) -> str:
+        """A URI as it is; a channel's host, a broker's path."""
+        if label.startswith("http"):
+            return label
+        namespace, name = split(label)
+        if any((one.namespace, one.name, one.kind) == (namespace, name, "Broker") for one in self.channels):
+            return f"http://ingress.example/{namespace}/{name}"
+        return f"http://{name}-kn-channel.{namespace}.svc.cluster.local"
+
+    def sent(self, channel: str, source: str, events: int) -> World:
+        """A source sent so many events of 1 KiB."""
+        self.flows.append(Traffic(True, *split(channel), source=source, events=events, bytes=1024 * events))
+        return self
+
+    def settled(self, label: str, delivered: int, dead: int = 0, ignored: int = 0, retried: int = 0) -> World:
+        """A subscription settled so many events, each delivery within 10 ms."""
+        namespace, name = split(label)
+        one = next(s for s in self.subscriptions if (s.namespace, s.name) == (namespace, name))
+        events = delivered + dead + ignored
+        self.flows.append(
+            Traffic(
+                False,
+                namespace,
+                one.channel,
+                name,
+                events=events,
+                bytes=1024 * events,
+                delivered=delivered,
+                dead=dead,
+                ignored=ignored,
+                retried=retried,
+                latency={48: delivered} if delivered else {},
+            )
+        )
+        return self
+
+    def inputs(self, counted: bool = True, namespace: str = "", workers: int = 1) -> Inputs:
+        """All of it, with a window of a minute unless nothing is counted."""
+        inputs = Inputs(
+            instance="penstock",
+            now=NOW_S,
+            channels=tuple(self.channels),
+            subscriptions=tuple(self.subscriptions),
+            states=dict(self.states),
+            traffic=tuple(self.flows),
+            window=Window(NOW_S - WINDOW_S, NOW_S),
+            tier=Tier.DELTAS,
+            namespace=namespace,
+            workers=workers,
+        )
+        return inputs if counted else replace(inputs, traffic=(), window=Window(), tier=Tier.NONE)
+
+
+def split(label: str) -> tuple[str, str]:
+    """`ns/name` -> (ns, name)."""
+    namespace, _, name = label.rpartition("/")
+    return namespace or "test", name
+
+
+def healthy() -> World:
+    """A source, a channel, two subscriptions with subscribers of their own, all in balance."""
+    return (
+        World()
+        .channel("orders")
+        .subscription("bill", "orders", "http://billing")
+        .subscription("ship", "orders", "http://shipping", sink="http://graveyard")
+        .sent("orders", "/shop", 600)
+        .settled("bill", 600)
+        .settled("ship", 600)
+    )
+
+
+def faulty() -> World:
+    """Every fault once, each away from the others; see `FAULTS`."""
+    return (
+        healthy()
+        # events go round: ping -> pong -> ping
+        .channel("ping")
+        .channel("pong")
+        .subscription("there", "ping", "http://player-1", reply="pong")
+        .subscription("back", "pong", "http://player-2", reply="ping")
+        .sent("ping", "/game", 100)
+        .sent("pong", "/player-1", 100)
+        .settled("there", 100)
+        .settled("back", 100)
+        # a channel that gets its own replies
+        .channel("echo")
+        .subscription("mirror", "echo", "http://mirror", reply="echo")
+        .sent("echo", "/narcissus", 60)
+        .settled("mirror", 60)
+        # a dead letter sink that feeds what failed back, over a second channel
+        .channel("work")
+        .channel("dead")
+        .subscription("worker", "work", "http://worker", sink="dead")
+        .subscription("undertaker", "dead", "work")
+        .sent("work", "/boss", 50)
+        .sent("dead", "/worker", 10)
+        .settled("worker", 50)
+        .settled("undertaker", 10)
+        # one subscriber, two subscriptions of one channel
+        .channel("news")
+        .subscription("reader-1", "news", "http://reader")
+        .subscription("reader-2", "news", "http://reader")
+        .sent("news", "/press", 30)
+        .settled("reader-1", 30)
+        .settled("reader-2", 30)
+        # one subscriber, the same event by a second channel
+        .channel("all")
+        .channel("some")
+        .subscription("forward", "all", "some")
+        .subscription("all-log", "all", "http://log")
+        .subscription("some-log", "some", "http://log")
+        .sent("all", "/app", 40)
+        .sent("some", "/app", 40)
+        .settled("forward", 40)
+        .settled("all-log", 40)
+        .settled("some-log", 40)
+        # one subscriber, the event and then the reply to it
+        .channel("raw")
+        .channel("cooked")
+        .subscription("cook", "raw", "http://cook", reply="cooked")
+        .subscription("taste-raw", "raw", "http://gourmet")
+        .subscription("taste-cooked", "cooked", "http://gourmet")
+        .sent("raw", "/farm", 20)
+        .sent("cooked", "/cook", 20)
+        .settled("cook", 20)
+        .settled("taste-raw", 20)
+        .settled("taste-cooked", 20)
+        # what fails is dropped; some did
+        .channel("careless")
+        .subscription("shrug", "careless", "http://shrug", exhausted=Exhausted.IGNORE)
+        .sent("careless", "/x", 100)
+        .settled("shrug", 95, ignored=5)
+        # nobody sends, nobody reads
+        .channel("silent")
+        .subscription("waiting", "silent", "http://waiting")
+        .channel("unheard")
+        .sent("unheard", "/crier", 10)
+        # 1,000 came, 700 were settled, none waits
+        .channel("leaky")
+        .subscription("sieve", "leaky", "http://sieve")
+        .sent("leaky", "/tap", 1000)
+        .settled("sieve", 690, dead=10, retried=25)
+        # not all partitions have an owner
+        .channel("half")
+        .subscription("sleepy", "half", "http://sleepy", state=State("Unknown", "partitions without an owner yet: 1"))
+        .sent("half", "/h", 5)
+    )
+
+
+#: ids of the findings of `faulty()`, by hand
+FAULTS = {
+    "reply-loop:channel:test/ping",
+    "self-reply:channel:test/echo",
+    "dead-letter-loop:channel:test/dead",
+    "double-delivery:uri:http://reader",
+    "double-delivery:uri:http://log",
+    "twice-on-path:uri:http://gourmet",
+    "no-dead-letters:subscription:test/shrug",
+    "dead-lettering:subscription:test/shrug",
+    "dead-lettering:subscription:test/sieve",
+    "unsent:channel:test/silent",
+    "unread:channel:test/unheard",
+    "unbalanced:subscription:test/sieve",
+    "not-ready:subscription:test/sleepy",
+}

@@ -88,6 +88,19 @@ def replies_dropped(rows: Rows) -> Metric:
     return _counter("penstock_replies_dropped", "Events in answers for which no reply is set", _SUBSCRIPTION, rows)
 
 
+def traffic_deltas(counts: Mapping[str, int]) -> Metric:
+    """By result."""
+    rows = [((result,), count) for result, count in list(counts.items())]
+    return _counter("penstock_traffic_deltas", "Records for the traffic topic: stored, or given up", ("result",), rows)
+
+
+def traffic_windows(counts: Mapping[str, int]) -> Metric:
+    """By what happened."""
+    rows = [((kind,), count) for kind, count in list(counts.items())]
+    text = "Starts and failures of the app that makes the traffic windows"
+    return _counter("penstock_traffic_windows_events", text, ("kind",), rows)
+
+
 def loop_lag(times: Histogram) -> Metric:
     """Of the one event loop."""
     return _histogram(

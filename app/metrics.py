@@ -52,6 +52,8 @@ class Metrics(Collector):
         self.produce_times: dict[str, Histogram] = {}  #: topic
         self.requests: dict[int, int] = {}  #: status
         self.loop_lag = Histogram()
+        self.traffic_deltas: dict[str, int] = {}  #: result
+        self.traffic_windows: dict[str, int] = {}  #: what happened
         self._rows: dict[str, _Row] = {}  # subscription
         self._read_fleet: Callable[[], Iterable[Reading]] = tuple
         self._read_ingress: Callable[[], tuple[int, int]] | None = None
@@ -117,6 +119,14 @@ class Metrics(Collector):
     def _row(self, subscription: str) -> _Row:
         return self._rows.setdefault(subscription, _Row())
 
+    def traffic_delta(self, result: str) -> None:
+        """A delta for the traffic topic was `stored`, or given up (`lost`)."""
+        self.traffic_deltas[result] = self.traffic_deltas.get(result, 0) + 1
+
+    def traffic_window(self, what: str) -> None:
+        """The app behind the traffic windows was `started`, or has `failed`."""
+        self.traffic_windows[what] = self.traffic_windows.get(what, 0) + 1
+
     # -- what exists
 
     def watch(self, fleet: Callable[[], Iterable[Reading]]) -> None:
@@ -169,6 +179,8 @@ class Metrics(Collector):
         yield from self._subscriptions()
         yield from exposition.readings(list(self._read_fleet()))
         yield exposition.loop_lag(self.loop_lag)
+        yield exposition.traffic_deltas(self.traffic_deltas)
+        yield exposition.traffic_windows(self.traffic_windows)
 
     def _subscriptions(self) -> Iterator[Metric]:
         rows = sorted(self._rows.items())

@@ -47,6 +47,7 @@ class Settings(BaseSettings):
         "egress_allow_loopback": "Where events may go",
         "otlp_endpoint": "Traces",
         "spark_master": "The data pipeline",
+        "traffic": "Traffic windows",
         "log_level": "Logs and the interpreter",
     }
 
@@ -204,6 +205,20 @@ class Settings(BaseSettings):
         Path(".penstock/traffic"), "path", "The tables of `penstock job traffic`, and how far it has read."
     )
 
+    traffic: bool = _setting(
+        True,
+        "yes or no",
+        "Sum up what goes through: a delta a second to the traffic topic, and windows of it at /traffic in processes "
+        "of the roles all and controller.",
+    )
+    traffic_retention_s: int = _setting(
+        604_800, "seconds", "How long deltas stay in the traffic topic when it is made here.", ge=3600
+    )
+    traffic_10s_keep_s: int = _setting(900, "seconds", "How long traffic windows of 10 s are kept.", ge=120, le=21_600)
+    traffic_1m_keep_s: int = _setting(
+        21_600, "seconds", "How long traffic windows of 1 min are kept.", ge=900, le=604_800
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "word", "Least level that is written.")
     log_format: Literal["auto", "json", "pretty"] = _setting(
         "auto", "word", "One JSON object a line, or words for people; auto: words on a terminal."
@@ -338,6 +353,11 @@ def _contradictions(settings: Settings) -> list[str]:
     problems = []
     if settings.role == "controller" and not settings.resources:
         problems.append("PENSTOCK_ROLE=controller has nothing to reconcile; set PENSTOCK_RESOURCES=file:DIR too.")
+    if settings.traffic_1m_keep_s < settings.traffic_10s_keep_s:
+        problems.append(
+            f"PENSTOCK_TRAFFIC_1M_KEEP_S={settings.traffic_1m_keep_s} is less than PENSTOCK_TRAFFIC_10S_KEEP_S="
+            f"{settings.traffic_10s_keep_s}, and minutes are made of windows of 10 s; raise it."
+        )
     if settings.admin_port == settings.http_port:
         problems.append(
             f"PENSTOCK_HTTP_PORT and PENSTOCK_ADMIN_PORT are both {settings.http_port}; give one of them another port."

@@ -161,6 +161,23 @@ class Topics:
         for name in names:
             self.create(name, 1, replication, configs)
 
+    def ensure_traffic(self, topic: str, retention_s: float, changelogs: Iterable[str], replication: int) -> None:
+        """Make the traffic topic, and the compacted ones of what is made of it, unless they are there (one partition
+        each). Segments are short, so that what was overwritten goes soon and reading them again takes no time.
+
+        Raises ActionFailed."""
+        kept = (("cleanup.policy", "delete"), ("retention.ms", str(int(retention_s * 1000))))
+        self.create(topic, 1, replication, kept)
+        configs = (
+            ("cleanup.policy", "compact"),
+            ("min.cleanable.dirty.ratio", "0.1"),
+            ("segment.ms", "600000"),
+            ("segment.bytes", "16777216"),
+            ("delete.retention.ms", "600000"),
+        )
+        for name in changelogs:
+            self.create(name, 1, replication, configs)
+
 
 def _group_state(described: Any) -> GroupState:
     if described is None or described.state.name in ("DEAD", "UNKNOWN"):

@@ -37,6 +37,16 @@ def traffic_topic(instance: str) -> str:
     return f"{instance}.traffic"
 
 
+def windows_group(instance: str) -> str:
+    """The consumer group of those who sum traffic up to windows, and the beginning of their changelogs' names."""
+    return f"{instance}.windows"
+
+
+def windows_changelog_topic(instance: str, table: str) -> str:
+    """The compacted topic behind a table of theirs."""
+    return f"{windows_group(instance)}-{table}-changelog"
+
+
 def controller_group(instance: str) -> str:
     """The lock group: who owns its one partition leads."""
     return f"{instance}.controller"

@@ -89,7 +89,7 @@ class Tally:
             if name == _TYPE and other == _SOURCE:
                 return self._rows[kind, source]  # type: ignore[index]  # None is no key of it, and is found below
         except (IndexError, KeyError):
-            pass
+            return self._find(headers)
         return self._find(headers)
 
     # -- rare

@@ -140,10 +140,12 @@ class Seen:
 class Windows:
     """Keeps the rows of a table up to date. `rows` is the table: a mapping, each write to which has its price."""
 
-    def __init__(self, rows: MutableMapping[bytes, bytes], short_keep_s: int, long_keep_s: int) -> None:
+    def __init__(
+        self, rows: MutableMapping[bytes, bytes], short_keep_s: int, long_keep_s: int, seen: Seen | None = None
+    ) -> None:
         self._rows = rows
         self._keep_s = {SHORT_S: short_keep_s, LONG_S: long_keep_s}
-        self._seen = Seen()
+        self._seen = seen or Seen()
         self._open: dict[Key, Window] = {}  # read or written lately
         self._changed: set[Key] = set()
         self._minutes: set[Key] = set()  # to be summed up (again) when they are over

@@ -1,0 +1,153 @@
+"""The second Faust app of a process: it keeps the traffic windows, and it may fail.
+
+    ready --> topics there? --> app starts --> ... --> stop          consumer, producer and table are Faust's own
+                  ^                  | fails, at whatever
+                  +---- waits -------+         longer each time, up to a minute
+
+It is started when the worker is ready, in the background, and nobody waits for it but a stop, briefly. What Faust and
+its Kafka client say of their troubles is said once, here. Refuses to let any fault of its own reach the data plane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import faust
+import structlog
+from faust.app.base import BootStrategy
+
+from controller.topics import Topics, admin_client
+from knative import names
+from tables.traffic import TrafficConfig, register
+
+log = structlog.get_logger(__name__)
+
+_FIRST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 60.0
+_STEADY_S = 60.0  #: after so long without a fault the next one is the first again
+_START_S = 60.0
+_STOP_S = 5.0
+_ADMIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsConfig:
+    """`kafka`: librdkafka client settings, for making the topics."""
+
+    kafka: Mapping[str, Any]
+    worker: str
+    replication: int = 1
+    retention_s: float = 604_800.0
+    traffic: TrafficConfig = field(default_factory=TrafficConfig)
+
+
+class _Boot(BootStrategy):
+    enable_web = False
+    enable_sensors = False
+
+
+class WindowsApp(faust.App):
+    """Faust's own consumer, producer and table; no web server."""
+
+    BootStrategy = _Boot
+    logger = logging.getLogger("mode.windows")
+
+
+def build(config: WindowsConfig) -> WindowsApp:
+    """An app that was never started; a failed one cannot be started again."""
+    group = names.windows_group(config.traffic.instance)
+    app = WindowsApp(
+        group,
+        broker="kafka://" + str(config.kafka["bootstrap.servers"]).replace(",", ";"),
+        broker_client_id=f"{group}-{config.worker}",
+        store="memory://",
+        datadir=Path(tempfile.gettempdir()) / f"{group}-{config.worker}",
+        autodiscover=False,
+        web_enabled=False,
+        topic_disable_leader=True,
+        topic_allow_declare=False,  # they are there, with configs that Faust would not give them
+        topic_replication_factor=config.replication,
+        table_standby_replicas=0,  # everybody reads the changelog for what /traffic shows
+        broker_session_timeout=10.0,
+        broker_heartbeat_interval=3.0,
+        broker_request_timeout=15.0,
+        producer_request_timeout=15.0,
+        consumer_auto_offset_reset="earliest",
+        worker_redirect_stdouts=False,
+    )
+    register(app, config.traffic)
+    return app
+
+
+class TrafficWindows:
+    """Runs from `start` to `stop`. Event loop only."""
+
+    def __init__(self, config: WindowsConfig, count: Callable[[str], None]) -> None:
+        """`count` is told "started" and "failed"."""
+        self._config = config
+        self._count = count
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """At most some seconds."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=2 * _STOP_S)
+
+    async def _run(self) -> None:
+        wait_s = _FIRST_WAIT_S
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                await self._once()
+            except Exception as problem:
+                if loop.time() - began > _STEADY_S:
+                    wait_s = _FIRST_WAIT_S
+                self._count("failed")
+                log.warning("traffic windows are not kept for a while", reason=_words(problem), again_in_s=wait_s)
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+
+    async def _once(self) -> None:
+        """One app from its start to its failure."""
+        config = self._config
+        topics = Topics(admin_client(config.kafka), _ADMIN_S)
+        traffic = config.traffic
+        await asyncio.to_thread(
+            topics.ensure_traffic, traffic.topic, config.retention_s, [traffic.changelog], config.replication
+        )
+        app = build(config)
+        try:
+            await asyncio.wait_for(app.start(), _START_S)
+            self._count("started")
+            log.debug("traffic windows are kept")
+            await app._crashed.wait()
+            raise app.crash_reason or RuntimeError("the app of the traffic windows ended")
+        finally:
+            await _end(app)
+
+
+async def _end(app: WindowsApp) -> None:
+    """Stop it, whatever state it is in; what does not stop in time is let go."""
+    stopping = asyncio.ensure_future(app.stop())
+    done, _ = await asyncio.wait({stopping}, timeout=_STOP_S)
+    if not done:
+        stopping.cancel()
+        log.debug("the app of the traffic windows did not stop in time")
+    elif problem := stopping.exception():
+        log.debug("the app of the traffic windows stopped badly", reason=_words(problem))
+
+
+def _words(problem: BaseException) -> str:
+    return f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__

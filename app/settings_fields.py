@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from knative import names
+from knative import census, names
 from knative.delivery import parse_duration_s
 
 PREFIX = "PENSTOCK_"
@@ -204,6 +204,11 @@ class Settings(BaseSettings):
     traffic_dir: Path = _setting(
         Path(".penstock/traffic"), "path", "The tables of `penstock job traffic`, and how far it has read."
     )
+    census_url: str = _setting(
+        census.URL_TEMPLATE,
+        "URL template",
+        "Where `penstock census read` fetches: {year}, {yy} and {month} are filled in.",
+    )
 
     traffic: bool = _setting(
         True,
@@ -299,7 +304,7 @@ class Settings(BaseSettings):
             raise ValueError("credentials do not belong into it; give headers with OTEL_EXPORTER_OTLP_HEADERS")
         return value
 
-    @field_validator("instance", "topic_template", "backoff_default", "bind")
+    @field_validator("instance", "topic_template", "backoff_default", "bind", "census_url")
     @classmethod
     def _well_formed(cls, value: str, info: Any) -> str:
         check = {
@@ -307,6 +312,7 @@ class Settings(BaseSettings):
             "topic_template": names.template_problem,
             "backoff_default": _refusal_of(parse_duration_s),
             "bind": _refusal_of(ipaddress.ip_address),
+            "census_url": census.url_problem,
         }[info.field_name]
         if problem := check(value):
             raise ValueError(problem)

@@ -45,6 +45,9 @@ YEAR_HEADER = "year"
 NAME_HEADER = "file"
 LAST_HEADER = "last"
 
+#: Where the real files are: {year} 2019, {yy} 19, {month} jan.
+URL_TEMPLATE = "https://www2.census.gov/programs-surveys/cps/datasets/{year}/basic/{month}{yy}pub.dat.gz"
+
 _VERSION = 1
 _PLACE = re.compile(r"(?P<file>[0-9a-f]{32})-(?P<number>\d{1,7})", re.ASCII)
 
@@ -95,6 +98,17 @@ class Refused:
 
     where: str
     why: str
+
+
+def url_problem(template: str) -> str | None:
+    """Why files cannot be fetched by this template; None = they can."""
+    try:
+        filled = template.format(year=2019, yy="19", month="jan")
+    except (KeyError, IndexError, ValueError, AttributeError):
+        return "it may hold {year}, {yy} and {month}, and no other braces"
+    if not filled.startswith(("http://", "https://")):
+        return "it begins with http:// or https://"
+    return None
 
 
 def key_of(result: Result | Refused) -> bytes:

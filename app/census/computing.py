@@ -11,22 +11,22 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from app.census.choices import WriteTo
 from app.census.following import Place, crash, make_app, run, watch_topics
 from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics
-from app.census.sinks import Sink, WriteTo
+from app.census.sinks import Sink
 from app.census.topics import Topic, Topics
 from app.settings import Settings
 from knative.errors import NotReadyError, PenstockError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from analytics.session import SparkOptions
 
 _LOOK_EVERY_S = 0.3
 _TOPICS_EVERY_S = 5.0
@@ -63,10 +63,11 @@ def checkpoint_of(folder: Path, role: ComputeRole) -> Path:
     return folder / role.ids
 
 
-def with_spark(options: SparkOptions, role: ComputeRole, checkpoint: Path, metrics: CensusMetrics) -> int:
+def with_spark(
+    session: AbstractContextManager[SparkSession], role: ComputeRole, checkpoint: Path, metrics: CensusMetrics
+) -> int:
     """Until it is done (`once`, `chunks_max`), or SIGTERM or Ctrl-C; how many chunks. Raises PenstockError."""
     from analytics.census.spark import SparkConfig, start
-    from analytics.session import spark_session
 
     def take(records: list[tuple[bytes, bytes]]) -> None:
         for key, value in records:
@@ -83,7 +84,8 @@ def with_spark(options: SparkOptions, role: ComputeRole, checkpoint: Path, metri
         take=None if role.results else take,
         **limits,
     )
-    with spark_session(options) as spark:
+    with session as spark:
+        role.say("Spark runs.")
         try:
             query = start(spark, config)
             try:

@@ -15,7 +15,7 @@ from faust.types import TP
 
 from app.census.following import FollowingApp, Place, crash, make_app, run, watch_topics
 from app.census.metrics import RESULTS_READ, CensusMetrics
-from app.census.topics import Topic, Topics
+from app.census.topics import Topic, Topics, results_app
 from app.settings import Settings
 from tables import results as table
 from tables.results import ResultsConfig, ResultsTable
@@ -35,15 +35,10 @@ class ResultsRole:
     bind: str
 
 
-def app_name(instance: str, topic: Topic) -> str:
-    """Of the Faust app: the consumer group, and the beginning of its changelog topic."""
-    return f"{instance}-census-results-{topic.short_id}"
-
-
 def build(settings: Settings, role: ResultsRole, topic: Topic, metrics: CensusMetrics) -> FollowingApp:
     """The app, whole."""
     worker = f"census-results-{os.getpid()}"
-    place = Place(app_name(settings.instance, topic), role.kafka, worker, role.bind, role.port)
+    place = Place(results_app(settings.instance, topic), role.kafka, worker, role.bind, role.port)
     app = make_app(settings, place, topic)
     followed = table.register(app, ResultsConfig(topic.name, topic.partitions), crash)
     app.follower = followed

@@ -7,24 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from app.census.choices import WriteTo
 from knative.errors import PenstockError
 
 _FLUSH_S = 60.0
 _DELIVERY_MS = 60_000
 _RECORD_BYTES_MAX = 1_048_576
-
-
-class WriteTo(StrEnum):
-    """What `--write-to` takes."""
-
-    KAFKA = "kafka"
-    STDOUT = "stdout"
-    NULL = "null"
 
 
 class Sink(Protocol):

@@ -39,6 +39,11 @@ class Topic:
         return hashlib.sha256(self.id.encode()).hexdigest()[:_NAME_CHARS]
 
 
+def results_app(instance: str, topic: Topic) -> str:
+    """The Faust app that totals a topic of results: its consumer group, and how its changelog's name begins."""
+    return f"{instance}-census-results-{topic.short_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """One partition, and how far one reader of it is. `committed` None: nobody reads it, as far as Kafka knows."""

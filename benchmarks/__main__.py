@@ -20,13 +20,13 @@ from app.embedded import EmbeddedKafka
 from benchmarks.figures import as_json
 from benchmarks.implementation import OWN, Implementation
 from benchmarks.lab import Lab
-from benchmarks.measures import draining, taking_in
+from benchmarks.measures import draining, passing, slow, taking_in
 from benchmarks.report import failures, table
 from benchmarks.rounds import run
 from tests.processes import REPOSITORY
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
-MEASURES = (*taking_in.MEASURES, *draining.MEASURES)
+MEASURES = (*taking_in.MEASURES, *draining.MEASURES, *slow.MEASURES, *passing.MEASURES)
 ROUNDS, QUICK_SCALE = 3, 0.1
 TABLE_WIDTH = 150  #: a line is not broken on a narrow terminal: half a figure is worse than a scroll bar
 

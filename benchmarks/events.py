@@ -7,6 +7,7 @@ that a subscriber can tell a changed body without knowing what was sent. Refuses
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -32,11 +33,14 @@ class Event:
 
 
 class Events:
-    """Makes events `<run>-0`, `<run>-1`, ... of `keys` keys (0 = no key) to one URL."""
+    """Makes events `<run>-0`, `<run>-1`, ... of `keys` keys (0 = no key) to one URL; `stamped`: with the time in
+    `sent`, for who wants to know how long an event was on its way."""
 
-    def __init__(self, url: str, *, run: str, keys: int, body_bytes: int, seed: int, checked: bool) -> None:
+    def __init__(
+        self, url: str, *, run: str, keys: int, body_bytes: int, seed: int, checked: bool, stamped: bool = False
+    ) -> None:
         parts = urlsplit(url)
-        self._run, self._checked, self.keys = run, checked, keys
+        self._run, self._checked, self._stamped, self.keys = run, checked, stamped, keys
         self._next = 0
         self._seqs = [0] * max(keys, 1)
         random_bytes = random.Random(seed)
@@ -68,6 +72,8 @@ class Events:
             own.append((b"ce-partitionkey", key.encode()))
         if self._checked:
             own.append((b"ce-bodyhash", self._hashes[which].encode()))
+        if self._stamped:
+            own.append((b"ce-sent", b"%.6f" % time.time()))
         lines = b"".join(b"%b: %b\r\n" % pair for pair in own)
         request = b"%b%b%b\r\n%b" % (self._head, self._lines, lines, self._pool[which])
         hashes = (self._hashes[which], attributes_hash(self._fixed + own)) if self._checked else ("", "")

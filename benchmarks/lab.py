@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 from benchmarks.events import Events
 from benchmarks.implementation import Implementation, Process, Told, Wanted, prepare
 from tests.ledger import reader
-from tests.processes import Failed, LoadProcess, SinkProcess, wait_until
+from tests.processes import Failed, LoadProcess, wait_until
 
 PARTITIONS, KEYS, BODY_BYTES, CONNECTIONS = 10, 1000, 1024, 64
 LIMIT_S = 120.0
@@ -197,17 +197,6 @@ def drain(stage: Stage, process: Process, delivered: Callable[[], int], warm_up:
     if start.delivered >= total:
         raise Failed("the backlog was gone before the measurement began: take more events")
     return Interval(start, end)
-
-
-def counter(sink: SinkProcess, names: Sequence[str]) -> Callable[[], int]:
-    """How many deliveries these subscribers got, from now on."""
-
-    def count() -> int:
-        stats = sink.stats()
-        return sum(stats.get(name, {}).get("delivered", 0) for name in names)
-
-    before = count()
-    return lambda: count() - before
 
 
 class Memory:

@@ -32,6 +32,7 @@ from tests.ledger.report import percentile
 _REFUSED_PAUSE_S = 0.05  #: after an answer that is not 202, so that an outage is not hammered
 _RECONNECT_PAUSE_S = 0.1
 _TICK_S = 0.01
+_PACE_S = 0.001  #: the loop's timers are no finer
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,8 @@ class Load:
         for _ in range(self._config.connections):
             self._connect_after(0.0)
         self._loop.call_later(_TICK_S, self._tick)
+        if self._config.rate_per_s:
+            self._pace()
 
     def stop(self) -> None:
         """No new events; those under way are waited for."""
@@ -212,6 +215,12 @@ class Load:
         if not self.done.is_set():
             self._loop.call_later(_TICK_S, self._tick)
 
+    def _pace(self) -> None:
+        """At a rate events are sent one by one, not a tick's worth at once: a burst would measure itself."""
+        self._send_waiting()
+        if not self.done.is_set():
+            self._loop.call_later(min(_TICK_S, max(_PACE_S, 1 / self._config.rate_per_s)), self._pace)
+
     def _finish_if_idle(self) -> None:
         if self._finished() and self.in_flight == 0:
             self.done.set()
@@ -272,6 +281,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--keys", type=int, default=1000, help="number of keys; 0 = events without a key")
     parser.add_argument("--body-bytes", type=int, default=1024)
     parser.add_argument("--sequential", action="store_true", help="a key's next event after the last answer")
+    parser.add_argument("--stamp", action="store_true", help="each event says when it was sent (attribute sent)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--run", default="e", help="prefix of the event ids")
     parser.add_argument("--ledger", type=Path, default=None, help="append `sent` facts to this file")
@@ -290,7 +300,13 @@ def main(arguments: list[str] | None = None) -> int:
     )
     checked = given.ledger is not None
     events = Events(
-        given.url, run=given.run, keys=given.keys, body_bytes=given.body_bytes, seed=given.seed, checked=checked
+        given.url,
+        run=given.run,
+        keys=given.keys,
+        body_bytes=given.body_bytes,
+        seed=given.seed,
+        checked=checked,
+        stamped=given.stamp,
     )
     result = uvloop.run(run(config, events))
     sys.stdout.write(orjson.dumps(result).decode() + "\n")

@@ -2,9 +2,15 @@
 
     python -m benchmarks.sink [--port 0] [--path NAME=BEHAVIOUR ...] [--ledger FILE]
 
-`POST /sub/<name>` is the subscriber <name> (any name; one that is not given answers at once). `GET /stats` gives its
-counts as JSON. The first line of standard output is {"port": N}. SIGTERM writes the ledger out and ends with 0.
-Refuses to understand events beyond their id, attributes and `bodyhash`.
+`POST /sub/<name>` is the subscriber <name> (any name; one that is not given answers at once). The first line of
+standard output is {"port": N}. SIGTERM writes the ledger out and ends with 0. Besides there are, for who measures:
+
+    GET /stats            the counts of every subscriber
+    GET /ids/<name>       the ids that it took
+    GET /times/<name>     when it was asked and answered since this was asked last
+    POST /behave/<name>   it behaves so from now on (body: a behaviour), and what hangs is answered
+
+Refuses to understand events beyond their id, attributes, `bodyhash` and `sent`.
 """
 
 from __future__ import annotations
@@ -14,7 +20,8 @@ import asyncio
 import signal
 import sys
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -54,6 +61,18 @@ class Counts:
     max_in_flight: int = 0
 
 
+@dataclass(slots=True)
+class Times:
+    """When a path was asked: Unix seconds of the first request and the last answer, the sum of all waits for an
+    answer, and how old each event was that said when it was sent."""
+
+    first_s: float = 0.0
+    last_s: float = 0.0
+    answered: int = 0
+    busy_s: float = 0.0
+    delays_s: list[float] = field(default_factory=list)
+
+
 class Subscriber:
     """One subscriber: its answers, its counts, and what it remembers of each event."""
 
@@ -61,6 +80,8 @@ class Subscriber:
         self.name = name
         self.answers = Answers(behaviour)
         self.counts = Counts()
+        self.times = Times()
+        self.hanging: list[Callable[[], None]] = []  #: what answers each request that was left unanswered
         self.attempts: dict[str, int] = {}
         self.delivered: set[str] = set()
 
@@ -90,15 +111,16 @@ class Sink:
 
     def begin(self, name: str, pairs: list[tuple[bytes, bytes]], body: bytes) -> Request:
         """A request is complete: decide its answer."""
-        path = self._paths.get(name)
-        if path is None:
-            path = self._paths[name] = Subscriber(name, Behaviour())
-        event, wanted, counts = "", b"", path.counts
+        path, now_s = self._path(name), time.time()
+        event, wanted, counts, times = "", b"", path.counts, path.times
+        times.first_s = times.first_s or now_s
         for header, value in pairs:
             if header == b"ce-id":
                 event = value.decode()
             elif header == b"ce-bodyhash":
                 wanted = value
+            elif header == b"ce-sent":
+                times.delays_s.append(now_s - float(value))
         attempt = path.attempts[event] = path.attempts.get(event, 0) + 1
         counts.received += 1
         counts.distinct += attempt == 1
@@ -108,11 +130,14 @@ class Sink:
         digest = body_hash(body) if wanted or self._ledger else ""
         counts.corrupt += bool(wanted) and wanted.decode() != digest
         attributes = attributes_hash(pairs) if self._ledger else ""
-        return Request(path, event, attempt, path.answers.next(event, attempt), time.time(), digest, attributes)
+        return Request(path, event, attempt, path.answers.next(event, attempt), now_s, digest, attributes)
 
     def end(self, request: Request, status: int) -> None:
         """The answer is about to be written (status 0: the connection ended first)."""
-        path = request.path
+        path, times = request.path, request.path.times
+        times.last_s = time.time()
+        times.answered += 1
+        times.busy_s += times.last_s - request.time_s
         path.counts.in_flight -= 1
         if 200 <= status < 300:
             path.counts.delivered += 1
@@ -121,12 +146,33 @@ class Sink:
             path.counts.failed += 1
         if self._ledger is not None:
             hashes = (request.body_hash, request.attributes_hash)
-            times = (request.time_s, time.time())
-            self._ledger.write(Received(path.name, request.event, request.attempt, status, *times, *hashes))
+            moments = (request.time_s, times.last_s)
+            self._ledger.write(Received(path.name, request.event, request.attempt, status, *moments, *hashes))
 
-    def stats(self) -> bytes:
-        """The counts of every path, as JSON."""
-        return orjson.dumps({name: asdict(path.counts) for name, path in self._paths.items()})
+    def control(self, url: str, body: bytes) -> bytes:
+        """The answer to a request that is for the sink itself."""
+        what, _, name = url.removeprefix("/").partition("/")
+        if what == "stats":
+            return answer(200, orjson.dumps({name: asdict(path.counts) for name, path in self._paths.items()}))
+        if not name or what not in ("ids", "times", "behave"):
+            return answer(404)
+        path = self._path(name)
+        if what == "ids":
+            return answer(200, orjson.dumps(sorted(path.delivered)))
+        if what == "times":
+            times, path.times = path.times, Times()
+            return answer(200, orjson.dumps(asdict(times)))
+        path.answers = Answers(Behaviour.parse(body.decode()))
+        hanging, path.hanging = path.hanging, []
+        for give_answer in hanging:
+            give_answer()
+        return answer(200)
+
+    def _path(self, name: str) -> Subscriber:
+        path = self._paths.get(name)
+        if path is None:
+            path = self._paths[name] = Subscriber(name, Behaviour())
+        return path
 
     def close(self) -> None:
         if self._ledger is not None:
@@ -174,12 +220,13 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         assert self._transport is not None
         if not self._url.startswith(_PREFIX):
-            known = self._url == b"/stats"
-            self._transport.write(answer(200, self._sink.stats()) if known else answer(404))
+            self._transport.write(self._sink.control(self._url.decode(), self._body))
             return
         name = self._url[len(_PREFIX) :].decode()
         self._request = request = self._sink.begin(name, self._pairs, self._body)
         if request.status == HANG:
+            request.status = 200
+            request.path.hanging.append(lambda: self._answer(request))
             return
         delay_s = request.path.answers.behaviour.delay_s
         if delay_s:

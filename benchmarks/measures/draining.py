@@ -8,9 +8,9 @@ from functools import partial
 
 from benchmarks.figures import HIGHER, Row
 from benchmarks.implementation import Implementation, Wanted
-from benchmarks.lab import Lab, Memory, counter, drain
+from benchmarks.lab import Lab, Memory, drain
 from benchmarks.measures.measure import Measure, Values
-from tests.processes import SinkProcess
+from benchmarks.subscribers import Subscribers
 from tests.resources import ORDERS
 
 CPU = {order: Row(f"dispatch, 1 subscription, {order}: CPU per delivery", "us", 40) for order in ORDERS}
@@ -28,14 +28,14 @@ _EVENTS, _WARM_UP, _IN_FLIGHT = 40_000, 8_000, 256
 
 @contextmanager
 def _scene(lab: Lab, implementation: Implementation, order: str) -> Iterator[Callable[[], Values]]:
-    with SinkProcess(lab.new_folder("sink")) as sink:
+    with Subscribers(lab.new_folder("sink")) as sink:
         wanted = Wanted(order, sink.url(order), order, _IN_FLIGHT)
         with lab.stage(implementation, [wanted]) as stage:
 
             def once() -> Values:
                 warm_up, events = lab.events(_WARM_UP), lab.events(_EVENTS)
                 stage.fill(warm_up + events)
-                delivered = counter(sink, [order])
+                delivered = sink.counter([order])
                 with stage.dispatcher() as process:
                     stage.until("the first event arrives", process, lambda: delivered() > 0, poll_s=0.01)
                     start_cpu_s = process.cpu_s()

@@ -1,0 +1,77 @@
+"""The sink as a laboratory sees it: what its subscribers got, when, and how they are to behave from now on.
+
+The process itself is `sink`. Refuses to guess: an answer that is not 200 is an error.
+"""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from tests.processes import Failed, SinkProcess
+
+_LIMIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When one subscriber was asked; see `sink.Times`."""
+
+    first_s: float
+    last_s: float
+    answered: int
+    busy_s: float
+    delays_s: list[float]
+
+    @property
+    def seconds(self) -> float:
+        """From the first request to the last answer."""
+        return self.last_s - self.first_s
+
+    @property
+    def service_s(self) -> float:
+        """What it took for an event, on average."""
+        return self.busy_s / self.answered if self.answered else 0.0
+
+
+class Subscribers(SinkProcess):
+    """A sink, with what a measurement asks of it."""
+
+    def counter(self, names: Sequence[str], what: str = "delivered") -> Callable[[], int]:
+        """Counts deliveries (or `distinct`, `duplicates`, ...) to these subscribers from now on."""
+
+        def count() -> int:
+            stats = self.stats()
+            return sum(stats.get(name, {}).get(what, 0) for name in names)
+
+        before = count()
+        return lambda: count() - before
+
+    def times(self, name: str) -> Times:
+        """Since this was asked last."""
+        return Times(**orjson.loads(self._ask("GET", f"/times/{name}")))
+
+    def ids(self, name: str) -> set[str]:
+        """The events that it took."""
+        found: Any = orjson.loads(self._ask("GET", f"/ids/{name}"))
+        return set(found)
+
+    def behave(self, name: str, behaviour: str) -> None:
+        """From now on; what was left unanswered is answered."""
+        self._ask("POST", f"/behave/{name}", behaviour.encode())
+
+    def _ask(self, method: str, path: str, body: bytes = b"") -> bytes:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_LIMIT_S)
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            found = response.read()
+        finally:
+            connection.close()
+        if response.status != 200:
+            raise Failed(f"the sink answered {response.status} to {method} {path}\n{self.tail()}")
+        return found

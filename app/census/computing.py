@@ -104,7 +104,8 @@ def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics) -> 
     topics = Topics({"bootstrap.servers": role.kafka})
     told, seen, look = -1, 0, time.monotonic() + _TOPICS_EVERY_S
     while True:
-        ended = query.awaitTermination(int(_LOOK_EVERY_S)) if role.once else not query.isActive
+        limit: Any = _LOOK_EVERY_S  # a part of a second is as good as a whole one, whatever its type says
+        ended = bool(query.awaitTermination(limit))  # raises what it died of
         for progress in query.recentProgress:
             if progress["batchId"] > told:
                 told = progress["batchId"]
@@ -115,14 +116,12 @@ def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics) -> 
                 if count:
                     role.say(f"Batch {told}: {count} chunks, {progress['processedRowsPerSecond']:.0f}/s")
         if ended:
-            query.awaitTermination()  # raises what it died of
             return seen
         if role.chunks_max is not None and (seen or (role.once and told >= 0)):
             return seen
         if time.monotonic() > look:
             look = time.monotonic() + _TOPICS_EVERY_S
             _same_topics(topics, role)
-        time.sleep(_LOOK_EVERY_S)
 
 
 def _same_topics(topics: Topics, role: ComputeRole) -> None:

@@ -163,5 +163,6 @@ def run(app: FollowingApp, started: Callable[[], None]) -> NoReturn:
 
     app.task(told)
     worker = faust.Worker(app, loglevel="WARNING", redirect_stdouts=False, quiet=True)
+    worker.spinner = None  # it would drive the terminal
     worker.execute_from_commandline()
     raise SystemExit(0)

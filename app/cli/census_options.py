@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.census.choices import WriteTo
-from app.cli.output import Format, print_json, print_table
+from app.cli.output import Format, print_json
 from knative.census import COMPUTE_TOPIC, RESULTS_TOPIC
 
 Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
@@ -46,11 +46,11 @@ def show_plan(plan: Mapping[str, object], output: Format = Format.TABLE) -> None
     if output is Format.JSON:
         print_json(plan)
         return
-    rows = [{"what": name.replace("_", " "), "value": _text(value)} for name, value in plan.items()]
-    print_table({"what": "WOULD RUN WITH", "value": "VALUE"}, rows, "")
-
-
-def _text(value: object) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
-    return "-" if value is None or value == "" else str(value)
+    print("Would run with:")
+    width = max(map(len, plan))
+    for name, value in plan.items():
+        lines = (
+            list(map(str, value)) if isinstance(value, (list, tuple)) else ["-" if value in (None, "") else str(value)]
+        )
+        for number, line in enumerate(lines or ["-"]):
+            print(f"  {'' if number else name.replace('_', ' '):{width}}  {line}")

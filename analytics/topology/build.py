@@ -94,7 +94,7 @@ def _rankings(inputs: Inputs, walks: Walks, vertices: tuple[Vertex, ...], edges:
         "cut",
         "Single points: what is cut off without them",
         "vertices",
-        tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels") for id_, cut in cuts[:ROWS_MAX]),
+        tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "") for id_, cut in cuts[:ROWS_MAX]),
     )
     reach = sorted(walks.reach, key=lambda one: (-one.reached, one.source))
     rows = (Rank(one.source, float(one.reached), f"up to {one.hops_max} hops") for one in reach[:ROWS_MAX])

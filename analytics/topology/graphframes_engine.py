@@ -12,12 +12,14 @@ GraphFrames has no cut vertices: their edges are collected and walked here, up t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from analytics.session import find_jar
 from analytics.topology.cuts import cut_vertices
 from analytics.topology.graph import DAMPING, ROUNDS, Floats, Graph, Ints, shares, smallest_label
 from knative.errors import PenstockError
@@ -41,6 +43,20 @@ class NoGraphFramesError(PenstockError):
     """The Spark session has no GraphFrames."""
 
 
+def missing_jars(places: Sequence[Path]) -> str:
+    """The same by the names of the jars in these folders, before Spark is started for nothing."""
+    there = [find_jar(places, coordinate.split(":")[1] + "-") is not None for coordinate in COORDINATES]
+    absent = [coordinate for coordinate, found in zip(COORDINATES, there, strict=True) if not found]
+    return _sentence(absent) if absent else ""
+
+
+def _sentence(absent: Sequence[str]) -> str:
+    return (
+        f"GraphFrames' half for the JVM is not here ({' and '.join(absent)}): bring the jars from Maven Central or "
+        "your mirror into a folder, and name it with --jars or PENSTOCK_SPARK_JARS."
+    )
+
+
 def missing(spark: SparkSession) -> str:
     """Why this session cannot run GraphFrames, as a sentence with the cure; "" = it can."""
     from py4j.protocol import Py4JError
@@ -51,10 +67,7 @@ def missing(spark: SparkSession) -> str:
     except AttributeError:
         return "The graphframes engine needs a session in this process, not Spark Connect: leave --remote out."
     except Py4JError:
-        return (
-            f"The jars of GraphFrames ({COORDINATES[0]} and {COORDINATES[1].split(':')[1]}) are not in this Spark: "
-            "put them into a folder and name it with --jars or PENSTOCK_SPARK_JARS, or into your Maven mirror."
-        )
+        return _sentence(COORDINATES)
     return ""
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from analytics.topology.document import Tier, Window
 from knative.contract import Channel, Subscription
 from knative.sketch import Sketch, merge
-from knative.traffic import ACCEPTED, Delta
+from knative.traffic import ACCEPTED, SETTLED, Delta
 
 #: Sources that are told apart; the rest, those with the fewest events, is one vertex. Anybody may invent sources.
 SOURCES_MAX = 2_000
@@ -82,7 +82,7 @@ class Inputs:
 
 
 class Row(Protocol):
-    """A window of the traffic job (`analytics/traffic/read.Window`)."""
+    """A window of the traffic job (`analytics/traffic/windows.Window`)."""
 
     @property
     def kind(self) -> str: ...
@@ -107,6 +107,8 @@ class Row(Protocol):
     @property
     def filtered(self) -> int: ...
     @property
+    def ignored(self) -> int: ...
+    @property
     def latency(self) -> Mapping[int, int]: ...
 
 
@@ -130,12 +132,11 @@ class Summing:
         return True
 
     def row(self, row: Row) -> None:
-        """One merged window."""
-        total = self._of(row.kind == ACCEPTED, row.namespace, row.channel, row.subscription, row.source)
-        for name in ("events", "bytes", "delivered", "retried", "filtered"):
+        """One merged window. Of `stored` and `accepted`, which count the same events, the caller chooses one."""
+        total = self._of(row.kind != SETTLED, row.namespace, row.channel, row.subscription, row.source)
+        for name in ("events", "bytes", "delivered", "retried", "filtered", "ignored"):
             setattr(total, name, getattr(total, name) + getattr(row, name))
         total.dead += row.dead_lettered
-        total.ignored += max(0, row.events - row.delivered - row.dead_lettered - row.filtered) * (not total.accepted)
         merge(total.latency, row.latency)
 
     def sums(self) -> list[Traffic]:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import census, configuration, dlq, job, kafka, lag, overview, receive, running, send, tail
+from app.cli import census, configuration, dlq, job, kafka, lag, overview, receive, running, send, tail, topology
 from app.cli.output import print_error
 from knative.errors import PenstockError
 
@@ -31,6 +31,7 @@ tail.register(cli)
 overview.register(cli)
 lag.register(cli)
 dlq.register(cli)
+topology.register(cli)
 job.register(cli)
 census.register(cli)
 configuration.register(cli)

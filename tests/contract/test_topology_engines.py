@@ -18,31 +18,16 @@ import pytest
 from analytics.topology.build import build
 from analytics.topology.document import to_json
 from analytics.topology.graph import DAMPING, ROUNDS, Engine, Graph
-from analytics.topology.graphframes_engine import COORDINATES
+from analytics.topology.graphframes_engine import missing_jars
 from analytics.topology.local_engine import LocalEngine
 from tests.contract import topology_oracle as oracle
 from tests.unit.topology.plants import FAULTS, faulty, healthy
 
 GRAPHS = 200
-_JARS = ("graphframes-spark4_2.13-", "graphframes-graphx-spark4_2.13-")
 
 
 def _places() -> list[Path]:
     return [Path(place) for place in os.environ.get("PENSTOCK_SPARK_JARS", "").split(os.pathsep) if place]
-
-
-def _why_not() -> str:
-    from analytics.session import find_jar
-
-    missing = [
-        coordinate for coordinate, name in zip(COORDINATES, _JARS, strict=True) if find_jar(_places(), name) is None
-    ]
-    return (
-        f"NOT RUN HERE: the GraphFrames engine needs {' and '.join(missing)}; put the jars into a folder and name it "
-        "in PENSTOCK_SPARK_JARS"
-        if missing
-        else ""
-    )
 
 
 @pytest.fixture(scope="module", params=["local", "graphframes"])
@@ -51,9 +36,9 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     if request.param == "local":
         yield LocalEngine()
         return
-    why = _why_not()
+    why = missing_jars(_places())
     if why:
-        pytest.skip(why)
+        pytest.skip(f"NOT RUN HERE: {why}")
     from analytics.session import SparkOptions, spark_session
     from analytics.topology.graphframes_engine import GraphFramesEngine
 

@@ -1,0 +1,141 @@
+"""The document for other programs: Mermaid and DOT as text, CSV, and Parquet.
+
+Names in it may be anybody's text (a source is whatever its sender says): each format's own quoting is applied, and a
+spreadsheet gets no formula. Refuses to lay a picture out, and to leave anything out but in Mermaid, whose readers
+give up on large graphs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from analytics.topology.document import Edge, Finding, Flow, Health, Kind, Topology, Vertex
+
+MERMAID_EDGES_MAX = 450  #: Mermaid's own limit is 500
+LABEL_CHARS_MAX = 120
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_SHAPES = {
+    Kind.SOURCE: ("([", "])", "ellipse"),
+    Kind.CHANNEL: ("[(", ")]", "cylinder"),
+    Kind.BROKER: ("[(", ")]", "cylinder"),
+    Kind.SUBSCRIPTION: ("{{", "}}", "hexagon"),
+    Kind.TRIGGER: ("{{", "}}", "hexagon"),
+    Kind.DLQ: ("[(", ")]", "cylinder"),
+}
+_BOX = ("[", "]", "box")
+_COLOURS = {Health.DEGRADED: "orange", Health.FAILED: "red", Health.IDLE: "grey", Health.UNKNOWN: "grey"}
+_ARROWS = {Flow.REPLIES: "-. {} .->", Flow.DEAD_LETTERS: "-- {} --x"}
+
+
+def plain(text: str) -> str:
+    """One line without control characters, not too long."""
+    text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text if len(text) <= LABEL_CHARS_MAX else f"{text[: LABEL_CHARS_MAX - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def mermaid(topology: Topology) -> str:
+    """A flowchart. Beyond MERMAID_EDGES_MAX edges the busiest, which a comment says."""
+    edges: Sequence[Edge] = topology.edges
+    lines = ["flowchart LR"]
+    if len(edges) > MERMAID_EDGES_MAX:
+        edges = sorted(edges, key=lambda one: (-(one.rate or 0.0), one.id))[:MERMAID_EDGES_MAX]
+        lines.append(f"  %% the {MERMAID_EDGES_MAX} busiest of {len(topology.edges)} edges")
+    shown = {one.source for one in edges} | {one.target for one in edges}
+    whole = len(edges) == len(topology.edges)
+    names = {one.id: f"v{number}" for number, one in enumerate(topology.vertices) if whole or one.id in shown}
+    for one in topology.vertices:
+        if one.id in names:
+            left, right, _ = _SHAPES.get(one.kind, _BOX)
+            lines.append(f'  {names[one.id]}{left}"{_mermaid_text(one.label)}"{right}')
+    for edge in edges:
+        arrow = _ARROWS.get(edge.kind, "-- {} -->").format(f'"{edge.kind}{_rate(edge)}"')
+        lines.append(f"  {names[edge.source]} {arrow} {names[edge.target]}")
+    return "\n".join(lines) + "\n"
+
+
+def _mermaid_text(text: str) -> str:
+    """Mermaid has entities with `#` for `&`; everything that could end a label or begin markup becomes one."""
+    return "".join(one if one.isalnum() or one in " /:.-_" else f"#{ord(one)};" for one in plain(text))
+
+
+def dot(topology: Topology) -> str:
+    """For Graphviz."""
+    lines = ["digraph topology {", "  rankdir=LR;", '  node [fontname="sans-serif"];']
+    for one in topology.vertices:
+        shape = _SHAPES.get(one.kind, _BOX)[2]
+        colour = f", color={_COLOURS[one.health]}" if one.health in _COLOURS else ""
+        lines.append(f"  {_dot_text(one.id)} [label={_dot_text(plain(one.label))}, shape={shape}{colour}];")
+    for edge in topology.edges:
+        style = ", style=dashed" if edge.kind in _ARROWS else ""
+        colour = f", color={_COLOURS[edge.health]}" if edge.health in _COLOURS else ""
+        label = _dot_text(f"{edge.kind}{_rate(edge)}")
+        lines.append(f"  {_dot_text(edge.source)} -> {_dot_text(edge.target)} [label={label}{style}{colour}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _dot_text(text: str) -> str:
+    quoted = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}"'
+
+
+def _rate(edge: Edge) -> str:
+    return f" {edge.rate:.3g}/s" if edge.rate else ""
+
+
+#: Table -> its columns; `detail` is JSON.
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "vertices": tuple(Vertex.__dataclass_fields__),
+    "edges": tuple(Edge.__dataclass_fields__),
+    "findings": tuple(Finding.__dataclass_fields__),
+}
+
+
+def rows(topology: Topology, table: str) -> Iterable[list[Any]]:
+    """Of `vertices`, `edges` or `findings`, in the order of COLUMNS: text, numbers and None."""
+    for one in getattr(topology, table):
+        yield [_cell(getattr(one, name)) for name in COLUMNS[table]]
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, Mapping):
+        return orjson.dumps(value).decode() if value else ""
+    if isinstance(value, tuple):
+        return "\n".join(value)
+    return str(value) if isinstance(value, str) else value
+
+
+def csv_text(topology: Topology, table: str) -> str:
+    """With a heading; several ids in one cell are lines of it."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS[table])
+    for row in rows(topology, table):
+        writer.writerow([_harmless(cell) for cell in row])
+    return text.getvalue()
+
+
+def _harmless(cell: object) -> object:
+    """A spreadsheet takes text that begins so for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
+
+
+def write_parquet(topology: Topology, table: str, path: Path) -> None:
+    """The same columns, as Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbers = {"rate": pa.float64(), "bytes_rate": pa.float64(), "latency_p50_s": pa.float64()}
+    numbers |= {"latency_p99_s": pa.float64()}
+    numbers |= dict.fromkeys(("lag", "island", "events", "failures"), pa.int64())
+    schema = pa.schema([(name, numbers.get(name, pa.string())) for name in COLUMNS[table]])
+    cells = list(rows(topology, table))
+    arrays = [pa.array([row[place] for row in cells], type=field.type) for place, field in enumerate(schema)]
+    pq.write_table(pa.table(arrays, schema=schema), path)

@@ -1,0 +1,244 @@
+"""`penstock topology`: who sends what to whom, and what is wrong with it, as a report.
+
+Without Spark unless it is asked for by `--engine graphframes`. Refuses to find anything itself: `analytics/topology`
+does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.output import note, print_json
+from knative.errors import PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from analytics.topology.document import Tier, Topology
+    from analytics.topology.graph import Engine
+    from app.topology.reading import Wish
+
+_WINDOW = "10m"
+
+
+class EngineName(StrEnum):
+    """What walks the graph."""
+
+    LOCAL = "local"
+    GRAPHFRAMES = "graphframes"
+
+
+class TrafficName(StrEnum):
+    """Where numbers come from."""
+
+    AUTO = "auto"
+    WINDOWS = "windows"
+    DELTAS = "deltas"
+    STATUS = "status"
+    NONE = "none"
+
+
+class Shape(StrEnum):
+    """What `-o` takes."""
+
+    TABLE = "table"
+    JSON = "json"
+    MERMAID = "mermaid"
+    DOT = "dot"
+    CSV = "csv"
+    HTML = "html"
+
+
+class Level(StrEnum):
+    """What `--fail-on` takes."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+    INFO = "info"
+
+
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this one, and what it is joined to.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for report.html, topology.json, tables and pictures.")]
+Since = Annotated[str, typer.Option("--since", help="Traffic since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
+Folder = Annotated[Path | None, typer.Option("--folder", help="Traffic tables; by default PENSTOCK_TRAFFIC_DIR.")]
+Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
+Diff = Annotated[Path | None, typer.Option("--diff", help="topology.json of an earlier run: what differs since.")]
+FailOn = Annotated[Level | None, typer.Option("--fail-on", help="End with 1 if a finding is at least as bad.")]
+Jars = Annotated[
+    list[Path] | None, typer.Option("--jars", help="Folder with the jars of GraphFrames; may be repeated.")
+]
+Shapes = Annotated[
+    Shape, typer.Option("--output", "-o", help="table for people; the document or a picture on standard output.")
+]
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds `topology` to the commands."""
+    cli.command("topology")(topology)
+
+
+def topology(
+    engine: Annotated[
+        EngineName, typer.Option("--engine", help="What walks the graph: in this process, or on Spark.")
+    ] = EngineName.LOCAL,
+    namespace: Namespace = "",
+    out: Out = None,
+    diff: Diff = None,
+    since: Since = _WINDOW,
+    traffic: Annotated[
+        TrafficName, typer.Option("--traffic", help="Where the numbers come from; auto takes the best there is.")
+    ] = TrafficName.AUTO,
+    folder: Folder = None,
+    fail_on: FailOn = None,
+    jars: Jars = None,
+    kafka: Kafka = "",
+    output: Shapes = Shape.TABLE,
+) -> None:
+    """Draw the map of sources, channels, subscriptions and destinations, and find what is wrong with it.
+
+    Loops, dead letters that come back, double deliveries, channels that nobody sends to or reads, events that went
+    missing. With --out it writes a page to look at. It works while no worker runs.
+
+    \b
+    Examples:
+      penstock topology
+      penstock topology --out report --since 1h
+      penstock topology --namespace shop -o mermaid
+      penstock topology --diff report/topology.json --fail-on warning
+      penstock topology --engine graphframes --jars ~/graphframes-jars
+    """
+    old = read_old(diff)
+    wish = make_wish(kafka, since, namespace, folder, traffic)
+    from analytics.topology.build import build
+    from app.topology.reading import read_inputs
+
+    inputs = read_inputs(wish)
+    with walker(engine, jars or []) as (walking, notes):
+        found = build(inputs, walking, notes=notes)
+    finish(found, old, out, fail_on, output)
+
+
+def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> Wish:
+    """The options of a run -> what is read. Raises UsageError."""
+    from analytics.topology.document import Tier
+    from app.cli.moments import read_moment
+    from app.cli.receive import kafka_client
+    from app.settings import load_settings
+    from app.topology.reading import Wish
+
+    now = time.time()
+    settings = load_settings()
+    begin = read_moment(since, "--since", now)
+    if begin >= now:
+        raise UsageError(f"--since {since!r} lies in the future.", "Write a time that has passed.")
+    tier: Tier | None = None if traffic is TrafficName.AUTO else Tier(traffic.value)
+    tables = folder or settings.traffic_dir
+    return Wish(kafka_client(kafka), settings.instance, now, begin, now, namespace, tables, tier)
+
+
+def read_old(path: Path | None) -> Topology | None:
+    """The document of `--diff`. Raises PenstockError when it is none."""
+    if path is None:
+        return None
+    from analytics.topology.document import from_json
+
+    try:
+        return from_json(path.read_bytes())
+    except OSError as problem:
+        raise UsageError(
+            f"--diff {path} cannot be read: {problem.strerror or problem}.", "Name a topology.json of an earlier run."
+        ) from problem
+
+
+@contextlib.contextmanager
+def walker(name: EngineName, jars: list[Path]) -> Iterator[tuple[Engine, list[str]]]:
+    """The engine, and sentences about the choice. Where GraphFrames is missing, the local one answers; that is said."""
+    from analytics.topology.local_engine import LocalEngine
+
+    if name is EngineName.LOCAL:
+        yield LocalEngine(), []
+        return
+    from analytics.session import spark_session
+    from analytics.topology.graphframes_engine import GraphFramesEngine, missing_jars
+    from app.settings import load_settings
+    from app.spark import spark_options
+
+    places = [*jars, *load_settings().spark_jars]
+    why = missing_jars(places)
+    if why:
+        note(f"{why} The local engine answers.")
+        yield LocalEngine(), [f"{why} The local engine answered."]
+        return
+    if sys.stderr.isatty():
+        note("Spark is starting ...")
+    with spark_session(spark_options("penstock topology", jars=places)) as spark:
+        yield GraphFramesEngine(spark), []
+
+
+def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Level | None, output: Shape) -> None:
+    """Print it and write it. Ends with 1 for findings that are bad enough."""
+    from analytics.topology.compare import compare
+
+    difference = None if old is None else compare(old, found)
+    if difference is None:
+        show(found, output)
+    elif output is Shape.JSON:
+        print_json(difference.as_dict())
+    elif output is Shape.TABLE:
+        from app.cli.topology_words import show_difference
+
+        show_difference(difference)
+    else:
+        raise UsageError(f"--diff has no {output.value}.", "Use -o table or -o json.")
+    if out is not None:
+        from app.topology.writing import PAGE, write_report
+
+        write_report(found, out)
+        note(f"The report is {out / PAGE}.")
+    if fail_on is not None and bad_enough(found, fail_on):
+        raise typer.Exit(1)
+
+
+def show(found: Topology, output: Shape) -> None:
+    """On standard output."""
+    if output is Shape.TABLE:
+        from app.cli.topology_words import show_topology
+
+        show_topology(found)
+        return
+    sys.stdout.write(text_of(found, output))
+    sys.stdout.flush()
+
+
+def text_of(found: Topology, output: Shape) -> str:
+    """The document in one of the formats for programs. CSV: the edges."""
+    from analytics.topology import exports
+    from analytics.topology.document import to_json
+
+    if output is Shape.JSON:
+        return to_json(found).decode() + "\n"
+    if output is Shape.MERMAID:
+        return exports.mermaid(found)
+    if output is Shape.DOT:
+        return exports.dot(found)
+    if output is Shape.CSV:
+        return exports.csv_text(found, "edges")
+    if output is Shape.HTML:
+        from analytics.topology.report import render
+
+        return render(found)
+    raise PenstockError(f"There is no output {output.value}.")
+
+
+def bad_enough(found: Topology, level: Level) -> bool:
+    """Whether a finding is of this severity or worse."""
+    from analytics.topology.document import SEVERITIES, Severity
+
+    worst = SEVERITIES[: SEVERITIES.index(Severity(level.value)) + 1]
+    return any(one.severity in worst for one in found.findings)

@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from app.metrics import Metrics
 from app.producer import KafkaProducer, ProducerConfig
 from app.settings import Settings, default_variables, load_settings
 from app.system_clock import SystemClock
+from app.traffic_parts import TrafficParts, why_not
 from controller.config import ControllerConfig
 from controller.service import Controller
 from knative import names
@@ -38,7 +40,7 @@ from knative.delivery import Backoff, DeliverySpec, parse_duration_s
 from knative.ports import Produce
 from tables.contract import ContractTable
 from tables.status import StatusTable
-from web import drivers, health, ingress, subscribers
+from web import drivers, health, ingress, subscribers, traffic
 from web.limits import DriverConfig
 from web.traced import traced_view
 
@@ -137,6 +139,11 @@ def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | N
     status = StatusTable(names.status_topic(settings.instance), kafka, lifecycle.crashed)
     parts = Parts(settings, _controller_config(settings, kafka), worker_id, metrics, producer, contract, status)
     parts.spans = spans
+    tallies, rows = None, None
+    if settings.traffic:
+        parts.traffic = TrafficParts(settings, worker_id, kafka, producer, metrics)
+        tallies, rows = parts.traffic.tallies, parts.traffic.rows
+    traffic.register(app, rows, why_not(settings))
     health.register(app, lifecycle.alive, lifecycle.readiness)
     subscribers.register(app, contract, lifecycle.subscriber_statuses, lifecycle.subscriber_details)
     if settings.role in ("all", "ingress"):
@@ -144,10 +151,11 @@ def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | N
         view = ingress.IngressView
         if spans is not None:
             store, view = spans.storing(producer), traced_view(spans.tracing)
-        taken = ingress.register(app, _ingress_config(settings), contract, store, metrics, view)
+        taken = ingress.register(app, _ingress_config(settings), contract, store, metrics, view, tallies)
         metrics.watch_ingress(lambda: (taken.inflight, taken.inflight_bytes))
     if settings.role in ("all", "dispatcher"):
-        parts.fleet = Fleet(app, contract, _surroundings(settings, kafka, producer, metrics, lifecycle, spans))
+        around = _surroundings(settings, kafka, producer, metrics, lifecycle, spans)
+        parts.fleet = Fleet(app, contract, replace(around, tallies=tallies))
         metrics.watch(parts.fleet.readings)
     if settings.role in ("all", "controller") and settings.resources:
         parts.controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed)

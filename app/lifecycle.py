@@ -28,6 +28,7 @@ from app.admin import AdminServer
 from app.metrics import Metrics
 from app.producer import KafkaProducer
 from app.settings import Settings
+from app.traffic_parts import TrafficParts
 from app.watchdog import Watchdog
 from controller.config import ControllerConfig
 from controller.service import Controller, ensure_internal_topics
@@ -68,6 +69,7 @@ class Parts:
     fleet: Fleet | None = None
     controller: Controller | None = None
     spans: SpanExport | None = None
+    traffic: TrafficParts | None = None
 
 
 class Lifecycle:
@@ -134,6 +136,8 @@ class Lifecycle:
         if threshold:
             gc.set_threshold(threshold, 20, 100)
         log.info("worker started", role=parts.settings.role, worker=parts.worker_id, kafka=parts.settings.kafka)
+        if parts.traffic is not None:
+            parts.traffic.start()
 
     def _show_topics(self) -> None:
         """Metrics show the partitions of every channel from the start, and of no channel that is gone."""
@@ -174,6 +178,8 @@ class Lifecycle:
         log.info("draining", limit_s=drain_s)
         self._watchdog.end_within(drain_s + _STOP_S)  # Faust's own stop, after this one, has no limit
         ingress = asyncio.create_task(self._drain_web(web, drain_s))
+        if parts.traffic is not None:
+            parts.traffic.leave()
         if parts.fleet is not None:
             await parts.fleet.stop(drain_s)
         await asyncio.wait({ingress}, timeout=drain_s + 5)
@@ -184,6 +190,8 @@ class Lifecycle:
             await parts.controller.stop()
         await parts.contract.stop()
         await parts.status.stop()
+        if parts.traffic is not None:
+            await parts.traffic.stop()
         await parts.producer.stop(5.0)
         if parts.admin is not None:
             await parts.admin.stop(1.0)

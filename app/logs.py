@@ -30,6 +30,10 @@ _SECRET_WORDS = ("password", "passwd", "secret", "token", "authorization", "cred
 #: These speak of their own insides at info: a level up, unless everything is wanted.
 _LIBRARIES = ("faust", "mode", "aiokafka", "aiohttp.access", "asyncio")
 
+#: These belong to the second Faust app alone, which may fail: `app/windows` says so, once and in a sentence, while they
+#: would say it several times a second and with tracebacks. Nothing of them, unless everything is wanted.
+_SECOND_APP = ("aiokafka", "faust.assignor", "faust.tables", "faust.transport", "mode.threads", "mode.windows")
+
 
 class LogSettings(Protocol):
     """The part of the settings that is needed here."""
@@ -178,11 +182,15 @@ def _stdlib_config(level: int, shared: list[Processor], renderer: Processor) -> 
         "foreign_pre_chain": [structlog.stdlib.add_logger_name, *shared],
     }
     quieter = level if level <= logging.DEBUG else max(level, logging.WARNING)
+    silent = level if level <= logging.DEBUG else logging.CRITICAL + 1
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"line": formatter},
         "handlers": {"line": {"()": _Handler, "formatter": "line"}},
         "root": {"level": level, "handlers": ["line"]},
-        "loggers": {name: {"level": quieter} for name in _LIBRARIES},
+        "loggers": {
+            **{name: {"level": quieter} for name in _LIBRARIES},
+            **{name: {"level": silent} for name in _SECOND_APP},
+        },
     }

@@ -19,6 +19,7 @@ from functools import partial
 
 import structlog
 
+from controller.topics import ActionFailed
 from knative.ports import Clock, Produce, ProduceFailure, ProduceProblem
 from knative.tallies import Tallies
 from knative.traffic import encode, key_of
@@ -32,14 +33,27 @@ _AGAIN = frozenset({ProduceProblem.FULL, ProduceProblem.UNAVAILABLE})
 _Waiting = tuple[bytes, bytes]
 
 
+def _nothing() -> None:
+    """The topic is there."""
+
+
 class TrafficFlush:
     """Runs from `start` to `stop`. Event loop only."""
 
     def __init__(
-        self, topic: str, tallies: Tallies, produce: Produce, clock: Clock, count: Callable[[str], None]
+        self,
+        topic: str,
+        tallies: Tallies,
+        produce: Produce,
+        clock: Clock,
+        count: Callable[[str], None],
+        make_topic: Callable[[], None] = _nothing,
     ) -> None:
-        """`count` is told "stored" or "lost" for each delta."""
+        """`count` is told "stored" or "lost" for each delta. `make_topic` blocks, raises ActionFailed (it is tried
+        again), and is called in a thread before anything is sent."""
         self._topic = topic
+        self._make_topic = make_topic
+        self._there = False
         self._tallies = tallies
         self._produce = produce
         self._clock = clock
@@ -59,6 +73,24 @@ class TrafficFlush:
         self._try_flush()
 
     async def _run(self) -> None:
+        making = asyncio.create_task(self._make())
+        try:
+            await self._every_second()
+        finally:
+            making.cancel()
+
+    async def _make(self) -> None:
+        wait_s = 0.5
+        while not self._there:
+            try:
+                await asyncio.to_thread(self._make_topic)
+                self._there = True
+            except ActionFailed as problem:
+                log.info("the traffic topic cannot be made yet", reason=str(problem), again_in_s=wait_s)
+                await asyncio.sleep(wait_s)
+                wait_s = min(wait_s * 2, 60.0)
+
+    async def _every_second(self) -> None:
         while True:
             await asyncio.sleep(1.0 - self._clock.time() % 1.0)  # a delta is about one second of the clock
             self._try_flush()
@@ -75,7 +107,7 @@ class TrafficFlush:
         for delta in self._tallies.take(self._since):
             self._wait(key_of(delta), encode(delta))
         self._since = now
-        if not self._produce.connected:
+        if not (self._produce.connected and self._there):
             return
         for _ in range(len(self._waiting)):
             key, value = self._waiting.popleft()

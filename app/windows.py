@@ -59,6 +59,13 @@ class WindowsApp(faust.App):
     logger = logging.getLogger("mode.windows")
 
 
+def make_topics(config: WindowsConfig) -> None:
+    """The traffic topic and the table's changelog, unless they are there. Blocks. Raises ActionFailed."""
+    traffic = config.traffic
+    topics = Topics(admin_client(config.kafka), _ADMIN_S)
+    topics.ensure_traffic(traffic.topic, config.retention_s, [traffic.changelog], config.replication)
+
+
 def build(config: WindowsConfig) -> WindowsApp:
     """An app that was never started; a failed one cannot be started again."""
     group = names.windows_group(config.traffic.instance)
@@ -78,6 +85,7 @@ def build(config: WindowsConfig) -> WindowsApp:
         broker_heartbeat_interval=3.0,
         broker_request_timeout=15.0,
         producer_request_timeout=15.0,
+        producer_compression_type="lz4",
         consumer_auto_offset_reset="earliest",
         worker_redirect_stdouts=False,
     )
@@ -122,11 +130,7 @@ class TrafficWindows:
     async def _once(self) -> None:
         """One app from its start to its failure."""
         config = self._config
-        topics = Topics(admin_client(config.kafka), _ADMIN_S)
-        traffic = config.traffic
-        await asyncio.to_thread(
-            topics.ensure_traffic, traffic.topic, config.retention_s, [traffic.changelog], config.replication
-        )
+        await asyncio.to_thread(make_topics, config)
         app = build(config)
         try:
             await asyncio.wait_for(app.start(), _START_S)

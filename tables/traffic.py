@@ -12,6 +12,7 @@ app that this is registered on fails, windows are late and nothing else.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ class TrafficConfig:
 
 class OnePartition(faust.Table[bytes, bytes]):
     """A table whose rows may be written outside the iteration over a stream: they belong nowhere else."""
+
+    logger = logging.getLogger("mode.windows")
 
     def partition_for_key(self, key: object) -> int:
         """Of the changelog."""
@@ -109,6 +112,6 @@ def register(app: Any, config: TrafficConfig) -> None:
                 await keeper.keep(events)
             except Exception as problem:  # Faust would skip the batch and go on
                 await app.crash(problem)
-                raise
+                return
 
     app.agent(topic, name="traffic")(traffic)

@@ -162,7 +162,7 @@ class Windows:
                 continue
             self._index(key)
             if key.size == SHORT_S:
-                self._minutes.add(_minute(key))
+                self._minutes.add(minute_of(key))
         self._sum_up_minutes(now)  # before anything is added to a minute whose windows will go
 
     def add(self, delta: Delta, offset: int, now: float) -> bool:
@@ -170,7 +170,7 @@ class Windows:
         if delta.at > now + _AHEAD_S or not self._seen.first(delta.by, delta.number):
             return False
         short = Key(SHORT_S, start_of(delta.at, SHORT_S), delta.namespace, delta.channel, delta.subscription)
-        minute = _minute(short)
+        minute = minute_of(short)
         if self._kept(short, now):
             self._minutes.add(minute)
             key = short
@@ -219,7 +219,7 @@ class Windows:
         over = {key for key in self._minutes if key.start + LONG_S + _LATE_S <= now}
         self._minutes -= over
         for minute in over:
-            parts = [self._open.get(key) or self._stored(key) for key in _parts(minute)]
+            parts = [self._open.get(key) or self._stored(key) for key in parts_of(minute)]
             whole = merged(part for part in parts if part is not None)
             if whole.through > self._window(minute).through:
                 self._open[minute] = whole
@@ -238,34 +238,12 @@ class Windows:
             del self._open[key]
 
 
-def _minute(short: Key) -> Key:
+def minute_of(short: Key) -> Key:
+    """The minute that a window of 10 s belongs to."""
     return Key(LONG_S, start_of(short.start, LONG_S), short.namespace, short.channel, short.subscription)
 
 
-def _parts(minute: Key) -> Iterator[Key]:
+def parts_of(minute: Key) -> Iterator[Key]:
+    """The six windows that a minute is made of."""
     for start in range(minute.start, minute.start + LONG_S, SHORT_S):
         yield Key(SHORT_S, start, minute.namespace, minute.channel, minute.subscription)
-
-
-def rows_of(
-    rows: Iterable[tuple[Key, Window]], size: int, since: float
-) -> dict[tuple[str, str, str], dict[int, Window]]:
-    """(namespace, channel, subscription) -> start -> window, from a table's rows, of what ends after `since`.
-
-    Minutes are taken from their own rows, or from their windows of 10 s where those are newer.
-    """
-    found: dict[tuple[str, str, str], dict[int, Window]] = {}
-    parts: dict[Key, list[Window]] = {}
-    for key, window in rows:
-        if start_of(key.start, size) + size <= since:
-            continue
-        if key.size == size:
-            found.setdefault((key.namespace, key.channel, key.subscription), {})[key.start] = window
-        elif key.size == SHORT_S:
-            parts.setdefault(_minute(key), []).append(window)
-    for key, several in parts.items():
-        whole = merged(several)
-        of_key = found.setdefault((key.namespace, key.channel, key.subscription), {})
-        if key.start not in of_key or of_key[key.start].through < whole.through:
-            of_key[key.start] = whole
-    return found

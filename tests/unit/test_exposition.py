@@ -55,6 +55,10 @@ def full_page() -> str:
     for topic in ("t", "t.dlq"):
         metrics.produced(topic, 0, 0.1)
     metrics.loop_lag.add(0.1)
+    for result in ("stored", "lost"):
+        metrics.traffic_delta(result)
+    for what in ("started", "failed"):
+        metrics.traffic_window(what)
     metrics.watch(lambda: readings)
     metrics.watch_ingress(lambda: (1, 1))
     return generate_latest(metrics.registry).decode()

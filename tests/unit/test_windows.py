@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knative.traffic import Delta
-from tables.windows import LONG_S, SHORT_S, Key, Seen, Window, Windows, merged, rows_of
+from tables.windows import LONG_S, SHORT_S, Key, Seen, Window, Windows, merged
 
 T0 = 1_700_000_040  # the start of a minute
 KEEP = (900, 3600)
@@ -180,25 +180,6 @@ def test_of_a_sender_only_the_latest_numbers_are_kept() -> None:
     assert all(seen.first(f"w{number}", 1) for number in range(2_000))
     assert len(seen._senders) == 1000
     assert max(map(len, seen._senders.values())) <= 8192
-
-
-def test_minutes_are_read_from_their_rows_or_from_newer_windows() -> None:
-    minute = Key(LONG_S, T0, "ns", "ch")
-    rows = [
-        (minute, Window(3, accepted=7)),
-        (CHANNEL, Window(3, accepted=7)),
-        (replace(minute, start=T0 + 60), Window(4, accepted=1)),
-        (replace(CHANNEL, start=T0 + 60), Window(4, accepted=1)),
-        (replace(CHANNEL, start=T0 + 110), Window(9, accepted=2)),
-        (replace(CHANNEL, start=T0 + 120), Window(10, accepted=3)),
-        (replace(minute, start=T0 - 60), Window(1, accepted=99)),
-    ]
-
-    found = rows_of(rows, LONG_S, T0)
-
-    assert {start: one.accepted for start, one in found["ns", "ch", ""].items()} == {T0: 7, T0 + 60: 3, T0 + 120: 3}
-    short = rows_of(rows, SHORT_S, T0 + 70)["ns", "ch", ""]
-    assert {start: one.accepted for start, one in short.items()} == {T0 + 110: 2, T0 + 120: 3}
 
 
 @given(st.lists(windows, max_size=5))

@@ -61,11 +61,11 @@ def test_a_line_is_json_with_what_every_line_has() -> None:
 def test_stdlib_logging_comes_out_the_same() -> None:
     stream, _ = _json()
 
-    logging.getLogger("aiokafka.client").warning("lost %s of %d", "one", 2)
+    logging.getLogger("faust.worker").warning("lost %s of %d", "one", 2)
 
     (line,) = _lines(stream)
     assert (line["event"], line["level"], line["logger"], line["worker"]) == (
-        "lost one of 2", "warning", "aiokafka.client", "w-1",
+        "lost one of 2", "warning", "faust.worker", "w-1",
     )  # fmt: skip
 
 
@@ -78,6 +78,17 @@ def test_levels_hold_for_ours_and_a_level_higher_for_libraries() -> None:
     logging.getLogger("other").info("yes")
 
     assert [line["event"] for line in _lines(stream)] == ["yes", "yes"]
+
+
+def test_what_the_second_app_meets_is_told_by_us_or_when_everything_is_wanted() -> None:
+    stream, _ = _json(log_level="info")
+    logging.getLogger("aiokafka.consumer.fetcher").error("no")
+    logging.getLogger("faust.transport.consumer").critical("no")
+    assert _lines(stream) == []
+
+    stream, _ = _json(log_level="debug")
+    logging.getLogger("aiokafka.consumer.fetcher").error("yes")
+    assert [line["event"] for line in _lines(stream)] == ["yes"]
 
 
 def test_faust_setting_up_logging_again_changes_nothing() -> None:

@@ -10,17 +10,22 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test test-fast check format docs bench jars lock clean
+.PHONY: help up demo demo-topology test test-fast check format docs bench jars lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
-	  printf '  make %-10s %s\n' "$$name" "$$words"; done
+	  printf '  make %-13s %s\n' "$$name" "$$words"; done
 
 up: $(STAMP) ## Run everything on this machine: Kafka, worker, example subscribers; Ctrl-C ends it
 	@$(BIN)/penstock up
 
 demo: $(STAMP) ## Send 1,000 events through it without a terminal; the last line is a JSON summary
 	@$(BIN)/penstock demo
+
+TRAFFIC_S ?= 60
+
+demo-topology: $(STAMP) ## Plant faults, send for a minute (TRAFFIC_S=60), and find them: the topology report
+	@$(BIN)/python -m app.topology.demo --seconds $(TRAFFIC_S)
 
 test: $(STAMP) ## Run all tests: unit, contract, security, integration, system
 	$(BIN)/pytest $(RINGS)

@@ -54,7 +54,7 @@ def main() -> int:
 def run(home: Path, events: int = EVENTS) -> dict[str, object]:
     """Everything up, `events` events through it, everything down; the report."""
     ledger = home / "ledger.jsonl"
-    ports = _distinct_ports(4)
+    ports = distinct_ports(4)
     config = StackConfig(
         home=home,
         resources=place_quickstart(_QUICKSTART, home / "resources", ports[3]),
@@ -87,7 +87,8 @@ def run(home: Path, events: int = EVENTS) -> dict[str, object]:
                 shutil.copyfile(stack.worker_log, _LOG)
 
 
-def _distinct_ports(count: int) -> list[int]:
+def distinct_ports(count: int) -> list[int]:
+    """So many free ports of loopback."""
     ports: set[int] = set()
     while len(ports) < count:
         ports.add(free_port())

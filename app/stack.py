@@ -27,7 +27,7 @@ from knative.errors import NotReadyError, PenstockError, UsageError
 
 _POLL_S = 0.1
 #: What the sample subscriber brings about on purpose, and prints itself: in the log file only.
-_PICKY = ("attempt failed", "dead-lettered")
+PICKY = ("attempt failed", "dead-lettered")
 #: What the Kafka client says while a Kafka that has just started loads its own state; it tries again by itself.
 _FRESH_KAFKA = ("GETPID ",)
 _DRAIN_S = 4.0  #: at stop, requests in flight; leaves room within the ten seconds for everything
@@ -49,6 +49,7 @@ class StackConfig:
     subscriber_port: int = SUBSCRIBER_PORT
     subscriber_arguments: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)  #: field name -> text, for the worker
+    expected: tuple[str, ...] = ()  #: beginnings of warnings that stay in the log file: somebody brings them about
     ready_limit_s: float = 60.0
 
 
@@ -88,7 +89,11 @@ class Stack:
         if config.subscriber_port:
             command = ["-m", "app.sample_subscriber", "--port", str(config.subscriber_port)]
             self._children.append(Child("sample subscriber", [sys.executable, *command, *config.subscriber_arguments]))
-        quiet = (_PICKY if config.subscriber_port else ()) + (_FRESH_KAFKA if self._kafka is not None else ())
+        quiet = (
+            config.expected
+            + (PICKY if config.subscriber_port else ())
+            + (_FRESH_KAFKA if self._kafka is not None else ())
+        )
         self._children.append(Child("worker", self._worker_command(), self.worker_log, self._say, quiet))
         base = f"http://{LOOPBACK}:{config.http_port}"
         end = time.monotonic() + config.ready_limit_s

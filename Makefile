@@ -14,7 +14,7 @@ export PIP_NO_INPUT := 1
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
-	  printf '  make %-13s %s\n' "$$name" "$$words"; done
+	  printf '  make %-15s %s\n' "$$name" "$$words"; done
 
 up: $(STAMP) ## Run everything on this machine: Kafka, worker, example subscribers; Ctrl-C ends it
 	@$(BIN)/penstock up

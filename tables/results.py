@@ -122,6 +122,8 @@ class ResultsTable:
 def register(app: Any, config: ResultsConfig, crashed: Callable[[BaseException], None]) -> ResultsTable:
     """Table and agent on a Faust app whose consumer asks `begin` where to start."""
     table = ResultsTable(app, config, crashed)
-    topic = app.topic(config.topic, key_type=bytes, value_type=bytes, internal=True, partitions=config.partitions)
+    raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
+    # Bytes as they are: a record that Faust cannot decode ends its stream without a word.
+    topic = app.topic(config.topic, internal=True, partitions=config.partitions, **raw)
     app.agent(topic, name="census-results")(table.follow)
     return table

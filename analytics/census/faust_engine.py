@@ -97,6 +97,8 @@ def _headers(given: Any) -> list[tuple[str, bytes | None]]:
 def register(app: Any, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]) -> FaustCompute:
     """The agent, on a Faust app whose consumer asks `begin` where to start and `storable` how far to commit."""
     compute = FaustCompute(config, store, crashed)
-    topic = app.topic(config.topic, key_type=bytes, value_type=bytes, internal=True, partitions=config.partitions)
+    raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
+    # Bytes as they are: a record that Faust cannot decode ends its stream without a word.
+    topic = app.topic(config.topic, internal=True, partitions=config.partitions, **raw)
     app.agent(topic, name="census-compute")(compute.follow)
     return compute

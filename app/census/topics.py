@@ -7,6 +7,7 @@ keeps them under that id, so that they never count for the new one. Refuses to c
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from app.topic_reader import NoSuchTopicError
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _LIMIT_S = 15.0
+_POLL_S = 0.1
 _NAME_CHARS = 8
 
 #: For ever: totals are made out of them again after a restart.
@@ -103,7 +105,14 @@ class Topics:
             return self.describe([name])[0], False
         except NoSuchTopicError:
             self._create(name, partitions, replicas, config)
-        return self._described(name), True
+        end = time.monotonic() + _LIMIT_S
+        while True:
+            try:
+                return self._described(name), True
+            except NoSuchTopicError:  # it is made, and not every broker knows it yet
+                if time.monotonic() > end:
+                    raise
+            time.sleep(_POLL_S)
 
     def _create(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
         wanted = NewTopic(name, partitions, replicas, config=dict(config))

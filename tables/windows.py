@@ -94,6 +94,8 @@ class Window:
     def decode(cls, value: bytes) -> Window:
         """Back. Raises ValueError, KeyError or TypeError for junk."""
         row = orjson.loads(value)
+        if not isinstance(row, dict) or not isinstance(row.get("latency", {}), dict):
+            raise ValueError("no row of the traffic windows")
         latency = {int(bucket): int(count) for bucket, count in row.get("latency", {}).items()}
         return cls(int(row["through"]), **{name: int(row.get(name, 0)) for name in _COUNTS}, latency=latency)
 

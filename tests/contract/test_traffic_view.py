@@ -1,0 +1,128 @@
+"""`GET /traffic` on both web drivers: the page, and a sentence for each wrong question."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tables.traffic_rows import TrafficRows
+from tables.windows import LONG_S, SHORT_S, Key, Window
+from tests.webapp import RunningWeb
+from web import traffic
+
+T0 = 1_700_000_040
+NOW = T0 + 25.0
+
+
+def rows() -> TrafficRows:
+    found = TrafficRows("t", {}, 900, 3600, lambda: NOW)
+    channel, settled = Key(SHORT_S, T0 + 20, "ns", "ch"), Key(SHORT_S, T0 + 10, "ns", "ch", "sub")
+    window = Window(2, 0, 70, 6, 4, 3, 2, 1, {50: 5, 100: 1})
+    found.apply(
+        [
+            (channel.encode(), Window(1, accepted=3, data_bytes=30).encode(), 0),
+            (settled.encode(), window.encode(), 0),
+            (Key(LONG_S, T0 - 60, "ns", "other").encode(), Window(1, accepted=9).encode(), 0),
+        ]
+    )
+    return found
+
+
+@pytest.fixture(scope="module", params=["httptools", "aiohttp"])
+def driver(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def loaded(driver: str) -> Iterator[RunningWeb]:
+    known = rows()
+    known.caught_up()
+    with RunningWeb(lambda app: traffic.register(app, known, clock=lambda: NOW), driver) as web:
+        yield web
+
+
+def ask(web: RunningWeb, query: str = "") -> tuple[int, str, Any]:
+    """Status, headers, JSON."""
+    wire = web.exchange(f"GET /traffic{query} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    head, _, body = wire.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), head.decode().lower(), json.loads(body)
+
+
+def test_the_page(loaded: RunningWeb) -> None:
+    status, head, page = ask(loaded)
+
+    assert status == 200
+    assert "content-type: application/json" in head
+    assert page == {
+        "window": "10s",
+        "windowSeconds": 10,
+        "from": "2023-11-14T22:09:30Z",
+        "to": "2023-11-14T22:14:30Z",
+        "channels": [
+            {
+                "namespace": "ns",
+                "name": "ch",
+                "windows": [{"start": "2023-11-14T22:14:20Z", "accepted": 3, "bytes": 30}],
+                "subscriptions": [
+                    {
+                        "name": "sub",
+                        "windows": [
+                            {
+                                "start": "2023-11-14T22:14:10Z",
+                                "delivered": 6,
+                                "retried": 4,
+                                "deadLettered": 3,
+                                "filtered": 2,
+                                "ignored": 1,
+                                "bytes": 70,
+                                "latencySeconds": {"p50": 0.0112, "p95": 1.31, "p99": 1.31},
+                            }
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def test_minutes_and_what_is_asked_for_only(loaded: RunningWeb) -> None:
+    assert [one["name"] for one in ask(loaded, "?window=1m")[2]["channels"]] == ["ch", "other"]
+    assert [one["name"] for one in ask(loaded, "?window=1m&channel=other&namespace=ns")[2]["channels"]] == ["other"]
+    page = ask(loaded, "?last=1&window=1m")[2]
+    assert (page["from"], page["to"]) == ("2023-11-14T22:14:00Z", "2023-11-14T22:15:00Z")
+    assert [one["name"] for one in page["channels"]] == ["ch"]
+    assert ask(loaded, "?namespace=nobody")[2]["channels"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("?window=5m", "window='5m' is no window; give 10s or 1m"),
+        ("?window=", "window='' is no window"),
+        ("?last=0", "last='0' is no number of windows; give 1 to 90 for windows of 10s"),
+        ("?last=91", "last='91' is no number"),
+        ("?last=-1", "last='-1' is no number"),
+        ("?last=ten", "last='ten' is no number"),
+        ("?last=99999999999999999999", "is no number"),
+        ("?window=1m&last=61", "give 1 to 60 for windows of 1m"),
+        ("?chanel=ch", "'chanel' is no parameter; there are window, last, namespace, channel"),
+    ],
+)
+def test_a_wrong_question_is_answered_by_a_sentence(loaded: RunningWeb, query: str, says: str) -> None:
+    status, _, page = ask(loaded, query)
+
+    assert status == 400
+    assert says in page["error"]
+
+
+def test_before_they_are_read_and_where_there_are_none(driver: str) -> None:
+    with RunningWeb(lambda app: traffic.register(app, rows()), driver) as web:
+        status, head, page = ask(web)
+    assert (status, page) == (503, {"error": "the traffic windows are not read yet"})
+    assert "retry-after: 1" in head
+
+    with RunningWeb(lambda app: traffic.register(app, None, "not here"), driver) as web:
+        assert (ask(web)[0], ask(web)[2]) == (404, {"error": "not here"})

@@ -36,7 +36,14 @@ class TrafficParts:
         self, settings: Settings, worker_id: str, kafka: Mapping[str, Any], produce: Produce, metrics: Metrics
     ) -> None:
         traffic = TrafficConfig(settings.instance, settings.traffic_10s_keep_s, settings.traffic_1m_keep_s)
-        config = WindowsConfig(kafka, worker_id, settings.internal_replication, settings.traffic_retention_s, traffic)
+        config = WindowsConfig(
+            kafka,
+            worker_id,
+            settings.internal_replication,
+            settings.traffic_retention_s,
+            settings.session_timeout_s,
+            traffic,
+        )
         self.tallies = Tallies(f"{worker_id}.{secrets.token_hex(4)}")  # a worker's id may be the same after a restart
         self._flush = TrafficFlush(
             traffic.topic, self.tallies, produce, SystemClock(), metrics.traffic_delta, partial(make_topics, config)

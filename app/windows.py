@@ -33,7 +33,7 @@ _LONGEST_WAIT_S = 60.0
 _STEADY_S = 60.0  #: after so long without a fault the next one is the first again
 _START_S = 60.0
 _STOP_S = 5.0
-_ADMIN_S = 10.0
+_ADMIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class WindowsConfig:
     worker: str
     replication: int = 1
     retention_s: float = 604_800.0
+    session_timeout_s: float = 8.0
     traffic: TrafficConfig = field(default_factory=TrafficConfig)
 
 
@@ -81,8 +82,8 @@ def build(config: WindowsConfig) -> WindowsApp:
         topic_allow_declare=False,  # they are there, with configs that Faust would not give them
         topic_replication_factor=config.replication,
         table_standby_replicas=0,  # everybody reads the changelog for what /traffic shows
-        broker_session_timeout=10.0,
-        broker_heartbeat_interval=3.0,
+        broker_session_timeout=config.session_timeout_s,
+        broker_heartbeat_interval=config.session_timeout_s / 4,
         broker_request_timeout=15.0,
         producer_request_timeout=15.0,
         producer_compression_type="lz4",

@@ -17,16 +17,17 @@ from pathlib import Path
 from rich.console import Console
 
 from app.embedded import EmbeddedKafka
-from benchmarks.figures import as_json
+from benchmarks.figures import Figure, as_json
 from benchmarks.implementation import OWN, Implementation
 from benchmarks.lab import Lab
-from benchmarks.measures import draining, passing, slow, taking_in
+from benchmarks.measures import draining, faults, passing, slow, taking_in
 from benchmarks.report import failures, table
-from benchmarks.rounds import run
+from benchmarks.rounds import Say, run
+from knative.errors import PenstockError
 from tests.processes import REPOSITORY
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
-MEASURES = (*taking_in.MEASURES, *draining.MEASURES, *slow.MEASURES, *passing.MEASURES)
+MEASURES = (*taking_in.MEASURES, *draining.MEASURES, *slow.MEASURES, *passing.MEASURES, *faults.MEASURES)
 ROUNDS, QUICK_SCALE = 3, 0.1
 TABLE_WIDTH = 150  #: a line is not broken on a narrow terminal: half a figure is worse than a scroll bar
 
@@ -63,10 +64,23 @@ def parser() -> argparse.ArgumentParser:
         "--beside", type=_implementation, metavar="FOLDER", help="another implementation, measured by turns; ratios"
     )
     found.add_argument(
-        "--implementation", type=_implementation, metavar="FOLDER", default=None, help="measure this, not Penstock"
+        "--implementation", type=_implementation, metavar="FOLDER", default=str(OWN), help="measure this, not Penstock"
     )
     found.add_argument("--output", type=Path, metavar="FILE", default=LATEST, help="where the figures go as JSON")
     return found
+
+
+def conclude(output: Path, names: Sequence[str], found: Sequence[Sequence[Figure]], say: Say, console: Console) -> int:
+    """Write the file, print the table and what failed; the exit code."""
+    ours, others = found[0], found[1] if len(found) > 1 else None
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(as_json(ours, others), indent=2) + "\n")
+    console.print(table(ours, others, names[-1]))
+    for name, figures in zip(names, found, strict=True):
+        for problem in failures(figures, name):
+            console.print(problem, markup=False)
+    say(f"written to {output}")
+    return 1 if failures(ours, "") else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,31 +89,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     terminal = Console()
     console = Console(width=max(terminal.width, TABLE_WIDTH), soft_wrap=True)
     measures = [one for one in MEASURES if not given.only or one.name in given.only]
-    implementations = [given.implementation or Implementation(OWN)]
-    if given.beside is not None:
-        implementations.append(given.beside)
+    implementations = [given.implementation, *([given.beside] if given.beside else [])]
     rounds = given.rounds or (1 if given.quick else ROUNDS)
     started_s = time.monotonic()
 
     def say(text: str) -> None:
         console.print(f"[{time.monotonic() - started_s:4.0f} s] {text}", markup=False)
 
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
-        folder = Path(name)
-        jars = REPOSITORY / ".penstock" / "kafka"
-        with EmbeddedKafka(folder / "kafka", port=0, jars_root=jars) as kafka:
-            lab = Lab(kafka.bootstrap, folder, QUICK_SCALE if given.quick else 1.0)
-            ours, *rest = run(measures, lab, implementations, rounds, say)
-    others = rest[0] if rest else None
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    given.output.write_text(json.dumps(as_json(ours, others), indent=2) + "\n")
-    console.print(table(ours, others, implementations[-1].name))
-    for problem in failures(ours, implementations[0].name):
-        console.print(problem, style="red", markup=False)
-    for problem in failures(others or [], implementations[-1].name):
-        console.print(problem, markup=False)
-    say(f"written to {given.output}")
-    return 1 if failures(ours, "") else 0
+    try:
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
+            folder = Path(name)
+            jars = REPOSITORY / ".penstock" / "kafka"
+            with EmbeddedKafka(folder / "kafka", port=0, jars_root=jars) as kafka:
+                lab = Lab(kafka.bootstrap, folder, QUICK_SCALE if given.quick else 1.0)
+                found = run(measures, lab, implementations, rounds, say)
+    except PenstockError as error:  # the embedded Kafka's: nothing was measured
+        say(f"{error}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("interrupted; nothing was written")
+        return 130
+    return conclude(given.output, [one.name for one in implementations], found, say, console)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,9 @@ class Lab:
             prepare(implementation, told)
             yield Stage(self, implementation, told, body_bytes)
         finally:
-            admin.delete_topics([topic])[topic].result(_KAFKA_LIMIT_S)
+            topics = [name for name in admin.list_topics(timeout=_KAFKA_LIMIT_S).topics if name.startswith(topic)]
+            for future in admin.delete_topics(topics).values():
+                future.result(_KAFKA_LIMIT_S)
 
 
 class Stage:
@@ -98,6 +100,14 @@ class Stage:
         with Process(self._implementation, "dispatcher", self.told) as process:
             yield process
             process.end()
+
+    @contextmanager
+    def killed(self) -> Iterator[Process]:
+        """A dispatcher that ends by SIGKILL."""
+        with Process(self._implementation, "dispatcher", self.told) as process:
+            yield process
+            process.check()
+            process.kill()
 
     def until(self, what: str, process: Process, holds: Callable[[], bool], poll_s: float = 0.02) -> None:
         """Wait for something that the process brings about. Raises Failed or NotOffered."""
@@ -149,6 +159,12 @@ class Stage:
     def ends(self) -> dict[int, int]:
         """The ends of the topic's partitions."""
         return reader.ends(self.lab.kafka, self.told.topic)
+
+    def topics_beside(self) -> list[str]:
+        """Topics that begin with the topic's name and a dot: what an implementation keeps there is not lost."""
+        admin = AdminClient({"bootstrap.servers": self.lab.kafka, "log_level": 2})
+        prefix = f"{self.told.topic}."
+        return [name for name in admin.list_topics(timeout=_KAFKA_LIMIT_S).topics if name.startswith(prefix)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,9 +218,11 @@ class Worker(Child):
 class SinkProcess(Child):
     """`benchmarks.sink` on a free port; stop it with `terminate` to have its ledger complete."""
 
-    def __init__(self, folder: Path, paths: Mapping[str, str] | None = None, ledger: Path | None = None) -> None:
-        """`paths`: subscriber name -> behaviour text ("delay_s=0.01,fail_chance=0.1")."""
-        command = [sys.executable, "-m", "benchmarks.sink"]
+    def __init__(
+        self, folder: Path, paths: Mapping[str, str] | None = None, ledger: Path | None = None, port: int = 0
+    ) -> None:
+        """`paths`: subscriber name -> behaviour text ("delay_s=0.01,fail_chance=0.1"); `port` 0 = a free one."""
+        command = [sys.executable, "-m", "benchmarks.sink", "--port", str(port)]
         for name, behaviour in (paths or {}).items():
             command += ["--path", f"{name}={behaviour}"]
         if ledger is not None:

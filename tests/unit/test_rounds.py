@@ -1,0 +1,151 @@
+"""The rounds of a benchmark: implementations take turns, and what fails is told and never left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks import __main__ as command
+from benchmarks.figures import Figure, Row
+from benchmarks.implementation import OWN, Implementation, NotOffered, Told, Wanted
+from benchmarks.implementations.penstock.resources import documents
+from benchmarks.lab import Interval, Lab, Sample
+from benchmarks.measures.measure import Measure, Values
+from benchmarks.rounds import run
+
+FIRST, SECOND = Row("first", "us", 2), Row("second", "MB")
+
+
+def _folder(root: Path, name: str) -> Implementation:
+    folder = root / name
+    folder.mkdir()
+    for command_name in ("receiver", "dispatcher"):
+        (folder / command_name).touch(mode=0o755)
+    return Implementation(folder)
+
+
+def _measure(rounds: Callable[[str, int], Values], calls: list[str] | None = None) -> Measure:
+    @contextmanager
+    def scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+        number = 0
+
+        def once() -> Values:
+            nonlocal number
+            number += 1
+            if calls is not None:
+                calls.append(implementation.name)
+            return rounds(implementation.name, number)
+
+        yield once
+
+    return Measure("made up", "", (FIRST, SECOND), scene)
+
+
+def test_implementations_take_turns_and_change_who_is_first(tmp_path: Path) -> None:
+    calls: list[str] = []
+    measure = _measure(lambda name, number: {FIRST: number, SECOND: len(name)}, calls)
+    both = [_folder(tmp_path, "a"), _folder(tmp_path, "bb")]
+    found = run([measure], Lab("", tmp_path), both, 3, print)
+    assert calls == ["a", "bb", "bb", "a", "a", "bb"]
+    assert found == [
+        [Figure(FIRST, (1, 2, 3)), Figure(SECOND, (1, 1, 1))],
+        [Figure(FIRST, (1, 2, 3)), Figure(SECOND, (2, 2, 2))],
+    ]
+
+
+def test_a_round_that_fails_ends_its_measure_and_no_other(tmp_path: Path) -> None:
+    def failing(name: str, number: int) -> Values:
+        if name == "a" and number == 2:
+            raise RuntimeError("it broke\nwith details")
+        if name == "b":
+            raise NotOffered("this")
+        return {FIRST: 1.0, SECOND: 1.0}
+
+    def good(name: str, number: int) -> Values:
+        return {FIRST: 2.0, SECOND: 2.0}
+
+    said: list[str] = []
+    both = [_folder(tmp_path, "a"), _folder(tmp_path, "b")]
+    ours, theirs = run([_measure(failing), _measure(good)], Lab("", tmp_path), both, 3, said.append)
+    assert ours == [
+        Figure(FIRST, (1.0,), "it broke"),
+        Figure(SECOND, (1.0,), "it broke"),
+        Figure(FIRST, (2.0, 2.0, 2.0)),
+        Figure(SECOND, (2.0, 2.0, 2.0)),
+    ]
+    assert [one.error for one in theirs] == ["not offered", "not offered", "", ""]
+    assert [text for text in said if "failed" in text] == ["made up of a failed: it broke\nwith details"]
+
+
+def test_a_scene_that_cannot_be_set_up_or_torn_down_leaves_its_rows(tmp_path: Path) -> None:
+    @contextmanager
+    def broken(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+        if implementation.name:
+            raise OSError("no room")
+        yield lambda: {}
+
+    @contextmanager
+    def untidy(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+        yield lambda: {FIRST: 1.0, SECOND: 1.0}
+        raise OSError("still in use")
+
+    measures = [Measure("broken", "", (FIRST,), broken), Measure("untidy", "", (FIRST, SECOND), untidy)]
+    (ours,) = run(measures, Lab("", tmp_path), [_folder(tmp_path, "a")], 2, print)
+    assert ours == [Figure(FIRST, (), "no room"), Figure(FIRST, (1.0, 1.0)), Figure(SECOND, (1.0, 1.0))]
+
+
+def test_a_value_that_a_round_leaves_out_is_a_failure(tmp_path: Path) -> None:
+    (ours,) = run([_measure(lambda *_: {FIRST: 1.0})], Lab("", tmp_path), [_folder(tmp_path, "a")], 1, print)
+    assert all(one.error for one in ours)
+
+
+@pytest.mark.parametrize(("error", "code"), [("", 0), ("Kafka went away", 1)])
+def test_a_row_that_failed_is_in_the_file_and_in_the_exit_code(tmp_path: Path, error: str, code: int) -> None:
+    figures = [Figure(FIRST, (9.0,)), Figure(SECOND, (), error)]
+    console, file = Console(width=150, record=True), tmp_path / "new" / "latest.json"
+    assert command.conclude(file, ["ours"], [figures], print, console) == code
+    assert [one["name"] for one in json.loads(file.read_text())] == ["first", "second"]
+    assert ("second was not measured: Kafka went away" in console.export_text()) == bool(error)
+
+
+def test_every_row_of_the_whole_table_has_a_name_of_its_own() -> None:
+    names = [row.name for measure in command.MEASURES for row in measure.rows]
+    assert len(names) == len(set(names))
+    assert len({measure.name for measure in command.MEASURES}) == len(command.MEASURES)
+
+
+def test_a_folder_without_both_commands_is_no_implementation(tmp_path: Path) -> None:
+    (tmp_path / "receiver").touch(mode=0o755)
+    with pytest.raises(ValueError, match="no executable 'dispatcher'"):
+        Implementation(tmp_path)
+    assert Implementation(OWN).name == "penstock"
+
+
+def test_what_an_implementation_is_told(tmp_path: Path) -> None:
+    wanted = Wanted("s", "http://127.0.0.1:1/sub/s", "key-ordered", 7, 2, 0.05, "http://127.0.0.1:2/")
+    told = Told("127.0.0.1:9", "bench.c1", 3, "/channels/bench/c1", tmp_path, (wanted,)).environment()
+    subscriptions = json.loads(Path(told["BENCH_SUBSCRIPTIONS"]).read_text())
+    assert (told["BENCH_KAFKA"], told["BENCH_TOPIC"], told["BENCH_PARTITIONS"]) == ("127.0.0.1:9", "bench.c1", "3")
+    channel, subscription = documents("bench.c1", 3, subscriptions)
+    assert channel["metadata"] == {"namespace": "bench", "name": "c1"}
+    assert channel["spec"]["numPartitions"] == 3
+    assert subscription["spec"]["subscriber"] == {"uri": "http://127.0.0.1:1/sub/s"}
+    assert subscription["spec"]["delivery"] == {
+        "retry": 2,
+        "backoffPolicy": "linear",
+        "backoffDelay": "PT0.05S",
+        "deadLetterSink": {"uri": "http://127.0.0.1:2/"},
+    }
+    assert set(subscription["metadata"]["annotations"].values()) == {"key-ordered", "7"}
+
+
+def test_an_interval_is_the_difference_of_two_looks() -> None:
+    interval = Interval(Sample(1_000, 2.0, 10.0), Sample(6_000, 2.2, 10.5))
+    assert interval.events == 5_000
+    assert interval.cpu_us == pytest.approx(40)
+    assert interval.per_s == pytest.approx(10_000)

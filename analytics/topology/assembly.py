@@ -61,7 +61,7 @@ class Assembly:
     def _of_consumer(self, one: Consumer) -> Iterator[Edge]:
         state = self._inputs.states.get(one.subscription.uid, _NOTHING)
         total = self._facts.settled.get(one.id, _UNCOUNTED)
-        health = self._health(one)[0]
+        health = self._health(state, total)[0]
         size = total.bytes / total.events if total.events else 0.0
         now = state.delivered_per_s if self._inputs.tier is Tier.STATUS and state is not _NOTHING else None
         yield Edge(
@@ -86,8 +86,8 @@ class Assembly:
             self._rate(total.delivered) if now is None else now,
             self._rate(round(size * total.delivered)),
             failures=self._count(failures),
-            latency_p50_s=sketch.quantile(total.latency, 0.5),
-            latency_p99_s=sketch.quantile(total.latency, 0.99),
+            latency_p50_s=sketch.quantile(total.latency, 0.5) if total.latency else None,
+            latency_p99_s=sketch.quantile(total.latency, 0.99) if total.latency else None,
         )
         if one.reply:
             yield Edge(edge_id(Flow.REPLIES, one.id, one.reply), one.id, one.reply, Flow.REPLIES, health)
@@ -109,9 +109,7 @@ class Assembly:
             return Health.UNKNOWN
         return when_some if count else Health.IDLE
 
-    def _health(self, one: Consumer) -> tuple[Health, str]:
-        state = self._inputs.states.get(one.subscription.uid, _NOTHING)
-        total = self._facts.settled.get(one.id, _UNCOUNTED)
+    def _health(self, state: State, total: Traffic) -> tuple[Health, str]:
         if state.ready == "False":
             return Health.FAILED, state.message
         if state.ready != "True":
@@ -176,8 +174,8 @@ class Assembly:
     def _consumer(self, one: Consumer) -> Vertex:
         subscription = one.subscription
         state = self._inputs.states.get(subscription.uid, _NOTHING)
-        health, message = self._health(one)
         total = self._facts.settled.get(one.id, _UNCOUNTED)
+        health, message = self._health(state, total)
         policy = subscription.delivery
         detail: dict[str, Scalar] = {
             "channel": subscription.channel,

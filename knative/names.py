@@ -11,6 +11,7 @@ import string
 
 TOPIC_CHARS_MAX = 249
 DLQ_SUFFIX = ".dlq"
+WINDOWS_TABLE = "traffic"
 CHANNEL_TOPIC_TEMPLATE = "knative-messaging-kafka.{namespace}.{name}"
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
@@ -42,9 +43,9 @@ def windows_group(instance: str) -> str:
     return f"{instance}.windows"
 
 
-def windows_changelog_topic(instance: str, table: str) -> str:
-    """The compacted topic behind a table of theirs."""
-    return f"{windows_group(instance)}-{table}-changelog"
+def windows_changelog_topic(instance: str) -> str:
+    """The compacted topic behind their table (its name is Faust's: application, table, `changelog`)."""
+    return f"{windows_group(instance)}-{WINDOWS_TABLE}-changelog"
 
 
 def controller_group(instance: str) -> str:

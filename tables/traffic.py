@@ -27,7 +27,6 @@ from tables.windows import Seen, Windows
 
 log = structlog.get_logger(__name__)
 
-TABLE = "traffic"
 _BATCH_MAX = 5000  #: deltas in one go
 _STORED_S = 30.0  #: how long Kafka may take to store the rows of one batch
 
@@ -49,7 +48,7 @@ class TrafficConfig:
     @property
     def changelog(self) -> str:
         """Where the rows are."""
-        return names.windows_changelog_topic(self.instance, TABLE)
+        return names.windows_changelog_topic(self.instance)
 
 
 class OnePartition(faust.Table[bytes, bytes]):
@@ -99,8 +98,9 @@ class _Keeper:
 def register(app: Any, config: TrafficConfig) -> None:
     """Keep traffic windows on a Faust app of their own, with Kafka consumer and producer."""
     topic = app.topic(config.topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+    beacon = app.tables.beacon
     table = app.tables.add(
-        OnePartition(app, name=TABLE, partitions=1, key_type=bytes, value_type=bytes, beacon=app.tables.beacon)
+        OnePartition(app, name=names.WINDOWS_TABLE, partitions=1, key_type=bytes, value_type=bytes, beacon=beacon)
     )
     keeper = _Keeper(app, table, config)
     table.on_recover(keeper.recovered)

@@ -13,7 +13,21 @@ from typing import Annotated
 
 import typer
 
-from app.cli import census, configuration, dlq, job, kafka, lag, overview, receive, running, send, tail, topology
+from app.cli import (
+    census,
+    configuration,
+    dlq,
+    job,
+    kafka,
+    lag,
+    overview,
+    receive,
+    running,
+    send,
+    tail,
+    topology,
+    traffic,
+)
 from app.cli.output import print_error
 from knative.errors import PenstockError
 
@@ -30,6 +44,7 @@ receive.register(cli)
 tail.register(cli)
 overview.register(cli)
 lag.register(cli)
+traffic.register(cli)
 dlq.register(cli)
 topology.register(cli)
 job.register(cli)
@@ -59,6 +74,7 @@ def penstock(
       penstock send           an event into the example's channel
       penstock status         channels and subscriptions, ready or not
       penstock lag            how far each subscription is behind
+      penstock traffic        what went through in the last minute
       penstock dlq list       what could not be delivered
       penstock config show    every setting and where its value came from
     """

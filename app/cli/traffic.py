@@ -1,0 +1,211 @@
+"""`penstock traffic`: what went through channels and subscriptions lately, from the traffic windows in Kafka.
+
+Reads the rows that /traffic shows; no worker is asked and no group is joined. Refuses to sum up deltas itself: without
+a worker that keeps windows there is nothing to show.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.completion import complete_channel
+from app.cli.output import Listing, View, Views, note, print_json, print_yaml, table_of
+from knative.errors import NotReadyError, PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from tables.traffic_rows import Line
+    from tables.windows import Window
+
+_LISTING = Listing(
+    columns={
+        "channel": "CHANNEL",
+        "subscription": "SUBSCRIPTION",
+        "accepted": "ACCEPTED",
+        "delivered": "DELIVERED",
+        "per_s": "PER S",
+        "retried": "RETRIED",
+        "dead_lettered": "DEAD",
+        "p50": "P50",
+        "p99": "P99",
+    },
+    wide={"window": "FROM", "bytes": "BYTES", "filtered": "FILTERED", "ignored": "IGNORED", "p95": "P95"},
+    name="channel",
+    empty="No traffic in this time.",
+)
+
+
+class Size(StrEnum):
+    """What `--window` takes."""
+
+    SHORT = "10s"
+    LONG = "1m"
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds `traffic` to the commands."""
+    cli.command("traffic")(traffic)
+
+
+def traffic(
+    window: Annotated[Size, typer.Option("--window", help="Windows of this size.")] = Size.SHORT,
+    last: Annotated[int, typer.Option("--last", min=1, help="How many, the one of this moment included.")] = 6,
+    each: Annotated[bool, typer.Option("--each", help="A row for each window, instead of their sum.")] = False,
+    channel: Annotated[
+        str, typer.Option("--channel", help="Only NAMESPACE/NAME.", autocompletion=complete_channel)
+    ] = "",
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
+    every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    output: Views = View.TABLE,
+) -> None:
+    """Show what went through channels and subscriptions: of the last minute, if nothing else is said.
+
+    \b
+    Examples:
+      penstock traffic
+      penstock traffic --watch
+      penstock traffic --window 1m --last 60 --channel default/orders
+      penstock traffic --each -o json
+    """
+    from app.cli.receive import kafka_client
+    from app.settings import load_settings
+
+    settings = load_settings()
+    keep_s = {"10s": settings.traffic_10s_keep_s, "1m": settings.traffic_1m_keep_s}[window]
+    most = keep_s // _SECONDS[window]
+    if last > most:
+        raise UsageError(f"--last {last} is more than the windows of {window} that are kept.", f"Give up to {most}.")
+    namespace, _, name = channel.rpartition("/")
+    if channel and not (namespace and name):
+        raise UsageError(f"--channel {channel!r} is not NAMESPACE/NAME.", "Write it as `penstock status` shows it.")
+    client = kafka_client(kafka)
+
+    def look() -> list[Line]:
+        return read_lines(client, settings.instance, _SECONDS[window], last, namespace, name)
+
+    def show(lines: list[Line]) -> None:
+        if output in (View.JSON, View.YAML):
+            from web.traffic import to_page
+
+            (print_json if output is View.JSON else print_yaml)(to_page(window, last, lines, time.time()))
+        else:
+            _LISTING.show(rows(lines, _SECONDS[window], last, each=each), output)
+
+    if watch:
+        _watch(look, show, lambda lines: rows(lines, _SECONDS[window], last, each=each), every_s, output)
+    else:
+        show(look())
+
+
+_SECONDS: Mapping[Size, int] = {Size.SHORT: 10, Size.LONG: 60}
+
+
+def read_lines(
+    client: Mapping[str, Any], instance: str, size: int, last: int, namespace: str = "", channel: str = ""
+) -> list[Line]:
+    """The last windows, from Kafka. Raises NotReadyError, PenstockError when there are none."""
+    from app.topic_reader import NoSuchTopicError, TopicReader
+    from knative import names
+    from tables.traffic_rows import TrafficRows
+    from tables.windows import LONG_S, start_of
+
+    topic = names.windows_changelog_topic(instance)
+    begins = start_of(int(time.time()), size) - (last - 1) * size
+    kept_s = last * size + LONG_S
+    found = TrafficRows(topic, client, kept_s, kept_s)
+    try:
+        with TopicReader(topic, client) as reader:
+            for record in reader.since(begins * 1000):  # a row was written when its window had begun, or later
+                if record.key is not None:
+                    found.apply([(record.key, record.value, record.timestamp_ms)])
+    except NoSuchTopicError as problem:
+        raise PenstockError(
+            f"There are no traffic windows of {instance} in this Kafka.",
+            "A worker of role all or controller keeps them, unless PENSTOCK_TRAFFIC=false.",
+        ) from problem
+    return found.lines(size, last, namespace, channel)
+
+
+def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[str, object]]:
+    """One for each line, or for each window of it, the latest first. Rates are over whole windows and what has gone by
+    of this moment's."""
+    from tables.windows import merged
+
+    now = time.time()
+    shown: list[dict[str, object]] = []
+    for line in lines:
+        if each:
+            for start, window in sorted(line.windows.items(), reverse=True):
+                shown.append(_row(line, start, window, min(size, now - start)))
+        else:
+            first = int(now) - int(now) % size - (last - 1) * size
+            shown.append(_row(line, first, merged(line.windows.values()), now - first))
+    return shown
+
+
+def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, object]:
+    from knative import sketch
+
+    own = not line.subscription  # of the channel itself: what it has accepted
+    row: dict[str, object] = {
+        "channel": f"{line.namespace}/{line.channel}",
+        "subscription": line.subscription,
+        "window": time.strftime("%H:%M:%S", time.localtime(start)),
+        "per_s": f"{(window.accepted if own else window.delivered) / max(seconds, 1.0):.1f}",
+        "bytes": window.data_bytes,
+    }
+    if own:
+        return {**row, "accepted": window.accepted}
+    row.update(
+        delivered=window.delivered,
+        retried=window.retried,
+        dead_lettered=window.dead,
+        filtered=window.filtered,
+        ignored=window.ignored,
+    )
+    return {**row, **{f"p{q}": _duration(sketch.quantile(window.latency, q / 100)) for q in (50, 95, 99)}}
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def _watch(
+    look: Callable[[], list[Line]],
+    show: Callable[[list[Line]], None],
+    table: Callable[[list[Line]], list[dict[str, object]]],
+    every_s: float,
+    output: View,
+) -> None:
+    """In place on a terminal; else one look after the other. A Kafka that is away is said, and waited for."""
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console()
+    in_place = console.is_terminal and output in (View.TABLE, View.WIDE)
+    with suppress(KeyboardInterrupt):
+        if in_place:
+            with Live(console=console, screen=True, auto_refresh=False) as live:
+                while True:
+                    head = Text(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends it\n")
+                    try:
+                        live.update(Group(head, table_of(_LISTING.columns_of(output), table(look()), _LISTING.empty)))
+                    except NotReadyError as problem:
+                        live.update(Group(head, Text(str(problem), "red")))
+                    live.refresh()
+                    time.sleep(every_s)
+        while True:
+            try:
+                show(look())
+            except NotReadyError as problem:
+                note(str(problem))
+            time.sleep(every_s)

@@ -27,7 +27,7 @@ from analytics.census.generator import MONTHS
 from knative.census import YEARS
 from knative.errors import UsageError
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 16
 _ANSWER_LIMIT_S = 30.0
 _TRIES = 3
 _WAIT_S = 1.0
@@ -168,7 +168,7 @@ def digest(path: Path) -> str:
 def damage(problem: Exception, unpacked: int) -> str:
     """A sentence for people."""
     if isinstance(problem, EOFError):
-        return f"it is cut: it ends in the middle, after {unpacked} unpacked bytes"
+        return f"it is cut: it ends in the middle, some {unpacked} unpacked bytes from its beginning"
     if isinstance(problem, gzip.BadGzipFile) and not unpacked:
         return "it is no gzip file"
-    return f"it is damaged after {unpacked} unpacked bytes ({problem})"
+    return f"it is damaged, some {unpacked} unpacked bytes from its beginning ({problem})"

@@ -53,6 +53,7 @@ def register(cli: typer.Typer) -> None:
     group.command("read")(read)
     census_run.register(group)
     census_topics.register(group)
+    group.command("demo")(demo)
     cli.add_typer(group, name="census")
 
 
@@ -239,3 +240,26 @@ def _json(value: object) -> str:
     import json
 
     return json.dumps(value, ensure_ascii=False)
+
+
+def demo(
+    engine: Annotated[census_run.Engine, typer.Option("--engine", help="What counts.")] = census_run.Engine.SPARK,
+    lines: Annotated[int, typer.Option("--lines", min=1, max=1_000_000, help="Lines of each of four files.")] = 2_003,
+    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="SIGKILL compute and results in the middle.")] = True,
+) -> None:
+    """Run all of it on a Kafka of its own, with kills; the last line is JSON with the totals by year and code.
+
+    Ends with 0 only if they are exactly those of a plain count of the same files.
+
+    \b
+    Examples:
+      penstock census demo
+      penstock census demo --engine faust
+      penstock census demo --lines 100000 --no-kill 2>/dev/null | tail -1
+    """
+    from app.census.demo import DemoConfig, run
+
+    report = run(DemoConfig(engine.value, lines, kill))
+    print_json(report)
+    if not report["equal"]:
+        raise typer.Exit(1)

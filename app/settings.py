@@ -22,7 +22,15 @@ from app.settings_describe import SettingRow, allowed, describe, is_secret, plai
 from app.settings_fields import PREFIX, Settings
 from knative.errors import UsageError
 
-__all__ = ["CONFIG_VARIABLE", "SettingRow", "Settings", "default_variables", "describe", "load_settings"]
+__all__ = [
+    "CONFIG_VARIABLE",
+    "SettingRow",
+    "Settings",
+    "default_variables",
+    "describe",
+    "load_settings",
+    "started_by_spark_submit",
+]
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 _COMMAND_LINE = "command line"
@@ -64,6 +72,11 @@ def default_variables(values: Mapping[str, str]) -> None:
     """Set variables that a library reads itself, unless the environment has them."""
     for name, value in values.items():
         os.environ.setdefault(name, value)
+
+
+def started_by_spark_submit() -> bool:
+    """Whether this process is a driver that spark-submit started, and has its session's place from it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _plain_port() -> dict[str, str]:

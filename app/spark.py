@@ -14,7 +14,7 @@ from pathlib import Path
 from analytics.session import LOOPBACK, SparkOptions, missing_connector
 from app.embedded.jar_sets import SPARK
 from app.embedded.jars import Progress, ensure_jars, libs_folder
-from app.settings import load_settings
+from app.settings import load_settings, started_by_spark_submit
 
 JARS_ROOT = Path(".penstock/spark")
 
@@ -22,8 +22,10 @@ JARS_ROOT = Path(".penstock/spark")
 def jar_places(extra: Sequence[Path] = (), progress: Progress | None = None, root: Path = JARS_ROOT) -> list[Path]:
     """Folders that together have the Kafka connector: those of the settings and `extra`, then ours if it takes that.
 
-    Brings ours when they are missing. Raises PenstockError with the cure.
+    Brings ours when they are missing. Raises PenstockError with the cure. Under spark-submit its own jars count.
     """
+    if started_by_spark_submit():
+        return []
     settings = load_settings()
     places = [*extra, *settings.spark_jars]
     if missing_connector(places):
@@ -50,6 +52,7 @@ def spark_options(
     settings = load_settings()
     return SparkOptions(
         app_name=app_name,
+        submitted=started_by_spark_submit(),
         master=None if remote else master or settings.spark_master,
         remote=remote or None,
         jars=tuple(jars),

@@ -1,0 +1,71 @@
+"""Why a query ended, in one sentence: what Spark throws is pages of two languages; a person needs the one line.
+
+Refuses to guess: what has no sign here is told by the innermost exception's own message.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from analytics.traffic.store import BrokenTablesError
+from knative.errors import NotReadyError, PenstockError
+
+_RESET = "Count anew from what Kafka still holds: penstock job traffic --reset."
+_KAFKA_AWAY = re.compile(
+    r"TimeoutException|Timeout of \d+ ?ms expired|DisconnectException|BrokerNotAvailable|Connection to node .* could"
+    r"|No resolvable bootstrap|Failed to (?:create|construct).*[Kk]afka|Timed out waiting for a node|fetchMissingOffset"
+)
+_TOPIC_GONE = re.compile(
+    r"UnknownTopicOrPartition|InvalidTopic|topic[^\n]{0,80}does not exist|Partitions? .*deleted", re.I
+)
+_NOT_ALLOWED = re.compile(
+    r"TopicAuthorizationException|GroupAuthorizationException|SaslAuthentication|ClusterAuthorization"
+)
+_CHECKPOINT = re.compile(
+    r"checkpoint|OffsetSeq|offset log|commit log|HDFSMetadataLog|metadata.*log|Incomplete log file|UNRESOLVED_.*OFFSET"
+    r"|MALFORMED_LOG_FILE|Unrecognized token|JsonParseException"
+    r"|Unexpected (?:character|end)|Log file was malformed|Failed to parse.*[Oo]ffset|StreamMetadata|BATCH_METADATA",
+)
+_DISK = re.compile(r"No space left on device")
+_DENIED = re.compile(r"Permission denied|Read-only file system|AccessDenied|Mkdirs failed")
+_LOST = re.compile(
+    r"SparkContext was shut down|Connection refused.*py4j|Answer from Java side is empty|ExecutorLost|"
+    r"Master removed our application|All masters are unresponsive|stopped SparkContext"
+)
+_CAUSE = re.compile(r"^(?:Caused by: |: )?(?:[\w.$]+\.)?(\w*(?:Exception|Error)\b:? .*)$", re.M)
+
+
+def explain_failure(problem: BaseException, folder: Path, bootstrap: str) -> PenstockError:
+    """The sentence and the cure for what a run raised."""
+    if isinstance(problem, PenstockError):
+        return problem
+    text = f"{type(problem).__name__}: {problem}"
+    if _DISK.search(text):
+        return PenstockError(f"The disk is full where {folder} or Spark's temporary files lie.", "Free some and go on.")
+    if isinstance(problem, OSError) or _DENIED.search(text):
+        return PenstockError(
+            f"The tables in {folder} cannot be written ({_last_cause(text)}).", "Mend the permissions."
+        )
+    if _TOPIC_GONE.search(text):
+        return PenstockError(
+            "A topic went away while it was read.", "Start again: it goes on with those that are there."
+        )
+    if _NOT_ALLOWED.search(text):
+        return PenstockError("Kafka does not allow reading.", "Give this user READ and DESCRIBE on the topics.")
+    if _KAFKA_AWAY.search(text):
+        return NotReadyError(
+            f"Kafka at {bootstrap} stopped answering.",
+            "Start again when it does: nothing is lost and nothing counts twice.",
+        )
+    if _LOST.search(text):
+        return PenstockError("Spark went away in the middle.", "Start again: it goes on with the batch it was at.")
+    if _CHECKPOINT.search(text):
+        return BrokenTablesError(f"The checkpoint in {folder} cannot be read ({_last_cause(text)}).", _RESET)
+    return PenstockError(f"The job failed: {_last_cause(text)}", "Start again: it goes on where it was.")
+
+
+def _last_cause(text: str) -> str:
+    found = _CAUSE.findall(text)
+    line = found[-1] if found else text.strip().splitlines()[0]
+    return str(line).strip()[:240]

@@ -1,0 +1,237 @@
+"""The traffic job: two streaming queries (or one bounded read), batch after batch into the tables; what it counted.
+
+    with spark_session(...) as spark:
+        summary = TrafficJob(spark, plan, told=print_batch).run()
+
+`once` reads what is there when it starts and ends; else it goes on until `stop` is called from another thread or a
+signal handler. A span (`since_s`, `until_s`) is a bounded read into tables of its own: nothing is remembered. Raises
+PenstockError with the cure: Kafka away (NotReadyError), a topic that went, a checkpoint that cannot be read, a full
+disk. Refuses to print, to read settings, and to start Spark.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analytics.sources import StreamBounds, read_batch, read_stream
+from analytics.traffic import frames
+from analytics.traffic.batches import Batch, Owner, of_deltas, of_records
+from analytics.traffic.failures import explain_failure
+from analytics.traffic.seen import Seen
+from analytics.traffic.store import QueryStore, open_tables
+from analytics.traffic.totals import Totals
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+RECORDS = "records"
+DELTAS = "deltas"
+_DELTAS_MAX = 300_000  #: in one batch: they are held while they are looked at three times
+_SLACK_S = 120.0  #: clocks differ, and a delta comes after the second it speaks of: a span is read on for so long
+_POLL_S = 0.3
+_COMPACT_EVERY_S = 300.0
+
+#: Told of each batch: the query's name, its number, what it counted, and how long it took.
+Told = Callable[[str, int, Mapping[str, int], float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficPlan:
+    """What to read and where to put it. Times in Unix seconds."""
+
+    bootstrap: str
+    owners: Mapping[str, Owner]  #: topic of a channel -> its namespace and name; empty: deltas only
+    traffic_topic: str  #: "" = records only
+    folder: Path
+    topics_there: frozenset[str] = frozenset()  #: what Kafka has: a channel known from before is read on while it lasts
+    instance: str = "penstock"
+    cluster: str = ""  #: Kafka's own id: tables of one are never gone on with from another
+    once: bool = True
+    interval_s: float = 10.0  #: between two batches, when it goes on
+    records_max: int = 1_000_000  #: in one batch
+    since_s: float | None = None
+    until_s: float | None = None
+
+    @property
+    def is_span(self) -> bool:
+        """A bounded read that remembers nothing."""
+        return self.since_s is not None or self.until_s is not None
+
+
+@dataclass(slots=True)
+class Summary:
+    """What one run counted."""
+
+    totals: Totals = field(default_factory=Totals)
+    counters: dict[str, int] = field(default_factory=dict)  #: `records.late`, `deltas.repeats` and so on
+    batches: int = 0
+    rows: int = 0  #: of the tables, that this run wrote
+    seconds: float = 0.0
+    stopped: bool = False  #: before everything was read
+
+    @property
+    def records(self) -> int:
+        """Of all topics."""
+        return sum(count for name, count in self.counters.items() if name.endswith(".records"))
+
+
+class TrafficJob:
+    """One run."""
+
+    def __init__(self, spark: SparkSession, plan: TrafficPlan, told: Told | None = None) -> None:
+        self.summary = Summary()
+        self._spark, self._plan, self._told = spark, plan, told
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        self._owners = dict(plan.owners)
+
+    def stop(self) -> None:
+        """End soon; a batch that is under way is done again by the next run."""
+        self._stop.set()
+
+    def run(self) -> Summary:
+        """Blocks until everything is read, or until `stop`."""
+        began = time.monotonic()
+        id_ = open_tables(self._plan.folder, self._plan.instance, self._plan.cluster)
+        stores = {name: QueryStore(self._plan.folder / name, id_) for name in self._queries()}
+        for store in stores.values():
+            store.open()
+        if RECORDS in stores:
+            self._owners = {**self._known_owners(stores[RECORDS]), **self._owners}
+        if self._plan.is_span:
+            self._read_span(stores)
+        else:
+            self._stream(stores)
+        self.summary.seconds = time.monotonic() - began
+        return self.summary
+
+    def _queries(self) -> list[str]:
+        wanted = ((RECORDS, bool(self._plan.owners)), (DELTAS, bool(self._plan.traffic_topic)))
+        return [name for name, is_wanted in wanted if is_wanted]
+
+    def _known_owners(self, store: QueryStore) -> dict[str, Owner]:
+        """Of topics that were read before: one that is left out and comes back would be counted from its beginning."""
+        before = store.last_facts().get("owners", {})
+        return {topic: (found[0], found[1]) for topic, found in before.items() if topic in self._plan.topics_there}
+
+    def _topics(self, name: str) -> list[str]:
+        return sorted(self._owners) if name == RECORDS else [self._plan.traffic_topic]
+
+    # ------------------------------------------------------------------------------------------------ streams
+
+    def _stream(self, stores: Mapping[str, QueryStore]) -> None:
+        queries: dict[str, StreamingQuery] = {}
+        try:
+            for name, store in stores.items():
+                queries[name] = self._start(name, store)
+            self._wait(list(queries.values()), list(stores.values()))
+        except Exception as problem:
+            raise explain_failure(self._failure or problem, self._plan.folder, self._plan.bootstrap) from problem
+        finally:
+            for query in queries.values():
+                query.stop()
+        for store in stores.values():
+            store.compact(time.time())
+
+    def _start(self, name: str, store: QueryStore) -> StreamingQuery:
+        limit = self._plan.records_max if name == RECORDS else min(_DELTAS_MAX, self._plan.records_max)
+        stream = read_stream(self._spark, self._plan.bootstrap, self._topics(name), StreamBounds(limit))
+        writer = (
+            stream.writeStream.queryName(f"penstock-traffic-{name}")
+            .option("checkpointLocation", str(store.checkpoint.absolute()))
+            .foreachBatch(lambda frame, number: self._guarded(name, store, frame, number))
+        )
+        if self._plan.once:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{int(self._plan.interval_s * 1000)} milliseconds").start()
+
+    def _wait(self, queries: Sequence[StreamingQuery], stores: Sequence[QueryStore]) -> None:
+        compacted = time.monotonic()
+        while not self._stop.is_set():
+            for query in queries:
+                if (problem := query.exception()) is not None:
+                    raise problem
+            if not any(query.isActive for query in queries):
+                return
+            self._stop.wait(_POLL_S)
+            if time.monotonic() - compacted > _COMPACT_EVERY_S:
+                compacted = time.monotonic()
+                for store in stores:
+                    store.compact(time.time())
+        self.summary.stopped = any(query.isActive for query in queries)
+
+    def _guarded(self, name: str, store: QueryStore, frame: DataFrame, number: int) -> None:
+        """Keeps our own exception: on its way through the JVM it becomes text."""
+        try:
+            self._take(name, store, frame, number)
+        except BaseException as problem:
+            self._failure = self._failure or problem
+            raise
+
+    # ------------------------------------------------------------------------------------------------ batches
+
+    def _read_span(self, stores: Mapping[str, QueryStore]) -> None:
+        plan = self._plan
+        for name, store in stores.items():
+            until_s = None if plan.until_s is None else plan.until_s + _SLACK_S
+            try:
+                frame = read_batch(self._spark, plan.bootstrap, self._topics(name), plan.since_s, until_s)
+                self._take(name, store, frame, 0)
+            except Exception as problem:
+                raise explain_failure(problem, plan.folder, plan.bootstrap) from problem
+
+    def _take(self, name: str, store: QueryStore, frame: DataFrame, number: int) -> None:
+        began = time.monotonic()
+        state = store.state_before(number)
+        batch = self._records(frame, state) if name == RECORDS else self._deltas(frame, state)
+        store.write(number, batch.table, batch.facts)
+        self._count(name, batch)
+        if self._told is not None:
+            self._told(name, number, batch.counters, time.monotonic() - began)
+
+    def _records(self, frame: DataFrame, state: Mapping[str, Any]) -> Batch:
+        from pyspark.sql import functions as f
+
+        plan = self._plan
+        if plan.since_s is not None:
+            frame = frame.where(f.col("timestamp") >= f.timestamp_millis(f.lit(int(plan.since_s * 1000))))
+        if plan.until_s is not None:
+            frame = frame.where(f.col("timestamp") < f.timestamp_millis(f.lit(int(plan.until_s * 1000))))
+        return of_records(frames.record_sums(frame).toArrow(), self._owners, state, time.time())
+
+    def _deltas(self, frame: DataFrame, state: Mapping[str, Any]) -> Batch:
+        from pyspark.sql import functions as f
+
+        plan = self._plan
+        deltas = frames.read_deltas(frame)
+        if plan.since_s is not None:
+            deltas = deltas.where(f.expr("at is null") | (f.col("at") >= int(plan.since_s)))
+        if plan.until_s is not None:
+            deltas = deltas.where(f.expr("at is null") | (f.col("at") < plan.until_s))
+        deltas = deltas.persist()
+        try:
+            counted = deltas.groupBy("readable").count().collect()
+            records = sum(row["count"] for row in counted)
+            unreadable = sum(row["count"] for row in counted if not row["readable"])
+            fresh = frames.fresh_deltas(deltas, Seen.from_json(state.get("seen", {})).rows())
+            sums = frames.delta_sums(fresh).toArrow()
+            ranges = frames.delta_ranges(fresh).toArrow().to_pylist()
+        finally:
+            deltas.unpersist()
+        return of_deltas(sums, ranges, records, unreadable, state, time.time())
+
+    def _count(self, name: str, batch: Batch) -> None:
+        with self._lock:  # the queries run side by side
+            self.summary.batches += 1
+            self.summary.rows += batch.table.num_rows
+            for counter, count in batch.counters.items():
+                key = f"{name}.{counter}"
+                self.summary.counters[key] = self.summary.counters.get(key, 0) + count
+            self.summary.totals.add(batch.table)

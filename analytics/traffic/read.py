@@ -1,0 +1,73 @@
+"""The tables of the traffic job for everybody else: windows as values, without Spark and without a Kafka.
+
+    for one in read_windows(Path(".penstock/traffic"), size=60, since=..., until=...):
+        one.start, one.namespace, one.channel, one.events, one.latency_s(0.99)
+
+It may read while the job writes: a batch is there whole or not at all, and where a compaction takes files away in the
+middle, it looks again. `window_files` names the Parquet files for those who read them with Spark or DuckDB and merge
+themselves (rows of equal keys add up). Refuses to write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from analytics.traffic.store import TABLES, WINDOWS, parts
+from analytics.traffic.windows import HOUR_S, MINUTE_S, SCHEMA, Window, coarsen, merge, windows_of
+from knative.errors import PenstockError, UsageError
+
+QUERIES = ("records", "deltas")
+_TRIES = 5
+
+
+def read_windows(
+    path: Path, size: int = MINUTE_S, since: float | None = None, until: float | None = None
+) -> list[Window]:
+    """Merged windows of `size` seconds (60 or 3600) that begin in [since, until), sorted by start and names.
+
+    Minutes that retention has turned into hours are in the hours only. Raises PenstockError when there are no tables.
+    """
+    return windows_of(read_table(path, size, since, until))
+
+
+def read_table(path: Path, size: int = MINUTE_S, since: float | None = None, until: float | None = None) -> pa.Table:
+    """The same as an Arrow table of `windows.SCHEMA`."""
+    if size not in (MINUTE_S, HOUR_S):
+        raise UsageError(f"There are windows of {MINUTE_S} and {HOUR_S} seconds, not of {size}.")
+    if not (path / TABLES).is_file():
+        raise PenstockError(f"There are no traffic tables in {path}.", "Make them: penstock job traffic.")
+    table = _load(path)
+    if size == HOUR_S:
+        table = coarsen(table, HOUR_S)
+    kept = pc.equal(table["size"], size)
+    if since is not None:
+        kept = pc.and_(kept, pc.greater_equal(table["start"], int(since) // size * size))
+    if until is not None:
+        kept = pc.and_(kept, pc.less(table["start"], until))
+    return merge([table.filter(kept)])
+
+
+def window_files(path: Path) -> list[Path]:
+    """The Parquet files that count now."""
+    return [part.path / WINDOWS for query in QUERIES for part in parts(path / query / "parts")]
+
+
+def _load(path: Path) -> pa.Table:
+    for left in reversed(range(_TRIES)):
+        try:
+            return pa.concat_tables(
+                [SCHEMA.empty_table(), *(pq.read_table(file, schema=SCHEMA) for file in window_files(path))]
+            )
+        except FileNotFoundError:
+            if not left:
+                raise
+        except pa.ArrowException as problem:
+            raise PenstockError(
+                f"The traffic tables in {path} cannot be read ({problem}).",
+                "Count anew from what Kafka still holds: penstock job traffic --reset.",
+            ) from problem
+    raise AssertionError("unreachable")

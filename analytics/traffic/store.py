@@ -1,0 +1,264 @@
+"""The folder of one query: a sub-folder for each batch, the state after it, and Spark's checkpoint beside them.
+
+    records/checkpoint/            Spark's: offsets and commits of batches        written together, wiped together:
+    records/parts/batch=0000000012/windows.parquet, facts.json                    both carry the id of tables.json
+    records/parts/upto=0000000010/ the same, of batches 0 to 10 (compaction)
+
+    batch 11   batch 12   kill   batch 12 again                 a batch's folder appears whole, by a rename, and a
+       |----------|-----/ /---------|--->                       repeated batch replaces it: the same sums once more
+
+The state before a batch is that of the batch before it, never "what is there": a batch that is repeated starts from
+where it started before. Compaction takes only batches that the checkpoint has committed, for those never come again.
+Raises PenstockError with the cure. Refuses to know Spark, and what the numbers mean.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from analytics.traffic.windows import HOUR_S, SCHEMA, coarsen, merge
+from knative.errors import PenstockError, UsageError
+
+FORMAT = 1
+TABLES = "tables.json"
+WINDOWS = "windows.parquet"
+FACTS = "facts.json"
+_ID = "penstock-id"
+_DIGITS = 10
+_ANEW = "Count anew from what Kafka still holds: penstock job traffic --reset."
+
+#: So many batches lie side by side until they are put together.
+BATCHES_MAX = 24
+KEEP_MINUTES_S = 3 * 86_400.0  #: windows of a minute older than this become hours
+KEEP_S = 60 * 86_400.0  #: and hours older than this are dropped
+
+
+class BrokenTablesError(PenstockError):
+    """What lies in the folder cannot be gone on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One folder of sums: of a batch, or of all batches up to one."""
+
+    path: Path
+    batch: int
+    compacted: bool
+
+
+class QueryStore:
+    """Batches of one query under `folder`. `id`: the one that tables.json has."""
+
+    def __init__(self, folder: Path, id_: str) -> None:
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint"
+        self.parts_folder = folder / "parts"
+        self._id = id_
+
+    def open(self) -> None:
+        """Make what is missing; raises BrokenTablesError when checkpoint and parts do not belong together."""
+        have_checkpoint = (self.checkpoint / "offsets").is_dir()
+        have_parts = bool(parts(self.parts_folder))
+        for place, is_there in ((self.checkpoint, have_checkpoint), (self.parts_folder, have_parts)):
+            marker = place / _ID
+            if is_there and (not marker.is_file() or marker.read_text() != self._id):
+                raise BrokenTablesError(*_apart(self.folder))
+        committed = self.committed()
+        reached = max((part.batch for part in parts(self.parts_folder)), default=None)
+        if committed is not None and (reached is None or reached < committed):
+            raise BrokenTablesError(*_apart(self.folder))
+        if reached is not None and not have_checkpoint:
+            raise BrokenTablesError(*_apart(self.folder))
+        for place in (self.checkpoint, self.parts_folder):
+            place.mkdir(parents=True, exist_ok=True)
+            _write(place / _ID, self._id.encode())
+        for left_over in self.parts_folder.glob(".tmp-*"):
+            shutil.rmtree(left_over, ignore_errors=True)
+
+    def committed(self) -> int | None:
+        """The last batch that the checkpoint calls done; None = none."""
+        commits = self.checkpoint / "commits"
+        done = [int(one.name) for one in commits.iterdir() if one.name.isdigit()] if commits.is_dir() else []
+        return max(done, default=None)
+
+    def state_before(self, batch: int) -> dict[str, Any]:
+        """What the facts of the batch before say; {} for the first."""
+        if batch == 0:
+            return {}
+        for part in parts(self.parts_folder):
+            if part.batch == batch - 1:
+                return read_facts(part.path)
+        raise BrokenTablesError(
+            f"The tables in {self.folder} lack batch {batch - 1}, and batch {batch} goes on from there.",
+            _ANEW,
+        )
+
+    def last_facts(self) -> dict[str, Any]:
+        """What the last batch left behind; {} when there was none."""
+        found = parts(self.parts_folder)
+        return read_facts(found[-1].path) if found else {}
+
+    def write(self, batch: int, table: pa.Table, facts: Mapping[str, Any]) -> None:
+        """Put the sums of a batch in place; those of an earlier try at it are replaced."""
+        self._put(f"batch={batch:0{_DIGITS}}", table, facts)
+
+    def compact(
+        self, now_s: float, least: int = BATCHES_MAX, keep_minutes_s: float = KEEP_MINUTES_S, keep_s: float = KEEP_S
+    ) -> int:
+        """Put committed batches together when there are at least so many; the number of folders that went."""
+        committed = self.committed()
+        old = [part for part in parts(self.parts_folder) if committed is not None and part.batch <= committed]
+        if len(old) < max(2, least):
+            return 0
+        last = old[-1]
+        whole = merge([pq.read_table(part.path / WINDOWS, schema=SCHEMA) for part in old])
+        facts = read_facts(last.path)
+        for name in facts.get("counters", {}):
+            facts["counters"][name] = sum(read_facts(part.path)["counters"].get(name, 0) for part in old)
+        self._put(f"upto={last.batch:0{_DIGITS}}", age(whole, now_s, keep_minutes_s, keep_s), facts)
+        for part in old:
+            shutil.rmtree(part.path)
+        return len(old)
+
+    def _put(self, name: str, table: pa.Table, facts: Mapping[str, Any]) -> None:
+        target, staging = self.parts_folder / name, self.parts_folder / f".tmp-{name}-{uuid.uuid4().hex[:8]}"
+        staging.mkdir(parents=True)
+        pq.write_table(table, staging / WINDOWS, compression="zstd")
+        with (staging / WINDOWS).open("rb") as written:
+            os.fsync(written.fileno())
+        _write(staging / FACTS, json.dumps(facts, separators=(",", ":")).encode())
+        shutil.rmtree(target, ignore_errors=True)
+        staging.rename(target)
+        _sync_folder(self.parts_folder)
+
+
+def parts(folder: Path) -> list[Part]:
+    """The folders that count, by batch: those under a compaction's number do not any more."""
+    found = []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        kind, _, number = path.name.partition("=")
+        if kind in ("batch", "upto") and number.isdigit():
+            found.append(Part(path, int(number), kind == "upto"))
+    base = max((part.batch for part in found if part.compacted), default=-1)
+    counting = [part for part in found if part.batch > base or (part.compacted and part.batch == base)]
+    return sorted(counting, key=lambda part: part.batch)
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """The facts of a part. Raises BrokenTablesError for what is none."""
+    try:
+        found = json.loads((folder / FACTS).read_bytes())
+    except (OSError, ValueError) as problem:
+        raise BrokenTablesError(
+            f"{folder / FACTS} cannot be read ({problem}).",
+            _ANEW,
+        ) from problem
+    if not isinstance(found, dict):
+        raise BrokenTablesError(f"{folder / FACTS} holds no object.", _ANEW)
+    return found
+
+
+def age(table: pa.Table, now_s: float, keep_minutes_s: float, keep_s: float) -> pa.Table:
+    """Old minutes become hours, and what is older than `keep_s` goes."""
+    import pyarrow.compute as pc
+
+    kept = table.filter(pc.greater_equal(table["start"], int(now_s - keep_s)))
+    # A whole hour or nothing: an hour that is still filling up stays in minutes.
+    old = pc.less(kept["start"], int(now_s - keep_minutes_s) // HOUR_S * HOUR_S)
+    return merge([kept.filter(pc.invert(old)), coarsen(kept.filter(old), HOUR_S)])
+
+
+def open_tables(folder: Path, instance: str, cluster: str) -> str:
+    """The id of the tables in `folder`, which is made when it is new. Raises as `check_tables`."""
+    found = check_tables(folder, instance, cluster)
+    if found is not None:
+        return found
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {"format": FORMAT, "id": uuid.uuid4().hex, "instance": instance, "cluster": cluster}
+    _write(folder / TABLES, json.dumps(about).encode())
+    return str(about["id"])
+
+
+def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
+    """The id of the tables in `folder`; None = there are none, and some can be made.
+
+    Raises BrokenTablesError when something else lies there or cannot be read, UsageError when they are of another
+    Kafka or instance, PenstockError when nothing can be written there.
+    """
+    path = folder / TABLES
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        content = path.read_bytes() if path.exists() else None
+        others = any(folder.iterdir())
+    except OSError as problem:
+        raise PenstockError(
+            f"The folder {folder} cannot be written ({problem.strerror or problem}).",
+            "Mend its permissions, or name another one: --folder DIR.",
+        ) from problem
+    if content is None:
+        if others:
+            raise BrokenTablesError(
+                f"{folder} is not empty, and there is no {TABLES} in it.",
+                "Name an empty or a new folder: --folder DIR.",
+            )
+        return None
+    try:
+        about = json.loads(content)
+        same_format, owner = about["format"] == FORMAT, (about["instance"], about["cluster"])
+    except (ValueError, KeyError, TypeError) as problem:
+        raise BrokenTablesError(f"{path} cannot be read ({problem}).", _ANEW) from None
+    if not same_format:
+        raise BrokenTablesError(f"{path} was written by another version of Penstock.", _ANEW)
+    if owner != (instance, cluster):
+        raise UsageError(
+            f"The tables in {folder} were counted on another Kafka, or for another instance ({owner[0]}).",
+            "Name another folder (--folder DIR), or begin anew here: --reset.",
+        )
+    return str(about["id"])
+
+
+def wipe(folder: Path) -> None:
+    """Checkpoints and tables together. Refuses (UsageError) a folder that is not ours."""
+    if not folder.exists():
+        return
+    if not (folder / TABLES).exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} holds no tables of Penstock ({TABLES} is missing).", "Nothing was deleted.")
+    shutil.rmtree(folder)
+
+
+def _apart(folder: Path) -> tuple[str, str]:
+    return (
+        f"Checkpoint and tables in {folder} do not belong together (one of them was deleted, or is from a backup).",
+        f"Restore both. {_ANEW}",
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole and on the disk."""
+    staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    with staging.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    staging.rename(path)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,151 @@
+"""Windows of traffic as values and as Arrow tables: their columns, how they add up, how minutes become hours.
+
+    stored    records that lie in a channel's topic           tier "records": read one by one, exact
+    accepted  events that an ingress took in                  tier "deltas": summed by the worker, exact but for crashes
+    settled   events that a subscription is done with         tier "deltas"
+
+`stored` and `accepted` count the same events on two ways: take one of them (`arrivals`), never their sum. A window
+that Kafka or a late worker adds to afterwards is added to here: sums are right whenever they are read. Refuses files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from knative.sketch import Sketch, quantile
+
+MINUTE_S = 60
+HOUR_S = 3600
+
+STORED = "stored"
+ACCEPTED = "accepted"
+SETTLED = "settled"
+TIERS = {STORED: "records", ACCEPTED: "deltas", SETTLED: "deltas"}
+
+KEYS = ("start", "size", "kind", "namespace", "channel", "subscription", "type", "source")
+COUNTS = ("events", "bytes", "delivered", "retried", "dead_lettered", "filtered", "ignored", "late")
+
+_TEXT = pa.string()
+_BUCKETS = pa.list_(pa.struct([("bucket", pa.int32()), ("count", pa.int64())]))
+#: The columns of every Parquet file: `start` in Unix seconds, `size` 60 or 3600, `latency` as counts by bucket of
+#: `knative.sketch` (end-to-end seconds of delivered events).
+SCHEMA = pa.schema(
+    [
+        ("start", pa.int64()),
+        ("size", pa.int32()),
+        *((name, _TEXT) for name in KEYS[2:]),
+        *((name, pa.int64()) for name in COUNTS),
+        ("latency", _BUCKETS),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What happened in `size` seconds from `start` (Unix seconds) on, for one channel or subscription, type, source.
+
+    `type` and `source` are both "" for what was too many to be told apart. `late` counts events that came after their
+    window should have been over; they are in the other numbers too.
+    """
+
+    start: int
+    size: int
+    kind: str  #: stored, accepted or settled
+    namespace: str
+    channel: str
+    subscription: str = ""  #: settled only
+    type: str = ""
+    source: str = ""
+    events: int = 0
+    bytes: int = 0
+    delivered: int = 0
+    retried: int = 0  #: attempts beyond the first
+    dead_lettered: int = 0
+    filtered: int = 0
+    ignored: int = 0
+    late: int = 0
+    latency: Sketch = field(default_factory=dict)
+
+    @property
+    def tier(self) -> str:
+        """How the numbers were made."""
+        return TIERS.get(self.kind, "unknown")
+
+    def latency_s(self, share: float) -> float | None:
+        """The seconds that this share (0..1) of the delivered events did not exceed; None: nothing was delivered."""
+        return quantile(self.latency, share)
+
+
+def arrivals(windows: Iterable[Window]) -> list[Window]:
+    """What came into channels, once: `stored` where a channel has any, else `accepted`."""
+    incoming = [one for one in windows if one.kind != SETTLED]
+    read = {(one.namespace, one.channel) for one in incoming if one.kind == STORED}
+    return [one for one in incoming if one.kind == STORED or (one.namespace, one.channel) not in read]
+
+
+def table_of(windows: Sequence[Window]) -> pa.Table:
+    """As a table of `SCHEMA`."""
+    columns = {name: [getattr(one, name) for one in windows] for name in (*KEYS, *COUNTS)}
+    columns["latency"] = [
+        [{"bucket": bucket, "count": count} for bucket, count in sorted(one.latency.items())] for one in windows
+    ]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def windows_of(table: pa.Table) -> list[Window]:
+    """Back from a table, in the order of its rows."""
+    rows = table.select([*KEYS, *COUNTS]).to_pylist()
+    sketches = table["latency"].to_pylist()
+    return [
+        Window(**row, latency={one["bucket"]: one["count"] for one in sketch or ()})
+        for row, sketch in zip(rows, sketches, strict=True)
+    ]
+
+
+def coarsen(table: pa.Table, size_s: int) -> pa.Table:
+    """The same rows in windows of `size_s`; those of that size or more stay as they are. Not merged yet."""
+    finer = pc.less(table["size"], size_s)
+    begin = pc.multiply(pc.divide(table["start"], size_s), size_s)
+    start = pc.if_else(finer, begin, table["start"])
+    size = pc.if_else(finer, pa.scalar(size_s, pa.int32()), table["size"])
+    return table.set_column(0, SCHEMA.field("start"), start).set_column(1, SCHEMA.field("size"), size)
+
+
+def merge(tables: Sequence[pa.Table]) -> pa.Table:
+    """One row for each key, sorted by key: counts added, sketches added bucket by bucket."""
+    whole = pa.concat_tables([SCHEMA.empty_table(), *tables]).combine_chunks()
+    if not whole.num_rows:
+        return whole
+    sums = whole.group_by(list(KEYS), use_threads=False).aggregate([(name, "sum") for name in COUNTS])
+    sums = sums.rename_columns({f"{name}_sum": name for name in COUNTS})
+    sums = sums.sort_by([(name, "ascending") for name in KEYS])
+    return sums.append_column(SCHEMA.field("latency"), _sketches(whole, sums)).select(SCHEMA.names).cast(SCHEMA)
+
+
+def _sketches(whole: pa.Table, sums: pa.Table) -> pa.Array:
+    """The merged `latency` of each row of `sums`."""
+    latency = whole["latency"].combine_chunks()
+    parents = pc.list_parent_indices(latency)
+    found: dict[tuple[object, ...], Sketch] = {}
+    if len(parents):
+        entries = pc.list_flatten(latency)
+        keys = whole.select(list(KEYS)).take(parents)
+        flat = keys.append_column("bucket", pc.struct_field(entries, "bucket"))
+        flat = flat.append_column("count", pc.struct_field(entries, "count"))
+        summed = flat.group_by([*KEYS, "bucket"], use_threads=False).aggregate([("count", "sum")])
+        for *key, bucket, count in zip(
+            *(summed[name].to_pylist() for name in (*KEYS, "bucket", "count_sum")), strict=True
+        ):
+            found.setdefault(tuple(key), {})[bucket] = count
+    keys_in_order = zip(*(sums[name].to_pylist() for name in KEYS), strict=True)
+    return pa.array(
+        [
+            [{"bucket": bucket, "count": count} for bucket, count in sorted(found.get(key, {}).items())]
+            for key in keys_in_order
+        ],
+        type=_BUCKETS,
+    )

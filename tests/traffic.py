@@ -1,0 +1,119 @@
+"""Events and deliveries of which a test knows every one: put into Kafka, and summed by plain Python as the oracle.
+
+    sent = Sent(bootstrap, instance, {"topic-a": ("ns", "a")}); sent.records(...); sent.deltas(...); sent.expected()
+
+Refuses to use anything of the job it is the measure of.
+"""
+
+from __future__ import annotations
+
+import collections
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Producer
+
+from analytics.traffic.windows import COUNTS, Window
+from knative import sketch
+from knative.names import traffic_topic
+from knative.traffic import Delta, encode, key_of
+
+Key = tuple[int, str, str, str, str, str, str]  #: start, kind, namespace, channel, subscription, type, source
+_TYPES = ("order.made", "order.paid", "größe", "")
+
+
+class Sent:
+    """What was put into the topics of one installation."""
+
+    def __init__(self, bootstrap: str, instance: str, owners: Mapping[str, tuple[str, str]], seed: int = 1) -> None:
+        self.owners = owners
+        self.traffic_topic = traffic_topic(instance)
+        self.late = 0
+        self._random = random.Random(seed)
+        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20})
+        self._sums: dict[Key, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+        self._sketches: dict[Key, sketch.Sketch] = collections.defaultdict(dict)
+        self._numbers: collections.Counter[str] = collections.Counter()
+
+    def records(self, topic: str, count: int, begin_s: int, seconds: int, partitions: int = 2) -> None:
+        """Events at seeded moments of `seconds` from `begin_s` on; some without a type, some with a type twice."""
+        namespace, channel = self.owners[topic]
+        moments = sorted(self._random.randrange(seconds * 1000) for _ in range(count))
+        for number, moment_ms in enumerate(moments):
+            at_ms = begin_s * 1000 + moment_ms
+            type_, source = self._random.choice(_TYPES), f"/source/{self._random.randrange(3)}"
+            body = b"x" * self._random.randrange(200)
+            headers: list[tuple[str, Any]] = [("ce_specversion", b"1.0"), ("ce_source", source.encode())]
+            if type_:
+                headers.append(("ce_type", type_.encode()))
+            if number % 10 == 0:
+                headers.append(("ce_type", b"a second one that does not count")) if type_ else None
+            self._producer.produce(topic, body, None, number % partitions, headers=headers, timestamp=at_ms)
+            self._producer.poll(0)
+            key = (at_ms // 60_000 * 60, "stored", namespace, channel, "", type_, source)
+            self._sums[key].update(events=1, bytes=len(body))
+        assert self._producer.flush(60) == 0
+
+    def deltas(self, by: str, channel: tuple[str, str], moments: Iterable[int], copies: int = 1) -> list[bytes]:
+        """One report of a worker for each second: of ingress and of subscription `sub` in turn. Gives their values."""
+        values = []
+        for at in moments:
+            number = self._numbers[by]
+            self._numbers[by] += 1
+            delta = self._delta(by, number, at, *channel)
+            values.append(encode(delta))
+            for _ in range(copies):
+                self._producer.produce(self.traffic_topic, values[-1], key_of(delta), timestamp=at * 1000 + 900)
+            key = (at // 60 * 60, delta.kind, *channel, delta.subscription, delta.type, delta.source)
+            self._sums[key].update(
+                events=delta.events, bytes=delta.bytes, delivered=delta.delivered, retried=delta.retried,
+                dead_lettered=delta.dead, filtered=delta.filtered, ignored=delta.ignored,
+            )  # fmt: skip
+            sketch.merge(self._sketches[key], delta.latency)
+        assert self._producer.flush(60) == 0
+        return values
+
+    def raw(self, values: Sequence[bytes | None]) -> None:
+        """Any values into the traffic topic; they are expected to change nothing."""
+        for value in values:
+            self._producer.produce(self.traffic_topic, value, b"k")
+        assert self._producer.flush(60) == 0
+
+    def expected(self) -> list[tuple[Key, dict[str, int], sketch.Sketch]]:
+        """What the windows of a minute must say, but for what came late."""
+        names = [name for name in COUNTS if name != "late"]
+        return [
+            (key, {name: sums[name] for name in names}, self._sketches.get(key, {}))
+            for key, sums in sorted(self._sums.items())
+        ]
+
+    def _delta(self, by: str, number: int, at: int, namespace: str, channel: str) -> Delta:
+        count = self._random.randrange(1, 50)
+        if number % 2:
+            return Delta(by, number, at, "accepted", namespace, channel, "", "t", "/s", count, count * 100)
+        dead, filtered = self._random.randrange(count), 0
+        dead = min(dead, 3)
+        filtered = min(count - dead, 2)
+        delivered = count - dead - filtered
+        latency = sketch.of(self._random.expovariate(20) for _ in range(delivered))
+        return Delta(
+            by, number, at, "settled", namespace, channel, "sub", "t", "/s", count, count * 100, delivered,
+            self._random.randrange(5), dead, filtered, 0, latency,
+        )  # fmt: skip
+
+
+def shown(windows: Iterable[Window]) -> list[tuple[Key, dict[str, int], sketch.Sketch]]:
+    """Windows in the form of `Sent.expected`."""
+    names = [name for name in COUNTS if name != "late"]
+    return [
+        (
+            (one.start, one.kind, one.namespace, one.channel, one.subscription, one.type, one.source),
+            {name: getattr(one, name) for name in names},
+            one.latency,
+        )
+        for one in sorted(
+            windows,
+            key=lambda one: (one.start, one.kind, one.namespace, one.channel, one.subscription, one.type, one.source),
+        )
+    ]

@@ -160,11 +160,13 @@ class Chromium:
         page.call("Emulation.setScriptExecutionDisabled", value=not javascript)
         url = path.absolute().as_uri() + fragment
         page.call("Page.navigate", url=url)
-        done = "document.documentElement.dataset.ready === '1'" if javascript else "document.readyState === 'complete'"
+        done = "document.documentElement?.dataset.ready === '1'" if javascript else "document.readyState === 'complete'"
         end_s = time.monotonic() + _LIMIT_S
         while not page.evaluate(f"location.protocol === 'file:' && {done}"):
             if time.monotonic() > end_s:
                 raise ChromiumError(f"{path} was not ready within {_LIMIT_S:g} s; it said: {page.complaints}")
+            if page.complaints:
+                raise ChromiumError(f"{path} complains: {page.complaints}")
             time.sleep(0.02)
         page.requests.remove(url.partition("#")[0])
         return page

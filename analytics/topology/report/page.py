@@ -1,0 +1,238 @@
+"""The report page: one HTML file with everything in it, for a browser without network, for print, for screen readers.
+
+    Topology --gather--> PageGraph --+--> findings, tables          (HTML)
+                                     +--> still picture             (SVG; print, no JavaScript)
+                                     +--> data for the map's scripts (JSON)     --templates/page.html.j2--> page
+
+Two walls against text that senders choose: everything goes through the templates' escaping (or the JSON block's), and a
+Content-Security-Policy names the hash of each of our scripts and of the style sheet, so that nothing else runs, loads
+or connects. Refuses to add what the topology does not say.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from analytics.topology.document import SEVERITIES, Finding, Flow, Kind, Topology
+from analytics.topology.report import words
+from analytics.topology.report.icons import ICONS
+from analytics.topology.report.pagedata import page_data
+from analytics.topology.report.pagegraph import HEALTHS, PageGraph, gather, total
+from analytics.topology.report.picture import picture
+from analytics.topology.report.tables import tables
+
+FINDINGS_MAX = 200
+FOLDED_AFTER = 4  #: findings of one rule that are shown before the others are folded away
+EVIDENCE_MAX = 12
+OBJECTS_MAX = 16
+
+_HERE = Path(__file__).parent
+
+#: Our scripts in the order they run, as one; the first runs in the head, before anything is drawn.
+EARLY_SCRIPTS = ("theme.js",)
+SCRIPTS = ("words.js", "graph.js", "view.js", "layout.js", "map.js", "panel.js", "search.js", "tables.js", "main.js")
+VENDORED = ("cytoscape.min.js", "dagre.min.js")
+
+#: What Cytoscape would put into the head by itself, which the policy forbids; it looks for this id and leaves it.
+_CYTOSCAPE_STYLE = ".__________cytoscape_container { position: relative; }"
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Assets:
+    """What is inlined, and the policy that lets it run."""
+
+    style: str
+    cytoscape_style: str
+    early: str
+    vendored: tuple[str, ...]
+    script: str
+    policy: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownObject:
+    """A vertex that a finding is about."""
+
+    label: str
+    link: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFinding:
+    """A finding with its texts ready."""
+
+    place: int
+    severity: str
+    word: str
+    title: str
+    rule: str
+    evidence: tuple[str, ...]
+    remedy: str
+    objects: tuple[ShownObject, ...]
+    more_objects: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A figure of the head of the page."""
+
+    name: str
+    value: str
+
+
+def render(topology: Topology) -> str:
+    """The page of a topology, as the text of one HTML file (UTF-8)."""
+    graph = gather(topology)
+    findings = _shown(topology, graph)
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            topology=topology,
+            graph=graph,
+            assets=assets(),
+            data=Markup(page_data(graph, topology.findings[: len(findings)])),
+            findings=_by_rule(findings),
+            findings_left=len(topology.findings) - len(findings),
+            severities=_severities(topology),
+            facts=_facts(topology),
+            picture=picture(graph),
+            tables=tables(topology, graph),
+            healths=[health.value for health in HEALTHS],
+            kinds=[kind.value for kind in Kind if any(item.kind == kind for item in graph.items)],
+            icons=ICONS,
+            words=words,
+        )
+    )
+
+
+@cache
+def assets() -> Assets:
+    """Our scripts and styles, the vendored scripts, and their hashes."""
+    style = _read("assets", "page.css", "parts.css")
+    early = _script("assets", *EARLY_SCRIPTS)
+    script = _script("assets", *SCRIPTS)
+    vendored = tuple(_read("vendor", name) for name in VENDORED)
+    hashes = " ".join(_hash(one) for one in (early, *vendored, script))
+    policy = (
+        f"default-src 'none'; script-src {hashes}; style-src {_hash(style)} {_hash(_CYTOSCAPE_STYLE)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    return Assets(
+        Markup(style), Markup(_CYTOSCAPE_STYLE), Markup(early), tuple(map(Markup, vendored)), Markup(script), policy
+    )
+
+
+def _script(folder: str, *names: str) -> str:
+    """Our scripts as one, in a scope of their own."""
+    return f'(() => {{\n"use strict";\n{_read(folder, *names)}}})();'
+
+
+def _read(folder: str, *names: str) -> str:
+    """Files, one after the other; control characters as escapes, since HTML changes some of them."""
+    text = "\n".join((_HERE / folder / name).read_text(encoding="utf-8") for name in names)
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "px": lambda value: f"{value:.1f}".removesuffix(".0"),
+        "visible": words.visible,
+        "code": _code,
+        "count": words.count,
+        "moment": words.moment,
+    }
+    return environment
+
+
+def _code(text: str) -> Markup:
+    """Escaped, with what stands between backticks as code."""
+    parts = words.visible(text, 600).split("`")
+    if len(parts) % 2 == 0:  # an odd one: then they mean nothing
+        return escape("`".join(parts))
+    marked = (Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
+    return Markup("").join(marked)
+
+
+def _shown(topology: Topology, graph: PageGraph) -> list[ShownFinding]:
+    """The findings that get a card, the worst first (that is the topology's order)."""
+    return [_finding(place, one, graph) for place, one in enumerate(topology.findings[:FINDINGS_MAX])]
+
+
+def _finding(place: int, finding: Finding, graph: PageGraph) -> ShownFinding:
+    objects = []
+    for one in dict.fromkeys(finding.objects[:OBJECTS_MAX]):
+        if one in graph.places:
+            item = graph.items[graph.places[one]]
+            objects.append(ShownObject(words.visible(item.label, 90), item.anchor, words.KINDS[item.kind]))
+        else:
+            objects.append(ShownObject(words.visible(one, 90), "", ""))
+    return ShownFinding(
+        place,
+        finding.severity.value,
+        words.SEVERITIES[finding.severity.value],
+        words.visible(finding.title),
+        words.visible(finding.rule, 60),
+        finding.evidence[:EVIDENCE_MAX],
+        finding.remedy,
+        tuple(objects),
+        max(len(finding.objects) - OBJECTS_MAX, 0),
+    )
+
+
+def _by_rule(findings: Iterable[ShownFinding]) -> list[tuple[Sequence[ShownFinding], Sequence[ShownFinding]]]:
+    """Findings of one severity and rule together: (shown, folded)."""
+    rules: dict[tuple[str, str], list[ShownFinding]] = {}
+    for one in findings:
+        rules.setdefault((one.severity, one.rule), []).append(one)
+    return [
+        (same, []) if len(same) <= FOLDED_AFTER + 1 else (same[:FOLDED_AFTER], same[FOLDED_AFTER:])
+        for same in rules.values()
+    ]
+
+
+def _severities(topology: Topology) -> list[tuple[str, str, int]]:
+    """(severity, the word for so many, how many), those that there are."""
+    counts = Counter(finding.severity for finding in topology.findings)
+    return [(one.value, words.tally(one.value, counts[one]), counts[one]) for one in SEVERITIES if counts[one]]
+
+
+def _facts(topology: Topology) -> list[Fact]:
+    kinds = Counter(vertex.kind for vertex in topology.vertices)
+    channels = kinds[Kind.CHANNEL] + kinds[Kind.BROKER]
+    readers = kinds[Kind.SUBSCRIPTION] + kinds[Kind.TRIGGER]
+    published = total(edge.rate for edge in topology.edges if edge.kind is Flow.PUBLISHES)
+    delivered = total(edge.rate for edge in topology.edges if edge.kind is Flow.DELIVERS)
+    return [
+        Fact("sources", words.count(kinds[Kind.SOURCE])),
+        Fact("channels and brokers", words.count(channels)),
+        Fact("subscriptions and triggers", words.count(readers)),
+        Fact("events in", words.rate(published)),
+        Fact("deliveries", words.rate(delivered)),
+        Fact("waiting", words.count(total(vertex.lag for vertex in topology.vertices))),
+    ]

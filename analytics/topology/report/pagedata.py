@@ -1,0 +1,89 @@
+"""What the scripts of the page know: the page's graph as JSON in a block that no browser executes.
+
+Fields that say nothing are left out; figures have four significant digits. Refuses to hold text that `words.visible`
+has not gone over, and any `<`: the block ends where the page says, whatever a sender put into its events.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from analytics.topology.document import Finding
+from analytics.topology.report import words
+from analytics.topology.report.icons import ICONS
+from analytics.topology.report.pagegraph import Item, Line, PageGraph
+
+#: What must not stand in an HTML script block, and what scripts once took for line ends.
+_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+
+
+def page_data(graph: PageGraph, findings: Sequence[Finding]) -> str:
+    """The text of the block. `findings`: those with a card in the page, in its order."""
+    data = {
+        "groups": [{"label": one.label, "shared": one.shared, "size": one.size} for one in graph.groups],
+        "vertices": [_vertex(one, len(findings)) for one in graph.items],
+        "edges": [_edge(one) for one in graph.lines],
+        "findings": [
+            {"title": words.visible(one.title), "severity": one.severity.value, "rule": words.visible(one.rule, 60)}
+            for one in findings
+        ],
+        "words": {"kinds": dict(words.KINDS), "flows": dict(words.FLOWS), "healths": dict(words.HEALTHS)},
+        "icons": dict(ICONS),
+    }
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
+
+
+def _vertex(item: Item, findings: int) -> dict[str, Any]:
+    return _filled(
+        {
+            "anchor": item.anchor,
+            "kind": item.kind,
+            "label": item.label,
+            "short": item.short if item.short != item.label else None,
+            "group": item.group,
+            "health": item.health.value,
+            "message": item.message,
+            "roles": [words.KINDS.get(role, role) for role in item.roles] if len(item.roles) > 1 else None,
+            "rate": _figure(item.rate),
+            "bytes": _figure(item.bytes_rate),
+            "lag": item.lag,
+            "island": item.island if item.island > 1 else None,
+            "details": item.details,
+            "findings": [place for place in item.findings if place < findings],
+            "severity": item.severity.value if item.severity else None,
+            "count": item.stands_for if item.stands_for > 1 or item.kind == "rest" else None,
+        }
+    )
+
+
+def _edge(line: Line) -> dict[str, Any]:
+    return _filled(
+        {
+            "source": line.source,
+            "target": line.target,
+            "kind": line.kind,
+            "health": line.health.value,
+            "rate": _figure(line.rate),
+            "bytes": _figure(line.bytes_rate),
+            "events": line.events,
+            "lag": line.lag,
+            "failures": line.failures,
+            "p50": _figure(line.latency_p50_s),
+            "p99": _figure(line.latency_p99_s),
+            "details": line.details,
+            "count": line.stands_for if line.stands_for > 1 else None,
+        }
+    )
+
+
+def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if value is not None and value not in ("", (), [])}
+
+
+def _figure(value: float | None) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.4g}")

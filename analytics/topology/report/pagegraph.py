@@ -1,0 +1,278 @@
+"""The graph as the page carries it: vertices in groups, in bounded number, the most important ones as themselves.
+
+    Topology --gather--> PageGraph    items (vertices, and one `rest` per group that stands for those left out)
+                                      lines (edges, and sums of the edges to and from a rest)
+
+A group is a namespace. What has none (sources, addresses) belongs to the namespace of its only neighbours, else to one
+of two shared groups. Every text is made visible and cut here, once. Refuses to lose anything in silence: what was left
+out is counted in the rests and in `omitted_edges`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from analytics.topology.document import SEVERITIES, Edge, Health, Kind, Severity, Topology, Vertex
+from analytics.topology.report import words
+
+ITEMS_MAX = 6_000
+LINES_MAX = 15_000
+DETAILS_MAX = 16
+
+#: The worst first; what a sum of several shows.
+HEALTHS = (Health.FAILED, Health.DEGRADED, Health.UNKNOWN, Health.OK, Health.IDLE)
+_WORST = {health: place for place, health in enumerate(HEALTHS)}
+
+SENDERS, ADDRESSES = "senders of several namespaces", "addresses of several namespaces"
+
+Details = tuple[tuple[str, str], ...]
+N = TypeVar("N", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A namespace, or what several share. `size`: vertices, also those left out."""
+
+    key: str
+    label: str
+    shared: bool
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A vertex, or (`stands_for` > 1 or kind `rest`) the sum of those of a group that were left out."""
+
+    anchor: str  #: fragment of its link, stable from run to run
+    kind: str
+    label: str
+    short: str
+    group: int
+    health: Health
+    message: str = ""
+    roles: tuple[str, ...] = ()
+    rate: float | None = None
+    bytes_rate: float | None = None
+    lag: int | None = None
+    island: int = 0
+    details: Details = ()
+    findings: tuple[int, ...] = ()  #: places in Topology.findings, the worst first
+    severity: Severity | None = None  #: of the worst finding
+    stands_for: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An edge between two items, by their places; or the sum of `stands_for` edges."""
+
+    source: int
+    target: int
+    kind: str
+    health: Health
+    rate: float | None = None
+    bytes_rate: float | None = None
+    events: int | None = None
+    lag: int | None = None
+    failures: int | None = None
+    latency_p50_s: float | None = None
+    latency_p99_s: float | None = None
+    details: Details = ()
+    stands_for: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PageGraph:
+    """What the page shows. Items are in order of importance, the rests last."""
+
+    groups: tuple[Group, ...]
+    items: tuple[Item, ...]
+    lines: tuple[Line, ...]
+    places: Mapping[str, int]  #: id of a vertex -> its place, for those that are items
+    omitted_vertices: int
+    omitted_edges: int
+
+
+def worst(healths: Iterable[Health]) -> Health:
+    """The one to show for several."""
+    return min(healths, key=_WORST.__getitem__, default=Health.UNKNOWN)
+
+
+def anchor(vertex_id: str) -> str:
+    """The fragment of a vertex: short, harmless, stable."""
+    return f"v-{hashlib.sha256(vertex_id.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+
+
+def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINES_MAX) -> PageGraph:
+    """The page's graph of a topology, with at most so many vertices and edges as themselves."""
+    homes = _homes(topology)
+    by_group: dict[tuple[str, bool], list[Vertex]] = defaultdict(list)
+    for vertex in topology.vertices:
+        by_group[homes[vertex.id]].append(vertex)
+    keys = sorted(by_group, key=lambda key: (key[1], key[0]))
+    numbers = {key: number for number, key in enumerate(keys)}
+    groups = tuple(
+        Group(f"{'shared' if shared else 'ns'}:{anchor(name)[2:]}", words.visible(name, 80), shared, len(by_group[key]))
+        for key in keys
+        for name, shared in (key,)
+    )
+    found = _findings_by_object(topology)
+    ordered = sorted(topology.vertices, key=lambda one: _importance(one, topology, found))
+    kept, left = ordered[:items_max], ordered[items_max:]
+    items = [_item(one, numbers[homes[one.id]], found.get(one.id, ()), topology) for one in kept]
+    places = {one.id: place for place, one in enumerate(kept)}
+    rests: dict[str, int] = {}
+    for group, members in sorted(_grouped(left, homes, numbers).items()):
+        rests.update(dict.fromkeys((one.id for one in members), len(items)))
+        items.append(_rest(group, groups[group], members))
+    lines, omitted = _lines(topology.edges, places, rests, lines_max)
+    return PageGraph(groups, tuple(items), lines, places, len(left), omitted)
+
+
+def _homes(topology: Topology) -> dict[str, tuple[str, bool]]:
+    """Vertex id -> (group, is it a shared one)."""
+    namespaces = {one.id: one.namespace for one in topology.vertices}
+    around: dict[str, set[str]] = defaultdict(set)
+    for edge in topology.edges:
+        for one, other in ((edge.source, edge.target), (edge.target, edge.source)):
+            if not namespaces.get(one, "-") and namespaces.get(other):
+                around[one].add(namespaces[other])
+    homes = {}
+    for vertex in topology.vertices:
+        near = around.get(vertex.id, ())
+        if vertex.namespace:
+            homes[vertex.id] = (vertex.namespace, False)
+        elif len(near) == 1:
+            homes[vertex.id] = (next(iter(near)), False)
+        else:
+            homes[vertex.id] = (SENDERS if vertex.kind is Kind.SOURCE else ADDRESSES, True)
+    return homes
+
+
+def _findings_by_object(topology: Topology) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for place, finding in enumerate(topology.findings):
+        for one in dict.fromkeys(finding.objects):
+            found[one].append(place)
+    for places in found.values():
+        places.sort(key=lambda place: (SEVERITIES.index(topology.findings[place].severity), place))
+    return found
+
+
+def _importance(vertex: Vertex, topology: Topology, found: Mapping[str, Sequence[int]]) -> tuple[int, int, float, str]:
+    """What comes first where there is not room for all: findings, bad health, traffic."""
+    places = found.get(vertex.id)
+    severity = SEVERITIES.index(topology.findings[places[0]].severity) if places else len(SEVERITIES)
+    return severity, min(_WORST[vertex.health], 2), -(vertex.rate or 0.0), vertex.id
+
+
+def _grouped(
+    vertices: Iterable[Vertex], homes: Mapping[str, tuple[str, bool]], numbers: Mapping[tuple[str, bool], int]
+) -> dict[int, list[Vertex]]:
+    groups: dict[int, list[Vertex]] = defaultdict(list)
+    for one in vertices:
+        groups[numbers[homes[one.id]]].append(one)
+    return groups
+
+
+def _details(detail: Mapping[str, object]) -> Details:
+    pairs = [(name, value) for name, value in detail.items() if value is not None and value != ""]
+    return tuple((words.visible(str(name), 60), words.visible(_said(value))) for name, value in pairs[:DETAILS_MAX])
+
+
+def _said(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return words.quantity(value) if isinstance(value, float) else str(value)
+
+
+def _item(vertex: Vertex, group: int, found: Sequence[int], topology: Topology) -> Item:
+    name = vertex.name if vertex.namespace else vertex.label or vertex.name
+    if vertex.kind is Kind.DLQ:
+        name = f"{name} (DLQ)"  # it has the name of its channel
+    return Item(
+        anchor=anchor(vertex.id),
+        kind=vertex.kind.value,
+        label=words.visible(vertex.label or vertex.id),
+        short=words.short(name or vertex.label or vertex.id),
+        group=group,
+        health=vertex.health,
+        message=words.visible(vertex.message),
+        roles=tuple(words.visible(role, 60) for role in vertex.roles),
+        rate=vertex.rate,
+        bytes_rate=vertex.bytes_rate,
+        lag=vertex.lag,
+        island=vertex.island,
+        details=_details(vertex.detail),
+        findings=tuple(found),
+        severity=topology.findings[found[0]].severity if found else None,
+    )
+
+
+def _rest(group: int, of: Group, members: Sequence[Vertex]) -> Item:
+    return Item(
+        anchor=f"rest-{group}",
+        kind="rest",
+        label=f"{words.count(len(members))} more of {of.label}",
+        short=f"{words.count(len(members))} more",
+        group=group,
+        health=worst(one.health for one in members),
+        rate=total(one.rate for one in members),
+        bytes_rate=total(one.bytes_rate for one in members),
+        lag=total(one.lag for one in members),
+        stands_for=len(members),
+    )
+
+
+def total(values: Iterable[N | None]) -> N | None:
+    """The sum of what is known; None when nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _lines(
+    edges: Sequence[Edge], places: Mapping[str, int], rests: Mapping[str, int], lines_max: int
+) -> tuple[tuple[Line, ...], int]:
+    own: list[Edge] = []
+    sums: dict[tuple[int, int, str], list[Edge]] = defaultdict(list)
+    omitted = 0
+    for edge in edges:
+        if edge.source in places and edge.target in places:
+            own.append(edge)
+            continue
+        ends = [places.get(one, rests.get(one, -1)) for one in (edge.source, edge.target)]
+        if ends[0] == ends[1] or -1 in ends:  # within one rest
+            omitted += 1
+        else:
+            sums[ends[0], ends[1], edge.kind.value].append(edge)
+    if len(own) > lines_max:
+        own.sort(key=lambda one: (_WORST[one.health] > 1, -(one.rate or 0.0), one.id))
+        omitted += len(own) - lines_max
+        del own[lines_max:]
+    summed = sorted(sums.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+    omitted += sum(len(members) for _, members in summed[lines_max:])
+    lines = [_line(places[one.source], places[one.target], one.kind.value, [one]) for one in own]
+    lines += [_line(*ends, members) for ends, members in summed[:lines_max]]
+    return tuple(lines), omitted
+
+
+def _line(source: int, target: int, kind: str, edges: Sequence[Edge]) -> Line:
+    single = edges[0] if len(edges) == 1 else None
+    return Line(
+        source,
+        target,
+        kind,
+        worst(one.health for one in edges),
+        total(one.rate for one in edges),
+        total(one.bytes_rate for one in edges),
+        total(one.events for one in edges),
+        total(one.lag for one in edges),
+        total(one.failures for one in edges),
+        single.latency_p50_s if single else None,  # quantiles of parts do not add up
+        single.latency_p99_s if single else None,
+        _details(single.detail) if single else (),
+        len(edges),
+    )

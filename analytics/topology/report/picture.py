@@ -1,0 +1,299 @@
+"""The map as a still picture: what the printed page and a browser without JavaScript show.
+
+    PageGraph --cast--> boxes and arrows (vertices in lanes by namespace, or whole namespaces when there are many)
+              --arrange--> Picture, ready for templates/picture.svg.j2
+
+Refuses to write markup, and to draw more than can be read: the rest is in the tables.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from analytics.topology.document import SEVERITIES, Health
+from analytics.topology.report import words
+from analytics.topology.report.icons import ICONS
+from analytics.topology.report.layers import Box, Link
+from analytics.topology.report.pagegraph import HEALTHS, Item, Line, PageGraph, total, worst
+from analytics.topology.report.placing import Arrangement, Point, Route, arrange
+
+BOXES_MAX = 90  #: vertices as themselves; with more, namespaces are drawn
+ARROWS_MAX = 220
+GROUPS_MAX = 36
+FLOWS_MAX = 40  #: arrows between namespaces
+LABELS_MAX = 60
+
+_HEIGHT = 40.0
+_WIDTH_MIN, _WIDTH_MAX = 108.0, 264.0
+_NAME_PX, _CAPTION_PX, _LABEL_PX = 12.5, 10.5, 10.5
+_BESIDE_TEXT = 50.0  #: bar, icon and padding
+_GRID_GAP = 16.0
+_WIDE = 1160.0  #: what a row of boxes without arrows may fill
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A box in its place."""
+
+    x: float  #: left
+    y: float  #: top
+    width: float
+    height: float
+    name: str
+    caption: str
+    icon: str  #: a path in a square of 16
+    health: str
+    tip: str
+    anchor: str
+    severity: str  #: of the worst finding, "" = none
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A line with its label."""
+
+    path: str
+    kind: str
+    health: str
+    width: float
+    label: str
+    x: float
+    y: float
+    label_width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A band with a title."""
+
+    title: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All that is drawn. `note` says what is not."""
+
+    width: float
+    height: float
+    shapes: tuple[Shape, ...]
+    arrows: tuple[Arrow, ...]
+    lanes: tuple[Lane, ...]
+    title: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What becomes a box."""
+
+    name: str
+    caption: str
+    icon: str
+    health: Health
+    tip: str
+    anchor: str
+    severity: str = ""
+    lane: int = 0
+
+
+def picture(graph: PageGraph) -> Picture:
+    """Draw the whole graph, or its namespaces when it is too large to be read."""
+    total_size = sum(group.size for group in graph.groups)
+    if len(graph.items) <= BOXES_MAX and len(graph.lines) <= ARROWS_MAX:
+        title = f"Map of {words.plural(total_size, 'vertex', 'vertices')} and {words.plural(len(graph.lines), 'edge')}"
+        return _drawn(*_vertices(graph), [group.label for group in graph.groups], title, "")
+    parts, lines, left = _groups(graph)
+    note = f"{words.count(total_size)} vertices are drawn as their namespaces; the tables have each of them."
+    if left:
+        note += f" {words.plural(left, 'namespace')} with the least to say are drawn as one."
+    if len(lines) > FLOWS_MAX:
+        note += f" Of {words.count(len(lines))} flows between them, the {FLOWS_MAX} busiest are drawn."
+    return _drawn(parts, lines[:FLOWS_MAX], [], f"Map of {words.plural(len(graph.groups), 'namespace')}", note)
+
+
+def text_width(text: str, size_px: float) -> float:
+    """About how wide a text gets: on the wide side of the usual fonts, so that nothing runs out of its box."""
+    return size_px * sum(_letter_width(letter) for letter in text)
+
+
+def _letter_width(letter: str) -> float:
+    if letter in "iljtfrI.,:;'|!/()[]- ":
+        return 0.40
+    if letter in "mwMW@%—…":
+        return 0.98
+    if letter > "\u2e7f":
+        return 1.05
+    return 0.70 if letter.isupper() else 0.63
+
+
+def _vertices(graph: PageGraph) -> tuple[list[_Part], list[Line]]:
+    parts = [
+        _Part(
+            item.short,
+            _caption(item),
+            ICONS[item.kind],
+            item.health,
+            f"{item.label}: {words.KINDS[item.kind]}, {words.HEALTHS[item.health]}",
+            item.anchor,
+            item.severity.value if item.severity else "",
+            item.group,
+        )
+        for item in graph.items
+    ]
+    # Traffic first: where loops are opened and which lane comes first then follows the main flow.
+    return parts, sorted(graph.lines, key=lambda one: (-(one.rate or 0.0), one.source, one.target, one.kind))
+
+
+def _caption(item: Item) -> str:
+    """Kind, and the one figure or word that matters most."""
+    kind = words.KINDS[item.kind]
+    if item.health in (Health.FAILED, Health.DEGRADED):
+        return f"{kind} · {words.HEALTHS[item.health]}"
+    if item.lag:
+        return f"{kind} · lag {words.quantity(item.lag)}"
+    return kind if item.rate is None else f"{kind} · {words.rate(item.rate)}"
+
+
+def _groups(graph: PageGraph) -> tuple[list[_Part], list[Line], int]:
+    """Namespaces as boxes, the events between them as arrows; the least important ones as one box."""
+    members: dict[int, list[Item]] = defaultdict(list)
+    for item in graph.items:
+        members[item.group].append(item)
+
+    def importance(group: int) -> tuple[float, ...]:
+        found = Counter(item.severity for item in members[group] if item.severity)
+        flow = sum(item.rate or 0.0 for item in members[group])
+        return (*(-found[severity] for severity in SEVERITIES[:2]), -flow, group)
+
+    ordered = sorted(range(len(graph.groups)), key=importance)
+    shown = ordered if len(ordered) <= GROUPS_MAX else ordered[: GROUPS_MAX - 1]
+    left = ordered[len(shown) :]
+    places = {group: place for place, group in enumerate(shown)}
+    places.update(dict.fromkeys(left, len(shown)))
+    parts = [_group_part(graph, [group], members, graph.groups[group].label) for group in shown]
+    if left:
+        parts.append(_group_part(graph, left, members, f"{words.count(len(left))} other namespaces"))
+    ends = [places[item.group] for item in graph.items]
+    sums: dict[tuple[int, int], list[Line]] = defaultdict(list)
+    for line in graph.lines:
+        if ends[line.source] != ends[line.target]:
+            sums[ends[line.source], ends[line.target]].append(line)
+    lines = [
+        Line(one, other, "sum", worst(line.health for line in some), total(line.rate for line in some))
+        for (one, other), some in sums.items()
+    ]
+    lines.sort(key=lambda one: (-(one.rate or 0.0), one.source, one.target))
+    return parts, lines, len(left)
+
+
+def _group_part(graph: PageGraph, groups: Sequence[int], members: Mapping[int, list[Item]], label: str) -> _Part:
+    size = sum(graph.groups[group].size for group in groups)
+    found = len({place for group in groups for item in members[group] for place in item.findings})
+    caption = words.plural(size, "vertex", "vertices")
+    if found:
+        caption += f" · {words.plural(found, 'finding')}"
+    health = worst(item.health for group in groups for item in members[group])
+    severities = {item.severity for group in groups for item in members[group]}
+    severity = next((one.value for one in SEVERITIES if one in severities), "")
+    tip = f"{label}: {caption}, worst health {words.HEALTHS[health]}"
+    return _Part(words.short(label), caption, ICONS["group"], health, tip, "table-vertices", severity)
+
+
+def _drawn(parts: Sequence[_Part], lines: Sequence[Line], lanes: Sequence[str], title: str, note: str) -> Picture:
+    labelled = {place for place, line in enumerate(lines) if line.rate and place < LABELS_MAX}
+    labels = [words.rate(line.rate) if place in labelled else "" for place, line in enumerate(lines)]
+    widths = [_box_width(part) for part in parts]
+    joined = {end for line in lines for end in (line.source, line.target)}
+    drawn = [place for place in range(len(parts)) if lanes or place in joined]
+    numbers = {place: number for number, place in enumerate(drawn)}
+    links = [
+        Link(numbers[line.source], numbers[line.target], text_width(label, _LABEL_PX) + 10 if label else 0.0)
+        for line, label in zip(lines, labels, strict=True)
+    ]
+    boxes = [Box(widths[place], _HEIGHT, parts[place].lane) for place in drawn]
+    arrangement = arrange(boxes, links)
+    shapes = [_shape(parts[place], widths[place], arrangement.boxes[number]) for place, number in numbers.items()]
+    single = [place for place in range(len(parts)) if place not in numbers]
+    width, height = _grid(parts, single, widths, arrangement, shapes)
+    arrows = [
+        _arrow(line, label, route, arrangement, links[place])
+        for place, (line, label, route) in enumerate(zip(lines, labels, arrangement.routes, strict=True))
+    ]
+    bands = tuple(
+        Lane(name, top, bottom - top) for name, (top, bottom) in zip(lanes, arrangement.lanes, strict=False) if lanes
+    )
+    return Picture(width, height, tuple(shapes), tuple(arrows), bands, title, note)
+
+
+def _box_width(part: _Part) -> float:
+    text = max(text_width(part.name, _NAME_PX), text_width(part.caption, _CAPTION_PX))
+    dot = 10.0 if part.severity else 0.0
+    return round(min(max(text + dot + _BESIDE_TEXT, _WIDTH_MIN), _WIDTH_MAX), 1)
+
+
+def _shape(part: _Part, width: float, middle: Point) -> Shape:
+    x, y = round(middle[0] - width / 2, 1), round(middle[1] - _HEIGHT / 2, 1)
+    return Shape(
+        x,
+        y,
+        width,
+        _HEIGHT,
+        part.name,
+        part.caption,
+        part.icon,
+        part.health.value,
+        part.tip,
+        part.anchor,
+        part.severity,
+    )
+
+
+def _grid(
+    parts: Sequence[_Part],
+    single: Iterable[int],
+    widths: Sequence[float],
+    arrangement: Arrangement,
+    shapes: list[Shape],
+) -> tuple[float, float]:
+    """Boxes that nothing joins go in rows under the others; width and height of the whole."""
+    left = 18.0
+    x, y = left, arrangement.height + (_GRID_GAP if arrangement.boxes else 18.0)
+    width, bottom = (arrangement.width if arrangement.boxes else 0.0), arrangement.height
+    for place in single:
+        if x > left and x + widths[place] > max(_WIDE, arrangement.width):
+            x, y = left, y + _HEIGHT + _GRID_GAP
+        shapes.append(_shape(parts[place], widths[place], (x + widths[place] / 2, y + _HEIGHT / 2)))
+        x += widths[place] + _GRID_GAP
+        width, bottom = max(width, x), y + _HEIGHT + 18.0
+    return round(max(width, 320.0), 1), round(max(bottom, 80.0), 1)
+
+
+def _arrow(line: Line, label: str, route: Route, arrangement: Arrangement, link: Link) -> Arrow:
+    idle = line.rate == 0 or line.health is Health.IDLE
+    health = Health.IDLE if idle and line.health in HEALTHS[2:] else line.health
+    x, y = route.label or route.points[0]
+    flow = line.rate or 0.0
+    width = 1.0 if flow <= 0 else min(1.2 + 0.45 * len(f"{flow:.0f}"), 3.4)
+    return Arrow(
+        _curve(route), line.kind, health.value, round(width, 2), label, round(x, 1), round(y, 1), link.label_width
+    )
+
+
+def _curve(route: Route) -> str:
+    """An SVG path through the points, level at each of them."""
+    (x, y), *rest = route.points
+    if len(route.points) == 2 and route.points[0] == route.points[1]:
+        return f"M{x - 18:.1f} {y - 20:.1f}c-14 -26 50 -26 36 0"
+    path = [f"M{x:.1f} {y:.1f}"]
+    for nx, ny in rest:
+        if abs(ny - y) < 0.05:
+            path.append(f"H{nx:.1f}")
+        else:
+            half = (nx - x) / 2
+            path.append(f"C{x + half:.1f} {y:.1f} {nx - half:.1f} {ny:.1f} {nx:.1f} {ny:.1f}")
+        x, y = nx, ny
+    return "".join(path)

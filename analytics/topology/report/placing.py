@@ -1,0 +1,215 @@
+"""Layered drawing of a directed graph, second half: the order within columns, then where everything stands.
+
+Order: some sweeps that sort each column by the middle of its neighbours; the arrangement with the fewest crossings is
+kept. Place: each cell is drawn to the mean of its neighbours as far as the cells above and below let it (the isotonic
+regression that pool-adjacent-violators solves exactly). Lanes stay apart throughout. Refuses to draw.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from analytics.topology.report.layers import Box, Cell, Layers, Link, layer
+
+GAP_Y = 12.0  #: between the cells of a column
+GAP_X = 26.0  #: between columns
+LANE_HEAD = 26.0  #: room for the title of a lane
+LANE_FOOT = 16.0
+LANE_GAP = 14.0
+MARGIN = 18.0
+_SWEEPS = 16
+_PULLS = 24
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a link runs, from its source to its target, and the middle of its label. Two equal ends: a loop."""
+
+    points: tuple[Point, ...]
+    label: Point | None
+    turned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Where everything stands. `boxes`: middles; `lanes`: top and bottom."""
+
+    width: float
+    height: float
+    boxes: tuple[Point, ...]
+    routes: tuple[Route, ...]
+    lanes: tuple[tuple[float, float], ...]
+
+
+def arrange(boxes: Sequence[Box], links: Sequence[Link]) -> Arrangement:
+    """Draw the graph from left to right."""
+    layers = layer(boxes, links)
+    _order(layers)
+    lanes = _lanes(layers, 1 + max((box.lane for box in boxes), default=-1))
+    _settle(layers, lanes)
+    widths = [max((layers.cells[one].width for one in column), default=0.0) for column in layers.columns]
+    middles = _middles(widths)
+    cells = layers.cells
+    points = [(middles[cell.column], cell.y) for cell in cells]
+    routes = tuple(
+        _route(link, path, back, layers, points, widths)
+        for link, path, back in zip(links, layers.paths, layers.turned, strict=True)
+    )
+    width = middles[-1] + widths[-1] / 2 + MARGIN
+    bottom = lanes[-1][1] if lanes else 0.0
+    return Arrangement(width, bottom, tuple(points[: len(boxes)]), routes, tuple(lanes))
+
+
+def _route(
+    link: Link, path: Sequence[int], back: bool, layers: Layers, points: Sequence[Point], widths: Sequence[float]
+) -> Route:
+    if not path:
+        middle = points[link.source]
+        return Route((middle, middle), None, False)
+    cells = layers.cells
+    label = next((points[one] for one in path if cells[one].label), None)
+    run = []
+    for place, one in enumerate(path):
+        half = cells[one].width / 2
+        x, y = points[one]
+        if place == 0:
+            run.append((x + half, y))
+        elif place == len(path) - 1:
+            run.append((x - half, y))
+        else:  # level behind its label, and between the boxes of a column
+            half = half if cells[one].label else widths[cells[one].column] / 2
+            run += [(x - half, y), (x + half, y)] if half else [(x, y)]
+    return Route(tuple(reversed(run) if back else run), label, back)
+
+
+def _order(layers: Layers) -> None:
+    """Sort the columns so that few steps cross."""
+    best, fewest = [list(column) for column in layers.columns], _crossings(layers)
+    for sweep in range(_SWEEPS):
+        if fewest == 0:
+            break
+        forward = sweep % 2 == 0
+        numbers = range(1, len(layers.columns)) if forward else range(len(layers.columns) - 2, -1, -1)
+        for number in numbers:
+            _sort(layers, number, forward)
+        crossings = _crossings(layers)
+        if crossings < fewest:
+            best, fewest = [list(column) for column in layers.columns], crossings
+    layers.columns[:] = best
+
+
+def _sort(layers: Layers, number: int, forward: bool) -> None:
+    column, other = layers.columns[number], layers.columns[number - 1 if forward else number + 1]
+    steps = layers.left if forward else layers.right
+    places = {cell: place / max(len(other) - 1, 1) for place, cell in enumerate(other)}
+    now = {cell: place / max(len(column) - 1, 1) for place, cell in enumerate(column)}
+
+    def wanted(cell: int) -> float:
+        near = [places[one] for one in steps.get(cell, ())]
+        return sum(near) / len(near) if near else now[cell]
+
+    column.sort(key=lambda cell: (layers.cells[cell].lane, wanted(cell), now[cell]))
+
+
+def _crossings(layers: Layers) -> int:
+    """How many pairs of steps cross, over all columns."""
+    crossings = 0
+    for column, following in pairwise(layers.columns):
+        places = {cell: place for place, cell in enumerate(following)}
+        seen: list[int] = []
+        for cell in column:
+            ends = sorted(places[one] for one in layers.right.get(cell, ()))
+            crossings += sum(len(seen) - bisect_right(seen, end) for end in ends)
+            for end in ends:
+                insort(seen, end)
+    return crossings
+
+
+def _lanes(layers: Layers, count: int) -> list[tuple[float, float]]:
+    """Top and bottom of each lane: high enough for the fullest column."""
+    heights = [0.0] * count
+    for column in layers.columns:
+        full = [0.0] * count
+        for one in column:
+            cell = layers.cells[one]
+            full[cell.lane] += cell.height + GAP_Y
+        heights = [max(pair) for pair in zip(heights, full, strict=True)]
+    lanes, top = [], 0.0
+    for height in heights:
+        bottom = top + LANE_HEAD + height + LANE_FOOT - GAP_Y
+        lanes.append((top, bottom))
+        top = bottom + LANE_GAP
+    return lanes
+
+
+def _settle(layers: Layers, lanes: Sequence[tuple[float, float]]) -> None:
+    """Give every cell its height in the picture."""
+    for column in layers.columns:
+        _spread(column, layers, lanes, dict.fromkeys(column, 0.0))
+    for pull in range(_PULLS):
+        last = pull >= _PULLS - 4
+        forward = pull % 2 == 0
+        for column in layers.columns if forward else reversed(layers.columns):
+            wanted = {}
+            for one in column:
+                before, after = layers.left.get(one, []), layers.right.get(one, [])
+                near = before + after if last else (before if forward else after) or before + after
+                ys = [layers.cells[other].y for other in near]
+                wanted[one] = sum(ys) / len(ys) if ys else layers.cells[one].y
+            _spread(column, layers, lanes, wanted)
+
+
+def _spread(
+    column: Sequence[int], layers: Layers, lanes: Sequence[tuple[float, float]], wanted: dict[int, float]
+) -> None:
+    """Put the cells of a column as near to where they are wanted as order, distance and lanes allow."""
+    by_lane: dict[int, list[int]] = {}
+    for one in column:
+        by_lane.setdefault(layers.cells[one].lane, []).append(one)
+    for lane, members in by_lane.items():
+        offsets, height = [], 0.0
+        for one in members:
+            size = layers.cells[one].height
+            offsets.append(height + size / 2)
+            height += size + GAP_Y
+        low = lanes[lane][0] + LANE_HEAD
+        high = lanes[lane][1] - LANE_FOOT + GAP_Y - height
+        weights = [_weight(layers.cells[one]) for one in members]
+        fitted = _isotonic([wanted[one] - offset for one, offset in zip(members, offsets, strict=True)], weights)
+        for one, offset, value in zip(members, offsets, fitted, strict=True):
+            layers.cells[one].y = min(max(value, low), max(high, low)) + offset
+
+
+def _weight(cell: Cell) -> float:
+    """Steps pull more than boxes, which keeps long links straight."""
+    return 1.0 if cell.box >= 0 else 2.0
+
+
+def _isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """The never falling sequence nearest to `values` (least squares), by pooling neighbours that violate it."""
+    pools: list[tuple[float, float, int]] = []  # mean, weight, how many
+    for value, weight in zip(values, weights, strict=True):
+        mean, heavy, many = value, weight, 1
+        while pools and pools[-1][0] > mean:
+            other, other_weight, other_many = pools.pop()
+            mean = (mean * heavy + other * other_weight) / (heavy + other_weight)
+            heavy += other_weight
+            many += other_many
+        pools.append((mean, heavy, many))
+    return [mean for mean, _, many in pools for _ in range(many)]
+
+
+def _middles(widths: Sequence[float]) -> list[float]:
+    """The x of each column."""
+    middles, left = [], MARGIN
+    for number, width in enumerate(widths):
+        middles.append(left + width / 2)
+        left += width + GAP_X
+        if number % 2 and width == 0.0:  # nothing but steps: room for the curves is enough
+            left += GAP_X / 2
+    return middles

@@ -1,0 +1,249 @@
+"""The facts as tables: what the map shows, for reading, sorting, printing and screen readers.
+
+The page holds the first ROWS_MAX rows of each table as HTML; with JavaScript the others come from the page's data.
+Refuses to write markup: a cell is text, what it sorts by, and where it links to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from analytics.topology.document import Ranking, Topology
+from analytics.topology.report import words
+from analytics.topology.report.pagegraph import Details, Item, Line, PageGraph, anchor
+
+ROWS_MAX = 300
+REACH_MAX = 100
+ISLANDS_MAX = 50
+NAMES_MAX = 6  #: vertices named in one cell
+
+Sortable = str | float
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One fact. `link`: the fragment of a vertex, "" = none; `health` colours it."""
+
+    text: str
+    sort: Sortable = ""
+    link: str = ""
+    health: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading; `numeric` ones stand on the right and sort from the largest, `long` ones hold text that breaks."""
+
+    title: str
+    numeric: bool = False
+    long: bool = False
+
+    @property
+    def style(self) -> str:
+        """The class of its cells."""
+        return "number" if self.numeric else "long" if self.long else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`anchor` is the row's own id in the page, "" = none."""
+
+    cells: tuple[Cell, ...]
+    anchor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`name` is its id in the page; `of` counts all rows there are, in the page's data or beyond it."""
+
+    name: str
+    title: str
+    note: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    of: int
+
+
+def tables(topology: Topology, graph: PageGraph) -> list[Table]:
+    """All of them, in the order of the page."""
+    labels = {one: (graph.items[place].label, graph.items[place].anchor) for one, place in graph.places.items()}
+    return [
+        _vertices(graph),
+        _edges(graph),
+        *(_ranking(one, labels) for one in topology.rankings),
+        *_reach(topology, labels),
+        *_islands(topology, labels),
+    ]
+
+
+def _vertices(graph: PageGraph) -> Table:
+    columns = (
+        Column("Name", long=True),
+        Column("Kind"),
+        Column("Namespace"),
+        Column("Health", long=True),
+        Column("Events/s", numeric=True),
+        Column("Bytes/s", numeric=True),
+        Column("Lag", numeric=True),
+        Column("Findings", numeric=True),
+        Column("Details", long=True),
+    )
+    rows = tuple(Row(_vertex_cells(item, graph), item.anchor) for item in graph.items[:ROWS_MAX])
+    return Table("vertices", "Vertices", "", columns, rows, len(graph.items))
+
+
+def _vertex_cells(item: Item, graph: PageGraph) -> tuple[Cell, ...]:
+    group = graph.groups[item.group]
+    return (
+        Cell(item.label, link=item.anchor),
+        Cell(words.KINDS[item.kind], note=", ".join(words.KINDS.get(role, role) for role in item.roles[1:])),
+        Cell(group.label),
+        Cell(words.HEALTHS[item.health.value], health=item.health.value, note=item.message),
+        _figure(item.rate, words.rate(item.rate)),
+        _figure(item.bytes_rate, words.bytes_rate(item.bytes_rate)),
+        _figure(item.lag, words.count(item.lag)),
+        _figure(len(item.findings), str(len(item.findings) or "")),
+        Cell(_said(item.details)),
+    )
+
+
+def _edges(graph: PageGraph) -> Table:
+    columns = (
+        Column("From", long=True),
+        Column("To", long=True),
+        Column("Flow"),
+        Column("Health", long=True),
+        Column("Events/s", numeric=True),
+        Column("Bytes/s", numeric=True),
+        Column("Lag", numeric=True),
+        Column("Failures", numeric=True),
+        Column("p50", numeric=True),
+        Column("p99", numeric=True),
+    )
+    note = "p50 and p99: time from stored to delivered. Failures: attempts of deliveries, events of dead letters."
+    # In the order of the vertices they leave: the most important ones first here too.
+    ordered = sorted(graph.lines, key=lambda one: (one.source, one.target, one.kind))
+    rows = tuple(Row(_edge_cells(line, graph)) for line in ordered[:ROWS_MAX])
+    return Table("edges", "Edges", note, columns, rows, len(graph.lines))
+
+
+def _edge_cells(line: Line, graph: PageGraph) -> tuple[Cell, ...]:
+    source, target = graph.items[line.source], graph.items[line.target]
+    many = f"{words.count(line.stands_for)} edges" if line.stands_for > 1 else ""
+    return (
+        Cell(source.label, link=source.anchor),
+        Cell(target.label, link=target.anchor),
+        Cell(words.FLOWS[line.kind], note=many),
+        Cell(words.HEALTHS[line.health.value], health=line.health.value),
+        _figure(line.rate, words.rate(line.rate)),
+        _figure(line.bytes_rate, words.bytes_rate(line.bytes_rate)),
+        _figure(line.lag, words.count(line.lag)),
+        _figure(line.failures, words.count(line.failures)),
+        _figure(line.latency_p50_s, words.seconds(line.latency_p50_s)),
+        _figure(line.latency_p99_s, words.seconds(line.latency_p99_s)),
+    )
+
+
+def _figure(value: float | None, text: str) -> Cell:
+    return Cell(text, sort=-1.0 if value is None else float(value))
+
+
+def _said(details: Details) -> str:
+    return " · ".join(f"{name} {value}" for name, value in details)
+
+
+def _ranking(ranking: Ranking, labels: Mapping[str, tuple[str, str]]) -> Table:
+    columns = (
+        Column("Place", numeric=True),
+        Column("Vertex", long=True),
+        Column(words.visible(ranking.unit, 40), numeric=True),
+    )
+    noted = any(row.note for row in ranking.rows)
+    rows = tuple(
+        Row(
+            (
+                Cell(str(place), float(-place)),
+                _vertex_link(row.id, labels),
+                Cell(words.quantity(row.value), row.value),
+                *((Cell(words.visible(row.note)),) if noted else ()),
+            )
+        )
+        for place, row in enumerate(ranking.rows[:ROWS_MAX], start=1)
+    )
+    name = f"ranking-{anchor(ranking.name)[2:]}"
+    return Table(
+        name,
+        words.visible(ranking.title, 120),
+        "",
+        (*columns, *((Column("Note", long=True),) if noted else ())),
+        rows,
+        len(ranking.rows),
+    )
+
+
+def _vertex_link(one: str, labels: Mapping[str, tuple[str, str]]) -> Cell:
+    label, link = labels.get(one, (words.visible(one), ""))
+    return Cell(label, link=link)
+
+
+def _names(ids: Iterable[str], size: int, labels: Mapping[str, tuple[str, str]]) -> Cell:
+    shown = [words.visible(labels.get(one, (one, ""))[0], 60) for one in _first(ids)]
+    more = f" and {words.count(size - len(shown))} more" if size > len(shown) else ""
+    return Cell(", ".join(shown) + more)
+
+
+def _first(ids: Iterable[str]) -> Sequence[str]:
+    return [one for _, one in zip(range(NAMES_MAX), ids, strict=False)]
+
+
+def _reach(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Table]:
+    if not topology.reach:
+        return []
+    columns = (
+        Column("Source", long=True),
+        Column("Reaches", numeric=True),
+        Column("Hops", numeric=True),
+        Column("Nearest", long=True),
+    )
+    ordered = sorted(topology.reach, key=lambda one: (-one.reached, one.source))
+    rows = tuple(
+        Row(
+            (
+                _vertex_link(one.source, labels),
+                Cell(words.plural(one.reached, "vertex", "vertices"), float(one.reached)),
+                Cell(str(one.hops_max), float(one.hops_max)),
+                _names(one.hops, one.reached, labels),
+            )
+        )
+        for one in ordered[:REACH_MAX]
+    )
+    note = "Everything that an event of the source can come to, and over how many edges at most."
+    return [Table("reach", "What sources reach", note, columns, rows, len(ordered))]
+
+
+def _islands(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Table]:
+    if len(topology.islands) < 2:
+        return []
+    columns = (
+        Column("Island", numeric=True),
+        Column("Vertices", numeric=True),
+        Column("Channels", numeric=True),
+        Column("Events/s", numeric=True),
+        Column("Members", long=True),
+    )
+    rows = tuple(
+        Row(
+            (
+                Cell(str(one.number), float(-one.number)),
+                _figure(one.size, words.count(one.size)),
+                _figure(one.channels, words.count(one.channels)),
+                _figure(one.rate, words.rate(one.rate)),
+                _names(one.members, one.size, labels),
+            )
+        )
+        for one in topology.islands[:ISLANDS_MAX]
+    )
+    note = "Parts of the topology that no edge joins to each other."
+    return [Table("islands", "Islands", note, columns, rows, len(topology.islands))]

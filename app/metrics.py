@@ -3,7 +3,7 @@
     feeds, producer, ingress, senders --> row.counts[i] += 1      (cheap: no lock, no label object, one look-up)
     GET /metrics                      --> Metrics.collect() --> app/exposition --> text
 
-Every number has one writer (a partition's consumer thread, the producer's thread, the event loop), so an addition needs
+Every number has one writer (a partition's consumer thread, or the event loop), so an addition needs
 no lock; a scrape copies the items in one step, and may run in a thread of its own. What is a state and no count (in
 flight, lag, lanes) is not kept here: it is read when somebody asks (`watch`). Labels are bounded: resources that exist,
 status classes, verdicts. Refuses to keep what belongs to a subscription that is gone (`forget`).
@@ -48,13 +48,12 @@ class Metrics(Collector):
         self.producer = producer
         self.registry = CollectorRegistry()
         self.consumed_records: dict[tuple[str, str, int], int] = {}  #: consumer, topic, partition
-        self.produced_records: dict[tuple[str, int], int] = {}  #: topic, partition
-        self.produce_times: dict[str, Histogram] = {}  #: topic
         self.requests: dict[int, int] = {}  #: status
         self.loop_lag = Histogram()
         self.traffic_deltas: dict[str, int] = {}  #: result
         self.traffic_windows: dict[str, int] = {}  #: what happened
         self._rows: dict[str, _Row] = {}  # subscription
+        self._topics: dict[str, tuple[dict[int, int], Histogram]] = {}  # records by partition, and how long it took
         self._read_fleet: Callable[[], Iterable[Reading]] = tuple
         self._read_ingress: Callable[[], tuple[int, int]] | None = None
         self.registry.register(self)
@@ -70,12 +69,15 @@ class Metrics(Collector):
         self.consumed_records[key] = self.consumed_records.get(key, 0) + count
 
     def produced(self, topic: str, partition: int, seconds: float) -> None:
-        """One record was acknowledged, `seconds` after it was sent; from the producer's thread."""
-        key = (topic, partition)
-        self.produced_records[key] = self.produced_records.get(key, 0) + 1
-        times = self.produce_times.get(topic)
-        if times is None:
-            times = self.produce_times[topic] = Histogram()
+        """One record was acknowledged, `seconds` after it was sent."""
+        try:
+            records, times = self._topics[topic]
+        except KeyError:
+            records, times = self._topics[topic] = ({}, Histogram())
+        try:
+            records[partition] += 1
+        except KeyError:
+            records[partition] = 1
         times.counts[bisect_left(BOUNDS_S, seconds)] += 1
         times.total_s += seconds
 
@@ -150,8 +152,9 @@ class Metrics(Collector):
 
     def serves(self, topic: str, partitions: int) -> None:
         """Events may be stored in this topic from now on: its partitions are shown with 0 before their first."""
+        records, _ = self._topics.setdefault(topic, ({}, Histogram()))
         for partition in range(partitions):
-            self.produced_records.setdefault((topic, partition), 0)
+            records.setdefault(partition, 0)
 
     def closed(self, consumer: str) -> None:
         """This consumer is gone for good, and its rows with it."""
@@ -164,18 +167,18 @@ class Metrics(Collector):
 
     def unserved(self, topic: str) -> None:
         """No channel owns this topic any more, and its rows go with it."""
-        for key in [key for key in list(self.produced_records) if key[0] == topic]:
-            self.produced_records.pop(key, None)
-        self.produce_times.pop(topic, None)
+        self._topics.pop(topic, None)
 
     # -- what is shown
 
     def collect(self) -> Iterator[Metric]:
         """The samples of this moment."""
         yield exposition.consumed(self.consumed_records)
-        yield exposition.produced(self.produced_records, self.producer)
+        topics = list(self._topics.items())
+        counts = {(topic, number): count for topic, (records, _) in topics for number, count in list(records.items())}
+        yield exposition.produced(counts, self.producer)
         yield from exposition.ingress(self.requests, self._read_ingress() if self._read_ingress else None)
-        yield exposition.produce_times(self.produce_times)
+        yield exposition.produce_times({topic: times for topic, (_, times) in topics if any(times.counts)})
         yield from self._subscriptions()
         yield from exposition.readings(list(self._read_fleet()))
         yield exposition.loop_lag(self.loop_lag)

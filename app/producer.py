@@ -1,11 +1,11 @@
 """The one Kafka producer of a process: acks=all, idempotent, Java's partitioner, acknowledgements back on the loop.
 
-    event loop: send() -> librdkafka queue                    poll thread: acks -> deque
-                                                                               | one wake-up for each burst
-    event loop: done(None | failure) for each record  <------------------------+
+    few records out:   send() -> librdkafka's queue     poll thread: flush -> acks -> deque -> one wake-up of the loop
+    many:              send() -> librdkafka's queue     event loop: a tick every millisecond -> poll -> acks
 
 Linger adapts: while few records are out, the poll thread waits in `flush`, which makes librdkafka send at once (a lone
-event is not held back); from a dozen on it waits in `poll`, and records gather for up to `linger_ms`.
+event is not held back). From a dozen on records gather for up to `linger_ms`, and the event loop takes the
+acknowledgements itself: between threads each handful of them would cost two switches.
 
 A fatal client error (an idempotent producer can reach one) makes the client unusable for ever: everything that waits
 fails as unavailable, and a new client is built. It shows in any call, as an exception: the Python client raises it
@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 import structlog
@@ -33,8 +34,10 @@ from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stor
 log = structlog.get_logger(__name__)
 
 _FEW = 12  # records out below which nothing lingers
-_BUSY_S = 0.1  # how long load is remembered
 _PROBE_S = 1.0
+_TICK_S = 0.001
+_LEFT_ALONE_S = 0.1  # how long the poll thread looks away while the loop polls
+_QUIET_TICKS = 50  # with few records out, until the poll thread takes over again
 _PURGE_S = 2.0  # for telling those who wait that their records are not stored
 _REBUILD_S = 1.0  # between two new clients: one that may not be idempotent fails as soon as it is built
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
@@ -110,15 +113,16 @@ class KafkaProducer:
         self._crashed = crashed
         self.connected = False
         self.ever_connected = False
-        self._observe = observe
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: Producer | None = None
-        self._acks: deque[tuple[Stored, KafkaError | None]] = deque()
+        self._produced = observe.produced
+        self._acks: deque[tuple[Stored, KafkaError | None, Message]] = deque()
         self._ack_wake_up_sent = False
         self._outstanding = 0
+        self._ticking = False
+        self._quiet_ticks = 0
         self._work = threading.Event()
         self._resting = False
-        self._busy_until = 0.0
         self._stopping = False
         self._fatal = ""  # why the client is unusable
         self._built_at = 0.0
@@ -127,6 +131,8 @@ class KafkaProducer:
     def start(self) -> None:
         """Build the client and its poll thread; connecting goes on in the background (`connected` tells)."""
         self._loop = asyncio.get_running_loop()
+        self._loop_thread = get_ident()
+        self._later = self._loop.call_later
         self._client = self._build()
         self._thread = threading.Thread(target=self._run, name="kafka-producer", daemon=True)
         self._thread.start()
@@ -175,23 +181,54 @@ class KafkaProducer:
         self._outstanding += 1
         if self._resting:
             self._work.set()
+        elif self._outstanding >= _FEW and not self._ticking:
+            self._ticking = True
+            self._quiet_ticks = 0
+            self._later(_TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        """Under load acknowledgements are taken here: waking the loop from the poll thread for every few of them costs
+        more than all the rest of the way back."""
+        client = self._client
+        assert client is not None
+        try:
+            acks = client.poll(0)
+        except KafkaException as problem:
+            self._failed(problem)
+            acks = 0
+        if self._outstanding >= _FEW or acks >= _FEW:
+            self._quiet_ticks = 0
+        else:
+            self._quiet_ticks += 1
+        if self._quiet_ticks < _QUIET_TICKS and not self._fatal:
+            self._later(_TICK_S, self._tick)
+        else:
+            self._ticking = False
+            self._work.set()
 
     def _drain_acks(self) -> None:
         self._ack_wake_up_sent = False
         acks = self._acks
         while acks:
-            done, error = acks.popleft()
-            self._outstanding -= 1
-            done(None if error is None else failure(error))
+            self._settle(*acks.popleft())
+
+    def _settle(self, done: Stored, error: KafkaError | None, message: Message) -> None:
+        self._outstanding -= 1
+        if error is None:
+            self._produced(message.topic() or "", message.partition() or 0, message.latency() or 0.0)
+            if not self.connected:
+                self.connected = self.ever_connected = True
+            done(None)
+        else:
+            done(failure(error))
 
     # -- poll thread (and librdkafka's callbacks, which run in it)
 
     def _on_delivery(self, done: Stored, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self._observe.produced(message.topic() or "", message.partition() or 0, message.latency() or 0.0)
-            if not self.connected:
-                self.connected = self.ever_connected = True
-        self._acks.append((done, error))
+        if get_ident() == self._loop_thread:
+            self._settle(done, error, message)
+            return
+        self._acks.append((done, error, message))
         if not self._ack_wake_up_sent:
             self._ack_wake_up_sent = True
             assert self._loop is not None
@@ -220,23 +257,24 @@ class KafkaProducer:
 
     def _serve(self, client: Producer) -> None:
         """One turn: acknowledgements, errors, and how long records may gather."""
-        queued = len(client)
-        now = time.monotonic()
-        if queued >= _FEW:
-            self._busy_until = now + _BUSY_S
         try:
-            if now < self._busy_until:
-                client.poll(0.02)  # under load: records gather, and nobody has to wake this thread
-            elif queued:
+            if self._ticking:
+                self._work.clear()
+                self._work.wait(_LEFT_ALONE_S)
+            elif len(client):
                 client.flush(0.02)
             else:
                 self._rest(client)
         except KafkaException as problem:
-            if not _is_fatal(problem.args[0]):
-                raise
-            self._fatal = problem.args[0].str()
+            self._failed(problem)
         finally:
             self._resting = False
+
+    def _failed(self, problem: KafkaException) -> None:
+        """Raised out of a poll. A fatal error is noted for the poll thread; from others there is no way on."""
+        if not _is_fatal(problem.args[0]):
+            raise problem
+        self._fatal = problem.args[0].str()
 
     def _rest(self, client: Producer) -> None:
         """Nothing is out: serve errors, and find out whether Kafka is back."""

@@ -3,19 +3,21 @@
 In binary mode the body is never looked at. Attribute values are undone from their header encoding and otherwise kept as
 they were received. Refuses to parse HTTP, to limit sizes (the web driver does both) and to know a topic.
 
-`to_record` is a hot path: header names are looked up in a bounded table, and all values are checked by one call on all
-of them together; only what is out of the ordinary is looked at header by header.
+`to_record` is a hot path. Clients repeat the names of their headers, so what follows from the names alone is kept in a
+bounded table of shapes, and all values are checked by one call on all of them together; only what is out of the
+ordinary is looked at header by header.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from knative import json_format
-from knative.events import BadEvent, check, fault_of_name, fault_of_text, shown
+from knative.events import BadEvent, check, fault_of_name, fault_of_text, is_plainly_good, shown
 
 __all__ = ["BadEvent", "encode_value", "is_pass_through", "read_reply", "to_record"]
 
@@ -33,6 +35,12 @@ _STRUCTURED = b"application/cloudevents"
 _SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
 _ENCODED = [bytes((code,)) if code in _SAFE else b"%%%02X" % code for code in range(256)]
 
+_TYPE = "content-type"
+_REQUIRED_ORDER = ("ce_id", "ce_source", "ce_type", "ce_specversion")
+_REQUIRED = frozenset(_REQUIRED_ORDER)
+#: Attributes whose rules are looked at with care.
+_RARE = frozenset(("ce_dataschema", "ce_schemaurl"))
+
 _backslash = re.compile(rb"\\(.)", re.DOTALL)
 _pass_through = re.compile(r"traceparent|tracestate|x-request-id|(?:knative-|x-b3-)[a-z0-9!#$&'*+.^_`|~%-]+").fullmatch
 _charset = re.compile(rb";\s*charset\s*=\s*\"?([^\s;\"]*)", re.IGNORECASE).search
@@ -43,12 +51,53 @@ _names: dict[bytes, str] = {}
 _content_types: dict[bytes, bytes] = {}
 
 
-def to_record(pairs: Pairs, body: bytes | None) -> Record:
+class _Shape(NamedTuple):
+    """What follows from the names of a request's headers; places are indexes into what `pick` gives."""
+
+    names: tuple[str, ...]  #: of the record's headers; the content type is the last one
+    pick: Callable[[dict[bytes, bytes]], tuple[bytes, ...]]  #: their values, in the same order
+    is_typed: bool  #: there is a content type
+    required: Callable[[tuple[bytes, ...]], tuple[bytes, bytes, bytes, bytes]]  #: id, source, type, specversion
+    time_at: int  #: -1: there is none
+    key_at: int
+    subject_at: int
+
+
+#: Names of a request's headers as on the wire -> its shape, None when it has to be judged header by header.
+_shapes: dict[tuple[bytes, ...], _Shape | None] = {}
+_SHAPES_MAX, _SHAPE_NAMES_MAX = 512, 48
+
+
+def to_record(fields: Pairs | dict[bytes, bytes], body: bytes | None) -> Record:
     """A request's headers and body -> (record headers, key, value). Raises BadEvent.
 
-    `body` None is no body at all (null value), b"" is data of length 0. Besides the event the record headers hold the
-    plain headers that pass through (`is_pass_through`), lower-case.
+    `fields` is a dict where no name is there twice. `body` None is no body at all (null value), b"" is data of length
+    0. Besides the event the record headers hold the plain headers that pass through (`is_pass_through`), lower-case.
     """
+    if not isinstance(fields, dict):
+        return _judged(fields, body)
+    shape = _shape_of(fields)
+    if shape is not None:
+        values = shape.pick(fields)
+        texts = values
+        if shape.is_typed:
+            texts = values[:-1]
+            if _content_types.get(values[-1]) != values[-1]:
+                return _judged(list(fields.items()), body)
+        time = values[shape.time_at] if shape.time_at >= 0 else None
+        key = values[shape.key_at] if shape.key_at >= 0 else None
+        if (
+            not b"".join(texts).translate(None, _SAFE)
+            and is_plainly_good(*shape.required(values), time)
+            and key != b""
+            and (shape.subject_at < 0 or values[shape.subject_at])
+        ):
+            return list(zip(shape.names, values, strict=True)), key, body
+    return _judged(list(fields.items()), body)
+
+
+def _judged(pairs: Pairs, body: bytes | None) -> Record:
+    """The same, header by header."""
     record: dict[str, bytes] = {}
     ignored = 0
     names = _names
@@ -111,6 +160,40 @@ def encode_value(value: bytes) -> bytes:
     if not value.translate(None, _SAFE):
         return value
     return b"".join(map(_ENCODED.__getitem__, value))
+
+
+def _shape_of(fields: dict[bytes, bytes]) -> _Shape | None:
+    names = tuple(fields)
+    try:
+        return _shapes[names]
+    except KeyError:
+        shape = _new_shape(names)
+    if len(names) <= _SHAPE_NAMES_MAX and all(len(name) <= TABLE_ENTRY_BYTES_MAX for name in names):
+        if len(_shapes) >= _SHAPES_MAX:
+            _shapes.clear()
+        _shapes[names] = shape
+    return shape
+
+
+def _new_shape(raw_names: tuple[bytes, ...]) -> _Shape | None:
+    try:
+        found = [(name, raw) for raw in raw_names if (name := _names.get(raw) or _intern(raw, ()))]
+    except BadEvent:
+        return None
+    found.sort(key=lambda pair: pair[0] == _TYPE)  # the content type goes last, the others stay in order
+    names = tuple(name for name, _ in found)
+    at = {name: place for place, name in enumerate(names)}
+    if len(at) != len(names) or not at.keys() >= _REQUIRED or not _RARE.isdisjoint(names):
+        return None
+    return _Shape(
+        names,
+        itemgetter(*(raw for _, raw in found)),
+        _TYPE in at,
+        itemgetter(*(at[name] for name in _REQUIRED_ORDER)),
+        at.get("ce_time", -1),
+        at.get("ce_partitionkey", at.get("ce_subject", -1)),
+        at.get("ce_subject", -1),
+    )
 
 
 def _content_type(raw: bytes) -> bytes | None:

@@ -79,7 +79,7 @@ class Observe(Protocol):
         """This subscription (`namespace/name`) was removed."""
 
     def produced(self, topic: str, partition: int, seconds: float) -> None:
-        """One record was acknowledged by Kafka, `seconds` after it was sent (called from the producer's thread)."""
+        """One record was acknowledged by Kafka, `seconds` after it was sent."""
 
     def request(self, code: int) -> None:
         """One ingress request was answered with this status."""

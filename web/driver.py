@@ -1,8 +1,9 @@
 """Faust's web server on httptools and uvloop: `web="httptools://"`. Views, pages and Blueprints work as on aiohttp.
 
-A View may offer `post_raw(conn, target, info, pairs, body, keep)`: it is called in place of `post` with (name, value)
-byte pairs and the body (None: neither Content-Length nor Transfer-Encoding was sent), and calls
-`conn.finish(wire, keep)` exactly once, then or later. No Task and no Future is made for such a request.
+A View may offer `post_raw(conn, target, info, fields, body, keep)`: it is called in place of `post` with the header
+lines (valid during the call: the dict is the connection's own) and the body (None: neither Content-Length nor
+Transfer-Encoding was sent), and calls `conn.finish(wire, keep)` exactly once, then or later. No Task and no Future is
+made for such a request.
 
 Limits come from `app.driver_config` (a `DriverConfig`), the address from the Faust settings `web_bind`, `web_port`.
 Refuses what it does not have: TLS upgrade, HTTP/2, CORS, a thread of its own, decompression, a `Date` header.
@@ -22,7 +23,7 @@ from faust.utils import json as _json
 from faust.web import base
 
 from knative.errors import PenstockError
-from web.heads import Pairs
+from web.heads import Fields, pairs_of
 from web.limits import DriverConfig
 from web.messages import Request, Response, problem
 from web.patterns import Found, Patterns
@@ -32,7 +33,7 @@ from web.static import serve_folder
 log = structlog.get_logger(__name__)
 
 _bytes = bytes
-Raw = Callable[[Connection, bytes, Mapping[str, str], Pairs, "bytes | None", bool], None]
+Raw = Callable[[Connection, bytes, Mapping[str, str], Fields, "bytes | None", bool], None]
 _Route = tuple[Found | None, Raw | None, Mapping[str, str]]
 _ROUTES_MAX = 4096
 _INTERNAL_ERROR = problem(500, "internal error")
@@ -154,7 +155,7 @@ class Web(base.Web):
             self.on_refused(status)
 
     def dispatch(
-        self, connection: Connection, method: bytes, target: bytes, pairs: Pairs, body: bytes | None, keep: bool
+        self, connection: Connection, method: bytes, target: bytes, fields: Fields, body: bytes | None, keep: bool
     ) -> None:
         """Have a request answered."""
         route = self._routes.get((method, target))
@@ -163,7 +164,7 @@ class Web(base.Web):
         found, raw, info = route
         if raw is not None:
             try:
-                raw(connection, target, info, pairs, body, keep)
+                raw(connection, target, info, fields, body, keep)
             except Exception:
                 log.exception("view failed", method=method, target=target)
                 connection.finish(_INTERNAL_ERROR, False)
@@ -176,7 +177,7 @@ class Web(base.Web):
             refusal = problem(405, f"{method.decode()} is not served under this path", (("allow", found.allow),))
             self._plain(connection, method, refusal, keep)
         else:
-            request = Request(method.decode(), target, connection.host, pairs, body, found.info, keep)
+            request = Request(method.decode(), target, connection.host, pairs_of(fields), body, found.info, keep)
             loop = cast(asyncio.AbstractEventLoop, self._running_loop)
             task = loop.create_task(self._answer(connection, found.handler, request))
             self._answering.add(task)

@@ -8,11 +8,14 @@ here is what it lets pass. Refuses to look at `ce-` headers: what they mean is t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from web.limits import DriverConfig, Refusal
 
 Pairs = list[tuple[bytes, bytes]]
+#: The header lines of a request: by name, where no name is there twice, else one by one.
+Fields = dict[bytes, bytes] | Pairs
 
 _HOST, _LENGTH, _CODING, _EXPECT, _ENCODING = 1, 2, 3, 4, 5
 _WATCHED = {
@@ -27,10 +30,53 @@ _WATCHED = {
 #: Names met so far that are none of those. Bounded, so that clients cannot fill it.
 _ordinary: set[bytes] = set()
 _NAMES_MAX, _NAME_BYTES_MAX = 2048, 64
-_LENGTH_DIGITS_MAX = 18
+LENGTH_DIGITS_MAX = 18
 #: reg-name, IPv4, [IPv6] and a port: no white space, comma, slash, user information.
 _HOST_SHAPE = re.compile(rb"(?:\[[0-9A-Fa-f:.%\w]*\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?").fullmatch
 _good_hosts: set[bytes] = set()
+
+
+def pairs_of(fields: Fields) -> Pairs:
+    """The header lines one by one, without white space around values; a list of its own."""
+    return strip(fields.items() if isinstance(fields, dict) else fields)
+
+
+class Shape(NamedTuple):
+    """Of the header lines of an ordinary request: which of their names, as they are on the wire, frame it."""
+
+    host: bytes
+    length: bytes | None
+
+
+#: The names of a request's header lines -> its shape, None when it is not ordinary. A client repeats its names.
+_shapes: dict[tuple[bytes, ...], Shape | None] = {}
+_SHAPES_MAX, _SHAPE_NAMES_MAX = 512, 48
+#: Lines that ask for more than reading `Content-Length` bytes.
+_UNUSUAL = frozenset((b"transfer-encoding", b"expect", b"content-encoding", b"upgrade"))
+
+
+def shape_of(fields: Mapping[bytes, bytes]) -> Shape | None:
+    """The shape of an ordinary request; None for one that has to be read with more care."""
+    names = tuple(fields)
+    try:
+        return _shapes[names]
+    except KeyError:
+        return _learn_shape(names)
+
+
+def _learn_shape(names: tuple[bytes, ...]) -> Shape | None:
+    by_name: dict[bytes, list[bytes]] = {}
+    for name in names:
+        by_name.setdefault(name.lower(), []).append(name)
+    hosts, lengths = by_name.get(b"host", []), by_name.get(b"content-length", [])
+    shape = None
+    if len(hosts) == 1 and len(lengths) <= 1 and not _UNUSUAL & by_name.keys():
+        shape = Shape(hosts[0], lengths[0] if lengths else None)
+    if len(names) <= _SHAPE_NAMES_MAX and all(len(name) <= _NAME_BYTES_MAX for name in names):
+        if len(_shapes) >= _SHAPES_MAX:
+            _shapes.clear()  # starting afresh lets the common ones back in after a flood of rare ones
+        _shapes[names] = shape
+    return shape
 
 
 def _learn(name: bytes) -> int:
@@ -57,9 +103,9 @@ def inspect(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> tuple
         if code == _HOST:
             if host is not None:
                 raise Refusal(400, "two Host headers")
-            host = value if value in _good_hosts else check_host(value)
+            host = value if is_good_host(value) else check_host(value)
         elif code == _LENGTH:
-            length = int(value) if len(value) <= _LENGTH_DIGITS_MAX else config.event_bytes_max + 1
+            length = int(value) if len(value) <= LENGTH_DIGITS_MAX else config.event_bytes_max + 1
             if length > config.event_bytes_max:
                 raise Refusal(413, f"a body of more than {config.event_bytes_max} bytes")
         elif code == _CODING:
@@ -71,6 +117,9 @@ def inspect(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> tuple
         elif value.lower() not in (b"", b"identity"):
             raise Refusal(400, "a Content-Encoding other than identity: send the event as it is")
     return host, length, chunked, expects
+
+
+is_good_host = _good_hosts.__contains__
 
 
 def check_host(value: bytes) -> bytes:
@@ -93,7 +142,7 @@ def check_text(pairs: Sequence[tuple[bytes, bytes]]) -> None:
             raise Refusal(400, f"header {name.decode('latin-1')} is not UTF-8") from None
 
 
-def strip(pairs: Sequence[tuple[bytes, bytes]]) -> Pairs:
+def strip(pairs: Iterable[tuple[bytes, bytes]]) -> Pairs:
     """Without the white space after a value, which is not part of it (the parser leaves it)."""
     return [(name, value.rstrip(b" \t")) for name, value in pairs]
 

@@ -24,7 +24,7 @@ from knative.ports import Headers, Observe, Produce, ProduceFailure
 from knative.tallies import Tallies, Tally
 from web import answers
 from web.answers import Answer
-from web.heads import Pairs
+from web.heads import Fields
 from web.protocol import Connection
 from web.routing import ContractView, NotFound, Routes, split_path
 
@@ -141,7 +141,7 @@ class IngressView(View):
     # -- callbacks -----------------------------------------------------------------------------------------------------
 
     def post_raw(
-        self, conn: Connection, target: bytes, info: Mapping[str, str], pairs: Pairs, body: bytes | None, keep: bool
+        self, conn: Connection, target: bytes, info: Mapping[str, str], fields: Fields, body: bytes | None, keep: bool
     ) -> None:
         """One event, without a Task and without a Future."""
         ingress = self.ingress
@@ -155,7 +155,7 @@ class IngressView(View):
         if refused is not None:
             return self._finish(conn, refused, keep)
         try:
-            headers, key, value = to_record(pairs, body)
+            headers, key, value = to_record(fields, body)
         except BadEvent as error:
             return self._finish(conn, answers.bad_event(error), keep)
         ingress.inflight += 1

@@ -20,7 +20,7 @@ from typing import Protocol, cast
 import httptools
 import structlog
 
-from web.heads import Pairs
+from web.heads import Fields
 from web.limits import DriverConfig, Refusal
 from web.messages import problem, with_close
 from web.reading import BODY, BUSY, CLOSED, HEAD, IDLE, LINGER, RequestReader
@@ -48,7 +48,7 @@ class Server(Protocol):
         """A request was refused before any View saw it."""
 
     def dispatch(
-        self, connection: Connection, method: bytes, target: bytes, pairs: Pairs, body: bytes | None, keep: bool
+        self, connection: Connection, method: bytes, target: bytes, fields: Fields, body: bytes | None, keep: bool
     ) -> None:
         """Have it answered: `connection.finish` will be called once. Never raises."""
 

@@ -4,6 +4,10 @@ The input is cut where a head or a body ends before it goes into the parser. So 
 of a request was read, limits are exact, and what the client sent ahead stays outside until its turn. The framing is
 followed twice, by the parser and here; a request on whose last byte the two do not agree is refused.
 
+An ordinary request (its head in one piece, nothing sent ahead of its turn, `Content-Length`, no header twice) takes a
+quicker way, with the same checks: all of it goes into the parser at once, which puts the header lines into a dict by
+itself. What turns out not to be ordinary is read from its start again, by a new parser, the careful way.
+
 No I/O and no clock: time is handed in. Refuses (raises `Refusal` or the parser's errors) and leaves answering to
 `web/protocol`.
 """
@@ -22,6 +26,20 @@ _BLANK_LINE = b"\r\n\r\n"
 _START_LINE_BYTES_MAX = 64
 _SLASH = 0x2F
 _VERSION = b" HTTP/1.1"
+_VERSION_LINE = _VERSION + b"\r\n"
+_START_LINE_REST_BYTES_MAX = len(b"OPTIONS ") + len(_VERSION_LINE)
+
+
+class _Callbacks:
+    """What the parser of ordinary requests calls. It fills the dict without a detour through Python code."""
+
+    __slots__ = ("on_body", "on_header", "on_message_complete", "on_url")
+
+    def __init__(self, reader: RequestReader, fields: dict[bytes, bytes]) -> None:
+        self.on_header = fields.__setitem__
+        self.on_url = reader.on_url
+        self.on_body = reader.on_body
+        self.on_message_complete = reader.on_message_complete
 
 
 class RequestReader:
@@ -33,6 +51,7 @@ class RequestReader:
         "_complete",
         "_config",
         "_current",
+        "_fields",
         "_head_bytes",
         "_headers",
         "_keep",
@@ -40,6 +59,7 @@ class RequestReader:
         "_moved",
         "_pairs",
         "_parser",
+        "_quick",
         "_remaining_bytes",
         "_since",
         "_tail",
@@ -53,8 +73,11 @@ class RequestReader:
 
     def __init__(self, config: DriverConfig, now: float) -> None:
         self._config = config
-        self._parser = httptools.HttpRequestParser(self)
+        self._fields: dict[bytes, bytes] = {}  #: of the request under way, as long as requests are ordinary
+        self._parser = httptools.HttpRequestParser(_Callbacks(self, self._fields))
+        self._quick = True  #: requests were ordinary so far
         self.state = IDLE
+        self.host: bytes | None = None
         self.expects = False  #: the client waits for `100 Continue`
         self._complete = False  #: the request is whole
         self._keep = True  #: the client allows another one after it
@@ -63,7 +86,7 @@ class RequestReader:
         self._careful_bytes = min(config.url_bytes_max, config.header_bytes_max)
         self._method = self._target = self._url = b""
         self._pairs: heads.Pairs = []  #: as the parser gives them
-        self._headers = self._pairs  #: of the request under way
+        self._headers: heads.Fields = self._pairs  #: of the request under way
         self._tail = b""  #: the last bytes of a head that comes in parts
         self._head_bytes = 0
         self._body: bytes | bytearray | None = None
@@ -78,6 +101,10 @@ class RequestReader:
         if self.state == BODY:
             return self._read_body(data, start)
         found = data.find(_BLANK_LINE, start)
+        if self._quick:
+            if found >= 0 and start == 0 and self._read_quickly(data, found + 4, now):
+                return len(data)
+            self._start_over()
         if self.state == HEAD or found < 0:
             return self._read_part(data, start, found, now)
         stop = found + 4
@@ -100,11 +127,65 @@ class RequestReader:
             pairs = heads.strip(pairs)
         if not head.isascii():
             heads.check_text(pairs)
-        self._headers = pairs
+        self._headers = self._pairs = pairs
         line = head.find(b"\r\n")
         self._current = head[line - len(_VERSION) : line] == _VERSION
         self._end_head(now)
         return self._read_body(data, stop) if self.state == BODY and not whole else stop
+
+    def _read_quickly(self, data: bytes, stop: int, now: float) -> bool:
+        """Read a request whose head is `data[:stop]`, and what there is of its body; False: it is not ordinary."""
+        fields = self._fields
+        fields.clear()
+        self._url = b""
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserUpgrade, httptools.HttpParserError):
+            return False
+        shape = heads.shape_of(fields)
+        head = data[:stop]
+        url = self._url
+        if (
+            shape is None
+            or head.count(b"\n") != len(fields) + 2  # a header is there twice, or blank lines came before
+            or stop > self._careful_bytes
+            or len(fields) > self._config.header_count_max
+            or not head.isascii()
+            or head.find(_VERSION_LINE, 0, len(url) + _START_LINE_REST_BYTES_MAX) < 0
+            or url[0] != _SLASH
+        ):
+            return False
+        host = fields[shape.host]
+        if not heads.is_good_host(host):
+            host = heads.check_host(host.rstrip(b" \t"))
+        if shape.length is None:
+            left = stop - len(data)
+        else:
+            length = fields[shape.length]
+            if len(length) > heads.LENGTH_DIGITS_MAX or int(length) > self._config.event_bytes_max:
+                return False
+            left = stop + int(length) - len(data)
+            if self._body is None:
+                self._body = b""
+        if left < 0 or self._complete != (left == 0):
+            return False
+        self.host = host
+        self._target = url
+        self._headers = fields
+        self._current = True
+        if left:
+            self.state = BODY
+            self._since = self._moved = now
+            self._remaining_bytes = left
+            self._walk = None
+            self.expects = False
+        return True
+
+    def _start_over(self) -> None:
+        """From here on the careful way."""
+        self._quick = self._complete = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._body = None
 
     def _begin_parts(self, now: float) -> None:
         self.state = HEAD
@@ -133,8 +214,8 @@ class RequestReader:
             self._forget_upgrade()
         if ends and self._url:
             self._check_size(self._head_bytes)
-            self._headers = heads.strip(self._pairs)
-            heads.check_text(self._headers)
+            self._headers = self._pairs = heads.strip(self._pairs)
+            heads.check_text(self._pairs)
             self._current = self._parser.get_http_version() == "1.1"
             self._end_head(now)
         else:
@@ -152,7 +233,7 @@ class RequestReader:
 
     def _end_head(self, now: float) -> None:
         """The head is whole: check it, and know how to read the body."""
-        host, length, chunked, expects = heads.inspect(self._headers, self._config)
+        host, length, chunked, expects = heads.inspect(self._pairs, self._config)
         if host is None or not self._current:
             self._check_version(host, chunked)
         self._target, self.host = self._url, host

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from knative.spans import ReceiveSpan, Trace
-from web.heads import Pairs
+from web.heads import Fields, pairs_of
 from web.ingress import IngressView
 from web.protocol import Connection
 
@@ -37,13 +37,13 @@ class TracedIngressView(IngressView):
     trace: Trace
 
     def post_raw(
-        self, conn: Connection, target: bytes, info: Mapping[str, str], pairs: Pairs, body: bytes | None, keep: bool
+        self, conn: Connection, target: bytes, info: Mapping[str, str], fields: Fields, body: bytes | None, keep: bool
     ) -> None:
         """One event, without a Task and without a Future."""
-        span = self.trace.receive(target, conn.host, pairs)
+        span = self.trace.receive(target, conn.host, pairs_of(fields))
         try:
             with span:
-                super().post_raw(cast(Connection, _Told(conn, span)), target, info, pairs, body, keep)
+                super().post_raw(cast(Connection, _Told(conn, span)), target, info, fields, body, keep)
         except Exception:
             span.ended(500)  # as the driver will answer
             raise

@@ -42,7 +42,7 @@ def _kill_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[
             flow_arrived, gap_arrived = (sink.counter([name], "distinct") for name in ("flow", "gap"))
             flow_events, gap_events = lab.events(_FLOW_EVENTS), lab.events(_GAP_EVENTS)
             sink.behave("gap", f"hang_every={lab.events(_GAP_EVERY)}")
-            with gap.killed() as gap_process, flow.killed() as process:
+            with gap.killed() as gap_process:
                 gap.fill(gap_events)
                 most = gap_events * 9 // 10  # the rest is behind what hangs
                 gap.until("the gap's events arrive", gap_process, lambda: gap_arrived() >= most)
@@ -50,7 +50,8 @@ def _kill_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[
                 if not sink.stats()["gap"]["in_flight"]:
                     raise Failed("no event hung: there was no gap")
                 flow.fill(flow_events)
-                per_s = _flow(lab, flow, process, sink)
+                with flow.killed() as process:
+                    per_s = _flow(lab, flow, process, sink)
             sink.behave("gap", "")
             with flow.dispatcher() as process, gap.dispatcher() as gap_process:
                 flow.until("the flow's last event arrives", process, lambda: flow_arrived() >= flow_events)

@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo demo-topology test test-fast check format docs bench jars lock clean
+.PHONY: help up demo demo-topology demo-census test test-fast check format docs bench jars lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -26,6 +26,9 @@ TRAFFIC_S ?= 60
 
 demo-topology: $(STAMP) ## Plant faults, send for a minute (TRAFFIC_S=60), and find them: the topology report
 	@$(BIN)/python -m app.topology.demo --seconds $(TRAFFIC_S)
+
+demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faust table, with kills; the last line is JSON
+	@$(BIN)/penstock census demo
 
 test: $(STAMP) ## Run all tests: unit, contract, security, integration, system
 	$(BIN)/pytest $(RINGS)

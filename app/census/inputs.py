@@ -169,6 +169,6 @@ def damage(problem: Exception, unpacked: int) -> str:
     """A sentence for people."""
     if isinstance(problem, EOFError):
         return f"it is cut: it ends in the middle, some {unpacked} unpacked bytes from its beginning"
-    if isinstance(problem, gzip.BadGzipFile) and not unpacked:
+    if "Not a gzipped file" in str(problem) and not unpacked:
         return "it is no gzip file"
     return f"it is damaged, some {unpacked} unpacked bytes from its beginning ({problem})"

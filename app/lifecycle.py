@@ -137,7 +137,7 @@ class Lifecycle:
             gc.set_threshold(threshold, 20, 100)
         log.info("worker started", role=parts.settings.role, worker=parts.worker_id, kafka=parts.settings.kafka)
         if parts.traffic is not None:
-            parts.traffic.start()
+            parts.traffic.start(lambda: self.readiness()[0])
 
     def _show_topics(self) -> None:
         """Metrics show the partitions of every channel from the start, and of no channel that is gone."""

@@ -64,6 +64,7 @@ class TrafficFlush:
 
     def start(self) -> None:
         """Begin; returns at once."""
+        self._since = int(self._clock.time())
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from tables.traffic import TrafficConfig
 from tables.traffic_rows import TrafficRows
 
 _SERVING = ("all", "controller")
+_LOOK_S = 0.25
 _STOP_S = 12.0  #: for everything beside the last flush; it goes on while events drain
 
 
@@ -53,10 +54,17 @@ class TrafficParts:
         if settings.role in _SERVING:
             self.rows = TrafficRows(traffic.changelog, kafka, traffic.short_keep_s, traffic.long_keep_s)
             self._windows = TrafficWindows(config, metrics.traffic_window)
+        self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Returns at once."""
+    def start(self, ready: Callable[[], bool]) -> None:
+        """Begin as soon as the worker is ready; returns at once."""
+        self._starting = asyncio.get_running_loop().create_task(self._start(ready))
+
+    async def _start(self, ready: Callable[[], bool]) -> None:
+        # Once in the life of a process: whoever makes it ready need not know of this.
+        while not ready():  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
         self._flush.start()
         if self.rows is not None and self._windows is not None:
             self._windows.start()
@@ -64,6 +72,8 @@ class TrafficParts:
 
     def leave(self) -> None:
         """The worker stops: windows are summed up elsewhere, or later. Returns at once; deltas are still taken."""
+        if self._starting is not None:
+            self._starting.cancel()
         self._stopping = asyncio.get_running_loop().create_task(self._stop())
 
     async def _stop(self) -> None:

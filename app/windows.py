@@ -101,6 +101,7 @@ class TrafficWindows:
         """`count` is told "started" and "failed"."""
         self._config = config
         self._count = count
+        self.app: WindowsApp | None = None  #: the present one
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -132,7 +133,7 @@ class TrafficWindows:
         """One app from its start to its failure."""
         config = self._config
         await asyncio.to_thread(make_topics, config)
-        app = build(config)
+        self.app = app = build(config)
         try:
             await asyncio.wait_for(app.start(), _START_S)
             self._count("started")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from app.cli.traffic import read_lines
 from app.embedded import EmbeddedKafka
 from knative import names
 from tests.installation import Installation
@@ -75,6 +76,10 @@ def test_windows_are_exact_in_every_worker_and_after_a_kill(kafka: EmbeddedKafka
                     _wait_for(worker, installation, query, wanted(EVENTS, 3))
             latency = page(first, "window=1m")["channels"][0]["subscriptions"][-1]["windows"][-1]["latencySeconds"]
             assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] < LIMIT_S
+            lines = read_lines({"bootstrap.servers": kafka.bootstrap}, installation.name, 60, 5)
+            assert [(one.subscription, one.windows.keys() != set()) for one in lines] == [
+                (name, True) for name in ("", "bad", "flaky", "good")
+            ]
 
             first.kill()
             with installation.worker() as third:

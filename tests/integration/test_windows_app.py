@@ -1,0 +1,86 @@
+"""The second Faust app on a real Kafka: it sums up, may fail and comes back, and is no burden when Kafka is away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import Counter
+
+import pytest
+from confluent_kafka import Producer
+
+from app.embedded import EmbeddedKafka
+from app.windows import TrafficWindows, WindowsConfig, make_topics
+from knative.traffic import Delta, encode, key_of
+from tables.traffic import TrafficConfig
+from tables.traffic_rows import TrafficRows
+from tests.processes import free_port
+
+LIMIT_S = 60.0
+
+
+def delta(number: int, events: int) -> Delta:
+    return Delta("w", number, int(time.time()), "accepted", "ns", "ch", events=events)
+
+
+async def until(told: Counter[str], **wanted: int) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while any(told[name] < count for name, count in wanted.items()):
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.asyncio
+async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> None:
+    """What is read again after a failure, and what was sent twice, counts once; junk is passed over."""
+    client = {"bootstrap.servers": kafka.bootstrap}
+    traffic = TrafficConfig(f"i{uuid.uuid4().hex[:8]}", flush_s=0.2)
+    config = WindowsConfig(client, "w", session_timeout_s=6.0, traffic=traffic)
+    await asyncio.to_thread(make_topics, config)
+    told = Counter[str]()
+    windows, rows = (
+        TrafficWindows(config, lambda what: told.update([what])),
+        TrafficRows(traffic.changelog, client, 900, 3600),
+    )
+    producer = Producer({**client, "compression.type": "lz4"})
+
+    def send(*values: bytes) -> None:
+        for value in values:
+            producer.produce(traffic.topic, value, key_of(delta(0, 0)))
+        producer.flush(LIMIT_S)
+
+    async def accepted(events: int) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while sum(window.accepted for line in rows.lines(10, 90) for window in line.windows.values()) != events:
+                await asyncio.sleep(0.05)
+
+    windows.start()
+    rows.start()
+    try:
+        send(encode(delta(1, 5)), b"junk", encode(delta(2, 7)), encode(delta(2, 7)))
+        await accepted(12)
+        assert windows.app is not None
+        await windows.app.crash(RuntimeError("told to fail"))
+        send(encode(delta(3, 1)), encode(delta(4, 1)))
+        await until(told, started=2, failed=1)
+        await accepted(14)
+        send(encode(delta(5, 6)))
+        await accepted(20)
+    finally:
+        await asyncio.gather(windows.stop(), rows.stop())
+    assert told == {"started": 2, "failed": 1}
+
+
+@pytest.mark.asyncio
+async def test_without_kafka_it_only_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    told = Counter[str]()
+    windows = TrafficWindows(WindowsConfig(client, "w"), lambda what: told.update([what]))
+
+    windows.start()
+    await until(told, failed=1)
+    async with asyncio.timeout(5):
+        await windows.stop()
+
+    assert told["started"] == 0
+    assert "traffic windows are not kept for a while" in "".join(capsys.readouterr())

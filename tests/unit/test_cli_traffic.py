@@ -1,0 +1,63 @@
+"""`penstock traffic`: windows as rows for people, and wrong questions."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import cli
+from app.cli.traffic import rows
+from tables.traffic_rows import Line
+from tables.windows import Window
+
+
+def lines(now: int) -> list[Line]:
+    start = now - now % 10
+    settled = {
+        start: Window(delivered=2, retried=1, data_bytes=20, latency={50: 2}),
+        start - 10: Window(delivered=8, dead=1, filtered=2, ignored=3, data_bytes=80, latency={120: 8}),
+    }
+    return [Line("ns", "ch", "", {start: Window(accepted=60)}), Line("ns", "ch", "sub", settled)]
+
+
+def test_the_sum_of_the_windows() -> None:
+    channel, sub = rows(lines(int(time.time())), 10, 6, each=False)
+
+    assert (channel["channel"], channel["subscription"], channel["accepted"]) == ("ns/ch", "", 60)
+    assert 1.0 <= float(str(channel["per_s"])) <= 1.2
+    assert "delivered" not in channel
+    assert (sub["subscription"], sub["delivered"], sub["retried"], sub["dead_lettered"]) == ("sub", 10, 1, 1)
+    assert (sub["filtered"], sub["ignored"], sub["bytes"]) == (2, 3, 100)
+    assert (sub["p50"], sub["p99"]) == ("8.83 s", "8.83 s")
+
+
+def test_each_window_the_latest_first() -> None:
+    found = rows(lines(int(time.time())), 10, 6, each=True)
+
+    assert [(row["subscription"], row.get("delivered")) for row in found] == [("", None), ("sub", 2), ("sub", 8)]
+    assert [row["p50"] for row in found if "p50" in row] == ["11.2 ms", "8.83 s"]
+
+
+def test_nothing_delivered_has_no_latency() -> None:
+    (row,) = rows([Line("ns", "ch", "sub", {int(time.time()): Window(dead=1)})], 10, 1, each=False)
+
+    assert (row["p50"], row["delivered"], row["dead_lettered"]) == ("-", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--last", "91"], "Give up to 90"),
+        (["--last", "0"], "--last"),
+        (["--window", "5m"], "10s"),
+        (["--channel", "orders"], "NAMESPACE/NAME"),
+        (["--channel", "/orders"], "NAMESPACE/NAME"),
+    ],
+)
+def test_a_wrong_question_is_a_usage_error(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(cli, ["traffic", *arguments])
+
+    assert done.exit_code != 0
+    assert says in (done.output + str(done.exception))

@@ -29,6 +29,7 @@ from tests.processes import REPOSITORY
 LATEST = Path(__file__).parent / "results" / "latest.json"
 MEASURES = (*taking_in.MEASURES, *draining.MEASURES, *slow.MEASURES, *passing.MEASURES, *faults.MEASURES)
 ROUNDS, QUICK_SCALE = 3, 0.1
+_KAFKA_LIMIT_S = 180.0
 TABLE_WIDTH = 150  #: a line is not broken on a narrow terminal: half a figure is worse than a scroll bar
 
 
@@ -100,9 +101,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
             folder = Path(name)
             jars = REPOSITORY / ".penstock" / "kafka"
-            with EmbeddedKafka(folder / "kafka", port=0, jars_root=jars) as kafka:
+            kafka = EmbeddedKafka(folder / "kafka", port=0, jars_root=jars)
+            kafka.start(_KAFKA_LIMIT_S)
+            try:
                 lab = Lab(kafka.bootstrap, folder, QUICK_SCALE if given.quick else 1.0)
                 found = run(measures, lab, implementations, rounds, say)
+            finally:
+                kafka.stop()
     except PenstockError as error:  # the embedded Kafka's: nothing was measured
         say(f"{error}")
         return error.exit_code

@@ -11,3 +11,4 @@ export PENSTOCK_BIND=127.0.0.1
 export PENSTOCK_LOG_FORMAT=json
 export PENSTOCK_HTTP_PORT="${BENCH_PORT:-0}"
 export PENSTOCK_ADMIN_PORT="${BENCH_ADMIN_PORT:-0}"
+export TMPDIR="$BENCH_DIR"  # what Faust makes there goes with the folder

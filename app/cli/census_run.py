@@ -6,6 +6,8 @@ Refuses to compute and to total (`analytics/census` and `tables/results` do).
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -117,29 +119,54 @@ def compute(
             }
         )  # fmt: skip
         return
-    from app.census.computing import ComputeRole
-    from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics, shown
-    from app.census.sinks import make_sink
-    from app.census.topics import Topics
     from app.settings import load_settings
 
-    settings = load_settings()
-    topics = Topics(client)
-    source = topics.describe([compute_topic])[0]
-    target = None
-    if write_to is WriteTo.KAFKA:
-        target = _results_topic(topics, results_topic, partitions or source.partitions, replication)
-    metrics = CensusMetrics(COMPUTE_READ, RESULTS_WRITTEN)
-    role = ComputeRole(
-        client["bootstrap.servers"], source, target, make_sink(write_to, client, results_topic, lambda: None),
-        write_to, delay / 1000, once, all_or(chunks), note if verbose else lambda _: None,
-    )  # fmt: skip
-    with shown(metrics, metrics_port if with_metrics else None, settings.bind):
+    target = (results_topic, partitions, replication)
+    role = _role(client, compute_topic, write_to, target, delay / 1000, once, all_or(chunks), verbose)
+    with _metrics(metrics_port if with_metrics else None) as metrics:
         if engine is Engine.FAUST:
             from app.census.computing import with_faust
 
-            with_faust(settings, role, metrics, lambda: note(f"Counting chunks of {compute_topic}. Ctrl-C ends it."))
+            with_faust(
+                load_settings(), role, metrics, lambda: note(f"Counting chunks of {compute_topic}. Ctrl-C ends it.")
+            )
         _spark(role, Place(master, remote, driver_host, driver_memory), checkpoint, metrics)
+
+
+def _role(
+    client: dict[str, str],
+    compute_topic: str,
+    write_to: WriteTo,
+    target: tuple[str, int | None, int],
+    delay_s: float,
+    once: bool,
+    chunks: int | None,
+    verbose: bool,
+) -> ComputeRole:
+    """`target`: name, partitions and replicas of the topic of results. Raises PenstockError."""
+    from app.census.computing import ComputeRole
+    from app.census.sinks import make_sink
+    from app.census.topics import Topics
+
+    topics = Topics(client)
+    source = topics.describe([compute_topic])[0]
+    name, partitions, replication = target
+    made = None
+    if write_to is WriteTo.KAFKA:
+        made = _results_topic(topics, name, partitions or source.partitions, replication)
+    sink = make_sink(write_to, client, name, lambda: None)
+    say = note if verbose else lambda _: None
+    return ComputeRole(client["bootstrap.servers"], source, made, sink, write_to, delay_s, once, chunks, say)
+
+
+@contextmanager
+def _metrics(port: int | None) -> Iterator[CensusMetrics]:
+    from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics, shown
+    from app.settings import load_settings
+
+    metrics = CensusMetrics(COMPUTE_READ, RESULTS_WRITTEN)
+    with shown(metrics, port, load_settings().bind):
+        yield metrics
 
 
 def _results_topic(topics: Topics, name: str, partitions: int, replication: int) -> Topic:

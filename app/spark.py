@@ -8,15 +8,20 @@ Refuses to start a session (`analytics/session` does) and to fetch anything in s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import socket
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from analytics.session import LOOPBACK, SparkOptions, missing_connector
 from app.embedded.jar_sets import SPARK
 from app.embedded.jars import Progress, ensure_jars, libs_folder
 from app.settings import load_settings, started_by_spark_submit
+from knative.errors import NotReadyError, UsageError
 
 JARS_ROOT = Path(".penstock/spark")
+_MASTER_PORT = 7077
+_KNOCK_LIMIT_S = 5.0
 
 
 def jar_places(extra: Sequence[Path] = (), progress: Progress | None = None, root: Path = JARS_ROOT) -> list[Path]:
@@ -47,6 +52,7 @@ def spark_options(
     jars: Sequence[Path],
     driver_host: str = "",
     driver_memory: str = "1g",
+    conf: Mapping[str, str] | None = None,
 ) -> SparkOptions:
     """How a command starts its session; "" = not said."""
     settings = load_settings()
@@ -58,4 +64,30 @@ def spark_options(
         jars=tuple(jars),
         driver_host=driver_host or LOOPBACK,
         driver_memory=driver_memory,
+        settings=dict(conf or {}),
+    )
+
+
+def check_master(master: str) -> None:
+    """Knock at the masters of a stand-alone cluster: Spark itself would try for a minute, and say it at length.
+
+    Raises NotReadyError when none of them answers; other kinds of masters are not asked.
+    """
+    if not master.startswith("spark://") or started_by_spark_submit():
+        return
+    places = [urlsplit(f"//{place}") for place in master.removeprefix("spark://").split(",")]
+    try:
+        wanted = [(place.hostname or "", place.port or _MASTER_PORT) for place in places]
+    except ValueError:
+        raise UsageError(f"--master {master!r} is no address.", "Write spark://HOST:7077.") from None
+    why = ""
+    for place in wanted:
+        try:
+            socket.create_connection(place, timeout=_KNOCK_LIMIT_S).close()
+            return
+        except OSError as problem:
+            why = problem.strerror or str(problem)
+    raise NotReadyError(
+        f"No Spark master answers at {master} ({why}).",
+        "See that it runs and that the address is the one its own log says (spark://HOST:PORT).",
     )

@@ -31,7 +31,7 @@ class Sent:
         self.traffic_topic = traffic_topic(instance)
         self.late = 0
         self._random = random.Random(seed)
-        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20})
+        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20, "log_level": 0})
         self._sums: dict[Key, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         self._sketches: dict[Key, sketch.Sketch] = collections.defaultdict(dict)
         self._numbers: collections.Counter[str] = collections.Counter()

@@ -16,7 +16,7 @@ import typer
 
 from app.cli.completion import complete_channel
 from app.cli.output import Format, Output, note
-from app.cli.spark_options import DriverHost, Master, Memory, Place, Remote, session
+from app.cli.spark_options import Conf, DriverHost, Master, Memory, Place, Remote, session
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def traffic(
     batch: Annotated[int, typer.Option("--batch", min=1_000, help="Records of a batch, at most.")] = 1_000_000,
     driver_host: DriverHost = "",
     memory: Memory = "1g",
+    conf: Conf = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Count events by channel, subscription, type and source, in windows of a minute and of an hour.
@@ -97,8 +98,10 @@ def traffic(
             "Spark Connect cannot keep a stream's batches on this machine: they would end up on the server's.",
             "Give --since, which is a bounded read and works there, or --master.",
         )
+    place = Place(master, remote, driver_host, memory, tuple(conf or ()))
+    place.check()
     plan = _plan(client, folder, channels or [], span, records, once, interval_s, batch)
-    _run(plan, Place(master, remote, driver_host, memory), reset or span is not None, output)
+    _run(plan, place, reset or span is not None, output)
 
 
 def _span(since: str, until: str) -> tuple[float | None, float | None] | None:

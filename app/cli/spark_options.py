@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.output import jar_progress, note
+from knative.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
-
-    from analytics.session import SparkOptions
 
 Master = Annotated[
     str,
@@ -38,6 +35,10 @@ DriverHost = Annotated[
         "--driver-host", help="Address at which a cluster's workers reach this machine; loopback if not said."
     ),
 ]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", help="NAME=VALUE for Spark, such as spark.executor.memory=2g; may be given more than once."),
+]
 Memory = Annotated[str, typer.Option("--driver-memory", help="Memory of Spark's process here, such as 512m or 4g.")]
 
 
@@ -49,26 +50,47 @@ class Place:
     remote: str = ""
     driver_host: str = ""
     memory: str = "1g"
+    conf: tuple[str, ...] = ()
+
+    def settings(self) -> dict[str, str]:
+        """`conf` as names and values. Raises UsageError."""
+        pairs = [one.partition("=") for one in self.conf]
+        for name, equals, _ in pairs:
+            if not equals or not name.startswith("spark."):
+                raise UsageError(f"--conf {name!r} is no setting of Spark.", "Write spark.NAME=VALUE.")
+        return {name: value for name, _, value in pairs}
+
+    def check(self) -> None:
+        """What can be known before Spark starts. Raises UsageError, NotReadyError when no master answers."""
+        from analytics.session import options_problem
+        from app.spark import check_master, spark_options
+
+        options = spark_options("penstock", self.master, self.remote, jars=(), conf=self.settings())
+        if problem := options_problem(options):
+            raise UsageError(*problem)
+        check_master(options.master or "")
 
 
 @contextlib.contextmanager
 def session(app_name: str, place: Place) -> Iterator[SparkSession]:
     """A Spark session for one command. Raises PenstockError with the cure when it cannot be had."""
-    from analytics.session import options_problem, spark_session
+    from analytics.session import spark_session
     from app.embedded.jar_sets import SPARK
     from app.spark import jar_places, spark_options
-    from knative.errors import UsageError
 
-    def options(jars: list[Path]) -> SparkOptions:
-        return spark_options(
-            app_name, place.master, place.remote, jars=jars, driver_host=place.driver_host, driver_memory=place.memory
-        )
-
-    if problem := options_problem(options([])):  # before anything is fetched
-        raise UsageError(*problem)
+    place.check()  # before anything is fetched
     with jar_progress(SPARK) as progress:
         jars = [] if place.remote else jar_places(progress=progress)
     if sys.stderr.isatty():
         note("Spark is starting ...")
-    with spark_session(options(jars)) as spark:
+    options = spark_options(
+        app_name,
+        place.master,
+        place.remote,
+        jars=jars,
+        driver_host=place.driver_host,
+        driver_memory=place.memory,
+        conf=place.settings(),
+    )
+    with spark_session(options) as spark:
         yield spark

@@ -1,0 +1,76 @@
+"""A stand-alone Spark cluster of real processes on loopback: a master and workers, from the jars of the wheel.
+
+Each process dies with the test that started it. Refuses to be reached from elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from app.embedded.processes import die_with_parent
+from tests.processes import free_port, wait_until
+
+_LIMIT_S = 180.0  #: a JVM starts in two seconds, and in a minute on a busy machine
+_PACKAGE = "org.apache.spark.deploy"
+
+
+def spark_home() -> Path:
+    """The folder of the wheel."""
+    import pyspark
+
+    return Path(str(pyspark.__file__)).parent
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
+    """The address of a master with so many workers of one core each."""
+    port = free_port()
+    address = f"spark://127.0.0.1:{port}"
+    with contextlib.ExitStack() as stack:
+        master_log = folder / "master.log"
+        arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        stack.enter_context(_process(f"{_PACKAGE}.master.Master", arguments, master_log))
+        wait_until("the master listens", lambda: "New state: ALIVE" in master_log.read_text(), _LIMIT_S)
+        for number in range(workers):
+            arguments = ["--host", "127.0.0.1", "--webui-port", "0", "--cores", "1", "--memory", "600m"]
+            arguments += ["--work-dir", str(folder / f"work-{number}"), address]
+            stack.enter_context(_process(f"{_PACKAGE}.worker.Worker", arguments, folder / f"worker-{number}.log"))
+
+        def registered() -> bool:
+            return len(re.findall("Registering worker", master_log.read_text())) == workers
+
+        wait_until("the workers are registered", registered, _LIMIT_S)
+        yield address
+
+
+@contextlib.contextmanager
+def _process(name: str, arguments: list[str], log: Path) -> Iterator[None]:
+    settings = spark_home() / "conf-of-tests"  # is not there: no file of this machine counts
+    environment = {
+        "PATH": os.environ["PATH"],
+        "SPARK_HOME": str(spark_home()),
+        "SPARK_CONF_DIR": str(settings),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(spark_home() / "bin" / "spark-class"), name, *arguments],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, preexec_fn=die_with_parent(),
+        )  # fmt: skip
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

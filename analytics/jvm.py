@@ -95,9 +95,9 @@ class Listener:
             while chunk := stream.read(_CHUNK_BYTES):
                 shown = sieve.pass_on(chunk)
                 self._lines.extend(sieve.take_lines())
-                if shown:
-                    sys.stderr.write(shown.decode(errors="replace"))
-                    sys.stderr.flush()
+                _show(shown)
+        _show(sieve.end())
+        self._lines.extend(sieve.take_lines())
 
 
 class Sieve:
@@ -118,10 +118,20 @@ class Sieve:
                 shown.append(part)
         return b"".join(shown)
 
+    def end(self) -> bytes:
+        """The last line, which had no end."""
+        return self.pass_on(b"\n") if self._rest else b""
+
     def take_lines(self) -> list[str]:
         """The lines since the last call, noise and all."""
         lines, self._lines = self._lines, []
         return lines
+
+
+def _show(shown: bytes) -> None:
+    if shown:
+        sys.stderr.write(shown.decode(errors="replace"))
+        sys.stderr.flush()
 
 
 def explain_start(problem: BaseException, lines: Sequence[str], place: str) -> PenstockError:

@@ -39,7 +39,7 @@ class Seen:
         """(process, first, last), for a join."""
         return [(by, first, last) for by in sorted(self.ranges) for first, last in self.ranges[by]]
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, list[Any]]:
         """Plain lists and numbers."""
         return {by: [self.heard[by], *map(list, self.ranges[by])] for by in sorted(self.ranges)}
 

@@ -58,14 +58,6 @@ class Looked:
         """Of the channel."""
         return f"{self.topic}.dlq"
 
-    def keep_for_ever(self) -> None:
-        """Records of any age stay in the channel's topic."""
-        from confluent_kafka.admin import ConfigResource
-
-        resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic, {"retention.ms": "-1"})
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.alter_configs([resource])[resource].result(30)
-
     def publish(self, uid: str, value: bytes | None) -> None:
         """Write to the contract."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})

@@ -1,0 +1,167 @@
+"""Spark's start without Spark: options, jars, what the JVM says at its end and what is shown, our modules as a zip."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from analytics.jvm import Listener, Sieve, explain_start
+from analytics.session import (
+    SparkOptions,
+    find_jar,
+    missing_connector,
+    options_problem,
+    spark_jars,
+    spark_settings,
+)
+from analytics.shipping import write_zip
+from analytics.sources import StreamBounds, batch_options, stream_options
+from app.cli.spark_options import Place
+from app.embedded.jar_sets import SPARK
+from app.embedded.jars import libs_folder
+from app.spark import jar_places, known_places
+from knative.errors import NotReadyError, PenstockError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (SparkOptions(master="local[2]", remote="sc://h:1"), "--master and --remote"),
+        (SparkOptions(remote="http://h"), "no address of Spark Connect"),
+        (SparkOptions(master="h:7077"), "no address of a Spark master"),
+    ],
+)
+def test_places_that_cannot_be(options: SparkOptions, says: str) -> None:
+    problem = options_problem(options)
+
+    assert problem is not None
+    assert says in problem[0]
+
+
+@pytest.mark.parametrize("master", [None, "local", "local[4]", "spark://a:1,b:2", "yarn", "k8s://https://h:443"])
+def test_places_that_can_be(master: str | None) -> None:
+    assert options_problem(SparkOptions(master=master)) is None
+
+
+def test_a_session_listens_on_loopback_unless_a_cluster_must_reach_it() -> None:
+    mine = spark_settings(SparkOptions())
+    far = spark_settings(SparkOptions(master="spark://h:1", driver_host="10.0.0.5", settings={"spark.x": "y"}))
+
+    assert (mine["spark.driver.host"], mine["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+    assert (far["spark.driver.host"], far["spark.driver.bindAddress"], far["spark.x"]) == ("10.0.0.5", "0.0.0.0", "y")
+    assert mine["spark.ui.enabled"] == "false"
+
+
+def test_jars_are_found_by_folder_and_by_name(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("spark-sql-kafka-0-10_2.13-4.0.0.jar", "graphframes-spark4_2.13-0.9.jar", "notes.txt"):
+        (tmp_path / "a" / name).write_text("")
+    graph = find_jar([tmp_path / "a"], "graphframes-")
+
+    assert graph is not None
+    assert [jar.name for jar in spark_jars([tmp_path / "a", graph])] == [
+        "graphframes-spark4_2.13-0.9.jar",
+        "spark-sql-kafka-0-10_2.13-4.0.0.jar",
+    ]
+    assert "kafka-clients-" in missing_connector([tmp_path / "a"])
+    with pytest.raises(UsageError, match="There are no jars at"):
+        spark_jars([tmp_path / "b"])
+
+
+def test_a_folder_with_the_connector_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in SPARK.manifest.read_text().splitlines():
+        (tmp_path / line.split()[1]).write_text("")
+    monkeypatch.setenv("PENSTOCK_SPARK_JARS", str(tmp_path))
+
+    assert jar_places(root=tmp_path / "none") == [tmp_path]
+    assert known_places(root=tmp_path / "none") == [tmp_path]
+    assert not libs_folder(tmp_path / "none", SPARK).exists()
+
+
+def test_under_spark_submit_its_own_jars_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+
+    assert jar_places() == []
+
+
+@pytest.mark.parametrize(
+    ("said", "says", "kind"),
+    [
+        ("JAVA_HOME is not set", "needs Java 17.*Install a JDK", PenstockError),
+        ("Error: UnsupportedClassVersionError: x has been compiled", "the one on the PATH is older", PenstockError),
+        ("All masters are unresponsive! Giving up.", "No Spark master answers at spark://h:1", NotReadyError),
+        ("Could not parse Master URL: 'x'", "is no address of a Spark master", PenstockError),
+        ("insufficient memory for the Java Runtime", "not enough memory.*--driver-memory", PenstockError),
+        ("StatusCode.UNAVAILABLE", "No Spark Connect server answers", NotReadyError),
+        (
+            "java.lang.OddException: the reason",
+            "did not start at spark://h:1: java.lang.OddException: the reason",
+            PenstockError,
+        ),
+    ],
+)
+def test_why_spark_did_not_start(said: str, says: str, kind: type[PenstockError]) -> None:
+    with pytest.raises(kind, match=says):
+        raise explain_start(RuntimeError("[JAVA_GATEWAY_EXITED] ..."), ["something", said], "spark://h:1")
+
+
+def test_noise_is_kept_from_the_terminal_and_a_progress_bar_is_not() -> None:
+    sieve = Sieve()
+    shown = sieve.pass_on(b"WARNING: Using incubator mod") + sieve.pass_on(b"ules: jdk.incubator.vector\nreal tro")
+    shown += sieve.pass_on(b"uble\n[Stage 0:==>  ]\r[Stage")
+
+    assert shown == b"real trouble\n[Stage 0:==>  ]\r"
+    assert sieve.take_lines() == [
+        "WARNING: Using incubator modules: jdk.incubator.vector",
+        "real trouble",
+        "[Stage 0:==>  ]",
+    ]
+    assert sieve.take_lines() == []
+
+
+def test_a_childs_last_words_are_kept(capfd: pytest.CaptureFixture[str]) -> None:
+    listener = Listener()
+    with subprocess.Popen([sys.executable, "-c", "import os; os.write(2, b'first\\nlast')"], stderr=listener.inlet):
+        listener.close_inlet()
+    listener.close_inlet()
+
+    assert listener.last_lines(20) == ["first", "last"]
+    assert capfd.readouterr().err.startswith("first\n")
+
+
+def test_our_modules_travel_as_a_zip(tmp_path: Path) -> None:
+    first = write_zip(tmp_path)
+    content = first.read_bytes()
+
+    assert write_zip(tmp_path).read_bytes() == content
+    names = zipfile.ZipFile(first).namelist()
+    assert {"knative/sketch.py", "analytics/session.py", "analytics/traffic/frames.py"} <= set(names)
+    assert not [name for name in names if name.startswith("app")]
+    asked = subprocess.run(
+        [sys.executable, "-S", "-c", "import knative.sketch, analytics.traffic.seen; print(knative.__file__)"],
+        capture_output=True, text=True, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(first)},
+    )  # fmt: skip
+    assert first.name in asked.stdout
+
+
+def test_bounds_of_reads() -> None:
+    stream = stream_options("b:1", ["x", "y"], StreamBounds(5, 1.5, 8))
+    batch = batch_options("b:1", ["x"], 1.0, 2.0)
+
+    assert (stream["subscribe"], stream["maxOffsetsPerTrigger"], stream["startingTimestamp"]) == ("x,y", "5", "1500")
+    assert (stream["minPartitions"], stream["failOnDataLoss"], stream["includeHeaders"]) == ("8", "false", "true")
+    assert (batch["startingTimestamp"], batch["endingTimestamp"]) == ("1000", "2000")
+    assert batch_options("b:1", ["x"])["endingOffsets"] == "latest"
+    assert stream_options("b:1", ["x"], StreamBounds())["startingOffsets"] == "earliest"
+
+
+def test_settings_of_spark_on_the_command_line() -> None:
+    assert Place(conf=("spark.a=b=c",)).settings() == {"spark.a": "b=c"}
+    for wrong in ("spark.a", "a=b"):
+        with pytest.raises(UsageError, match=r"Write spark\.NAME=VALUE"):
+            Place(conf=(wrong,)).settings()

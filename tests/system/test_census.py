@@ -1,0 +1,31 @@
+"""The census demo as a user runs it: totals are exactly those of a plain count, also after kill -9 of its parts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.processes import REPOSITORY
+
+_LIMIT_S = 900.0  # Spark starts twice, and a start takes minutes on a machine that is busy
+
+
+@pytest.mark.parametrize("engine", ["spark", "faust"])
+def test_totals_are_exact_after_kills(engine: str) -> None:
+    """Its report also says that chunks were computed twice: the kills met work under way, or the file read again."""
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli", "census", "demo", "--engine", engine, "--lines", "1507"],
+        capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=REPOSITORY,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["equal"] is True
+    assert report["lines"] == 4 * 1_507
+    assert report["repeats"] > 0
+    assert report["years"].keys() == {"2018", "2019"}
+    assert "it is cut" in done.stderr
+    assert "Killing compute" in done.stderr
+    assert "Killing results" in done.stderr

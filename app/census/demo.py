@@ -50,6 +50,8 @@ class DemoConfig:
     engine: str = "spark"
     lines: int = 2_003  #: of each file
     kill: bool = True
+    master: str = "local[2]"
+    conf: tuple[str, ...] = ()  #: NAME=VALUE for Spark
     say: Callable[[str], None] = note
 
 
@@ -72,7 +74,8 @@ class _Run:
         """The counting part."""
         more = ["--engine", self.config.engine, "--delay", str(_DELAY_MS if self.config.kill else 0)]
         if self.config.engine == "spark":
-            more += ["--checkpoint", str(self.home / "checkpoint"), "--master", "local[2]"]
+            more += ["--checkpoint", str(self.home / "checkpoint"), "--master", self.config.master]
+            more += [part for one in self.config.conf for part in ("--conf", one)]
         self.start("compute", "compute", *more)
 
     def results(self) -> None:

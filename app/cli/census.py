@@ -31,6 +31,7 @@ from app.cli.census_options import (
     show_plan,
 )
 from app.cli.output import Format, Output, note, print_json, print_table
+from app.cli.spark_options import Conf, Master
 from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -246,6 +247,8 @@ def demo(
     engine: Annotated[census_run.Engine, typer.Option("--engine", help="What counts.")] = census_run.Engine.SPARK,
     lines: Annotated[int, typer.Option("--lines", min=1, max=1_000_000, help="Lines of each of four files.")] = 2_003,
     kill: Annotated[bool, typer.Option("--kill/--no-kill", help="SIGKILL compute and results in the middle.")] = True,
+    master: Master = "",
+    conf: Conf = None,
 ) -> None:
     """Run all of it on a Kafka of its own, with kills; the last line is JSON with the totals by year and code.
 
@@ -259,7 +262,7 @@ def demo(
     """
     from app.census.demo import DemoConfig, run
 
-    report = run(DemoConfig(engine.value, lines, kill))
+    report = run(DemoConfig(engine.value, lines, kill, master or "local[2]", tuple(conf or ())))
     print_json(report)
     if not report["equal"]:
         raise typer.Exit(1)

@@ -35,7 +35,7 @@ from app.cli.census_options import (
     show_plan,
 )
 from app.cli.output import note
-from app.cli.spark_options import DriverHost, Master, Memory, Place, Remote
+from app.cli.spark_options import Conf, DriverHost, Master, Memory, Place, Remote
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def compute(
     remote: Remote = "",
     driver_host: DriverHost = "",
     driver_memory: Memory = "1g",
+    conf: Conf = None,
     with_metrics: WithMetrics = False,
     metrics_port: MetricsPort = METRICS_PORT,
     dry_run: DryRun = False,
@@ -121,6 +122,9 @@ def compute(
         return
     from app.settings import load_settings
 
+    place = Place(master, remote, driver_host, driver_memory, tuple(conf or ()))
+    if engine is Engine.SPARK:
+        place.check()
     target = (results_topic, partitions, replication)
     role = _role(client, compute_topic, write_to, target, delay / 1000, once, all_or(chunks), verbose)
     with _metrics(metrics_port if with_metrics else None) as metrics:
@@ -130,7 +134,7 @@ def compute(
             with_faust(
                 load_settings(), role, metrics, lambda: note(f"Counting chunks of {compute_topic}. Ctrl-C ends it.")
             )
-        _spark(role, Place(master, remote, driver_host, driver_memory), checkpoint, metrics)
+        _spark(role, place, checkpoint, metrics)
 
 
 def _role(

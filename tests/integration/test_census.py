@@ -18,6 +18,8 @@ from app.embedded import EmbeddedKafka
 from app.topic_reader import TopicReader
 from tests.processes import REPOSITORY, Child, free_port, get, wait_until
 
+pytestmark = pytest.mark.integration
+
 _LIMIT_S = 120.0
 
 

@@ -5,27 +5,41 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.processes import REPOSITORY
+from tests.spark_cluster import cluster
+
+pytestmark = pytest.mark.system
 
 _LIMIT_S = 900.0  # Spark starts twice, and a start takes minutes on a machine that is busy
 
 
-@pytest.mark.parametrize("engine", ["spark", "faust"])
-def test_totals_are_exact_after_kills(engine: str) -> None:
+def _demo(*arguments: str) -> None:
     """Its report also says that chunks were computed twice: the kills met work under way, or the file read again."""
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", "census", "demo", "--engine", engine, "--lines", "1507"],
+        [sys.executable, "-m", "app.cli", "census", "demo", "--lines", "1207", *arguments],
         capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=REPOSITORY,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["equal"] is True
-    assert report["lines"] == 4 * 1_507
+    assert report["lines"] == 4 * 1_207
     assert report["repeats"] > 0
     assert report["years"].keys() == {"2018", "2019"}
     assert "it is cut" in done.stderr
     assert "Killing compute" in done.stderr
     assert "Killing results" in done.stderr
+
+
+def test_totals_are_exact_after_kills_with_spark_on_a_cluster(tmp_path: Path) -> None:
+    """A master and two workers; `make demo-census` runs the same in one process of Spark."""
+    with cluster(tmp_path) as master:
+        _demo("--master", master, "--conf", "spark.executor.memory=512m")
+
+
+def test_totals_are_exact_after_kills_with_faust() -> None:
+    """A group of one."""
+    _demo("--engine", "faust")

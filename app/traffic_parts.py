@@ -27,7 +27,7 @@ from tables.traffic_rows import TrafficRows
 
 _SERVING = ("all", "controller")
 _LOOK_S = 0.25
-_STOP_S = 12.0  #: for everything beside the last flush; it goes on while events drain
+_STOP_S = 3.0  #: more than it had while events drained; a process that ends need not close everything
 
 
 class TrafficParts:

@@ -32,7 +32,7 @@ _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 60.0
 _STEADY_S = 60.0  #: after so long without a fault the next one is the first again
 _START_S = 60.0
-_STOP_S = 5.0
+_STOP_S = 20.0  #: of an app; then it is let go as it is
 _ADMIN_S = 5.0
 
 
@@ -109,10 +109,10 @@ class TrafficWindows:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """At most some seconds."""
+        """Returns when the app has left its group and closed its connections, or did not in time."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait({self._task}, timeout=2 * _STOP_S)
+            await asyncio.wait({self._task}, timeout=_STOP_S + 1)
 
     async def _run(self) -> None:
         wait_s = _FIRST_WAIT_S

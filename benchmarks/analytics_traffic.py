@@ -1,0 +1,173 @@
+"""`python -m benchmarks.analytics_traffic`: the traffic job over records of 1 KiB, beside a plain consumer's count.
+
+    records/s   wall, from the first batch's beginning to the last one's end (Spark has started by then)
+    CPU us      of the job's process and its JVM (both), per record, start of Spark included and left out
+    RSS         of the JVM after each batch: flat means that the last is about the first
+
+The plain consumer (librdkafka, one thread) counts the same groups from the same topics: the oracle and the ceiling.
+Starts a Kafka of its own; refuses to judge: targets are printed beside the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from app.embedded import EmbeddedKafka
+from tests.processes import REPOSITORY
+
+TOPIC = "bench.traffic"
+BODY = os.urandom(512).hex().encode()  # 1 KiB
+TYPES, SOURCES = 5, 20
+TARGET_PER_S, TARGET_US = 35_000, 45
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def fill(bootstrap: str, records: int, partitions: int) -> None:
+    """The topic with records of the last half hour."""
+    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(30)
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 50,
+            "compression.type": "none",
+            "queue.buffering.max.kbytes": 65536,
+        }
+    )
+    begin_ms = int((time.time() - 1800) * 1000)
+    for number in range(records):
+        headers: list[tuple[str, Any]] = [
+            ("ce_specversion", b"1.0"), ("ce_id", b"%d" % number), ("ce_type", b"order.%d" % (number % TYPES)),
+            ("ce_source", b"/shop/%d" % (number % SOURCES)), ("content-type", b"application/json"),
+        ]  # fmt: skip
+        at_ms = begin_ms + number * 1_800_000 // records
+        while True:
+            try:
+                producer.produce(TOPIC, BODY, None, number % partitions, headers=headers, timestamp=at_ms)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        if not number % 1000:
+            producer.poll(0)
+    assert producer.flush(120) == 0
+
+
+def plain(
+    bootstrap: str, records: int, partitions: int
+) -> tuple[collections.Counter[tuple[int, str, str]], float, float]:
+    """(groups, records/s, CPU us per record) of one consumer in one thread."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "plain", "queued.max.messages.kbytes": 16384, "check.crcs": False}
+    )
+    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(partitions)])
+    groups: collections.Counter[tuple[int, str, str]] = collections.Counter()
+    began, cpu, left = time.monotonic(), time.process_time(), records
+    while left:
+        for message in consumer.consume(1000, 1.0):
+            headers: dict[str, bytes] = dict(message.headers() or [])  # type: ignore[arg-type]
+            minute = message.timestamp()[1] // 60_000 * 60
+            groups[minute, headers["ce_type"].decode(), headers["ce_source"].decode()] += 1
+            left -= 1
+    took, used = time.monotonic() - began, time.process_time() - cpu
+    consumer.close()
+    return groups, records / took, used / records * 1e6
+
+
+def job(bootstrap: str, folder: Path, batch: int, master: str) -> None:
+    """The child: one run, its figures as one JSON line."""
+    from analytics.session import SparkOptions, spark_session
+    from analytics.traffic.job import TrafficJob, TrafficPlan
+    from app.spark import jar_places
+
+    options = SparkOptions(master=master, jars=tuple(jar_places(root=REPOSITORY / ".penstock" / "spark")))
+    with spark_session(options) as spark:
+        pids = [os.getpid(), *children(os.getpid())]
+        start_cpu = sum(map(cpu_s, pids))
+        rss: list[int] = []
+
+        def told(_name: str, _number: int, _counters: object, _seconds: float) -> None:
+            rss.append(sum(map(rss_mb, pids)))
+
+        plan = TrafficPlan(bootstrap, {TOPIC: ("bench", "traffic")}, "", folder, records_max=batch)
+        summary = TrafficJob(spark, plan, told).run()
+        used = sum(map(cpu_s, pids))
+        print(
+            json.dumps(
+                {
+                    "records": summary.records,
+                    "per_s": summary.records / summary.seconds,
+                    "us": (used - start_cpu) / summary.records * 1e6,
+                    "us_with_start": used / summary.records * 1e6,
+                    "rss_mb": rss,
+                }
+            )
+        )
+
+
+def children(pid: int) -> list[int]:
+    """All processes below this one."""
+    found = [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [*found, *(grandchild for child in found for grandchild in children(child))]
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def rss_mb(pid: int) -> int:
+    """Resident memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 2**20
+
+
+def main() -> None:
+    """Fill, count plainly, count with Spark, compare."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.analytics_traffic", description=__doc__)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--partitions", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=1_000_000)
+    parser.add_argument("--master", default="local[*]")
+    parser.add_argument("--job", nargs=2, metavar=("KAFKA", "FOLDER"), help=argparse.SUPPRESS)
+    wish = parser.parse_args()
+    if wish.job:
+        job(wish.job[0], Path(wish.job[1]), wish.batch, wish.master)
+        return
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        root = Path(folder)
+        with EmbeddedKafka(root / "kafka", port=0, heap="512m", jars_root=REPOSITORY / ".penstock" / "kafka") as kafka:
+            fill(kafka.bootstrap, wish.records, wish.partitions)
+            groups, plain_per_s, plain_us = plain(kafka.bootstrap, wish.records, wish.partitions)
+            command = [sys.executable, "-m", "benchmarks.analytics_traffic", "--batch", str(wish.batch)]
+            command += ["--master", wish.master, "--job", kafka.bootstrap, str(root / "tables")]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=REPOSITORY)
+            found = json.loads(done.stdout.splitlines()[-1])
+        from analytics.traffic.read import read_windows
+
+        counted = {(one.start, one.type, one.source): one.events for one in read_windows(root / "tables")}
+    print(f"{wish.records:,} records of {len(BODY)} bytes, {wish.partitions} partitions, load {os.getloadavg()[0]:.1f}")
+    print(f"plain consumer  {plain_per_s:>9,.0f}/s  {plain_us:5.1f} us CPU per record")
+    print(
+        f"traffic job     {found['per_s']:>9,.0f}/s  {found['us']:5.1f} us CPU per record "
+        f"({found['us_with_start']:.1f} with the start); targets {TARGET_PER_S:,}/s, {TARGET_US} us"
+    )
+    print(f"memory          {', '.join(map(str, found['rss_mb']))} MB after each batch")
+    print(
+        f"sums            {'equal, group by group' if counted == dict(groups) else 'DIFFERENT'} ({len(groups)} groups)"
+    )
+
+
+if __name__ == "__main__":
+    main()

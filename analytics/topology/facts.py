@@ -194,11 +194,11 @@ def _published(
     named = sorted((name for name in of_source if name != OTHERS), key=lambda name: (-of_source[name], name))
     too_many = frozenset(named[SOURCES_MAX:])
     if not too_many:
-        return pairs, accepted, 0
+        return dict(sorted(pairs.items())), accepted, 0
     kept: dict[tuple[str, str], tuple[int, int]] = {}
     for (source, channel), (events, size) in pairs.items():
         _add(kept, (OTHERS if source in too_many else source, channel), events, size)
-    return kept, accepted, len(too_many)
+    return dict(sorted(kept.items())), accepted, len(too_many)
 
 
 K = TypeVar("K")

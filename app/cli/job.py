@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import typer
 
-from app.cli import job_traffic
+from app.cli import job_topology, job_traffic
 
 
 def register(cli: typer.Typer) -> None:
     """Adds `job` to the commands."""
     group = typer.Typer(no_args_is_help=True)
     job_traffic.register(group)
+    job_topology.register(group)
     group.callback()(job)
     cli.add_typer(group, name="job")
 
@@ -27,4 +28,5 @@ def job() -> None:
       penstock job traffic
       penstock job traffic --since 1h
       penstock job traffic --master spark://head:7077
+      penstock job topology --out report
     """

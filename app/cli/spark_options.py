@@ -12,6 +12,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,6 +52,7 @@ class Place:
     driver_host: str = ""
     memory: str = "1g"
     conf: tuple[str, ...] = ()
+    jars: tuple[Path, ...] = ()  #: folders with more of them, before those of the settings
 
     def settings(self) -> dict[str, str]:
         """`conf` as names and values. Raises UsageError."""
@@ -80,7 +82,7 @@ def session(app_name: str, place: Place) -> Iterator[SparkSession]:
 
     place.check()  # before anything is fetched
     with jar_progress(SPARK) as progress:
-        jars = [] if place.remote else jar_places(progress=progress)
+        jars = [] if place.remote else jar_places(place.jars, progress=progress)
     if sys.stderr.isatty():
         note("Spark is starting ...")
     options = spark_options(

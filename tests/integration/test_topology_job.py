@@ -1,0 +1,96 @@
+"""The topology by Spark: equal facts and findings as in one process, from values, from Kafka and from tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from analytics.topology.build import build
+from analytics.topology.document import to_json
+from analytics.topology.facts import facts_of
+from analytics.topology.graphframes_engine import GraphFramesEngine, NoGraphFramesError, missing
+from analytics.topology.inputs import Inputs
+from analytics.topology.local_engine import LocalEngine
+from analytics.topology.spark_contract import contract_frames
+from analytics.topology.spark_facts import spark_facts, traffic_frame
+from tables.contract import encode_channel, encode_subscription
+from tests.unit.topology.plants import FAULTS, World, faulty
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from analytics.topology.facts import Facts
+
+pytestmark = pytest.mark.integration
+
+
+def by_spark(spark: SparkSession, inputs: Inputs) -> Facts:
+    """The facts, from values."""
+    return spark_facts(
+        spark,
+        inputs,
+        contract_frames(_records(spark, inputs), inputs.namespace),
+        traffic_frame(spark, list(inputs.traffic)),
+    )
+
+
+def _records(spark: SparkSession, inputs: Inputs) -> DataFrame:
+    values: Iterable[bytes] = (
+        *(encode_channel(one) for one in inputs.channels),
+        *(encode_subscription(one) for one in inputs.subscriptions),
+    )
+    return spark.createDataFrame([(value.decode(),) for value in values], "value string")
+
+
+def odd() -> World:
+    """Addresses and kinds that are easy to get wrong."""
+    world = faulty().channel("shop/main", kind="Broker").channel("shop/main").channel("shop/side", kind="Broker")
+    world.subscription("shop/t", "shop/main", "http://x/", kind="Trigger")
+    for number, uri in enumerate(
+        (
+            "http://any:8080/channels/test/orders",
+            "http://any/channels/test/orders/",
+            "http://any/channels/test/orders?x=1",
+            "http://any/channels/test/orders//",
+            "http://any/channels/test/nowhere",
+            "http://ORDERS-kn-channel.test.svc.cluster.local.:80",
+            "http://orders-kn-channel.test.svc.cluster.local/",
+            "http://orders-kn-channel.test.svc.cluster.local?q=/channels/test/ping",
+            "https://any/shop/side",
+            "http://any/shop/main/",
+            "http://[::1]:8080/channels/test/ping",
+            "http://[::1]",
+        )
+    ):
+        world.subscription(f"odd-{number}", "unheard", uri, reply=uri, sink=uri if number % 2 else "")
+    world.subscription("lost", "gone/away", "http://x")
+    world.sent("shop/main", "/main", 10).sent("no/channel", "/x", 5).sent("orders", "", 3).sent("ping", "/shop", 1)
+    return world
+
+
+def test_spark_finds_the_same_facts(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a world with every fault and every odd address, whole, and in part with more sources than are told apart."""
+    whole, part = odd().inputs(), odd().inputs(namespace="shop")
+
+    assert by_spark(spark, whole) == facts_of(whole)
+    monkeypatch.setattr("analytics.topology.facts.SOURCES_MAX", 3)
+    monkeypatch.setattr("analytics.topology.spark_facts.SOURCES_MAX", 3)
+    assert by_spark(spark, part) == facts_of(part)
+
+
+def test_spark_makes_the_same_document(spark: SparkSession) -> None:
+    inputs = faulty().inputs()
+
+    found = build(inputs, LocalEngine(), by_spark(spark, inputs))
+
+    assert {one.id for one in found.findings} == FAULTS
+    assert to_json(found) == to_json(build(inputs, LocalEngine()))
+
+
+def test_without_its_jars_graphframes_says_what_is_missing(spark: SparkSession) -> None:
+    if not missing(spark):
+        return  # they are here; the contract suite runs on them
+    with pytest.raises(NoGraphFramesError, match=r"io\.graphframes:graphframes-spark4_2\.13.*--jars.*--engine local"):
+        GraphFramesEngine(spark)

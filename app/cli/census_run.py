@@ -120,21 +120,20 @@ def compute(
             }
         )  # fmt: skip
         return
-    from app.settings import load_settings
-
     place = Place(master, remote, driver_host, driver_memory, tuple(conf or ()))
     if engine is Engine.SPARK:
         place.check()
     target = (results_topic, partitions, replication)
     role = _role(client, compute_topic, write_to, target, delay / 1000, once, all_or(chunks), verbose)
     with _metrics(metrics_port if with_metrics else None) as metrics:
-        if engine is Engine.FAUST:
-            from app.census.computing import with_faust
+        _faust(role, metrics) if engine is Engine.FAUST else _spark(role, place, checkpoint, metrics)
 
-            with_faust(
-                load_settings(), role, metrics, lambda: note(f"Counting chunks of {compute_topic}. Ctrl-C ends it.")
-            )
-        _spark(role, place, checkpoint, metrics)
+
+def _faust(role: ComputeRole, metrics: CensusMetrics) -> None:
+    from app.census.computing import with_faust
+    from app.settings import load_settings
+
+    with_faust(load_settings(), role, metrics, lambda: note(f"Counting {role.compute.name}. Ctrl-C ends it."))
 
 
 def _role(

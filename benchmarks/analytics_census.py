@@ -1,0 +1,139 @@
+"""`python -m benchmarks.analytics_census`: a million census lines counted by Spark, beside one plain Python loop.
+
+    files -> plain loop (CPU and wall)
+    files -> read -> topic compute -> compute --once (Spark, CPU of its whole process tree and wall) -> topic results
+
+The totals of both must be equal, or it ends with 1. On one machine the loop wins, by a lot: the figures say what the
+way over Kafka and Spark costs there, and the demo what it is for. It starts its own Kafka and ends it. Refuses to count
+as work what is only the start of a JVM: that time is apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from analytics.census.generator import Recipe, write
+from analytics.census.plain import count_files, same
+from app.embedded import EmbeddedKafka
+from app.topic_reader import TopicReader
+from knative.census import Result, decode
+from tests.processes import REPOSITORY
+
+_POLL_S = 0.2
+_TICKS = os.sysconf("SC_CLK_TCK")
+_YEAR = 2019
+_MONTHS = ("jan", "feb", "mar", "apr")
+
+
+def _tree_cpu(root: int) -> dict[int, float]:
+    """CPU seconds so far of a process and all below it, with what those have had of ended children of theirs."""
+    parents: dict[int, int] = {}
+    cpu: dict[int, float] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents[int(entry.name)] = int(fields[1])
+                cpu[int(entry.name)] = sum(map(int, fields[11:15])) / _TICKS
+    below = {root}
+    while more := {pid for pid, parent in parents.items() if parent in below and pid not in below}:
+        below |= more
+    return {pid: cpu[pid] for pid in below if pid in cpu}
+
+
+def _timed(folder: Path, *arguments: str) -> tuple[float, float, str]:
+    """A census command to its end: wall seconds, CPU seconds of all its processes as last seen, what it said."""
+    command = [sys.executable, "-m", "app.cli", "census", *arguments]
+    began, seen = time.monotonic(), dict[int, float]()
+    with (folder / "said").open("w+") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL, cwd=REPOSITORY)
+        while process.poll() is None:
+            seen.update(_tree_cpu(process.pid))
+            time.sleep(_POLL_S)
+        wall = time.monotonic() - began
+        said.seek(0)
+        text = said.read()
+    if process.returncode:
+        raise SystemExit(text)
+    return wall, sum(seen.values()), text
+
+
+def _totals(bootstrap: str) -> tuple[dict[int, dict[int, int]], int]:
+    """Of the topic of results, each chunk once, and how many came more than once."""
+    codes: Counter[int] = Counter()
+    seen: set[str] = set()
+    repeats = 0
+    with TopicReader("results", {"bootstrap.servers": bootstrap}) as reader:
+        for record in reader.stored():
+            result = decode(record.value)
+            assert isinstance(result, Result)
+            if str(result.place) in seen:
+                repeats += 1
+                continue
+            seen.add(str(result.place))
+            codes.update(result.codes)
+    return {_YEAR: dict(codes)}, repeats
+
+
+def measure(folder: Path, lines: int, master: str) -> dict[str, Any]:
+    """All of it; seconds, and whether the totals are equal."""
+    each = Recipe(lines // len(_MONTHS), 1, 0.0001, 0.0001, 0.0001)
+    paths = [write(folder, _YEAR, month, each).path for month in _MONTHS]
+    wall, cpu = time.monotonic(), time.process_time()
+    plain = count_files([(_YEAR, path) for path in paths])
+    loop_s, loop_cpu_s = time.monotonic() - wall, time.process_time() - cpu
+    files = [part for path in paths for part in ("--from-file", str(path))]
+    with EmbeddedKafka(folder / "kafka", 0, jars_root=REPOSITORY / ".penstock" / "kafka") as kafka:
+        at = ("--kafka", kafka.bootstrap)
+        read_s, read_cpu_s, _ = _timed(folder, "read", "--years", str(_YEAR), *files, *at)
+        spark = ("compute", "--once", "--verbose", "--master", master, "--checkpoint", str(folder / "checkpoint"))
+        spark_s, spark_cpu_s, said = _timed(folder, *spark, *at)
+        again_s, again_cpu_s, _ = _timed(
+            folder, *spark, *at
+        )  # nothing is left to count: what starting and ending costs
+        found, repeats = _totals(kafka.bootstrap)
+    rates = [int(rate) for rate in re.findall(r"(\d+)/s", said)]
+    return {
+        "lines": plain.lines, "equal": same(plain.years, found), "repeats": repeats,
+        "loop_s": loop_s, "loop_cpu_s": loop_cpu_s, "read_s": read_s, "read_cpu_s": read_cpu_s,
+        "spark_s": spark_s, "spark_cpu_s": spark_cpu_s, "spark_start_s": again_s, "spark_start_cpu_s": again_cpu_s,
+        "spark_count_s": spark_s - again_s, "spark_count_cpu_s": spark_cpu_s - again_cpu_s, "batch_chunks_per_s": rates,
+    }  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; the last line is JSON."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.analytics_census", description=__doc__.splitlines()[0])
+    parser.add_argument("--lines", type=int, default=1_000_000, help="in all")
+    parser.add_argument("--master", default="local[2]", help="where Spark runs")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-census-") as name:
+        found = measure(Path(name), given.lines, given.master)
+    rows = (
+        ("plain Python loop", "loop_s", "loop_cpu_s"),
+        ("read: files -> topic", "read_s", "read_cpu_s"),
+        ("compute: Spark, all of it", "spark_s", "spark_cpu_s"),
+        ("  of that start and end", "spark_start_s", "spark_start_cpu_s"),
+        ("  of that counting", "spark_count_s", "spark_count_cpu_s"),
+    )
+    print(f"{found['lines']} lines, totals {'equal' if found['equal'] else 'NOT EQUAL'}")
+    for label, wall, cpu in rows:
+        print(f"{label:28} {found[wall]:8.1f} s wall {found[cpu]:8.1f} s CPU")
+    print(json.dumps({name: round(value, 2) if isinstance(value, float) else value for name, value in found.items()}))
+    return 0 if found["equal"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -30,7 +30,7 @@ LATEST = Path(__file__).parent / "results" / "latest.json"
 MEASURES = (*taking_in.MEASURES, *draining.MEASURES, *slow.MEASURES, *passing.MEASURES, *faults.MEASURES)
 ROUNDS, QUICK_SCALE = 3, 0.1
 _KAFKA_LIMIT_S = 180.0
-TABLE_WIDTH = 150  #: a line is not broken on a narrow terminal: half a figure is worse than a scroll bar
+TABLE_WIDTH = 200  #: a line is not broken on a narrow terminal: half a figure is worse than a scroll bar
 
 
 def _implementation(text: str) -> Implementation:

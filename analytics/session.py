@@ -70,10 +70,13 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
         spark = _quiet(_builder(options, {}).getOrCreate())
     else:
         spark = _launch(options)
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(spark.stop)
+        if not options.is_local and options.remote is None and not options.submitted:
+            # Executors fetch it from this process when their first task comes, so it stays as long as the session.
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-modules-"))
+            spark.sparkContext.addPyFile(str(write_zip(Path(folder))))
         yield spark
-    finally:
-        spark.stop()
 
 
 def options_problem(options: SparkOptions) -> tuple[str, str] | None:
@@ -120,7 +123,8 @@ def spark_settings(options: SparkOptions) -> dict[str, str]:
         "spark.driver.host": options.driver_host,
         "spark.driver.bindAddress": LOOPBACK if options.driver_host == LOOPBACK else "0.0.0.0",
         "spark.driver.memory": options.driver_memory,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIG.as_uri()} -XX:+UseSerialGC",
+        # The stack: Spark looks through the text of an exception with a regular expression that recurses.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIG.as_uri()} -XX:+UseSerialGC -Xss4m",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(progress).lower(),
         **_sql_settings(options),
@@ -172,9 +176,6 @@ def _launch(options: SparkOptions) -> SparkSession:
         raise explain_start(problem, listener.last_lines(), options.master or "local[*]") from problem
     if context.pythonExec == "python3":  # nobody said PYSPARK_PYTHON
         context.pythonExec = sys.executable
-    if not options.is_local:
-        with tempfile.TemporaryDirectory(prefix="penstock-modules-") as folder:
-            context.addPyFile(str(write_zip(Path(folder))))
     return _quiet(_builder(options, {}).getOrCreate())
 
 

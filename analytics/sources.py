@@ -47,6 +47,7 @@ def kafka_options(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
         "kafka.max.poll.records": "5000",
         "kafka.max.partition.fetch.bytes": "4194304",
         "fetchOffset.numRetries": "2",
+        "kafkaConsumer.pollTimeoutMs": str(2 * _REQUEST_MS),  # a Kafka that is gone ends the query, not the evening
     }
 
 

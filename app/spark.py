@@ -20,7 +20,14 @@ from app.settings import load_settings, started_by_spark_submit
 from knative.errors import NotReadyError, UsageError
 
 JARS_ROOT = Path(".penstock/spark")
-_MASTER_PORT = 7077
+_PORTS = {"spark": 7077, "sc": 15002}
+_ABSENT = {
+    "spark": (
+        "Spark master",
+        "See that it runs and that the address is the one its own log says (spark://HOST:PORT).",
+    ),
+    "sc": ("Spark Connect server", "Start one (start-connect-server.sh of Spark), or leave --remote out."),
+}
 _KNOCK_LIMIT_S = 5.0
 
 
@@ -68,18 +75,20 @@ def spark_options(
     )
 
 
-def check_master(master: str) -> None:
-    """Knock at the masters of a stand-alone cluster: Spark itself would try for a minute, and say it at length.
+def check_place(address: str) -> None:
+    """Knock at the masters of a stand-alone cluster, or at a Spark Connect server.
 
-    Raises NotReadyError when none of them answers; other kinds of masters are not asked.
+    Spark itself would try for minutes, and say it at length. Raises NotReadyError when none of them answers; what has
+    another kind of address is not asked.
     """
-    if not master.startswith("spark://") or started_by_spark_submit():
+    kind, separator, places = address.partition("://")
+    if not separator or kind not in _PORTS or started_by_spark_submit():
         return
-    places = [urlsplit(f"//{place}") for place in master.removeprefix("spark://").split(",")]
     try:
-        wanted = [(place.hostname or "", place.port or _MASTER_PORT) for place in places]
+        parts = [urlsplit(f"//{place}") for place in places.split(",")]
+        wanted = [(part.hostname or "", part.port or _PORTS[kind]) for part in parts]
     except ValueError:
-        raise UsageError(f"--master {master!r} is no address.", "Write spark://HOST:7077.") from None
+        raise UsageError(f"{address!r} is no address.", f"Write {kind}://HOST:{_PORTS[kind]}.") from None
     why = ""
     for place in wanted:
         try:
@@ -87,7 +96,5 @@ def check_master(master: str) -> None:
             return
         except OSError as problem:
             why = problem.strerror or str(problem)
-    raise NotReadyError(
-        f"No Spark master answers at {master} ({why}).",
-        "See that it runs and that the address is the one its own log says (spark://HOST:PORT).",
-    )
+    what, cure = _ABSENT[kind]
+    raise NotReadyError(f"No {what} answers at {address} ({why}).", cure)

@@ -168,12 +168,12 @@ class TrafficJob:
         self.summary.stopped = any(query.isActive for query in queries)
 
     def _guarded(self, name: str, store: QueryStore, frame: DataFrame, number: int) -> None:
-        """Keeps our own exception: on its way through the JVM it becomes text."""
+        """Keeps our own exception: the JVM makes pages of text of it. The query must fail, or the batch would count."""
         try:
             self._take(name, store, frame, number)
         except BaseException as problem:
             self._failure = self._failure or problem
-            raise
+            raise RuntimeError(f"batch {number} of {name}") from None
 
     # ------------------------------------------------------------------------------------------------ batches
 

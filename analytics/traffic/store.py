@@ -14,12 +14,14 @@ Raises PenstockError with the cure. Refuses to know Spark, and what the numbers 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -204,10 +206,7 @@ def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
         content = path.read_bytes() if path.exists() else None
         others = any(folder.iterdir())
     except OSError as problem:
-        raise PenstockError(
-            f"The folder {folder} cannot be written ({problem.strerror or problem}).",
-            "Mend its permissions, or name another one: --folder DIR.",
-        ) from problem
+        raise _not_writable(folder, problem) from problem
     if content is None:
         if others:
             raise BrokenTablesError(
@@ -230,6 +229,29 @@ def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
     return str(about["id"])
 
 
+@contextlib.contextmanager
+def hold(folder: Path) -> Iterator[None]:
+    """The folder for one run: a second one at the same time would count into the same batches. Raises PenstockError.
+
+    The lock lies beside the folder, which may be wiped meanwhile; the kernel lets go of it when its owner ends.
+    """
+    lock = folder.with_name(f".{folder.name}.lock")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as problem:
+        raise _not_writable(folder, problem) from problem
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise PenstockError(
+            f"Another job counts into {folder} at this moment.", "Wait for it or end it, or name another --folder DIR."
+        ) from None
+    finally:
+        os.close(handle)
+
+
 def wipe(folder: Path) -> None:
     """Checkpoints and tables together. Refuses (UsageError) a folder that is not ours."""
     if not folder.exists():
@@ -237,6 +259,13 @@ def wipe(folder: Path) -> None:
     if not (folder / TABLES).exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} holds no tables of Penstock ({TABLES} is missing).", "Nothing was deleted.")
     shutil.rmtree(folder)
+
+
+def _not_writable(folder: Path, problem: OSError) -> PenstockError:
+    return PenstockError(
+        f"The folder {folder} cannot be written ({problem.strerror or problem}).",
+        "Mend its permissions, or name another one: --folder DIR.",
+    )
 
 
 def _apart(folder: Path) -> tuple[str, str]:

@@ -140,20 +140,21 @@ def _plan(
 
 def _run(plan: Plan, place: Place, anew: bool, output: Format) -> None:
     from analytics.traffic.job import TrafficJob
-    from analytics.traffic.store import check_tables, wipe
+    from analytics.traffic.store import check_tables, hold, wipe
     from app.cli.traffic_words import batch_line, show_summary
 
     for sentence in plan.notes:
         note(sentence)
     job = plan.traffic
-    if anew:
-        wipe(job.folder)
-    else:
-        check_tables(job.folder, job.instance, job.cluster)  # before Spark takes its seconds to start
-    with session("penstock job traffic", place) as spark:
-        one = TrafficJob(spark, job, told=lambda *batch: note(batch_line(*batch)) if not job.once else None)
-        with _stopped_by_signals(one):
-            summary = one.run()
+    with hold(job.folder):
+        if anew:
+            wipe(job.folder)
+        else:
+            check_tables(job.folder, job.instance, job.cluster)  # before Spark takes its seconds to start
+        with session("penstock job traffic", place) as spark:
+            one = TrafficJob(spark, job, told=lambda *batch: note(batch_line(*batch)) if not job.once else None)
+            with _stopped_by_signals(one):
+                summary = one.run()
     show_summary(summary, job.folder, output)
 
 

@@ -65,12 +65,12 @@ class Place:
     def check(self) -> None:
         """What can be known before Spark starts. Raises UsageError, NotReadyError when no master answers."""
         from analytics.session import options_problem
-        from app.spark import check_master, spark_options
+        from app.spark import check_place, spark_options
 
         options = spark_options("penstock", self.master, self.remote, jars=(), conf=self.settings())
         if problem := options_problem(options):
             raise UsageError(*problem)
-        check_master(options.master or "")
+        check_place(options.remote or options.master or "")
 
 
 @contextlib.contextmanager

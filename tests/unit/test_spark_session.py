@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import zipfile
@@ -24,7 +25,7 @@ from analytics.sources import StreamBounds, batch_options, stream_options
 from app.cli.spark_options import Place
 from app.embedded.jar_sets import SPARK
 from app.embedded.jars import libs_folder
-from app.spark import jar_places, known_places
+from app.spark import check_place, jar_places, known_places
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 
@@ -158,6 +159,25 @@ def test_bounds_of_reads() -> None:
     assert (batch["startingTimestamp"], batch["endingTimestamp"]) == ("1000", "2000")
     assert batch_options("b:1", ["x"])["endingOffsets"] == "latest"
     assert stream_options("b:1", ["x"], StreamBounds())["startingOffsets"] == "earliest"
+
+
+@pytest.mark.parametrize(
+    ("address", "says", "kind"),
+    [
+        ("spark://127.0.0.1:1", "No Spark master answers at spark://127.0.0.1:1", NotReadyError),
+        ("sc://127.0.0.1:1", "No Spark Connect server answers", NotReadyError),
+        ("spark://127.0.0.1:x", "is no address.*spark://HOST:7077", UsageError),
+    ],
+)
+def test_a_place_where_nobody_is(address: str, says: str, kind: type[PenstockError]) -> None:
+    with pytest.raises(kind, match=says):
+        check_place(address)
+
+
+def test_one_master_of_several_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        check_place(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
+    check_place("local[*]")
 
 
 def test_settings_of_spark_on_the_command_line() -> None:

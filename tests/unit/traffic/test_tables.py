@@ -18,6 +18,7 @@ from analytics.traffic.store import (
     BrokenTablesError,
     QueryStore,
     check_tables,
+    hold,
     open_tables,
     parts,
     wipe,
@@ -187,6 +188,17 @@ def test_folders_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     assert not ours.exists()
     with pytest.raises(PenstockError, match=r"cannot be written.*--folder"):
         check_tables(tmp_path / "mine" / "letter.txt" / "t", "penstock", "c")
+
+
+def test_one_job_at_a_time(tmp_path: Path) -> None:
+    with (
+        hold(tmp_path / "t"),
+        pytest.raises(PenstockError, match=r"Another job counts into.*--folder"),
+        hold(tmp_path / "t"),
+    ):
+        pass
+    with hold(tmp_path / "t"):
+        assert not (tmp_path / "t").exists()
 
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:

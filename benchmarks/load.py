@@ -115,7 +115,8 @@ class Load:
         self._stopping = False
         self.begun = self.in_flight = 0
         self.statuses: Counter[int] = Counter()
-        self.delays_s: list[float] = []
+        self.delays_s: list[float] = []  #: until 202
+        self.refused_delays_s: list[float] = []  #: until any other answer
         self.done = asyncio.Event()
 
     def start(self) -> None:
@@ -151,7 +152,7 @@ class Load:
         connection.event = None
         self.in_flight -= 1
         self.statuses[status] += 1
-        self.delays_s.append(now_s - connection.sent_s)
+        (self.delays_s if status == 202 else self.refused_delays_s).append(now_s - connection.sent_s)
         if self._config.sequential:
             self._free_keys.append(connection.key_number)
         if self._ledger is not None:
@@ -267,6 +268,7 @@ async def run(config: LoadConfig, events: Events) -> dict[str, object]:
         "per_s": round(load.begun / seconds, 1),
         "p50_ms": round(1000 * percentile(load.delays_s, 50), 2),
         "p99_ms": round(1000 * percentile(load.delays_s, 99), 2),
+        "refused_p99_ms": round(1000 * percentile(load.refused_delays_s, 99), 2),
     }
 
 

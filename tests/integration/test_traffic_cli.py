@@ -1,0 +1,51 @@
+"""`penstock job traffic` as far as it goes without Spark: estimates from offsets, and what is refused before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agents.watermarks import Watermark
+from app.embedded import EmbeddedKafka
+from tests.integration.looking import Looked
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def looked(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
+    return Looked.make(kafka.bootstrap, topic_name())
+
+
+def test_offsets_alone_say_how_much_came_in_and_what_waits(looked: Looked) -> None:
+    slow = looked.subscribe("slow")
+    looked.events(range(10), ago_s=3600)
+    looked.events(range(10, 16), ago_s=60)
+    looked.commit(slow, 0, Watermark(5))
+
+    rows = looked.json("job", "traffic", "--offsets", "--since", "10m")
+
+    shown = {(row["kind"], row["line"]): (row["events"], row["lag"]) for row in rows}
+    assert shown == {("arrived", "ns/ch"): (6, None), ("settled", "ns/ch > slow"): (0, 11)}
+    assert {row["tier"] for row in rows} == {"offsets (estimate)"}
+
+
+def test_what_cannot_be_is_said_before_spark_starts(looked: Looked, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "one.txt").write_text("dear")
+    for arguments, code, says in (
+        (["--since", "1h", "--channel", "ns/none"], 1, "There is no channel ns/none; known: ns/ch."),
+        (["--folder", str(tmp_path / "file" / "t")], 1, "cannot be written"),
+        (["--folder", str(tmp_path / "letters")], 1, "is not empty"),
+        (["--folder", str(tmp_path / "letters"), "--reset"], 2, "Nothing was deleted"),
+        (["--kafka", "127.0.0.1:1"], 3, "Kafka at 127.0.0.1:1 does not answer"),
+        (["--since", "1h", "--reset"], 2, "Leave out --follow and --reset"),
+    ):
+        done = looked.penstock("job", "traffic", *arguments)
+        assert done.returncode == code, done.stderr
+        assert says in done.stderr
+        assert "Traceback" not in done.stderr
+    assert (tmp_path / "letters" / "one.txt").exists()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.3
 _TOPICS_EVERY_S = 5.0
 _STORE_LIMIT_S = 60.0
+_GIST_CHARS = 300
+_CAUSE = re.compile(r"(?:[\w$]+\.)+[\w$]*(?:Exception|Error): [^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +149,19 @@ def _explained(problem: Exception, role: ComputeRole, checkpoint: Path) -> Penst
         )
     if "UnknownTopicOrPartition" in text or "doesn't exist" in text or "does not host" in text:
         return PenstockError(f"A topic was removed while it was computed: {', '.join(role.watched)}.", "Start again.")
-    if any(sign in text for sign in ("TimeoutException", "DisconnectException", "TimeoutException")):
+    if "TimeoutException" in text or "DisconnectException" in text:
         return NotReadyError(f"Kafka at {role.kafka} stopped answering.", "Start again when it is well.")
-    first = next((line.strip() for line in text.splitlines() if line.strip()), type(problem).__name__)
     return PenstockError(
-        f"Spark could not go on: {first[:300]}",
+        f"Spark could not go on: {_gist(text) or type(problem).__name__}.",
         f"If it is about the checkpoint, remove {checkpoint} and start again. {again}",
     )
+
+
+def _gist(text: str) -> str:
+    """The cause at the bottom of a chain of Java's exceptions, else the first line."""
+    causes = _CAUSE.findall(text)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return (causes[-1] if causes else first).strip()[:_GIST_CHARS].rstrip(".")
 
 
 def with_faust(settings: Settings, role: ComputeRole, metrics: CensusMetrics, started: Callable[[], None]) -> NoReturn:

@@ -172,7 +172,7 @@ def _environment() -> Environment:
 
 def _code(text: str) -> Markup:
     """Escaped, with what stands between backticks as code."""
-    parts = words.visible(text, 600).split("`")
+    parts = words.visible(text, words.SENTENCE_MAX).split("`")
     if len(parts) % 2 == 0:  # an odd one: then they mean nothing
         return escape("`".join(parts))
     marked = (Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts))

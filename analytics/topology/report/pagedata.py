@@ -1,6 +1,6 @@
 """What the scripts of the page know: the page's graph as JSON in a block that no browser executes.
 
-Fields that say nothing are left out; figures have four significant digits. Refuses to hold text that `words.visible`
+Fields that say nothing are left out; figures have seven significant digits. Refuses to hold text that `words.visible`
 has not gone over, and any `<`: the block ends where the page says, whatever a sender put into its events.
 """
 
@@ -86,4 +86,4 @@ def _filled(row: Mapping[str, Any]) -> dict[str, Any]:
 def _figure(value: float | None) -> float | None:
     if value is None or not math.isfinite(value):
         return None
-    return float(f"{value:.4g}")
+    return float(f"{value:.7g}")

@@ -11,7 +11,7 @@ out is counted in the rests and in `omitted_edges`.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -20,14 +20,17 @@ from analytics.topology.document import SEVERITIES, Edge, Health, Kind, Severity
 from analytics.topology.report import words
 
 ITEMS_MAX = 6_000
-LINES_MAX = 15_000
+LINES_MAX = 12_000
+SUMS_MAX = 2_000  #: lines to and from what was left out
 DETAILS_MAX = 16
 
 #: The worst first; what a sum of several shows.
 HEALTHS = (Health.FAILED, Health.DEGRADED, Health.UNKNOWN, Health.OK, Health.IDLE)
 _WORST = {health: place for place, health in enumerate(HEALTHS)}
 
-SENDERS, ADDRESSES = "senders of several namespaces", "addresses of several namespaces"
+#: Groups of what has no namespace of its own: keys that no namespace can have, and what the page calls them.
+_SENDERS, _ADDRESSES = "\x00senders", "\x00addresses"
+_SHARED = {_SENDERS: "senders of several namespaces", _ADDRESSES: "addresses of several namespaces"}
 
 Details = tuple[tuple[str, str], ...]
 N = TypeVar("N", int, float)
@@ -37,7 +40,6 @@ N = TypeVar("N", int, float)
 class Group:
     """A namespace, or what several share. `size`: vertices, also those left out."""
 
-    key: str
     label: str
     shared: bool
     size: int
@@ -109,46 +111,42 @@ def anchor(vertex_id: str) -> str:
 def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINES_MAX) -> PageGraph:
     """The page's graph of a topology, with at most so many vertices and edges as themselves."""
     homes = _homes(topology)
-    by_group: dict[tuple[str, bool], list[Vertex]] = defaultdict(list)
-    for vertex in topology.vertices:
-        by_group[homes[vertex.id]].append(vertex)
-    keys = sorted(by_group, key=lambda key: (key[1], key[0]))
+    sizes = Counter(homes.values())
+    keys = sorted(sizes, key=lambda key: (key in _SHARED, key))
     numbers = {key: number for number, key in enumerate(keys)}
-    groups = tuple(
-        Group(f"{'shared' if shared else 'ns'}:{anchor(name)[2:]}", words.visible(name, 80), shared, len(by_group[key]))
-        for key in keys
-        for name, shared in (key,)
-    )
+    groups = tuple(Group(words.visible(_SHARED.get(key, key), 80), key in _SHARED, sizes[key]) for key in keys)
     found = _findings_by_object(topology)
     ordered = sorted(topology.vertices, key=lambda one: _importance(one, topology, found))
     kept, left = ordered[:items_max], ordered[items_max:]
     items = [_item(one, numbers[homes[one.id]], found.get(one.id, ()), topology) for one in kept]
     places = {one.id: place for place, one in enumerate(kept)}
     rests: dict[str, int] = {}
-    for group, members in sorted(_grouped(left, homes, numbers).items()):
-        rests.update(dict.fromkeys((one.id for one in members), len(items)))
+    by_group: dict[int, list[Vertex]] = defaultdict(list)
+    for one in left:
+        by_group[numbers[homes[one.id]]].append(one)
+    for group, members in sorted(by_group.items()):
+        for one in members:
+            rests[one.id] = len(items)
         items.append(_rest(group, groups[group], members))
     lines, omitted = _lines(topology.edges, places, rests, lines_max)
     return PageGraph(groups, tuple(items), lines, places, len(left), omitted)
 
 
-def _homes(topology: Topology) -> dict[str, tuple[str, bool]]:
-    """Vertex id -> (group, is it a shared one)."""
-    namespaces = {one.id: one.namespace for one in topology.vertices}
-    around: dict[str, set[str]] = defaultdict(set)
+def _homes(topology: Topology) -> dict[str, str]:
+    """Vertex id -> its namespace, or the key of a shared group. One walk over the edges: there may be a million."""
+    homes = {one.id: one.namespace for one in topology.vertices}
+    near: dict[str, str] = {}
     for edge in topology.edges:
-        for one, other in ((edge.source, edge.target), (edge.target, edge.source)):
-            if not namespaces.get(one, "-") and namespaces.get(other):
-                around[one].add(namespaces[other])
-    homes = {}
+        one, other = homes.get(edge.source), homes.get(edge.target)
+        if one == "" and other:
+            if near.setdefault(edge.source, other) != other:
+                near[edge.source] = ""
+        elif other == "" and one and near.setdefault(edge.target, one) != one:
+            near[edge.target] = ""
     for vertex in topology.vertices:
-        near = around.get(vertex.id, ())
-        if vertex.namespace:
-            homes[vertex.id] = (vertex.namespace, False)
-        elif len(near) == 1:
-            homes[vertex.id] = (next(iter(near)), False)
-        else:
-            homes[vertex.id] = (SENDERS if vertex.kind is Kind.SOURCE else ADDRESSES, True)
+        if not vertex.namespace:
+            shared = _SENDERS if vertex.kind is Kind.SOURCE else _ADDRESSES
+            homes[vertex.id] = near.get(vertex.id) or shared
     return homes
 
 
@@ -167,15 +165,6 @@ def _importance(vertex: Vertex, topology: Topology, found: Mapping[str, Sequence
     places = found.get(vertex.id)
     severity = SEVERITIES.index(topology.findings[places[0]].severity) if places else len(SEVERITIES)
     return severity, min(_WORST[vertex.health], 2), -(vertex.rate or 0.0), vertex.id
-
-
-def _grouped(
-    vertices: Iterable[Vertex], homes: Mapping[str, tuple[str, bool]], numbers: Mapping[tuple[str, bool], int]
-) -> dict[int, list[Vertex]]:
-    groups: dict[int, list[Vertex]] = defaultdict(list)
-    for one in vertices:
-        groups[numbers[homes[one.id]]].append(one)
-    return groups
 
 
 def _details(detail: Mapping[str, object]) -> Details:
@@ -234,45 +223,66 @@ def total(values: Iterable[N | None]) -> N | None:
 
 
 def _lines(
-    edges: Sequence[Edge], places: Mapping[str, int], rests: Mapping[str, int], lines_max: int
+    edges: Iterable[Edge], places: Mapping[str, int], rests: Mapping[str, int], lines_max: int
 ) -> tuple[tuple[Line, ...], int]:
+    """The edges between items, those to and from a rest summed up; and how many are in no line."""
     own: list[Edge] = []
-    sums: dict[tuple[int, int, str], list[Edge]] = defaultdict(list)
+    sums: dict[tuple[int, int, str], Line] = {}
     omitted = 0
     for edge in edges:
-        if edge.source in places and edge.target in places:
+        source, target = places.get(edge.source, -1), places.get(edge.target, -1)
+        if source >= 0 and target >= 0:
             own.append(edge)
             continue
-        ends = [places.get(one, rests.get(one, -1)) for one in (edge.source, edge.target)]
-        if ends[0] == ends[1] or -1 in ends:  # within one rest
+        source = rests.get(edge.source, -1) if source < 0 else source
+        target = rests.get(edge.target, -1) if target < 0 else target
+        if source == target or source < 0 or target < 0:  # within one rest
             omitted += 1
         else:
-            sums[ends[0], ends[1], edge.kind.value].append(edge)
+            key = (source, target, edge.kind.value)
+            sums[key] = _added(sums.get(key), key, edge)
     if len(own) > lines_max:
         own.sort(key=lambda one: (_WORST[one.health] > 1, -(one.rate or 0.0), one.id))
         omitted += len(own) - lines_max
         del own[lines_max:]
-    summed = sorted(sums.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    omitted += sum(len(members) for _, members in summed[lines_max:])
-    lines = [_line(places[one.source], places[one.target], one.kind.value, [one]) for one in own]
-    lines += [_line(*ends, members) for ends, members in summed[:lines_max]]
-    return tuple(lines), omitted
+    summed = sorted(sums.values(), key=lambda one: (-one.stands_for, one.source, one.target, one.kind))
+    omitted += sum(one.stands_for for one in summed[SUMS_MAX:])
+    lines = [_line(places[one.source], places[one.target], one) for one in own]
+    return (*lines, *summed[:SUMS_MAX]), omitted
 
 
-def _line(source: int, target: int, kind: str, edges: Sequence[Edge]) -> Line:
-    single = edges[0] if len(edges) == 1 else None
+def _added(line: Line | None, key: tuple[int, int, str], edge: Edge) -> Line:
+    """A sum of edges with one more in it. Quantiles of parts do not add up, so a sum has none."""
+    if line is None:
+        return Line(*key, edge.health, edge.rate, edge.bytes_rate, edge.events, None, edge.failures)
+    return Line(
+        *key,
+        min(line.health, edge.health, key=_WORST.__getitem__),
+        _plus(line.rate, edge.rate),
+        _plus(line.bytes_rate, edge.bytes_rate),
+        _plus(line.events, edge.events),
+        None,
+        _plus(line.failures, edge.failures),
+        stands_for=line.stands_for + 1,
+    )
+
+
+def _plus(one: N | None, other: N | None) -> N | None:
+    return other if one is None else one if other is None else one + other
+
+
+def _line(source: int, target: int, edge: Edge) -> Line:
     return Line(
         source,
         target,
-        kind,
-        worst(one.health for one in edges),
-        total(one.rate for one in edges),
-        total(one.bytes_rate for one in edges),
-        total(one.events for one in edges),
-        total(one.lag for one in edges),
-        total(one.failures for one in edges),
-        single.latency_p50_s if single else None,  # quantiles of parts do not add up
-        single.latency_p99_s if single else None,
-        _details(single.detail) if single else (),
-        len(edges),
+        edge.kind.value,
+        edge.health,
+        edge.rate,
+        edge.bytes_rate,
+        edge.events,
+        edge.lag,
+        edge.failures,
+        edge.latency_p50_s,
+        edge.latency_p99_s,
+        _details(edge.detail),
     )

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 UNKNOWN = "\N{EN DASH}"
 TEXT_MAX = 300  #: characters of any one text in the page
+SENTENCE_MAX = 600  #: of a sentence of evidence, remedy or method
 SHORT_MAX = 28  #: characters of a name in a box of the map
 _MARKS_MAX = 2  #: combining marks in a row; more of them pile up over the neighbouring lines
 
@@ -66,7 +67,8 @@ def _digits(value: float) -> str:
     if size < 0.0005:
         return "0"
     places = 3 if size < 0.0995 else 2 if size < 9.995 else 1 if size < 99.95 else 0
-    shown = f"{value:.{places}f}"
+    # A little more than the value: what lies in the middle is rounded up, as the page's scripts do it.
+    shown = f"{value * (1 + 1e-12):.{places}f}"
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 

@@ -196,8 +196,8 @@ function styles(colours) {
   ];
 }
 
-// Draw what is visible now, anew. `keep`: leave the view where it is.
-function draw(keep = false) {
+// Draw what is visible now, anew.
+function draw() {
   const colours = palette();
   shown = visible();
   const all = elementsOf(shown, colours);
@@ -214,7 +214,10 @@ function draw(keep = false) {
       map.add(all);
     });
   }
-  if (!keep) fit();
+  fit();
+  // What is on the canvas, for those who cannot look into it: tests.
+  canvas.dataset.boxes = shown.nodes.size;
+  canvas.dataset.lines = shown.links.size;
 }
 
 function recolour() {
@@ -261,9 +264,11 @@ function light(path, chosen) {
     });
     for (const id of chosen) map.getElementById(id).addClass("chosen");
   });
+  canvas.dataset.lit = map.nodes(".lit").length;
 }
 
 function unlight() {
+  delete canvas.dataset.lit;
   map.elements().removeClass("faded lit chosen");
 }
 

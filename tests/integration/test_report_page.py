@@ -1,0 +1,221 @@
+"""The report page in a real browser: it starts, answers to mouse and keys, complains of nothing and asks nobody.
+
+No times here: how fast it is, is measured by benchmarks/analytics_report.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from analytics.topology.document import Topology
+from analytics.topology.report import render
+from analytics.topology.report.pagegraph import gather
+from analytics.topology.report.tables import ROWS_MAX, tables
+from tests import topologies
+from tests.chromium import Chromium, Page
+
+Open = Callable[..., Page]
+_LIMIT_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    with Chromium(tmp_path_factory.mktemp("chromium")) as one:
+        yield one
+
+
+@pytest.fixture
+def load(browser: Chromium, tmp_path: Path) -> Iterator[Open]:
+    """Opens the page of a topology; at the end, no page may have complained or asked for anything."""
+    pages: list[Page] = []
+
+    def opened(topology: Topology, **options: object) -> Page:
+        path = tmp_path / f"{len(pages)}.html"
+        path.write_text(render(topology), encoding="utf-8")
+        pages.append(browser.open(path, **options))  # type: ignore[arg-type]
+        return pages[-1]
+
+    yield opened
+    for page in pages:
+        page.evaluate("1")  # what the browser still had to say comes before the answer
+        assert page.complaints == []
+        assert page.requests == []
+
+
+def wait(page: Page, expression: str) -> None:
+    """Until it is true in the page."""
+    end_s = time.monotonic() + _LIMIT_S
+    while not page.evaluate(expression):
+        assert time.monotonic() < end_s, f"never true: {expression}"
+        time.sleep(0.03)
+
+
+def panel(page: Page) -> str:
+    """What the panel beside the map says; "" = it is shut."""
+    text: str = page.evaluate("panel.hidden ? '' : panel.textContent")
+    return text
+
+
+def canvas(page: Page, name: str) -> int:
+    """A count of what is drawn: boxes, lines, lit."""
+    return int(page.evaluate(f"canvas.dataset.{name} ?? 0"))
+
+
+def write(page: Page, text: str) -> None:
+    for letter in text:
+        page.press(letter, text=letter)
+
+
+def middle_of_canvas(page: Page) -> tuple[float, float]:
+    page.evaluate("document.getElementById('map').scrollIntoView({behavior: 'instant'})")
+    x, y = page.evaluate("(b => [b.x + b.width / 2, b.y + (b.height - 22) / 2])(canvas.getBoundingClientRect())")
+    return x, y
+
+
+def test_the_map_shows_everything_and_links_of_findings_light_whole_paths(load: Open) -> None:
+    topology = topologies.shop()
+    page = load(topology, media={"prefers-color-scheme": "dark"})
+
+    assert canvas(page, "boxes") == len(topology.vertices)
+    assert canvas(page, "lines") == len(topology.edges)
+    assert panel(page) == ""
+    page.evaluate("[...document.querySelectorAll('#findings a')].find(a => a.textContent === 'orders/priced').click()")
+    assert "orders/priced" in panel(page)
+    assert "Whole path lit: fed by 3 sources" in panel(page)
+    assert "orders/reprice" in panel(page)
+    assert 0 < canvas(page, "lit") < len(topology.vertices)
+    page.evaluate("document.querySelectorAll('[data-finding]')[1].click()")
+    assert "Replies go round" in panel(page)
+    assert canvas(page, "lit") == 4
+
+
+def test_it_can_be_used_by_keyboard_alone(load: Open) -> None:
+    page = load(topologies.shop())
+
+    page.press("/", text="/")
+    write(page, "dlq priced")
+    assert page.evaluate("document.activeElement.id + ' ' + search.getAttribute('aria-expanded')") == "search true"
+    page.press("ArrowDown", 40)
+    page.press("ArrowUp", 38)
+    page.press("Enter", 13)
+    assert "orders/priced" in panel(page)
+    assert "DLQ topic" in panel(page)
+    assert page.evaluate("said.textContent") == "orders/priced, DLQ topic"
+    page.evaluate("canvas.focus()")
+    for key, code in (("ArrowLeft", 37), ("+", 187), ("-", 189), ("0", 48), ("Escape", 27)):
+        page.press(key, code)
+    assert panel(page) == ""
+
+
+def test_namespaces_open_and_close_by_mouse(load: Open) -> None:
+    page = load(topologies.quickstart(), width=390)
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.evaluate("collapse.click()")
+    assert canvas(page, "boxes") == 1
+    x, y = middle_of_canvas(page)
+    page.click(x, y)
+    wait(page, "!panel.hidden")
+    assert "default" in panel(page)
+    assert "namespace" in panel(page)
+    page.evaluate("[...panel.querySelectorAll('button')].find(b => b.textContent === 'Open').click()")
+    assert canvas(page, "boxes") == 7
+    page.evaluate("document.getElementById('rates').click()")
+    assert canvas(page, "lines") == 6
+
+
+def test_thousands_start_collapsed_and_what_is_asked_for_is_shown(load: Open) -> None:
+    topology = topologies.large(5_000)
+    page = load(topology)
+
+    assert canvas(page, "boxes") <= 80
+    assert page.evaluate("[collapse.checked, idle.checked].join()") == "true,true"
+    page.evaluate("search.focus()")
+    write(page, "team-31/channel-16")
+    page.press("Enter", 13)
+    assert "team-31/channel-16" in panel(page)
+    assert canvas(page, "boxes") > 80
+    page.evaluate("collapse.click()")
+    assert canvas(page, "boxes") <= 80
+    page.evaluate("collapse.click(); idle.click()")
+    assert 80 < canvas(page, "boxes") <= 600
+
+
+def test_rows_made_by_scripts_equal_those_of_the_page(load: Open) -> None:
+    topology = topologies.large(ROWS_MAX + 100)
+    graph = gather(topology)
+    page = load(topology)
+    cells_of = "r => [...r.cells].map(c => c.textContent.trim())"
+    rows = f"[...document.querySelectorAll('#table-vertices tbody tr')].map({cells_of})"
+    names: list[list[str]] = page.evaluate(rows)
+
+    wanted = {row.cells[0].text: row.cells for row in tables(topology, graph)[0].rows}
+    assert len(names) == ROWS_MAX
+    page.evaluate("document.querySelectorAll('#table-vertices thead button')[4].click()")
+    made: list[list[str]] = page.evaluate(rows)
+    assert len(made) == 100
+    assert page.evaluate("document.querySelectorAll('#table-vertices thead th')[4].ariaSort") == "descending"
+    compared = 0
+    for shown in made:
+        cells = wanted.get(shown[0])
+        if cells:
+            assert shown == [f"{cell.text} {cell.note}".strip() for cell in cells]
+            compared += 1
+    assert compared > 50
+    page.evaluate("[...document.querySelectorAll('.pager button')].at(1).click()")
+    assert len(page.evaluate(rows)) == 100
+
+
+def test_short_tables_sort_in_place(load: Open) -> None:
+    page = load(topologies.shop())
+    column = "[...document.querySelectorAll('#table-vertices tbody tr')].map(r => r.cells[0].textContent.trim())"
+
+    page.evaluate("document.querySelector('#table-vertices thead button').click()")
+    names: list[str] = page.evaluate(column)
+    page.evaluate("document.querySelector('#table-vertices thead button').click()")
+    assert page.evaluate(column) == names[::-1]
+    assert len(names) == len(topologies.shop().vertices)
+
+
+def test_colours_follow_the_system_until_they_are_chosen(load: Open) -> None:
+    page = load(topologies.quickstart(), media={"prefers-color-scheme": "dark"})
+    ground = "getComputedStyle(document.body).backgroundColor"
+
+    dark = page.evaluate(ground)
+    page.evaluate("theme.click()")
+    assert page.evaluate("theme.textContent") == "Light"
+    assert page.evaluate(ground) != dark
+    page.evaluate("theme.click()")
+    assert page.evaluate(ground) == dark
+    page.evaluate("theme.click()")  # back to the system's: it is remembered for files of the same browser
+
+
+def test_text_of_senders_stays_text(load: Open) -> None:
+    page = load(topologies.hostile())
+
+    assert canvas(page, "boxes") == 1 + len(topologies.HOSTILE)
+    for place in range(len(topologies.HOSTILE)):
+        page.evaluate(f"document.querySelectorAll('[data-finding]')[{place}].click()")
+    page.evaluate("document.querySelectorAll('#panel li button').forEach(b => b.isConnected && b.click())")
+    assert page.evaluate("document.querySelectorAll('img, #panel script, iframe').length") == 0
+    assert page.evaluate("document.scripts.length") == 5
+
+
+def test_without_scripts_and_on_paper_there_is_the_still_picture(load: Open) -> None:
+    shown = "['.still', '.stage', '#table-vertices'].map(s => document.querySelector(s).checkVisibility()).join()"
+
+    assert load(topologies.shop()).evaluate(shown) == "false,true,true"
+    assert load(topologies.shop(), javascript=False).evaluate(shown) == "true,false,true"
+    page = load(topologies.shop())
+    page.call("Emulation.setEmulatedMedia", media="print")
+    assert page.evaluate(shown) == "true,false,true"
+
+
+def test_an_empty_topology_is_a_page_too(load: Open) -> None:
+    page = load(topologies.empty())
+
+    assert "There is nothing to draw yet." in page.evaluate("document.querySelector('#map').textContent")

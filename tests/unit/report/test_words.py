@@ -1,0 +1,95 @@
+"""Text and figures as the page shows them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analytics.topology.report import words
+
+
+@given(st.text(st.characters(), max_size=400), st.integers(2, 350))
+def test_shown_text_can_be_seen_encoded_and_is_bounded(text: str, limit: int) -> None:
+    shown = words.visible(text, limit)
+
+    assert len(shown) <= limit
+    assert all(letter.isprintable() for letter in shown)
+    assert shown.encode().decode() == shown
+    assert len(words.short(text, 20)) <= 20
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("/web/checkout", "/web/checkout"),
+        ("a\u202eb", "a\\u202eb"),
+        ("a\x00\n\x1b", "a\\x00\\n\\x1b"),
+        ("\ud800", "\\ud800"),
+        ("zero\u200bwidth\ufeff", "zero\\u200bwidth\\ufeff"),
+        ("مصدر", "مصدر"),
+        ("e\u0301", "e\u0301"),
+        ("e" + "\u0301" * 4, "e\u0301\u0301\\u0301\\u0301"),
+    ],
+)
+def test_what_cannot_be_seen_is_written_out(text: str, shown: str) -> None:
+    assert words.visible(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders", "orders"),
+        ("http://x.svc/", "x.svc"),
+        ("http://a-very-long-name.default.svc.cluster.local/path", "a-very-long-na…er.local/path"),
+        ("http://", "http://"),
+    ],
+)
+def test_names_in_boxes_are_short_and_keep_both_ends(text: str, shown: str) -> None:
+    assert words.short(text) == shown
+
+
+#: Read by the test of the scripts too, which must write the same.
+FIGURES: list[tuple[str, float | None, str]] = [
+    ("rate", None, "\N{EN DASH}"),
+    ("rate", 0, "0/s"),
+    ("rate", 0.0001, "<0.001/s"),
+    ("rate", 0.0123, "0.012/s"),
+    ("rate", 0.25, "0.25/s"),
+    ("rate", 12.5, "12.5/s"),
+    ("rate", 11.25, "11.3/s"),
+    ("rate", 99.96, "100/s"),
+    ("rate", 561.9, "562/s"),
+    ("rate", 999.7, "1k/s"),
+    ("rate", 3800.5, "3.8k/s"),
+    ("rate", 1234567.0, "1.23M/s"),
+    ("bytes", 0, "0 B/s"),
+    ("bytes", 812.3, "812 B/s"),
+    ("bytes", 456000.0, "456kB/s"),
+    ("seconds", 0.0042, "4.2 ms"),
+    ("seconds", 0.118, "118 ms"),
+    ("seconds", 2.5, "2.5 s"),
+    ("seconds", 210, "3.5 min"),
+    ("seconds", 7200, "2 h"),
+    ("count", 41320, "41,320"),
+    ("count", None, "\N{EN DASH}"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "shown"), FIGURES)
+def test_figures(kind: str, value: float | None, shown: str) -> None:
+    write = {"rate": words.rate, "bytes": words.bytes_rate, "seconds": words.seconds, "count": words.count}[kind]
+
+    assert write(value) == shown
+
+
+def test_figures_that_are_no_numbers_are_not_known() -> None:
+    assert words.rate(float("nan")) == words.seconds(float("inf")) == words.UNKNOWN
+
+
+def test_times_are_in_utc_and_say_the_day_once() -> None:
+    assert words.span(0, 3600) == "1970-01-01 00:00:00 \N{EN DASH} 01:00:00 UTC"
+    assert words.span(0, 90_000) == "1970-01-01 00:00:00 \N{EN DASH} 1970-01-02 01:00:00 UTC"
+    assert words.plural(1, "vertex", "vertices") == "1 vertex"
+    assert words.tally("warning", 2) == "warnings"
+    assert words.tally("critical", 2) == "critical"

@@ -17,7 +17,7 @@ from tests.processes import Child, Failed, free_port
 OWN = Path(__file__).parent / "implementations" / "penstock"
 COMMANDS = ("receiver", "dispatcher")
 NOT_OFFERED = 64  #: the exit code of a command that cannot do what it is asked to
-_PREPARE_LIMIT_S = 90.0
+_PREPARE_LIMIT_S = 150.0
 
 
 class NotOffered(Exception):

@@ -18,7 +18,7 @@ from tests.processes import Worker, wait_until
 
 _ORDER = "kafka.eventing.knative.dev/delivery.order"
 _CONCURRENCY = "penstock.dev/concurrency"
-_LIMIT_S = 60.0
+_LIMIT_S = 120.0
 
 
 def documents(topic: str, partitions: int, subscriptions: list[dict[str, Any]]) -> list[dict[str, Any]]:

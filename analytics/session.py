@@ -141,6 +141,7 @@ def _sql_settings(options: SparkOptions) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stopTimeout": "30s",  # for ever by default
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
 

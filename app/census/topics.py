@@ -64,6 +64,10 @@ class Place:
         return self.end - max(self.start, self.committed or 0)
 
 
+def _no_name(name: str) -> UsageError:
+    return UsageError(f"{name!r} is no name of a topic.", "It has letters, digits, '.', '_' and '-', 249 at most.")
+
+
 class Topics:
     """Questions to one Kafka. Every method raises NotReadyError when it does not answer."""
 
@@ -90,13 +94,15 @@ class Topics:
             asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=_LIMIT_S)
             found = asked[name].result(_LIMIT_S)
         except KafkaException as problem:
+            if problem.args[0].code() == KafkaError.TOPIC_EXCEPTION:
+                raise _no_name(name) from problem
             if problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise NoSuchTopicError(
                     f"There is no topic {name}.", "`penstock census read` makes it; `topiclist` has those there are."
                 ) from problem
             raise self._away(problem) from problem
         except ValueError as problem:
-            raise UsageError(f"{name!r} is no name of a topic.", "Letters, digits, '.', '_' and '-'.") from problem
+            raise _no_name(name) from problem
         replicas = max((len(partition.replicas) for partition in found.partitions), default=0)
         return Topic(name, str(found.topic_id), len(found.partitions), replicas)
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from app.census.computing import ComputeRole
     from app.census.metrics import CensusMetrics
     from app.census.topics import Topic, Topics
+    from app.settings import Settings
 
 CHECKPOINT = Path(".penstock/census/compute")
 _PORT = 8888
@@ -126,14 +127,22 @@ def compute(
     target = (results_topic, partitions, replication)
     role = _role(client, compute_topic, write_to, target, delay / 1000, once, all_or(chunks), verbose)
     with _metrics(metrics_port if with_metrics else None) as metrics:
-        _faust(role, metrics) if engine is Engine.FAUST else _spark(role, place, checkpoint, metrics)
+        _faust(role, metrics, verbose) if engine is Engine.FAUST else _spark(role, place, checkpoint, metrics)
 
 
-def _faust(role: ComputeRole, metrics: CensusMetrics) -> None:
+def _quiet(settings: Settings, verbose: bool) -> Settings:
+    """What Faust says of its own starting is for those who ask."""
+    asked = verbose or "log_level" in settings.sources
+    return settings if asked else settings.model_copy(update={"log_level": "warning"})
+
+
+def _faust(role: ComputeRole, metrics: CensusMetrics, verbose: bool) -> None:
     from app.census.computing import with_faust
     from app.settings import load_settings
 
-    with_faust(load_settings(), role, metrics, lambda: note(f"Counting {role.compute.name}. Ctrl-C ends it."))
+    with_faust(
+        _quiet(load_settings(), verbose), role, metrics, lambda: note(f"Counting {role.compute.name}. Ctrl-C ends it.")
+    )
 
 
 def _role(
@@ -250,8 +259,6 @@ def results(
         raise PenstockError(f"Port {port} is taken by another program.", "Choose another one: --port PORT.")
     metrics = CensusMetrics(RESULTS_READ)
     role = ResultsRole(client["bootstrap.servers"], port, settings.bind)
-    if not verbose and "log_level" not in settings.sources:
-        settings = settings.model_copy(update={"log_level": "warning"})
     with shown(metrics, metrics_port if with_metrics else None, settings.bind):
         serve(
             settings,

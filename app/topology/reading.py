@@ -120,11 +120,11 @@ def _traffic(wish: Wish, workers: int) -> Found:
 
 
 def _windows(wish: Wish, notes: list[str]) -> Found | None:
-    from app.topology.tables import read_tables
-
     if not wish.folder.is_dir():
         notes.append(f"There are no traffic tables in {wish.folder}.")
         return None
+    from app.topology.tables import read_tables
+
     try:
         rows, window = read_tables(wish.folder, wish.since, wish.until)
     except PenstockError as problem:

@@ -1,0 +1,150 @@
+"""`penstock topology` against a real Kafka: with and without workers and traffic, wrong input, files, comparison."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from analytics.topology.document import Kind, Tier, Topology, from_json, to_json
+from app.cli import cli
+from app.embedded import EmbeddedKafka
+from app.embedded.ports import free_port
+from knative.errors import PenstockError
+from tests.integration.topology_world import deltas, publish, status, topics
+from tests.unit.topology.examples import small
+from tests.unit.topology.plants import FAULTS, faulty, healthy
+
+pytestmark = pytest.mark.integration
+
+REPOSITORY = Path(__file__).parents[2]
+FILES = {
+    "report.html", "topology.json", "topology.mmd", "topology.dot",
+    "vertices.csv", "vertices.parquet", "edges.csv", "edges.parquet", "findings.csv", "findings.parquet",
+}  # fmt: skip
+
+
+class Command:
+    """`penstock topology` for one installation."""
+
+    def __init__(self, bootstrap: str, instance: str, folder: Path) -> None:
+        self.bootstrap, self.instance, self.folder = bootstrap, instance, folder
+
+    def __call__(self, *arguments: str, program: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *(("-c", program) if program else ("-m", "app.cli")), "topology", *arguments]
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": str(REPOSITORY),
+            "PENSTOCK_KAFKA": self.bootstrap,
+            "PENSTOCK_INSTANCE": self.instance,
+            "PENSTOCK_TRAFFIC_DIR": str(self.folder / "traffic"),
+        }
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=120, cwd=self.folder, env=environment
+        )
+
+    def document(self, *arguments: str) -> Topology:
+        """What a run that must succeed prints."""
+        done = self(*arguments, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return from_json(done.stdout.encode())
+
+
+@pytest.fixture
+def command(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> Command:
+    return Command(kafka.bootstrap, f"i{topic_name()}", tmp_path)
+
+
+def test_planted_faults_in_kafka_are_found(command: Command, tmp_path: Path) -> None:
+    """From contract, statuses and deltas, each counted once; then the files, one namespace, and two runs compared."""
+    topics(command.bootstrap, command.instance)
+    publish(command.bootstrap, command.instance, faulty())
+    at = deltas(command.bootstrap, command.instance, faulty())
+    status(command.bootstrap, command.instance, faulty())
+
+    done = command("--out", "report", "--fail-on", "critical")
+
+    assert done.returncode == 1, done.stderr
+    assert "CRITICAL Events go round: test/ping, test/pong" in done.stdout
+    assert done.stdout.splitlines()[-1] == "13 findings: 4 critical, 7 warning, 2 info."
+    assert {path.name for path in (tmp_path / "report").iterdir()} == FILES
+    found = from_json((tmp_path / "report" / "topology.json").read_bytes())
+    assert {one.id for one in found.findings} == FAULTS
+    assert found.tier is Tier.DELTAS
+    assert found.window.start == at
+    assert pq.read_table(tmp_path / "report" / "edges.parquet").num_rows == len(found.edges)
+
+    compared = command("--diff", "report/topology.json", "--since", "10s", "-o", "json")
+    difference = json.loads(compared.stdout)
+    assert {one["id"] for one in difference["findings_gone"]} >= {"unbalanced:subscription:test/sieve"}
+    assert difference["vertices_gone"] == sorted({one.id for one in found.vertices if one.kind is Kind.SOURCE})
+
+
+def test_it_works_without_workers_and_without_traffic(command: Command) -> None:
+    """The contract is enough; scipy's and Spark's start are not paid for nothing."""
+    topics(command.bootstrap, command.instance, traffic=False)
+    publish(command.bootstrap, command.instance, healthy())
+
+    found = command.document()
+
+    assert [one.id for one in found.findings] == ["no-worker:"]
+    assert found.tier is Tier.NONE
+    assert all(one.rate is None for one in found.edges)
+    status(command.bootstrap, command.instance, healthy())
+    found = command.document()
+    assert not found.findings
+    assert found.tier is Tier.STATUS
+    assert {one.rate for one in found.edges if one.kind.value == "delivers"} == {1.5}
+    program = (
+        "import sys; from app.cli import cli; cli(standalone_mode=False); "
+        "print([name for name in ('pyspark', 'networkx', 'pyarrow', 'pandas') if name in sys.modules])"
+    )
+    assert command(program=program).stdout.splitlines()[-1] == "[]"
+
+
+def test_wrong_input_is_told_in_words(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process: a command takes seconds to start on a busy machine."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_KAFKA", command.bootstrap)
+    monkeypatch.setenv("PENSTOCK_INSTANCE", command.instance)
+
+    def fails(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(PenstockError) as caught:
+            cli(["topology", *arguments], standalone_mode=False)
+        return caught.value.exit_code, str(caught.value)
+
+    code, words = fails()
+    assert code == 1
+    assert "no topic" in words
+    topics(command.bootstrap, command.instance)
+    publish(command.bootstrap, command.instance, healthy())
+    (tmp_path / "page.html").write_text("<html>")
+    (tmp_path / "old.json").write_bytes(to_json(small()))
+    for arguments, wanted, told in (
+        (("--namespace", "nowhere"), 1, "no subscription in namespace nowhere; known: test."),
+        (("--since", "soon"), 2, "--since 'soon' is no time"),
+        (("--diff", "missing.json"), 2, "--diff missing.json cannot be read: No such file"),
+        (("--diff", "page.html"), 1, "no topology.json"),
+        (("--diff", "old.json", "-o", "dot"), 2, "--diff has no dot"),
+        (("--traffic", "windows"), 1, "penstock job traffic"),
+        (("--kafka", f"127.0.0.1:{free_port()}"), 3, "does not answer"),
+        (("--out", "/dev/null/x"), 1, "cannot be written to /dev/null/x"),
+    ):
+        code, words = fails(*arguments)
+        assert (code, told in words) == (wanted, True), words
+    capsys.readouterr()
+    cli(["topology", "--engine", "graphframes", "-o", "json"], standalone_mode=False)
+    printed = capsys.readouterr()
+    if "The local engine answers." in printed.err:
+        assert "io.graphframes:graphframes-spark4_2.13" in printed.err
+        assert from_json(printed.out.encode()).engine == "local"
+    for shape, begin in (("mermaid", "flowchart LR"), ("dot", "digraph"), ("csv", "id,source"), ("html", "<!")):
+        cli(["topology", "--namespace", "test", "-o", shape], standalone_mode=False)
+        assert capsys.readouterr().out.startswith(begin)

@@ -1,0 +1,70 @@
+"""A world of `plants` put into a real Kafka: contract, a fresh worker's status, and deltas as workers write them."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from knative.contract import WorkerStatus, WorkerSubscription
+from knative.names import contract_topic, status_topic, traffic_topic
+from knative.progress import Progress
+from knative.traffic import ACCEPTED, SETTLED, Delta, encode, key_of
+from tables.contract import encode_channel, encode_subscription
+from tables.status import encode_status
+from tests.unit.topology.plants import World
+
+
+def topics(bootstrap: str, instance: str, *, traffic: bool = True) -> None:
+    """The internal topics of an installation."""
+    names = [contract_topic(instance), status_topic(instance), *([traffic_topic(instance)] if traffic else [])]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for done in admin.create_topics([NewTopic(name, 2, 1) for name in names], operation_timeout=30).values():
+        done.result(30)
+
+
+def publish(bootstrap: str, instance: str, world: World) -> None:
+    """The contract; some records twice, as compaction leaves them for a while, and one that was removed."""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    topic = contract_topic(instance)
+    for _ in range(2):
+        for channel in world.channels:
+            producer.produce(topic, encode_channel(channel), channel.uid)
+    for one in world.subscriptions:
+        producer.produce(topic, encode_subscription(one), one.uid)
+    producer.produce(topic, encode_channel(World().channel("removed").channels[0]), "gone")
+    producer.produce(topic, None, "gone")
+    assert producer.flush(30) == 0
+
+
+def status(bootstrap: str, instance: str, world: World) -> None:
+    """One worker that serves whatever the world has as ready; its clock is ahead, for commands may start slowly."""
+    ready = {uid for uid, state in world.states.items() if state.ready == "True"}
+    served = {
+        one.uid: WorkerSubscription(1, tuple(range(one.partitions)) if one.uid in ready else (0,), "running")
+        for one in world.subscriptions
+    }
+    told = WorkerStatus("w", time.time() + 300, "all", served, {uid: Progress(delivered_per_s=1.5) for uid in ready})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    producer.produce(status_topic(instance), encode_status(told), "w")
+    assert producer.flush(30) == 0
+
+
+def deltas(bootstrap: str, instance: str, world: World, ago_s: float = 30.0) -> int:
+    """The traffic, counted `ago_s` ago; every third record twice, and one that is none. Gives the second."""
+    at = int(time.time() - ago_s)
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    topic = traffic_topic(instance)
+    for number, one in enumerate(world.flows):
+        kind = ACCEPTED if one.accepted else SETTLED
+        delta = Delta(
+            "w-1", number, at, kind, one.namespace, one.channel, one.subscription, "t", one.source,
+            one.events, one.bytes, one.delivered, one.retried, one.dead, one.filtered, one.ignored, one.latency,
+        )  # fmt: skip
+        for _ in range(1 + (number % 3 == 0)):
+            producer.produce(topic, encode(delta), key_of(delta))
+    producer.produce(topic, b"junk", b"x")
+    assert producer.flush(30) == 0
+    return at

@@ -64,6 +64,7 @@ class Page:
 
     browser: Chromium
     session: str
+    target: str
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
@@ -89,6 +90,15 @@ class Page:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             pressed = 0 if kind == "mouseMoved" else 1
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=pressed)
+
+    def metric(self, name: str) -> float:
+        """A figure of the browser's own since the page was opened: TaskDuration (CPU seconds), JSHeapUsedSize, ..."""
+        found = {one["name"]: one["value"] for one in self.call("Performance.getMetrics")["metrics"]}
+        return float(found[name])
+
+    def close(self) -> None:
+        """Done with it."""
+        self.browser.call("Target.closeTarget", {"targetId": self.target})
 
     def screenshot(self, path: Path, full: bool = False) -> None:
         """A PNG of the window, or of the whole page."""
@@ -149,9 +159,10 @@ class Chromium:
         """Load a file and wait until its scripts are done (`data-ready`), or just loaded without `javascript`."""
         target = self.call("Target.createTarget", {"url": "about:blank"})["targetId"]
         session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
-        page = self._pages[session] = Page(self, session)
+        page = self._pages[session] = Page(self, session, target)
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.call(f"{domain}.enable")
+        page.call("Performance.enable", timeDomain="threadTicks")
         page.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
         )

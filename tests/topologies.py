@@ -151,9 +151,26 @@ def quickstart() -> Topology:
 def shop() -> Topology:
     """Some forty vertices in three namespaces: a loop, a failing subscriber, an orphan, missing dead letters."""
     make = Maker()
+    priced = _orders(make)
+    _shipping(make, priced)
+    _clicks(make, priced)
+    _shop_findings(make)
+    start, *others = [
+        "source:/web/checkout",
+        "channel:orders/incoming",
+        "subscription:orders/pricing",
+        "uri:http://pricing.orders.svc/price",
+        "channel:orders/priced",
+        "subscription:orders/reprice",
+    ]
+    hops = dict(zip(others, (1, 2, 3, 3, 4), strict=True))
+    return make.topology(reach=(Reach(start, 21, 7, hops),))
+
+
+def _orders(make: Maker) -> str:
+    """Orders come in, get a price, and come in again: the loop. The id of the channel with the priced ones."""
     web = [make.add(Kind.SOURCE, "", name) for name in ("/web/checkout", "/mobile/checkout", "urn:pos:berlin-7")]
-    orders = make.add(Kind.CHANNEL, "orders", "incoming")
-    priced = make.add(Kind.CHANNEL, "orders", "priced")
+    orders, priced = (make.add(Kind.CHANNEL, "orders", name) for name in ("incoming", "priced"))
     broker = make.add(Kind.BROKER, "orders", "default")
     for number, source in enumerate(web):
         make.join(Flow.PUBLISHES, source, orders, (420.0, 133.7, 8.2)[number])
@@ -164,7 +181,7 @@ def shop() -> Topology:
     two = make.route("orders", orders, "fraud-check", make.add(Kind.SUBSCRIBER, "", "http://fraud.orders.svc/"), 561.9)
     make.join(Flow.REPLIES, two, make.add(Kind.REPLY_TARGET, "", "http://audit.example.com/replies"), 3.1)
     loop = make.route("orders", priced, "reprice", make.add(Kind.SUBSCRIBER, "", "http://reprice.orders.svc/"), 561.9)
-    back = make.join(Flow.REPLIES, loop, orders, 14.0, health=Health.DEGRADED)
+    make.join(Flow.REPLIES, loop, orders, 14.0, health=Health.DEGRADED)
     dlq = make.add(Kind.DLQ, "orders", "incoming", Health.IDLE)
     for subscription in (one, two):
         make.join(Flow.DEAD_LETTERS, subscription, dlq, 0.0)
@@ -173,82 +190,70 @@ def shop() -> Topology:
         make.join(Flow.SUBSCRIBES, broker, trigger, 55.0)
         target = make.add(Kind.SUBSCRIBER, "", f"http://{name}.orders.svc/events")
         make.join(Flow.DELIVERS, trigger, target, 6.4 if name == "vip" else 0.4)
+    return priced
+
+
+def _shipping(make: Maker, priced: str) -> None:
+    """Parcels, with a subscriber that answers nothing but 403."""
     shipping = make.add(Kind.CHANNEL, "shipping", "parcels")
     label = make.route("orders", priced, "to-shipping", shipping, 561.9)
     failing = make.add(Kind.SUBSCRIBER, "", "http://labels.shipping.svc/print", Health.FAILED)
-    lost = make.route("shipping", shipping, "print-labels", failing, 0.0, failures=20_228, health=Health.FAILED)
-    tracking = make.route(
-        "shipping", shipping, "tracking", make.add(Kind.SUBSCRIBER, "", "http://track.shipping.svc/"), 561.9
-    )
+    make.route("shipping", shipping, "print-labels", failing, 0.0, failures=20_228, health=Health.FAILED)
+    follower = make.add(Kind.SUBSCRIBER, "", "http://track.shipping.svc/")
+    tracking = make.route("shipping", shipping, "tracking", follower, 561.9)
     sink = make.add(Kind.DEAD_LETTER_SINK, "", "http://hospital.shipping.svc/dead")
     make.join(Flow.DEAD_LETTERS, tracking, sink, 0.0)
     make.join(Flow.DEAD_LETTERS, label, make.add(Kind.DLQ, "orders", "priced", Health.IDLE), 0.0)
+
+
+def _clicks(make: Maker, priced: str) -> None:
+    """Clicks, which one subscriber gets twice, and a channel that nobody uses."""
     clicks = make.add(Kind.CHANNEL, "analytics", "clicks")
     for name in ("/web/catalogue", "/web/search"):
         make.join(Flow.PUBLISHES, make.add(Kind.SOURCE, "", name), clicks, 2_840.0 if "cat" in name else 960.5)
     warehouse = make.add(Kind.SUBSCRIBER, "", "http://loader.analytics.svc/v1/ingest?table=clicks")
     for name in ("warehouse", "warehouse-copy"):
         make.route("analytics", clicks, name, warehouse, 3_800.5)
-    make.route(
-        "analytics", clicks, "sessions", make.add(Kind.SUBSCRIBER, "", "http://sessions.analytics.svc/"), 3_800.5
-    )
-    make.route("analytics", priced, "revenue", make.add(Kind.SUBSCRIBER, "", "http://revenue.analytics.svc/"), 561.9)
-    orphan = make.add(Kind.CHANNEL, "analytics", "old-clicks", Health.IDLE)
+    for name, channel, rate in (("sessions", clicks, 3_800.5), ("revenue", priced, 561.9)):
+        make.route("analytics", channel, name, make.add(Kind.SUBSCRIBER, "", f"http://{name}.analytics.svc/"), rate)
+    make.add(Kind.CHANNEL, "analytics", "old-clicks", Health.IDLE)
+
+
+def _shop_findings(make: Maker) -> None:
     critical, warning, info = SEVERITIES
+    loop = ["channel:orders/incoming", *(f"subscription:orders/{name}" for name in ("pricing", "reprice"))]
     make.find(
         "reply-loop",
         critical,
         "Replies go round: incoming → pricing → priced → reprice → incoming",
-        [orders, one, priced, loop],
+        [*loop, "channel:orders/priced"],
         "14 events/s come back to `orders/incoming` as replies of `orders/reprice`.",
         "The loop has 4 steps.",
     )
+    lost = "subscription:shipping/print-labels"
     make.find(
         "failing",
         critical,
         "shipping/print-labels delivers nothing and 41,320 events wait",
-        [lost, failing],
+        [lost, "uri:http://labels.shipping.svc/print"],
         "20,228 attempts failed in the window, none was answered with 2xx.",
         "The last answer was 403.",
     )
-    make.find(
-        "no-dead-letters",
-        warning,
-        "shipping/print-labels has no dead letter sink",
-        [lost],
-        "After 5 retries its events are gone.",
-    )
-    for name in ("warehouse", "warehouse-copy", "sessions", "revenue"):
-        where = f"subscription:analytics/{name}"
-        make.find(
-            "no-dead-letters",
-            warning,
-            f"analytics/{name} has no dead letter sink",
-            [where],
-            "After 5 retries its events are gone.",
-        )
+    copies = [f"subscription:analytics/{name}" for name in ("warehouse", "warehouse-copy")]
+    for one in (lost, *copies, "subscription:analytics/sessions", "subscription:analytics/revenue"):
+        title = f"{one.removeprefix('subscription:')} has no dead letter sink"
+        make.find("no-dead-letters", warning, title, [one], "After 5 retries its events are gone.")
     make.find(
         "double-delivery",
         warning,
         "loader.analytics.svc gets each event of analytics/clicks twice",
-        [warehouse, clicks, "subscription:analytics/warehouse", "subscription:analytics/warehouse-copy"],
+        ["uri:http://loader.analytics.svc/v1/ingest?table=clicks", "channel:analytics/clicks", *copies],
         "Two subscriptions of one channel deliver to the same address.",
     )
-    make.find(
-        "orphan",
-        info,
-        "Nobody sends to analytics/old-clicks and nobody reads it",
-        [orphan],
-        "No event in the window; no subscription.",
-    )
-    first = replace(
-        make.findings[0],
-        edges=(back,),
-        remedy="Let `orders/reprice` answer without an event, or filter its own replies.",
-    )
-    make.findings[0] = first
-    reach = Reach(web[0], 21, 7, {orders: 1, one: 2, price: 3, priced: 3, loop: 4})
-    return make.topology(reach=(reach,))
+    title = "Nobody sends to analytics/old-clicks and nobody reads it"
+    make.find("orphan", info, title, ["channel:analytics/old-clicks"], "No event in the window; no subscription.")
+    remedy = "Let `orders/reprice` answer without an event, or filter its own replies."
+    make.findings[0] = replace(make.findings[0], remedy=remedy)
 
 
 def large(vertices: int, seed: int = 5, namespaces: int = 60) -> Topology:

@@ -215,6 +215,15 @@ def test_without_scripts_and_on_paper_there_is_the_still_picture(load: Open) -> 
     assert page.evaluate(shown) == "true,false,true"
 
 
+def test_an_address_of_a_vertex_opens_the_page_with_it(load: Open) -> None:
+    topology = topologies.quickstart()
+    wanted = next(one for one in gather(topology).items if one.label == "default/picky")
+    page = load(topology, fragment=f"#{wanted.anchor}")
+
+    assert "default/picky" in panel(page)
+    assert "p99 118 ms" in panel(page)
+
+
 def test_an_empty_topology_is_a_page_too(load: Open) -> None:
     page = load(topologies.empty())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -18,7 +19,7 @@ from analytics.topology.report.tables import ROWS_MAX
 from tests import topologies
 from tests.unit.report.reading import ReadPage, read_page
 
-SAMPLES = {
+SAMPLES: dict[str, Callable[[], Topology]] = {
     "empty": topologies.empty,
     "quickstart": topologies.quickstart,
     "shop": topologies.shop,

@@ -124,6 +124,7 @@ function startMap() {
   canvas.addEventListener("focus", () => map.userZoomingEnabled(true));
   canvas.addEventListener("blur", () => map.userZoomingEnabled(false));
   canvas.addEventListener("keydown", onKey);
+  panel.addEventListener("keydown", (event) => event.key === "Escape" && choose(null));
   const pan = { ArrowLeft: [PAN_PX, 0], ArrowRight: [-PAN_PX, 0], ArrowUp: [0, PAN_PX], ArrowDown: [0, -PAN_PX] };
   const keys = { "+": () => zoomBy(1.3), "=": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3), 0: fit, Escape: () => choose(null) };
   function onKey(event) {
@@ -148,6 +149,7 @@ function startLinks() {
     event.preventDefault();
     choose(finding === undefined ? { vertex: place } : { finding: Number(finding) });
     document.getElementById("map").scrollIntoView();
+    canvas.focus({ preventScroll: true });
   });
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest?.("input, select, textarea");
@@ -189,6 +191,12 @@ function startTheme() {
   show();
 }
 
+// The vertex that the page's address names.
+function chooseLinked() {
+  const place = byAnchor.get(location.hash.slice(1));
+  if (place !== undefined) choose({ vertex: place });
+}
+
 function start() {
   if (vertices.length) {
     firstState();
@@ -198,8 +206,10 @@ function start() {
     startSearch();
     startLinks();
     showControls();
-    const asked = byAnchor.get(location.hash.slice(1));
-    choose(asked === undefined ? null : { vertex: asked });
+    chooseLinked();
+    // The browser goes to the row of that name when all is loaded; the map is what was meant.
+    addEventListener("load", () => chosen && document.getElementById("map").scrollIntoView());
+    addEventListener("hashchange", chooseLinked);
     addEventListener("resize", () => {
       map.resize();
       if (!chosen) fit();

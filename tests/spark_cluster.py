@@ -43,7 +43,8 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
             stack.enter_context(_process(f"{_PACKAGE}.worker.Worker", arguments, folder / f"worker-{number}.log"))
 
         def registered() -> bool:
-            return len(re.findall("Registering worker", master_log.read_text())) == workers
+            # By name: on a busy machine one may register twice.
+            return len(set(re.findall(r"Registering worker (\S+)", master_log.read_text()))) >= workers
 
         wait_until("the workers are registered", registered, _LIMIT_S)
         yield address

@@ -5,13 +5,15 @@
                      +------------------------- equal? <------------------ GET /results-+
 
 Some lines of the files are wrong on purpose, one file is cut in the middle and one is read twice. Ends with 0 only if
-the totals are exactly those of the plain count. It uses free ports and a temporary directory; only jars are shared.
+the totals are exactly those of the plain count. It uses free ports, topics of its own and a temporary directory; only
+jars are shared.
 Refuses to trust the pipeline's own word that all is well.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import subprocess
 import sys
@@ -19,7 +21,8 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ from analytics.census.plain import Count, count_files, same
 from app.children import Child
 from app.cli.output import jar_progress, note
 from app.embedded import EmbeddedKafka
+from app.embedded.jars import Progress
 from app.embedded.ports import LOOPBACK, free_port
 from knative.errors import NotReadyError, PenstockError
 
@@ -52,27 +56,50 @@ class DemoConfig:
     kill: bool = True
     master: str = "local[2]"
     conf: tuple[str, ...] = ()  #: NAME=VALUE for Spark
+    kafka: str = ""  #: one that runs, instead of one of its own
     say: Callable[[str], None] = note
 
 
 @dataclass(slots=True)
 class _Run:
-    """One demo under way."""
+    """One demo under way, with topics of its own."""
 
     config: DemoConfig
     home: Path
     kafka: str
+    name: str = field(default_factory=lambda: f"census-demo-{secrets.token_hex(4)}")
     port: int = field(default_factory=free_port)
     children: dict[str, Child] = field(default_factory=dict)
 
+    @property
+    def topics(self) -> list[str]:
+        """Of chunks, and of results."""
+        return [f"{self.name}-compute", f"{self.name}-results"]
+
+    def command(self, *arguments: str) -> list[str]:
+        """`penstock census ARGUMENTS`."""
+        return [sys.executable, "-m", "app.cli", "census", *arguments, "--kafka", self.kafka]
+
     def start(self, name: str, *arguments: str) -> None:
-        """`penstock census ARGUMENTS` in the background."""
-        command = [sys.executable, "-m", "app.cli", "census", *arguments, "--kafka", self.kafka]
+        """A part in the background."""
+        command = self.command(*arguments, "--results-topic", self.topics[1])
         self.children[name] = Child(name, command, self.home / "logs" / f"{name}.log")
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A part to its end."""
+        command = self.command(*arguments)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
 
     def compute(self) -> None:
         """The counting part."""
-        more = ["--engine", self.config.engine, "--delay", str(_DELAY_MS if self.config.kill else 0)]
+        more = [
+            "--compute-topic",
+            self.topics[0],
+            "--engine",
+            self.config.engine,
+            "--delay",
+            str(_DELAY_MS if self.config.kill else 0),
+        ]
         if self.config.engine == "spark":
             more += ["--checkpoint", str(self.home / "checkpoint"), "--master", self.config.master]
             more += [part for one in self.config.conf for part in ("--conf", one)]
@@ -112,6 +139,8 @@ class _Run:
         """Everything, and keep the logs."""
         for child in self.children.values():
             child.stop(_STOP_S)
+        if self.config.kafka:
+            self.run("rmtopics", "--topic", ",".join(self.topics), "--force")
         _LOGS.mkdir(parents=True, exist_ok=True)
         for log in (self.home / "logs").glob("*.log*"):
             shutil.copyfile(log, _LOGS / f"census-{log.name}")
@@ -124,16 +153,27 @@ def run(config: DemoConfig) -> dict[str, Any]:
         home = Path(name)
         (home / "logs").mkdir()
         files = _make_files(home, config)
-        config.say("Starting Kafka ...")
-        with EmbeddedKafka(
-            home / "kafka", 0, heap="384m", jars_root=_JARS_ROOT, progress=progress
-        ) as kafka:  # on a free port
-            demo = _Run(config, home, kafka.bootstrap)
+        with _kafka(config, home, progress) as bootstrap:
+            demo = _Run(config, home, bootstrap)
             try:
                 plain, found = _through(demo, files)
             finally:
                 demo.stop()
     return {**_report(plain, found), "engine": config.engine, "seconds": round(time.monotonic() - began, 1)}
+
+
+@contextmanager
+def _kafka(config: DemoConfig, home: Path, progress: Progress) -> Iterator[str]:
+    if config.kafka:
+        yield config.kafka
+        return
+    config.say("Starting Kafka ...")
+    kafka = EmbeddedKafka(home / "kafka", 0, heap="384m", jars_root=_JARS_ROOT, progress=progress)
+    kafka.start(_LIMIT_S)
+    try:
+        yield kafka.bootstrap
+    finally:
+        kafka.stop()
 
 
 def _make_files(home: Path, config: DemoConfig) -> list[tuple[int, Path]]:
@@ -172,8 +212,7 @@ def _through(demo: _Run, files: Sequence[tuple[int, Path]]) -> tuple[Count, dict
 def _read(demo: _Run, year: int, paths: Sequence[Path], code: int) -> None:
     """`penstock census read`, which must end with `code`."""
     given = [part for path in paths for part in ("--from-file", str(path))]
-    command = [sys.executable, "-m", "app.cli", "census", "read", "--years", str(year), *given, "--kafka", demo.kafka]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+    done = demo.run("read", "--years", str(year), "--compute-topic", demo.topics[0], *given)
     demo.config.say(done.stdout.rstrip())
     if done.returncode != code:
         raise PenstockError(f"read ended with {done.returncode}, and {code} was right: {done.stderr.strip()}")

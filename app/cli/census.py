@@ -247,6 +247,7 @@ def demo(
     engine: Annotated[census_run.Engine, typer.Option("--engine", help="What counts.")] = census_run.Engine.SPARK,
     lines: Annotated[int, typer.Option("--lines", min=1, max=1_000_000, help="Lines of each of four files.")] = 2_003,
     kill: Annotated[bool, typer.Option("--kill/--no-kill", help="SIGKILL compute and results in the middle.")] = True,
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of one that runs; else it starts one.")] = "",
     master: Master = "",
     conf: Conf = None,
 ) -> None:
@@ -262,7 +263,7 @@ def demo(
     """
     from app.census.demo import DemoConfig, run
 
-    report = run(DemoConfig(engine.value, lines, kill, master or "local[2]", tuple(conf or ())))
+    report = run(DemoConfig(engine.value, lines, kill, master or "local[2]", tuple(conf or ()), kafka))
     print_json(report)
     if not report["equal"]:
         raise typer.Exit(1)

@@ -259,11 +259,6 @@ def results(
         raise PenstockError(f"Port {port} is taken by another program.", "Choose another one: --port PORT.")
     metrics = CensusMetrics(RESULTS_READ)
     role = ResultsRole(client["bootstrap.servers"], port, settings.bind)
+    where = f"http://localhost:{port}/results"
     with shown(metrics, metrics_port if with_metrics else None, settings.bind):
-        serve(
-            settings,
-            role,
-            topic,
-            metrics,
-            lambda: note(f"Totals are at http://localhost:{port}/results. Ctrl-C ends it."),
-        )
+        serve(_quiet(settings, verbose), role, topic, metrics, lambda: note(f"Totals are at {where}. Ctrl-C ends it."))

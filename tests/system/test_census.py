@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from app.embedded import EmbeddedKafka
 from tests.processes import REPOSITORY
 from tests.spark_cluster import cluster
 
@@ -17,10 +18,10 @@ pytestmark = pytest.mark.system
 _LIMIT_S = 900.0  # Spark starts twice, and a start takes minutes on a machine that is busy
 
 
-def _demo(*arguments: str) -> None:
+def _demo(kafka: EmbeddedKafka, *arguments: str) -> None:
     """Its report also says that chunks were computed twice: the kills met work under way, or the file read again."""
     done = subprocess.run(
-        [sys.executable, "-m", "app.cli", "census", "demo", "--lines", "1207", *arguments],
+        [sys.executable, "-m", "app.cli", "census", "demo", "--lines", "1207", "--kafka", kafka.bootstrap, *arguments],
         capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=REPOSITORY,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -34,12 +35,12 @@ def _demo(*arguments: str) -> None:
     assert "Killing results" in done.stderr
 
 
-def test_totals_are_exact_after_kills_with_spark_on_a_cluster(tmp_path: Path) -> None:
+def test_totals_are_exact_after_kills_with_spark_on_a_cluster(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """A master and two workers; `make demo-census` runs the same in one process of Spark."""
     with cluster(tmp_path) as master:
-        _demo("--master", master, "--conf", "spark.executor.memory=512m")
+        _demo(kafka, "--master", master, "--conf", "spark.executor.memory=512m")
 
 
-def test_totals_are_exact_after_kills_with_faust() -> None:
+def test_totals_are_exact_after_kills_with_faust(kafka: EmbeddedKafka) -> None:
     """A group of one."""
-    _demo("--engine", "faust")
+    _demo(kafka, "--engine", "faust")

@@ -187,7 +187,7 @@ def test_colours_follow_the_system_until_they_are_chosen(load: Open) -> None:
 
     dark = page.evaluate(ground)
     page.evaluate("theme.click()")
-    assert page.evaluate("theme.textContent") == "Light"
+    assert page.evaluate("theme.ariaLabel") == "Theme: Light"
     assert page.evaluate(ground) != dark
     page.evaluate("theme.click()")
     assert page.evaluate(ground) == dark

@@ -169,7 +169,10 @@ def _importance(vertex: Vertex, topology: Topology, found: Mapping[str, Sequence
 
 def _details(detail: Mapping[str, object]) -> Details:
     pairs = [(name, value) for name, value in detail.items() if value is not None and value != ""]
-    return tuple((words.visible(str(name), 60), words.visible(_said(value))) for name, value in pairs[:DETAILS_MAX])
+    return tuple(
+        (words.visible(str(name).replace("_", " "), 60), words.visible(_said(value)))
+        for name, value in pairs[:DETAILS_MAX]
+    )
 
 
 def _said(value: object) -> str:

@@ -171,8 +171,8 @@ function startTheme() {
   const button = document.getElementById("theme");
   const show = () => {
     const now = names[root.dataset.theme ?? "auto"];
-    button.textContent = now;
-    button.setAttribute("aria-label", `Colours: ${now}`);
+    button.textContent = `◐ ${now}`;
+    button.setAttribute("aria-label", `Theme: ${now}`);
     if (map) recolour();
   };
   button.addEventListener("click", () => {

@@ -12,14 +12,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from app.metrics import Metrics
 from app.settings import Settings
 from app.system_clock import SystemClock
 from app.traffic import TrafficFlush
-from app.windows import TrafficWindows, WindowsConfig, make_topics
+from app.windows import Topics, TrafficWindows, WindowsConfig
 from knative.ports import Produce
 from knative.tallies import Tallies
 from tables.traffic import TrafficConfig
@@ -45,15 +44,16 @@ class TrafficParts:
             settings.session_timeout_s,
             traffic,
         )
+        topics = Topics(config)
         self.tallies = Tallies(f"{worker_id}.{secrets.token_hex(4)}")  # a worker's id may be the same after a restart
         self._flush = TrafficFlush(
-            traffic.topic, self.tallies, produce, SystemClock(), metrics.traffic_delta, partial(make_topics, config)
+            traffic.topic, self.tallies, produce, SystemClock(), metrics.traffic_delta, topics.make
         )
         self.rows: TrafficRows | None = None
         self._windows: TrafficWindows | None = None
         if settings.role in _SERVING:
             self.rows = TrafficRows(traffic.changelog, kafka, traffic.short_keep_s, traffic.long_keep_s)
-            self._windows = TrafficWindows(config, metrics.traffic_window)
+            self._windows = TrafficWindows(config, topics, metrics.traffic_window)
         self._starting: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 

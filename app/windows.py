@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,8 @@ import faust
 import structlog
 from faust.app.base import BootStrategy
 
-from controller.topics import Topics, admin_client
+from controller.topics import Topics as KafkaTopics
+from controller.topics import admin_client
 from knative import names
 from tables.traffic import TrafficConfig, register
 
@@ -61,10 +63,30 @@ class WindowsApp(faust.App):
     logger = logging.getLogger("mode.windows")
 
 
+class Topics:
+    """Makes the topics once for everybody in this process, and again when somebody has failed with them."""
+
+    def __init__(self, config: WindowsConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._made = False
+
+    def make(self) -> None:
+        """Blocks. Raises ActionFailed."""
+        with self._lock:
+            if not self._made:
+                make_topics(self._config)
+                self._made = True
+
+    def doubt(self) -> None:
+        """They may be gone."""
+        self._made = False
+
+
 def make_topics(config: WindowsConfig) -> None:
     """The traffic topic and the table's changelog, unless they are there. Blocks. Raises ActionFailed."""
     traffic = config.traffic
-    topics = Topics(admin_client(config.kafka), _ADMIN_S)
+    topics = KafkaTopics(admin_client(config.kafka), _ADMIN_S)
     topics.ensure_traffic(traffic.topic, config.retention_s, [traffic.changelog], config.replication)
 
 
@@ -98,9 +120,10 @@ def build(config: WindowsConfig) -> WindowsApp:
 class TrafficWindows:
     """Runs from `start` to `stop`. Event loop only."""
 
-    def __init__(self, config: WindowsConfig, count: Callable[[str], None]) -> None:
+    def __init__(self, config: WindowsConfig, topics: Topics, count: Callable[[str], None]) -> None:
         """`count` is told "started" and "failed"."""
         self._config = config
+        self._topics = topics
         self._count = count
         self.app: WindowsApp | None = None  #: the present one
         self._task: asyncio.Task[None] | None = None
@@ -125,6 +148,7 @@ class TrafficWindows:
             except Exception as problem:
                 if loop.time() - began > _STEADY_S:
                     wait_s = _FIRST_WAIT_S
+                self._topics.doubt()
                 self._count("failed")
                 log.warning("traffic windows are not kept for a while", reason=_words(problem), again_in_s=wait_s)
             await asyncio.sleep(wait_s)
@@ -133,7 +157,7 @@ class TrafficWindows:
     async def _once(self) -> None:
         """One app from its start to its failure."""
         config = self._config
-        await asyncio.to_thread(make_topics, config)
+        await asyncio.to_thread(self._topics.make)
         self.app = app = build(config)
         try:
             await asyncio.wait_for(app.start(), _START_S)

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from app.embedded import EmbeddedKafka
-from app.windows import TrafficWindows, WindowsConfig, make_topics
+from app.windows import Topics, TrafficWindows, WindowsConfig, make_topics
 from knative.traffic import Delta, encode, key_of
 from tables.traffic import TrafficConfig
 from tables.traffic_rows import TrafficRows
@@ -39,7 +39,7 @@ async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> N
     await asyncio.to_thread(make_topics, config)
     told = Counter[str]()
     windows, rows = (
-        TrafficWindows(config, lambda what: told.update([what])),
+        TrafficWindows(config, Topics(config), lambda what: told.update([what])),
         TrafficRows(traffic.changelog, client, 900, 3600),
     )
     producer = Producer({**client, "compression.type": "lz4"})
@@ -74,8 +74,8 @@ async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> N
 @pytest.mark.asyncio
 async def test_without_kafka_it_only_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
-    told = Counter[str]()
-    windows = TrafficWindows(WindowsConfig(client, "w"), lambda what: told.update([what]))
+    config, told = WindowsConfig(client, "w"), Counter[str]()
+    windows = TrafficWindows(config, Topics(config), lambda what: told.update([what]))
 
     windows.start()
     await until(told, failed=1)

@@ -8,13 +8,14 @@ The table's own rows say where reading goes on, not the group's commits: Faust a
 times, and what is in the changelog is exactly what is counted. File rows are stored before the row with the position,
 and both before the next batch. So a kill at any moment repeats some results, and a repeated one changes nothing.
 
-Refuses to count (`tables/totals` does) and to go on after a hole or a failed write: the process ends, and starts anew
-from what is stored.
+Refuses to count (`tables/totals` does) and to go on after a failed write, or when records do not come: the process
+ends, and starts anew from what is stored.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +23,9 @@ from typing import Any
 
 import faust
 import structlog
+from faust.types import TP
 
-from knative.succession import Succession
+from knative.succession import HoleError, Succession
 from tables.totals import Row, Summary, apply, next_offset, partition_of, summarize
 
 log = structlog.get_logger(__name__)
@@ -56,8 +58,10 @@ class ResultsTable:
     def __init__(self, app: Any, config: ResultsConfig, crashed: Callable[[BaseException], None]) -> None:
         self.config = config
         self.taken = 0  #: results of this process, repeated ones among them
+        self._app = app
         self._crashed = crashed
         self._dead = False
+        self._epoch = 0  # how often reading was set to the table's positions
         self._succession = Succession()
         self._table: Any = _Rows(app, name="totals", partitions=config.partitions, default=None, key_type=str)
         self._table.unstored = []
@@ -65,6 +69,7 @@ class ResultsTable:
 
     def begin(self, committed: Mapping[int, int | None], earliest: Mapping[int, int]) -> dict[int, int]:
         """Where each partition that is ours now goes on; called when the table is complete."""
+        self._epoch += 1
         starts = {}
         for partition in committed:
             starts[partition] = max(next_offset(self._table, partition) or 0, earliest.get(partition, 0))
@@ -98,18 +103,30 @@ class ResultsTable:
                 self._crashed(problem)
 
     async def _count(self, events: Sequence[Any]) -> None:
+        epoch = self._epoch
         by_partition: defaultdict[int, list[tuple[int, bytes | None]]] = defaultdict(list)
-        for event in events:
-            message = event.message
-            if self._succession.take(message.partition, message.offset):
-                by_partition[message.partition].append((message.offset, message.value))
+        torn: set[int] = set()
+        for message in (event.message for event in events):
+            if message.partition in torn or message.generation_id not in (None, self._app.consumer_generation_id):
+                continue
+            try:
+                if self._succession.take(message.partition, message.offset):
+                    by_partition[message.partition].append((message.offset, message.value))
+            except HoleError:
+                torn.add(message.partition)
         changed: dict[str, Row] = {}
         for partition, records in by_partition.items():
             changed |= apply(self._table, partition, records)
         positions = {key: row for key, row in changed.items() if "next" in row}
         await self._store({key: row for key, row in changed.items() if key not in positions})
-        await self._store(positions)
-        self.taken += len(events)
+        if epoch == self._epoch:  # else the table was recovered meanwhile, and reading went back to its positions
+            await self._store(positions)
+            self.taken += sum(map(len, by_partition.values()))
+        for partition in torn:
+            offset = self._succession.again(partition, time.monotonic())
+            if offset is not None:
+                log.warning("results are missing, going back", partition=partition, offset=offset)
+                await self._app.consumer.seek(TP(self.config.topic, partition), offset)
 
     async def _store(self, rows: Mapping[str, Row]) -> None:
         for key, row in rows.items():

@@ -4,19 +4,22 @@
 
 Faust by itself commits what an agent has been given, also when it failed, was cancelled, or finished out of order. Here
 `storable` says up to where every result is stored, and the consumer (see `app/census/following`) commits no further.
-What is computed twice after a kill has the same chunk id and counts once. Refuses to go on after a failure or a hole:
-the process ends, and its partitions go to the others, at the last commit.
+What is computed twice after a kill has the same chunk id and counts once. Refuses to go on after a failure, or when
+records do not come: the process ends, and its partitions go to the others, at the last commit.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from faust.types import TP
+
 from analytics.census.counting import count_record
-from knative.succession import Succession
+from knative.succession import HoleError, Succession
 
 #: Stores (key, value) records in the topic of results; returns when all are acknowledged. Raises when one is not.
 Store = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[None]]
@@ -36,11 +39,11 @@ class FaustConfig:
 class FaustCompute:
     """Event loop only. `register` makes one."""
 
-    def __init__(self, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]) -> None:
+    def __init__(self, app: Any, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]) -> None:
         self.config = config
         self.read = 0  #: chunks, by this process
         self.written = 0  #: results, by this process
-        self._store, self._crashed = store, crashed
+        self._app, self._store, self._crashed = app, store, crashed
         self._dead = False
         self._succession = Succession()
         self._stored: dict[int, int] = {}
@@ -74,9 +77,15 @@ class FaustCompute:
     async def _compute(self, events: Sequence[Any]) -> None:
         results: list[tuple[bytes, bytes]] = []
         reached: dict[int, int] = {}
-        for event in events:
-            message = event.message
-            if not self._succession.take(message.partition, message.offset):
+        torn: set[int] = set()
+        for message in (event.message for event in events):
+            if message.partition in torn or message.generation_id not in (None, self._app.consumer_generation_id):
+                continue
+            try:
+                if not self._succession.take(message.partition, message.offset):
+                    continue
+            except HoleError:
+                torn.add(message.partition)
                 continue
             where = f"{message.topic}/{message.partition}/{message.offset}"
             headers = _headers(message.headers)
@@ -88,6 +97,10 @@ class FaustCompute:
         await self._store(results)
         self.written += len(results)
         self._stored.update(reached)
+        for partition in torn:
+            offset = self._succession.again(partition, time.monotonic())
+            if offset is not None:
+                await self._app.consumer.seek(TP(self.config.topic, partition), offset)
 
 
 def _headers(given: Any) -> list[tuple[str, bytes | None]]:
@@ -96,7 +109,7 @@ def _headers(given: Any) -> list[tuple[str, bytes | None]]:
 
 def register(app: Any, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]) -> FaustCompute:
     """The agent, on a Faust app whose consumer asks `begin` where to start and `storable` how far to commit."""
-    compute = FaustCompute(config, store, crashed)
+    compute = FaustCompute(app, config, store, crashed)
     raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
     # Bytes as they are: a record that Faust cannot decode ends its stream without a word.
     topic = app.topic(config.topic, internal=True, partitions=config.partitions, **raw)

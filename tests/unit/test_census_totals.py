@@ -135,6 +135,13 @@ def test_succession() -> None:
     assert order.take(3, 46)
     with pytest.raises(HoleError, match="after offset 46 of partition 3 came 48"):
         order.take(3, 48)
+    assert [order.again(3, now) for now in (0.0, 0.5, 1.0, 1.9, 2.0)] == [47, None, 47, None, 47]
+    for now in range(3, 10):
+        assert order.again(3, now) == 47
+    with pytest.raises(HoleError, match="offset 47 of partition 3 does not come"):
+        order.again(3, 10)
+    assert order.take(3, 47)
+    assert order.again(3, 10) == 48  # another place, counted anew
     order.start(3, 44)  # a rebalance goes back
     with pytest.raises(HoleError):
         order.take(3, 45)

@@ -37,7 +37,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def fill(bootstrap: str, records: int, partitions: int) -> None:
     """The topic with records of the last half hour."""
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # whose name keeps it alive until the answer has come
+    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(60)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,

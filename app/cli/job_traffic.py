@@ -149,8 +149,7 @@ def _run(plan: Plan, place: Place, anew: bool, output: Format) -> None:
     with hold(job.folder):
         if anew:
             wipe(job.folder)
-        else:
-            check_tables(job.folder, job.instance, job.cluster)  # before Spark takes its seconds to start
+        check_tables(job.folder, job.instance, job.cluster)  # before Spark takes its seconds to start
         with session("penstock job traffic", place) as spark:
             one = TrafficJob(spark, job, told=lambda *batch: note(batch_line(*batch)) if not job.once else None)
             with _stopped_by_signals(one):

@@ -83,7 +83,7 @@ function showControls() {
 
 function startControls() {
   controls.collapse.addEventListener("change", () => {
-    state.open = new Set(controls.collapse.checked ? [] : groups.keys());
+    state.open = new Set(controls.collapse.checked ? [] : byImportance().slice(0, OPEN_GROUPS_MAX));
     state.revealed.clear();
     redraw();
   });

@@ -203,7 +203,7 @@ function draw() {
   const all = elementsOf(shown, colours);
   if (map === null) {
     map = cytoscape({
-      container: canvas, elements: all, style: styles(colours), layout: { name: "preset" },
+      container: canvas, elements: all, style: styles(colours), layout: { name: "preset", fit: false },
       minZoom: ZOOM_MIN, maxZoom: ZOOM_MAX, boxSelectionEnabled: false, autounselectify: true, autoungrabify: true,
       // The wheel scrolls the page until the map has the focus; see main.js.
       userZoomingEnabled: false, pixelRatio: "auto", hideEdgesOnViewport: false,

@@ -9,6 +9,7 @@
 const OPEN_MAX = 160; // vertices as themselves, at the start, before namespaces are closed
 const SHOWN_MAX = 360; // vertices as themselves, over all open namespaces
 const GROUPS_MAX = 80;
+const OPEN_GROUPS_MAX = 60; // that are opened at once; the most important ones
 const LABELS_MAX = 60;
 
 const state = {
@@ -49,11 +50,15 @@ function newNode(id, vertex, place) {
   return { id, own, place: own ? place : null, group: id === "others" ? null : vertex.group, parent, members: [], size: 0 };
 }
 
+// Places of groups: the one with the most important vertex first.
+function byImportance() {
+  return groups.map((_, place) => place).sort((one, other) => groups[one].members[0] - groups[other].members[0]);
+}
+
 function representatives() {
-  const closed = groups.map((_, place) => place).filter((place) => !state.open.has(place));
-  closed.sort((one, other) => groups[one].members[0] - groups[other].members[0]);
+  const closed = byImportance().filter((place) => !state.open.has(place));
   const far = new Set(closed.length > GROUPS_MAX ? closed.slice(GROUPS_MAX - 1) : []);
-  const room = Math.max(Math.floor(SHOWN_MAX / Math.max(state.open.size, 1)), 8);
+  const room = Math.max(Math.floor(SHOWN_MAX / Math.max(state.open.size, 1)), 4);
   const taken = groups.map(() => 0);
   return vertices.map((vertex, place) => {
     if (state.hideIdle && isQuiet(place)) return null;

@@ -15,12 +15,13 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from knative.census import Result, decode
 from tests.processes import REPOSITORY
 
 _POLL_S = 0.2
+_KAFKA_LIMIT_S = 300.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 _YEAR = 2019
 _MONTHS = ("jan", "feb", "mar", "apr")
@@ -70,12 +72,25 @@ def _timed(folder: Path, *arguments: str) -> tuple[float, float, str]:
     return wall, sum(seen.values()), text
 
 
-def _totals(bootstrap: str) -> tuple[dict[int, dict[int, int]], int]:
+@contextlib.contextmanager
+def _kafka(folder: Path, running: str) -> Iterator[str]:
+    if running:
+        yield running
+        return
+    kafka = EmbeddedKafka(folder / "kafka", 0, jars_root=REPOSITORY / ".penstock" / "kafka")
+    kafka.start(_KAFKA_LIMIT_S)
+    try:
+        yield kafka.bootstrap
+    finally:
+        kafka.stop()
+
+
+def _totals(bootstrap: str, topic: str) -> tuple[dict[int, dict[int, int]], int]:
     """Of the topic of results, each chunk once, and how many came more than once."""
     codes: Counter[int] = Counter()
     seen: set[str] = set()
     repeats = 0
-    with TopicReader("results", {"bootstrap.servers": bootstrap}) as reader:
+    with TopicReader(topic, {"bootstrap.servers": bootstrap}) as reader:
         for record in reader.stored():
             result = decode(record.value)
             assert isinstance(result, Result)
@@ -87,7 +102,7 @@ def _totals(bootstrap: str) -> tuple[dict[int, dict[int, int]], int]:
     return {_YEAR: dict(codes)}, repeats
 
 
-def measure(folder: Path, lines: int, master: str) -> dict[str, Any]:
+def measure(folder: Path, lines: int, master: str, running: str = "") -> dict[str, Any]:
     """All of it; seconds, and whether the totals are equal."""
     each = Recipe(lines // len(_MONTHS), 1, 0.0001, 0.0001, 0.0001)
     paths = [write(folder, _YEAR, month, each).path for month in _MONTHS]
@@ -95,15 +110,17 @@ def measure(folder: Path, lines: int, master: str) -> dict[str, Any]:
     plain = count_files([(_YEAR, path) for path in paths])
     loop_s, loop_cpu_s = time.monotonic() - wall, time.process_time() - cpu
     files = [part for path in paths for part in ("--from-file", str(path))]
-    with EmbeddedKafka(folder / "kafka", 0, jars_root=REPOSITORY / ".penstock" / "kafka") as kafka:
-        at = ("--kafka", kafka.bootstrap)
+    chunks, results = (f"bench-{secrets.token_hex(4)}-{part}" for part in ("compute", "results"))
+    with _kafka(folder, running) as bootstrap:
+        at = ("--kafka", bootstrap, "--compute-topic", chunks)
         read_s, read_cpu_s, _ = _timed(folder, "read", "--years", str(_YEAR), *files, *at)
         spark = ("compute", "--once", "--verbose", "--master", master, "--checkpoint", str(folder / "checkpoint"))
-        spark_s, spark_cpu_s, said = _timed(folder, *spark, *at)
-        again_s, again_cpu_s, _ = _timed(
-            folder, *spark, *at
-        )  # nothing is left to count: what starting and ending costs
-        found, repeats = _totals(kafka.bootstrap)
+        spark_s, spark_cpu_s, said = _timed(folder, *spark, *at, "--results-topic", results)
+        # Nothing is left to count: what starting and ending costs.
+        again_s, again_cpu_s, _ = _timed(folder, *spark, *at, "--results-topic", results)
+        found, repeats = _totals(bootstrap, results)
+        if running:
+            _timed(folder, "rmtopics", "--force", "--topic", f"{chunks},{results}", "--kafka", bootstrap)
     rates = [int(rate) for rate in re.findall(r"(\d+)/s", said)]
     return {
         "lines": plain.lines, "equal": same(plain.years, found), "repeats": repeats,
@@ -118,9 +135,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.analytics_census", description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=1_000_000, help="in all")
     parser.add_argument("--master", default="local[2]", help="where Spark runs")
+    parser.add_argument("--kafka", default="", help="HOST:PORT of one that runs, instead of one of its own")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-census-") as name:
-        found = measure(Path(name), given.lines, given.master)
+        found = measure(Path(name), given.lines, given.master, given.kafka)
     rows = (
         ("plain Python loop", "loop_s", "loop_cpu_s"),
         ("read: files -> topic", "read_s", "read_cpu_s"),

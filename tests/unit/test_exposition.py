@@ -18,7 +18,7 @@ EXEMPT = ("eventing_kafka_consumed_msg_count", "eventing_kafka_produced_msg_coun
 SUBSCRIPTIONS = 3
 LABELS = {
     "subscription": SUBSCRIPTIONS,
-    "topic": 4,
+    "topic": 5,
     "code": 20,
     "verdict": 5,
     "result": 2,

@@ -82,9 +82,7 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
         f.col("reply.uri").alias("reply_uri"),
         f.when(~ignores, f.col("delivery.dead_letter_sink.uri")).alias("dead_uri"),
     )
-    listening = _listening(channels)
-    for name in ("target", "reply", "dead"):
-        rows = _resolved(rows, f"{name}_uri", name, listening)
+    rows = rows.join(_resolved(rows, _listening(channels)), ["uid"], "left").na.fill("", ["target", "reply", "dead"])
     by_uid = channels.select(f.col("uid").alias("channel_uid"), f.col("id").alias("channel_id"))
     by_topic = _first(channels.select(f.col("topic").alias("dlq_topic"), "id", _order()), "dlq_topic", "of_topic")
     rows = rows.join(by_uid, ["channel_uid"], "left").join(by_topic, ["dlq_topic"], "left")
@@ -145,16 +143,17 @@ def _plain_host(host: Column) -> Column:
     return f.regexp_replace(f.substring_index(f.lower(host), ":", 1), r"\.+\z", "").alias("place")
 
 
-def _resolved(rows: DataFrame, uri: str, name: str, listening: DataFrame) -> DataFrame:
-    """`rows` with the id of this destination as column `name`, "" where there is none."""
+def _resolved(rows: DataFrame, listening: DataFrame) -> DataFrame:
+    """uid -> ids of its destinations as columns target, reply, dead; null where there is none. One join for all."""
     from pyspark.sql import functions as f
 
-    rest = f.substring_index(f.regexp_replace(uri, r"\A[^:]*://", ""), "?", 1)
+    roles = ("target", "reply", "dead")
+    entries = f.array(*(f.struct(f.lit(role).alias("role"), f.col(f"{role}_uri").alias("uri")) for role in roles))
+    ends = rows.select("uid", f.inline(entries)).where("uri is not null")
+    rest = f.substring_index(f.regexp_replace("uri", r"\A[^:]*://", ""), "?", 1)
     path = f.when(f.instr(rest, "/") > 0, f.regexp_replace(rest, r"\A[^/]*/", "")).otherwise("")
     host = _plain_host(f.substring_index(rest, "/", 1))
     place = f.when(path != "", f.concat(f.lit("/"), f.regexp_replace(path, r"/\z", ""))).otherwise(host)
-    known = rows.where(f.col(uri).isNotNull()).select(uri).distinct().withColumn("place", place)
-    ids = known.join(listening, ["place"], "left").select(
-        uri, f.coalesce("at", f.concat(f.lit("uri:"), uri)).alias(name)
-    )
-    return rows.join(ids, [uri], "left").na.fill("", [name])
+    found = ends.withColumn("place", place).join(listening, ["place"], "left")
+    id_ = f.coalesce("at", f.concat(f.lit("uri:"), "uri"))
+    return found.groupBy("uid").agg(*(f.max(f.when(f.col("role") == role, id_)).alias(role) for role in roles))

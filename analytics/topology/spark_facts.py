@@ -30,9 +30,10 @@ TRAFFIC_SCHEMA = (
 
 def spark_facts(spark: SparkSession, inputs: Inputs, contract: ContractFrames, traffic: DataFrame) -> Facts:
     """`inputs`: everything but the traffic, which is in the frame (see TRAFFIC_SCHEMA)."""
+    channels = contract.channels.cache()
     consumers = contract.consumers.cache()
     own = contract.own.cache()
-    arrivals, left_out = _arrivals(contract.channels, traffic)
+    arrivals, left_out = _arrivals(channels, traffic)
     arrivals = arrivals.cache()
     accepted = arrivals.groupBy("id").agg(*_sums("events", "bytes")).cache()
     settled = _settled(consumers, traffic).cache()
@@ -41,17 +42,14 @@ def spark_facts(spark: SparkSession, inputs: Inputs, contract: ContractFrames, t
             channels=_channels(inputs, contract),
             own=frozenset(_column(own, "id")),
             consumers=_consumers(inputs, consumers),
-            published={
-                (row["source"], row["id"]): (row["events"], row["bytes"])
-                for row in arrivals.orderBy("source", "id").collect()
-            },
+            published={(row["source"], row["id"]): (row["events"], row["bytes"]) for row in sorted(arrivals.collect())},
             accepted={row["id"]: (row["events"], row["bytes"]) for row in accepted.collect()},
             settled={row["id"]: _traffic(row) for row in settled.collect()},
             joins=_joins(spark, inputs, own, consumers, accepted, settled),
             sources_left_out=left_out,
         )
     finally:
-        for frame in (consumers, own, arrivals, accepted, settled):
+        for frame in (channels, consumers, own, arrivals, accepted, settled):
             frame.unpersist()
 
 
@@ -79,13 +77,14 @@ def _sums(*names: str) -> list[Column]:
 
 
 def _column(frame: DataFrame, name: str) -> list[str]:
-    return [row[0] for row in frame.select(name).distinct().orderBy(name).collect()]
+    """Sorted here: a sort in Spark is a stage more, and this is not much."""
+    return sorted({row[0] for row in frame.select(name).collect()})
 
 
 def _channels(inputs: Inputs, contract: ContractFrames) -> dict[str, Channel]:
     by_uid = {one.uid: one for one in inputs.channels}
-    rows = contract.channels.select("id", "uid").orderBy("id").collect()
-    return {row["id"]: by_uid[row["uid"]] for row in rows}
+    rows = contract.channels.select("id", "uid").collect()
+    return {row["id"]: by_uid[row["uid"]] for row in sorted(rows)}
 
 
 def _consumers(inputs: Inputs, consumers: DataFrame) -> list[Consumer]:
@@ -100,7 +99,7 @@ def _consumers(inputs: Inputs, consumers: DataFrame) -> list[Consumer]:
             dead=row["dead"],
             filtered=row["filtered"],
         )
-        for row in consumers.orderBy("id").collect()
+        for row in sorted(consumers.collect(), key=lambda row: str(row["id"]))
     ]
 
 
@@ -123,7 +122,7 @@ def _arrivals(channels: DataFrame, traffic: DataFrame) -> tuple[DataFrame, int]:
     of_source = came.where("source != 'source:'").groupBy("source").agg(f.sum("events").alias("total"))
     place = f.row_number().over(Window.orderBy(f.desc("total"), "source"))
     beyond = of_source.withColumn("place", place).where(f.col("place") > SOURCES_MAX).select("source")
-    left_out = beyond.count() if of_source.count() > SOURCES_MAX else 0
+    left_out = max(0, of_source.count() - SOURCES_MAX)
     if not left_out:
         return came, 0
     marked = came.join(beyond.withColumn("beyond", f.lit(True)), ["source"], "left")
@@ -160,12 +159,12 @@ def _joins(
     reads = consumers.select(f.col("channel_id").alias("id"))
     back = consumers.where("channel_id = reply or channel_id = target")
     groups = consumers.groupBy("channel_id", "target").agg(f.sort_array(f.collect_list("id")).alias("ids"))
-    doubles = groups.where("size(ids) > 1").orderBy("channel_id", "target").collect()
+    doubles = groups.where("size(ids) > 1").collect()
     return Joins(
         unread=tuple(_column(own.join(reads, ["id"], "left_anti"), "id")),
         unsent=tuple(_column(silent, "id")) if inputs.counted else (),
-        self_replies=tuple((row["id"], row["channel_id"]) for row in back.orderBy("id").collect()),
-        doubles=tuple((row["channel_id"], row["target"], tuple(row["ids"])) for row in doubles),
+        self_replies=tuple(sorted((row["id"], row["channel_id"]) for row in back.select("id", "channel_id").collect())),
+        doubles=tuple(sorted((row["channel_id"], row["target"], tuple(row["ids"])) for row in doubles)),
         ignoring=tuple(_column(consumers.where("ignores"), "id")),
         imbalances=_imbalances(spark, inputs, consumers, accepted, settled),
     )
@@ -189,5 +188,5 @@ def _imbalances(
     odd = rows.where((f.expr("came - done - lag") > room) | (f.expr("done - came") > room))
     return tuple(
         Imbalance(row["id"], row["came"], row["done"], row["lag"])
-        for row in odd.select("id", "came", "done", "lag").orderBy("id").collect()
+        for row in sorted(odd.select("id", "came", "done", "lag").collect())
     )

@@ -49,14 +49,15 @@ def edge(kind: Flow, source: str, target: str, rate: float | None = None, health
     )
 
 
-def small() -> Topology:
-    """Two namespaces: a reply loop, an orphan, a broker with a trigger, a hostile source name."""
-    shop, bills = "channel:shop/orders", "channel:shop/bills"
-    vertices = [
+SHOP, BILLS = "channel:shop/orders", "channel:shop/bills"
+
+
+def _vertices() -> list[Vertex]:
+    return [
         Vertex("source:/web", Kind.SOURCE, "", "/web", "/web", Health.OK, rate=20.0, bytes_rate=20480.0, island=1),
         Vertex(f"source:{HOSTILE}", Kind.SOURCE, "", HOSTILE, HOSTILE, Health.OK, rate=0.1, island=1),
-        _channel(shop, "shop", "orders", 22.5),
-        _channel(bills, "shop", "bills", 2.5),
+        _channel(SHOP, "shop", "orders", 22.5),
+        _channel(BILLS, "shop", "bills", 2.5),
         _channel("channel:attic/forgotten", "attic", "forgotten", 0.0, island=2),
         Vertex("broker:shop/main", Kind.BROKER, "shop", "main", "shop/main", Health.UNKNOWN, "no worker", island=1),
         Vertex(
@@ -86,22 +87,28 @@ def small() -> Topology:
         _uri("http://graveyard.shop/dead", Kind.DEAD_LETTER_SINK, Health.OK, 0.1),
         Vertex("dlq:shop/orders", Kind.DLQ, "shop", "orders", "shop/orders.dlq", Health.DEGRADED, rate=0.1, island=1),
     ]
-    edges = [
-        edge(Flow.PUBLISHES, "source:/web", shop, 20.0),
-        edge(Flow.PUBLISHES, f"source:{HOSTILE}", shop, 0.1),
-        edge(Flow.SUBSCRIBES, shop, "subscription:shop/billing", 22.5),
+
+
+def _edges() -> list[Edge]:
+    return [
+        edge(Flow.PUBLISHES, "source:/web", SHOP, 20.0),
+        edge(Flow.PUBLISHES, f"source:{HOSTILE}", SHOP, 0.1),
+        edge(Flow.SUBSCRIBES, SHOP, "subscription:shop/billing", 22.5),
         edge(Flow.DELIVERS, "subscription:shop/billing", "uri:http://billing.shop", 22.4),
-        edge(Flow.REPLIES, "subscription:shop/billing", bills, 2.5),
+        edge(Flow.REPLIES, "subscription:shop/billing", BILLS, 2.5),
         edge(Flow.DEAD_LETTERS, "subscription:shop/billing", "uri:http://graveyard.shop/dead", 0.1),
-        edge(Flow.SUBSCRIBES, bills, "subscription:shop/echo", 2.5, Health.DEGRADED),
+        edge(Flow.SUBSCRIBES, BILLS, "subscription:shop/echo", 2.5, Health.DEGRADED),
         edge(Flow.DELIVERS, "subscription:shop/echo", "uri:http://echo.shop", 2.5, Health.DEGRADED),
-        edge(Flow.REPLIES, "subscription:shop/echo", shop, 2.4),
+        edge(Flow.REPLIES, "subscription:shop/echo", SHOP, 2.4),
         edge(Flow.DEAD_LETTERS, "subscription:shop/echo", "dlq:shop/orders", 0.1, Health.DEGRADED),
         edge(Flow.SUBSCRIBES, "broker:shop/main", "trigger:shop/audit"),
         edge(Flow.DELIVERS, "trigger:shop/audit", "uri:http://billing.shop"),
     ]
-    loop = (shop, "subscription:shop/billing", bills, "subscription:shop/echo")
-    findings = (
+
+
+def _findings(edges: list[Edge]) -> tuple[Finding, ...]:
+    loop = (SHOP, "subscription:shop/billing", BILLS, "subscription:shop/echo")
+    return (
         Finding(
             "reply-loop:channel:shop/bills",
             "reply-loop",
@@ -125,6 +132,11 @@ def small() -> Topology:
             "Delete the channel if nobody needs it.",
         ),
     )
+
+
+def small() -> Topology:
+    """Two namespaces: a reply loop, an orphan, a broker with a trigger, a hostile source name."""
+    vertices, edges = _vertices(), _edges()
     return Topology(
         generated_at=NOW_S,
         instance="penstock",
@@ -135,14 +147,14 @@ def small() -> Topology:
         method=("Rates: the workers' traffic records of 60 s.", "Loops: strongly connected components."),
         vertices=tuple(sorted(vertices, key=lambda one: one.id)),
         edges=tuple(sorted(edges, key=lambda one: one.id)),
-        findings=findings,
+        findings=_findings(edges),
         rankings=(
-            Ranking("influence", "Most influential channels", "share", (Rank(shop, 0.61), Rank(bills, 0.22))),
-            Ranking("cut", "Single points of failure", "vertices cut off", (Rank(shop, 4.0, "carries 22.5/s"),)),
+            Ranking("influence", "Most influential channels", "share", (Rank(SHOP, 0.61), Rank(BILLS, 0.22))),
+            Ranking("cut", "Single points of failure", "vertices cut off", (Rank(SHOP, 4.0, "carries 22.5/s"),)),
         ),
-        reach=(Reach("source:/web", 9, 5, {shop: 1, "subscription:shop/billing": 2}),),
+        reach=(Reach("source:/web", 9, 5, {SHOP: 1, "subscription:shop/billing": 2}),),
         islands=(
-            Island(1, 12, 2, 22.6, ("broker:shop/main", bills, shop)),
+            Island(1, 12, 2, 22.6, ("broker:shop/main", BILLS, SHOP)),
             Island(2, 1, 1, 0.0, ("channel:attic/forgotten",)),
         ),
     )

@@ -160,8 +160,12 @@ def healthy() -> World:
 
 def faulty() -> World:
     """Every fault once, each away from the others; see `FAULTS`."""
+    return _unwell(_doubled(_looping(healthy())))
+
+
+def _looping(world: World) -> World:
     return (
-        healthy()
+        world
         # events go round: ping -> pong -> ping
         .channel("ping")
         .channel("pong")
@@ -185,6 +189,12 @@ def faulty() -> World:
         .sent("dead", "/worker", 10)
         .settled("worker", 50)
         .settled("undertaker", 10)
+    )
+
+
+def _doubled(world: World) -> World:
+    return (
+        world
         # one subscriber, two subscriptions of one channel
         .channel("news")
         .subscription("reader-1", "news", "http://reader")
@@ -214,6 +224,12 @@ def faulty() -> World:
         .settled("cook", 20)
         .settled("taste-raw", 20)
         .settled("taste-cooked", 20)
+    )
+
+
+def _unwell(world: World) -> World:
+    return (
+        world
         # what fails is dropped; some did
         .channel("careless")
         .subscription("shrug", "careless", "http://shrug", exhausted=Exhausted.IGNORE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.topology.build import build
@@ -168,6 +168,7 @@ _NAMES = st.sampled_from(["a", "b", "c", "d"])
 _ENDS = st.one_of(_NAMES, st.sampled_from(["http://x", "http://y", "http://z?q#"]))
 
 
+@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.tuples(_NAMES, _ENDS, st.one_of(st.just(""), _ENDS), st.one_of(st.just(""), _ENDS)), max_size=8),
     st.lists(st.tuples(_NAMES, st.text(max_size=8), st.integers(0, 1000)), max_size=5),

@@ -1,0 +1,30 @@
+"""`make demo-topology`, short: what examples/topology plants is found with real traffic, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from analytics.topology.document import from_json
+
+pytestmark = pytest.mark.system
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_the_planted_findings_and_no_false_one(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "app.topology.demo", "--seconds", "3", "--out", str(tmp_path / "report")],
+        capture_output=True, text=True, check=False, timeout=400, cwd=REPOSITORY,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["missing"], told["unexpected"], told["findings"]) == ([], [], 9)
+    document = from_json((tmp_path / "report" / "topology.json").read_bytes())
+    assert {"source:/web", "channel:shop/shipments"} <= {one.id for one in document.vertices}
+    assert "Events go round: games/ping, games/pong" in (tmp_path / "report" / "report.html").read_text()

@@ -172,7 +172,7 @@ def test_a_maven_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.
     _program(tmp_path, "mvn", "exec /bin/sleep 60")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotReadyError, match="did not deliver"):
-        maven.copy_jars(jars.KAFKA, tmp_path, lambda _name: None, 0.2, tmp_path / "log")
+        maven.copy_jars(KAFKA, tmp_path, lambda _name: None, 0.2, tmp_path / "log")
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@
 //          --> other namespaces           closed, and among too many
 //          --> nothing                    idle, and idle ones are hidden
 
-const OPEN_MAX = 160; // vertices as themselves, at the start, before namespaces are closed
-const SHOWN_MAX = 360; // vertices as themselves, over all open namespaces
+const OPEN_MAX = 100; // vertices as themselves, at the start, before namespaces are closed
+const SHOWN_MAX = 240; // vertices as themselves, over all open namespaces
 const GROUPS_MAX = 80;
 const OPEN_GROUPS_MAX = 60; // that are opened at once; the most important ones
 const LABELS_MAX = 60;

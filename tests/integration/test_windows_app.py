@@ -72,7 +72,10 @@ async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> N
 
 
 @pytest.mark.asyncio
-async def test_without_kafka_it_only_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_without_kafka_it_only_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.windows._ADMIN_S", 0.5)
     client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     config, told = WindowsConfig(client, "w"), Counter[str]()
     windows = TrafficWindows(config, Topics(config), lambda what: told.update([what]))

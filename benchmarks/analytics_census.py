@@ -110,7 +110,8 @@ def measure(folder: Path, lines: int, master: str, running: str = "") -> dict[st
     plain = count_files([(_YEAR, path) for path in paths])
     loop_s, loop_cpu_s = time.monotonic() - wall, time.process_time() - cpu
     files = [part for path in paths for part in ("--from-file", str(path))]
-    chunks, results = (f"bench-{secrets.token_hex(4)}-{part}" for part in ("compute", "results"))
+    name = f"bench-{secrets.token_hex(4)}"
+    chunks, results = f"{name}-compute", f"{name}-results"
     with _kafka(folder, running) as bootstrap:
         at = ("--kafka", bootstrap, "--compute-topic", chunks)
         read_s, read_cpu_s, _ = _timed(folder, "read", "--years", str(_YEAR), *files, *at)

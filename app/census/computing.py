@@ -53,7 +53,8 @@ class ComputeRole:
     @property
     def ids(self) -> str:
         """For names of groups and folders."""
-        return f"{self.compute.short_id}-{self.results.short_id if self.results else self.write_to.value}"
+        # A look at what would be written keeps no place: each has a name of its own.
+        return f"{self.compute.short_id}-{self.results.short_id if self.results else f'look-{os.getpid()}'}"
 
     @property
     def watched(self) -> dict[str, str]:

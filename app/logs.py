@@ -24,6 +24,8 @@ import orjson
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from app.log_repeats import Repeats
+
 MASK = "********"
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "authorization", "credential", "private_key", "api_key")
 
@@ -187,10 +189,12 @@ def _stdlib_config(level: int, shared: list[Processor], renderer: Processor) -> 
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"line": formatter},
+        "filters": {"repeats": {"()": Repeats}},
         "handlers": {"line": {"()": _Handler, "formatter": "line"}},
         "root": {"level": level, "handlers": ["line"]},
         "loggers": {
             **{name: {"level": quieter} for name in _LIBRARIES},
             **{name: {"level": silent} for name in _SECOND_APP},
+            "librdkafka": {"filters": ["repeats"]},
         },
     }

@@ -1,0 +1,39 @@
+"""A log filter against floods: of one kind of line, one each half minute, which says how many were like it.
+
+librdkafka tells every failed attempt to connect, of every client and broker: a Kafka that is away for a minute would
+fill thousands of lines. Refuses to judge what a line says.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+_EVERY_S = 30.0
+_KINDS_MAX = 100
+
+
+class Repeats(logging.Filter):
+    """For a logger whose first argument is the kind of line, as librdkafka's facility is."""
+
+    def __init__(self, every_s: float = _EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._every_s, self._clock = every_s, clock
+        self._seen: dict[str, tuple[float, int]] = {}  # kind -> when one was let through, how many were not since
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is let through."""
+        kind = str(record.args[0]) if isinstance(record.args, tuple) and record.args else record.msg
+        now = self._clock()
+        at, held = self._seen.get(kind, (-self._every_s, 0))
+        if now - at < self._every_s:
+            self._seen[kind] = (at, held + 1)
+            return False
+        if len(self._seen) >= _KINDS_MAX:
+            self._seen.clear()
+        self._seen[kind] = (now, 0)
+        if held:
+            record.msg = f"{record.getMessage()} ({held} more like it before)"
+            record.args = None
+        return True

@@ -9,12 +9,12 @@ Only what the document shows is collected. Refuses to walk the graph: that is an
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from analytics.topology.facts import SLACK_EVENTS, SLACK_S, SLACK_SHARE, Consumer, Facts, Imbalance, Joins
 from analytics.topology.inputs import SOURCES_MAX, Inputs, Traffic
 from analytics.topology.spark_contract import ContractFrames
-from knative.contract import Channel
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -29,28 +29,32 @@ TRAFFIC_SCHEMA = (
 
 
 def spark_facts(spark: SparkSession, inputs: Inputs, contract: ContractFrames, traffic: DataFrame) -> Facts:
-    """`inputs`: everything but the traffic, which is in the frame (see TRAFFIC_SCHEMA)."""
-    channels = contract.channels.cache()
-    consumers = contract.consumers.cache()
-    own = contract.own.cache()
-    arrivals, left_out = _arrivals(channels, traffic)
-    arrivals = arrivals.cache()
-    accepted = arrivals.groupBy("id").agg(*_sums("events", "bytes")).cache()
-    settled = _settled(consumers, traffic).cache()
+    """`inputs`: everything but the traffic, which is in the frame (see TRAFFIC_SCHEMA). Three questions to Spark."""
+    channels, consumers = contract.channels.cache(), contract.consumers.cache()
+    arrivals = _arrivals(channels, traffic).cache()
     try:
-        return Facts(
-            channels=_channels(inputs, contract),
-            own=frozenset(_column(own, "id")),
-            consumers=_consumers(inputs, consumers),
-            published={(row["source"], row["id"]): (row["events"], row["bytes"]) for row in sorted(arrivals.collect())},
-            accepted={row["id"]: (row["events"], row["bytes"]) for row in accepted.collect()},
-            settled={row["id"]: _traffic(row) for row in settled.collect()},
-            joins=_joins(spark, inputs, own, consumers, accepted, settled),
-            sources_left_out=left_out,
+        accepted = arrivals.groupBy("id").agg(*_sums("events", "bytes"))
+        came = sorted(arrivals.collect())
+        of_consumer = sorted(
+            _of_consumers(spark, inputs, consumers, accepted, traffic).collect(), key=lambda row: str(row["id"])
+        )
+        of_channel = sorted(
+            _of_channels(channels, contract.own, consumers, accepted).collect(), key=lambda row: str(row["id"])
         )
     finally:
-        for frame in (channels, consumers, own, arrivals, accepted, settled):
+        for frame in (channels, consumers, arrivals):
             frame.unpersist()
+    known = {one.uid: one for one in inputs.channels}
+    return Facts(
+        channels={row["id"]: known[row["uid"]] for row in of_channel},
+        own=frozenset(row["id"] for row in of_channel if row["own"]),
+        consumers=_consumers(inputs, of_consumer),
+        published={(row["source"], row["id"]): (row["events"], row["bytes"]) for row in came},
+        accepted={row["id"]: (row["events"], row["bytes"]) for row in of_channel if row["events"] is not None},
+        settled={row["id"]: _traffic(row) for row in of_consumer if row["n_events"] is not None},
+        joins=_joins(inputs, of_consumer, of_channel),
+        sources_left_out=max((row["beyond"] for row in came), default=0),
+    )
 
 
 def traffic_frame(spark: SparkSession, sums: list[Traffic]) -> DataFrame:
@@ -76,18 +80,7 @@ def _sums(*names: str) -> list[Column]:
     return [f.sum(name).alias(name) for name in names]
 
 
-def _column(frame: DataFrame, name: str) -> list[str]:
-    """Sorted here: a sort in Spark is a stage more, and this is not much."""
-    return sorted({row[0] for row in frame.select(name).collect()})
-
-
-def _channels(inputs: Inputs, contract: ContractFrames) -> dict[str, Channel]:
-    by_uid = {one.uid: one for one in inputs.channels}
-    rows = contract.channels.select("id", "uid").collect()
-    return {row["id"]: by_uid[row["uid"]] for row in sorted(rows)}
-
-
-def _consumers(inputs: Inputs, consumers: DataFrame) -> list[Consumer]:
+def _consumers(inputs: Inputs, rows: list[Row]) -> list[Consumer]:
     by_uid = {one.uid: one for one in inputs.subscriptions}
     return [
         Consumer(
@@ -99,94 +92,108 @@ def _consumers(inputs: Inputs, consumers: DataFrame) -> list[Consumer]:
             dead=row["dead"],
             filtered=row["filtered"],
         )
-        for row in sorted(consumers.collect(), key=lambda row: str(row["id"]))
+        for row in rows
     ]
 
 
 def _traffic(row: Row) -> Traffic:
-    given = {name: row[name] for name in ("namespace", "channel", "subscription", *_COUNTS)}
-    return Traffic(accepted=False, latency=dict(row["latency"] or {}), **given)
+    counts = {name: row[f"n_{name}"] for name in _COUNTS}
+    return Traffic(False, row["namespace"], row["channel"], row["name"], latency=dict(row["latency"] or {}), **counts)
 
 
-def _arrivals(channels: DataFrame, traffic: DataFrame) -> tuple[DataFrame, int]:
-    """(id of channel, source, events, bytes), sources beyond SOURCES_MAX as one; and how many those are."""
+def _arrivals(channels: DataFrame, traffic: DataFrame) -> DataFrame:
+    """source, id of channel, events, bytes; sources beyond SOURCES_MAX are one, and `beyond` says how many they are."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     # Deltas name no kind: of a broker and a channel with one name the channel counts.
-    names = channels.groupBy("namespace", "name").agg(f.max("id").alias("id"))
-    names = names.withColumnRenamed("name", "channel")
+    names = channels.groupBy("namespace", f.col("name").alias("channel")).agg(f.max("id").alias("id"))
     came = traffic.where("accepted and events > 0").join(names, ["namespace", "channel"])
     came = came.select("id", f.concat(f.lit("source:"), "source").alias("source"), "events", "bytes")
     came = came.groupBy("source", "id").agg(*_sums("events", "bytes"))
     of_source = came.where("source != 'source:'").groupBy("source").agg(f.sum("events").alias("total"))
     place = f.row_number().over(Window.orderBy(f.desc("total"), "source"))
-    beyond = of_source.withColumn("place", place).where(f.col("place") > SOURCES_MAX).select("source")
-    left_out = max(0, of_source.count() - SOURCES_MAX)
-    if not left_out:
-        return came, 0
-    marked = came.join(beyond.withColumn("beyond", f.lit(True)), ["source"], "left")
-    source = f.when(f.col("beyond"), "source:").otherwise(f.col("source"))
-    return marked.withColumn("source", source).groupBy("source", "id").agg(*_sums("events", "bytes")), left_out
-
-
-def _settled(consumers: DataFrame, traffic: DataFrame) -> DataFrame:
-    """One row for each consumer with traffic: its sums, and its latencies merged."""
-    from pyspark.sql import functions as f
-
-    keys = ["namespace", "channel", "subscription"]
-    rows = traffic.where("not accepted")
-    sums = rows.groupBy(keys).agg(*_sums(*_COUNTS))
-    buckets = rows.select(*keys, f.explode("latency").alias("bucket", "count")).groupBy(*keys, "bucket")
-    entries = f.collect_list(f.struct("bucket", "count"))
-    sketches = buckets.agg(*_sums("count")).groupBy(keys).agg(f.map_from_entries(entries).alias("latency"))
-    of = consumers.select("id", "namespace", "channel", f.col("name").alias("subscription"))
-    return of.join(sums, keys).join(sketches, keys, "left")
-
-
-def _joins(
-    spark: SparkSession,
-    inputs: Inputs,
-    own: DataFrame,
-    consumers: DataFrame,
-    accepted: DataFrame,
-    settled: DataFrame,
-) -> Joins:
-    from pyspark.sql import functions as f
-
-    fed = consumers.select(f.explode(f.array("target", "reply", "dead")).alias("id"))
-    silent = own.join(accepted, ["id"], "left_anti").join(fed, ["id"], "left_anti")
-    reads = consumers.select(f.col("channel_id").alias("id"))
-    back = consumers.where("channel_id = reply or channel_id = target")
-    groups = consumers.groupBy("channel_id", "target").agg(f.sort_array(f.collect_list("id")).alias("ids"))
-    doubles = groups.where("size(ids) > 1").collect()
-    return Joins(
-        unread=tuple(_column(own.join(reads, ["id"], "left_anti"), "id")),
-        unsent=tuple(_column(silent, "id")) if inputs.counted else (),
-        self_replies=tuple(sorted((row["id"], row["channel_id"]) for row in back.select("id", "channel_id").collect())),
-        doubles=tuple(sorted((row["channel_id"], row["target"], tuple(row["ids"])) for row in doubles)),
-        ignoring=tuple(_column(consumers.where("ignores"), "id")),
-        imbalances=_imbalances(spark, inputs, consumers, accepted, settled),
+    placed = of_source.select("source", place.alias("place"))
+    count = f.greatest(f.lit(0), f.max("place").over(Window.partitionBy(f.lit(0))) - SOURCES_MAX)
+    placed = placed.withColumn("beyond", count)
+    source = f.when(f.col("place") > SOURCES_MAX, "source:").otherwise(f.col("source"))
+    marked = came.join(placed, ["source"], "left").withColumn("source", source)
+    return marked.groupBy("source", "id").agg(
+        *_sums("events", "bytes"), f.coalesce(f.max("beyond"), f.lit(0)).alias("beyond")
     )
 
 
-def _imbalances(
-    spark: SparkSession, inputs: Inputs, consumers: DataFrame, accepted: DataFrame, settled: DataFrame
-) -> tuple[Imbalance, ...]:
+def _of_consumers(
+    spark: SparkSession, inputs: Inputs, consumers: DataFrame, accepted: DataFrame, traffic: DataFrame
+) -> DataFrame:
+    """Each consumer with its sums, its latencies merged, what came into its channel, what waits, and its twins."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    keys = ["namespace", "channel", "subscription"]
+    settled = traffic.where("not accepted")
+    counts = [f.sum(name).alias(f"n_{name}") for name in _COUNTS]  # `dead` alone is where dead letters go
+    sums = settled.groupBy(keys).agg(*counts).withColumnRenamed("subscription", "name")
+    buckets = settled.select(*keys, f.explode("latency").alias("bucket", "count")).groupBy(*keys, "bucket")
+    entries = f.collect_list(f.struct("bucket", "count"))
+    sketches = buckets.agg(*_sums("count")).groupBy(keys).agg(f.map_from_entries(entries).alias("latency"))
+    sketches = sketches.withColumnRenamed("subscription", "name")
+    came = accepted.select(f.col("id").alias("channel_id"), f.col("events").alias("came"))
+    lags = [(uid, state.lag) for uid, state in inputs.states.items() if state.lag is not None]
+    waiting = spark.createDataFrame(lags, "uid string, lag bigint")
+    of = ["namespace", "channel", "name"]
+    rows = consumers.join(sums, of, "left").join(sketches, of, "left")
+    rows = rows.join(came, ["channel_id"], "left").join(waiting, ["uid"], "left").na.fill(0, ["came"])
+    done = f.coalesce(f.expr("n_delivered + n_dead + n_filtered + n_ignored"), f.lit(0))
+    rows = rows.withColumn("done", done)
+    twins = f.count("id").over(Window.partitionBy("channel_id", "target"))
+    return rows.withColumns(
+        {"odd": _odd(inputs), "back": f.expr("channel_id = reply or channel_id = target"), "twins": twins}
+    )
+
+
+def _odd(inputs: Inputs) -> Column:
     """Where fan-out times what came is not what was delivered, filtered, dropped and dead-lettered."""
     from pyspark.sql import functions as f
 
-    lags = [(uid, state.lag) for uid, state in inputs.states.items() if state.lag is not None]
-    if not inputs.counted or inputs.window.seconds <= 0 or not lags:
-        return ()
-    came = accepted.select(f.col("id").alias("channel_id"), f.col("events").alias("came"))
-    done = settled.select("id", f.expr("delivered + dead + filtered + ignored").alias("done"))
-    waiting = spark.createDataFrame(lags, "uid string, lag bigint")
-    rows = consumers.select("id", "uid", "channel_id").join(waiting, ["uid"])
-    rows = rows.join(came, ["channel_id"], "left").join(done, ["id"], "left").na.fill(0, ["came", "done"])
+    if not inputs.counted or inputs.window.seconds <= 0:
+        return f.lit(False)
     room = SLACK_EVENTS + f.greatest("came", "done") * f.lit(SLACK_SHARE + SLACK_S / inputs.window.seconds)
-    odd = rows.where((f.expr("came - done - lag") > room) | (f.expr("done - came") > room))
-    return tuple(
-        Imbalance(row["id"], row["came"], row["done"], row["lag"])
-        for row in sorted(odd.select("id", "came", "done", "lag").collect())
+    odd = (f.expr("came - done - lag") > room) | (f.expr("done - came") > room)
+    return f.col("lag").isNotNull() & odd
+
+
+def _of_channels(channels: DataFrame, own: DataFrame, consumers: DataFrame, accepted: DataFrame) -> DataFrame:
+    """Each channel with what came, whether it was asked for, is read, and is led to."""
+    from pyspark.sql import functions as f
+
+    def marked(name: str) -> DataFrame:
+        ids = {
+            "own": own,
+            "read": consumers.select(f.col("channel_id").alias("id")),
+            "fed": consumers.select(f.explode(f.array("target", "reply", "dead")).alias("id")),
+        }[name]
+        return ids.distinct().withColumn(name, f.lit(True))
+
+    rows = channels.select("id", "uid").join(accepted, ["id"], "left")
+    for name in ("own", "read", "fed"):
+        rows = rows.join(marked(name), ["id"], "left")
+    return rows.na.fill(False, ["own", "read", "fed"])
+
+
+def _joins(inputs: Inputs, consumers: list[Row], channels: list[Row]) -> Joins:
+    """From rows that are marked, sorted by id."""
+    doubles: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in consumers:
+        if row["twins"] > 1:
+            doubles[row["channel_id"], row["target"]].append(row["id"])
+    own = [row for row in channels if row["own"]]
+    silent = [row["id"] for row in own if row["events"] is None and not row["fed"]]
+    return Joins(
+        unread=tuple(row["id"] for row in own if not row["read"]),
+        unsent=tuple(silent) if inputs.counted else (),
+        self_replies=tuple((row["id"], row["channel_id"]) for row in consumers if row["back"]),
+        doubles=tuple(sorted((*pair, tuple(ids)) for pair, ids in doubles.items())),
+        ignoring=tuple(row["id"] for row in consumers if row["ignores"]),
+        imbalances=tuple(Imbalance(row["id"], row["came"], row["done"], row["lag"]) for row in consumers if row["odd"]),
     )

@@ -16,7 +16,7 @@ from analytics.topology.local_engine import LocalEngine
 from analytics.topology.spark_contract import contract_frames
 from analytics.topology.spark_facts import spark_facts, traffic_frame
 from tables.contract import encode_channel, encode_subscription
-from tests.unit.topology.plants import FAULTS, World, faulty
+from tests.unit.topology.plants import World, faulty
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,23 +70,21 @@ def odd() -> World:
     return world
 
 
-def test_spark_finds_the_same_facts(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a world with every fault and every odd address, whole, and in part with more sources than are told apart."""
-    whole, part = odd().inputs(), odd().inputs(namespace="shop")
+def test_spark_finds_the_same_facts_and_makes_the_same_document(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a world with every fault and every odd address, and with more sources than are told apart."""
+    monkeypatch.setattr("analytics.topology.facts.SOURCES_MAX", 11)
+    monkeypatch.setattr("analytics.topology.spark_facts.SOURCES_MAX", 11)
+    inputs = odd().inputs()
 
-    assert by_spark(spark, whole) == facts_of(whole)
-    monkeypatch.setattr("analytics.topology.facts.SOURCES_MAX", 3)
-    monkeypatch.setattr("analytics.topology.spark_facts.SOURCES_MAX", 3)
+    facts = by_spark(spark, inputs)
+
+    assert facts == facts_of(inputs)
+    assert facts.sources_left_out == 4
+    assert to_json(build(inputs, LocalEngine(), facts)) == to_json(build(inputs, LocalEngine()))
+    part = odd().inputs(namespace="shop")
     assert by_spark(spark, part) == facts_of(part)
-
-
-def test_spark_makes_the_same_document(spark: SparkSession) -> None:
-    inputs = faulty().inputs()
-
-    found = build(inputs, LocalEngine(), by_spark(spark, inputs))
-
-    assert {one.id for one in found.findings} == FAULTS
-    assert to_json(found) == to_json(build(inputs, LocalEngine()))
 
 
 def test_without_its_jars_graphframes_says_what_is_missing(spark: SparkSession) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _ARROW_RECORDS = 500  #: of 10 KiB each, in one hand-over to Python
-_TRIGGER = "500 milliseconds"
+_TRIGGER_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class SparkConfig:
     once: bool = False  #: end when everything that is there now is counted
     chunks_max: int = 20_000  #: in one batch: what is repeated after a kill
     delay_s: float = 0.0  #: a wait for each chunk, to see the demo work
+    every_s: float = _TRIGGER_S  #: from the beginning of a batch to the next one's
     take: Callable[[list[tuple[bytes, bytes]]], None] | None = None
 
 
@@ -49,7 +50,11 @@ def start(spark: SparkSession, config: SparkConfig) -> StreamingQuery:
     chunks = spark.readStream.format("kafka").options(**dict[str, Any](options)).load()
     results = counted(chunks, config.delay_s)
     writer = results.writeStream.queryName("census").option("checkpointLocation", str(config.checkpoint.absolute()))
-    writer = writer.trigger(availableNow=True) if config.once else writer.trigger(processingTime=_TRIGGER)
+    writer = (
+        writer.trigger(availableNow=True)
+        if config.once
+        else writer.trigger(processingTime=f"{int(config.every_s * 1000)} milliseconds")
+    )
     if config.take is not None:
         return writer.foreachBatch(_handing_to(config.take)).start()
     sink = {

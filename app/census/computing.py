@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY_S = 0.3
 _TOPICS_EVERY_S = 5.0
 _STORE_LIMIT_S = 60.0
+_LATER_S = 10.0
 _GIST_CHARS = 300
 _CAUSE = re.compile(r"(?:[\w$]+\.)+[\w$]*(?:Exception|Error): [^\n]+")
 
@@ -77,7 +78,8 @@ def with_spark(
         for key, value in records:
             role.sink.put(key, value, ())
 
-    limits = {} if role.chunks_max is None else {"chunks_max": role.chunks_max}
+    # With a limit the first batch is the last: the next one begins when nobody waits for it any more.
+    limits: dict[str, Any] = {} if role.chunks_max is None else {"chunks_max": role.chunks_max, "every_s": _LATER_S}
     config = SparkConfig(
         bootstrap=role.kafka,
         compute_topic=role.compute.name,

@@ -42,8 +42,8 @@ def test_every_setting_has_a_meaning_a_unit_and_a_default(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
-def test_every_setting_is_used_where_the_worker_is_put_together(name: str) -> None:
-    modules = [path for path in APP.glob("*.py") if not path.name.startswith("settings")]
+def test_every_setting_is_used(name: str) -> None:
+    modules = [path for path in APP.rglob("*.py") if not path.name.startswith("settings")]
 
     assert any(f"settings.{name}" in path.read_text(encoding="utf-8") for path in modules)
 

@@ -9,7 +9,7 @@ import pytest
 
 from analytics.topology.build import build
 from analytics.topology.document import to_json
-from analytics.topology.facts import facts_of
+from analytics.topology.facts import facts_of, structure_of
 from analytics.topology.graphframes_engine import GraphFramesEngine, NoGraphFramesError, missing
 from analytics.topology.inputs import Inputs
 from analytics.topology.local_engine import LocalEngine
@@ -83,8 +83,16 @@ def test_spark_finds_the_same_facts_and_makes_the_same_document(
     assert facts == facts_of(inputs)
     assert facts.sources_left_out == 4
     assert to_json(build(inputs, LocalEngine(), facts)) == to_json(build(inputs, LocalEngine()))
+
+
+def test_spark_chooses_the_same_namespace(spark: SparkSession) -> None:
     part = odd().inputs(namespace="shop")
-    assert by_spark(spark, part) == facts_of(part)
+    frames = contract_frames(_records(spark, part), "shop")
+
+    channels, own, consumers = structure_of(part)
+    assert {row["id"] for row in frames.consumers.collect()} == {one.id for one in consumers}
+    assert {row["id"] for row in frames.own.collect()} == own
+    assert {row["id"] for row in frames.channels.collect()} == channels.keys()
 
 
 def test_without_its_jars_graphframes_says_what_is_missing(spark: SparkSession) -> None:

@@ -23,7 +23,7 @@ RATE = {
 MEMORY = Row("dispatcher under load, 1 subscription: RSS", "MB", 90)
 START = Row("dispatcher: CPU from start to first delivery", "s", 1.2, digits=2)
 
-_EVENTS, _WARM_UP, _IN_FLIGHT = 40_000, 8_000, 256
+_EVENTS, _WARM_UP, _IN_FLIGHT = 32_000, 8_000, 256
 
 
 @contextmanager

@@ -23,7 +23,7 @@ LOST = Row("retries exhausted and dead letter sink away: lost", "events", 0, dig
 UNCHANGED = Row("50 subscriptions of which one hangs: rate of the others by that of before", "%", 95, HIGHER)
 
 _FLOW_WARM_UP, _FLOW_KILL_AT, _FLOW_EVENTS = 5_000, 25_000, 50_000
-_GAP_EVENTS, _GAP_EVERY, _QUIET_S, _QUIET_LIMIT_S = 4_000, 500, 1.5, 30.0
+_GAP_EVENTS, _GAP_EVERY, _QUIET_S, _QUIET_LIMIT_S = 4_000, 500, 1.2, 30.0
 _EXHAUSTED_EVENTS, _EXHAUSTED_EVERY, _KEPT_LIMIT_S = 2_000, 10, 20.0
 _SUBSCRIPTIONS, _HANG_EVENTS, _HANG_WARM_UP = 50, 600, 100
 

@@ -20,8 +20,8 @@ OUT = Row("at 500/s: CPU per event out", "us", 200, digits=0)
 TEN = Row("10 subscriptions: CPU per delivery", "us", 45)
 TEN_MEMORY = Row("10 subscriptions under load: RSS", "MB", 120)
 
-_PER_S, _WARM_UP_S, _SECONDS = 500, 2.0, 8.0
-_TEN_EVENTS, _TEN_WARM_UP = 7_000, 1_000
+_PER_S, _WARM_UP_S, _SECONDS = 500, 1.5, 6.0
+_TEN_EVENTS, _TEN_WARM_UP = 6_000, 1_000
 
 
 @contextmanager

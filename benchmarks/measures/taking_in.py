@@ -18,8 +18,8 @@ START = Row("receiver: CPU from start to ready", "s", 1.2, digits=2)
 MEMORY = Row("receiver under load: RSS", "MB", 70)
 LARGE = Row("ingress, 2,000/s of 20 kB: cores", "cores", 0.35, digits=2)
 
-_EVENTS, _WARM_UP = 40_000, 8_000
-_LARGE_BYTES, _LARGE_PER_S, _LARGE_S = 20_000, 2000, 5.0
+_EVENTS, _WARM_UP = 32_000, 6_000
+_LARGE_BYTES, _LARGE_PER_S, _LARGE_S = 20_000, 2000, 4.0
 
 
 @contextmanager

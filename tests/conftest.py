@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _REPOSITORY = Path(__file__).parent.parent
+
+# A shell has what it runs in the background ignore SIGINT, which children inherit: they are sent it here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -49,6 +49,7 @@ log = structlog.get_logger(__name__)
 EXIT_FAILED = 1
 EXIT_NOT_READY = 3
 _SOON_S = 0.05
+_GONE_S = 4.0  # for Faust's own stop, when everything of ours has ended
 _STOP_S = 40.0  # beside the drain: for a Kafka that does not answer, and for Faust
 _STILL_S = 300.0  # a consumer's thread that takes no turn for so long will not; Kafka itself gives it up then
 _SPANS_S = 2.0  # at stop, for the last spans
@@ -198,6 +199,7 @@ class Lifecycle:
         if parts.spans is not None:
             await parts.spans.stop(_SPANS_S)
         log.info("worker stopped")
+        self._watchdog.end_within(_GONE_S, code=0)  # a thread that Faust left behind may not keep the process
 
     @staticmethod
     async def _drain_web(web: Any, limit_s: float) -> None:

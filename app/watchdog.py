@@ -35,7 +35,7 @@ class Watchdog:
         self._lagged = lagged
         self.lag_s = 0.0  #: how late the loop was at the last beat
         self._beaten = time.monotonic()
-        self._end_at = float("inf")
+        self._end_at, self._code = float("inf"), EXIT_STUCK
         self._stop = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -54,9 +54,9 @@ class Watchdog:
         if self._timer is not None:
             self._timer.cancel()
 
-    def end_within(self, seconds: float) -> None:
-        """The process is leaving; should it still be there after so long, it is ended."""
-        self._end_at = time.monotonic() + seconds
+    def end_within(self, seconds: float, code: int = EXIT_STUCK) -> None:
+        """The process is leaving; should it still be there after so long, it is ended with this exit code."""
+        self._end_at, self._code = time.monotonic() + seconds, code
 
     def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         self._beaten = time.monotonic()
@@ -71,11 +71,13 @@ class Watchdog:
             if now - looked > 5 * self.beat_s + 5:
                 self._beaten = now  # the whole process stood still (SIGSTOP, suspend): the loop is not to blame
             looked = now
+            if now > self._end_at:
+                if self._code == 0:  # nothing is left to do but to go
+                    os._exit(0)
+                log.critical("the worker does not come to its end; ending the process")
+                _end()
             if now - self._beaten > self.limit_s:
                 log.critical("the event loop is stuck; ending the process", seconds=round(now - self._beaten, 1))
-                _end()
-            if now > self._end_at:
-                log.critical("the worker does not come to its end; ending the process")
                 _end()
 
 

@@ -43,3 +43,13 @@ def test_a_consumer_that_hangs_is_not_alive(still_s: float, alive: bool) -> None
     parts: Any = SimpleNamespace(fleet=SimpleNamespace(still_s=lambda: still_s))
     lifecycle.parts = parts
     assert lifecycle.alive()[0] is alive
+
+
+def test_a_process_with_nothing_left_to_do_is_ended_in_peace() -> None:
+    """A thread that was left behind would keep it for ever."""
+    do = "dog.end_within(0.1, code=0); import threading; threading.Thread(target=time.sleep, args=(60,)).start()"
+    ended = subprocess.run(
+        [sys.executable, "-c", _SCRIPT.format(do=do)], cwd=REPOSITORY, capture_output=True, timeout=LIMIT_S, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == b""

@@ -5,7 +5,7 @@ Refuses to misread records of a newer schema: it says that this program is too o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,17 +30,23 @@ def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.
     """`limit_s` is for each question to Kafka.
 
     Raises NotReadyError when Kafka does not answer, PenstockError when no worker ever ran on it."""
+    entries = _latest(contract_topic(instance), client, limit_s).values()
+    return contract_of(instance, entries, _latest(status_topic(instance), client, limit_s).values())
+
+
+def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[bytes]) -> Contract:
+    """From the latest values of the two topics. Raises PenstockError for what cannot be read."""
     try:
-        entries = [decode(value) for value in _latest(contract_topic(instance), client, limit_s).values()]
-        workers = [decode_status(value) for value in _latest(status_topic(instance), client, limit_s).values()]
+        found = [decode(value) for value in entries]
+        workers = [decode_status(value) for value in statuses]
     except (ValueError, KeyError, TypeError) as problem:
         raise PenstockError(
             f"The contract of instance {instance} cannot be read ({problem}).",
             "A newer Penstock wrote it: use that version's command.",
         ) from problem
     return Contract(
-        tuple(sorted((e for e in entries if isinstance(e, Channel)), key=lambda e: (e.namespace, e.name))),
-        tuple(sorted((e for e in entries if isinstance(e, Subscription)), key=lambda e: (e.namespace, e.name))),
+        tuple(sorted((e for e in found if isinstance(e, Channel)), key=lambda e: (e.namespace, e.name))),
+        tuple(sorted((e for e in found if isinstance(e, Subscription)), key=lambda e: (e.namespace, e.name))),
         tuple(workers),
     )
 

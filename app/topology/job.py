@@ -20,14 +20,12 @@ from analytics.topology.inputs import Inputs
 from analytics.topology.spark_contract import contract_frames
 from analytics.topology.spark_facts import spark_facts, traffic_frame
 from analytics.topology.spark_traffic import latest, of_deltas, of_windows
-from app.cli.contract import Contract
+from app.cli.contract import contract_of
 from app.topic_reader import NoSuchTopicError, TopicReader
 from app.topology.reading import STALE_S, Wish, check_namespace, states_of
-from knative.contract import Channel, Subscription
 from knative.errors import PenstockError
 from knative.names import contract_topic, status_topic, traffic_topic
-from tables.contract import decode
-from tables.status import FRESH_S, decode_status
+from tables.status import FRESH_S
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +42,8 @@ def run(spark: SparkSession, wish: Wish, engine: Engine, notes: list[str]) -> To
     bootstrap = wish.client["bootstrap.servers"]
     records = latest(read_batch(spark, bootstrap, [contract_topic(wish.instance)])).cache()
     try:
-        contract = _contract(wish, records, latest(read_batch(spark, bootstrap, [status_topic(wish.instance)])))
+        statuses = latest(read_batch(spark, bootstrap, [status_topic(wish.instance)]))
+        contract = contract_of(wish.instance, _values(records), _values(statuses))
         check_namespace(contract, wish.namespace)
         workers = sum(wish.now - one.time <= FRESH_S for one in contract.workers)
         traffic, window, tier = _traffic(spark, wish, workers, notes)
@@ -67,24 +66,8 @@ def run(spark: SparkSession, wish: Wish, engine: Engine, notes: list[str]) -> To
         records.unpersist()
 
 
-def _contract(wish: Wish, records: DataFrame, statuses: DataFrame) -> Contract:
-    try:
-        entries = [decode(row[0].encode()) for row in records.collect()]
-        workers = [decode_status(row[0].encode()) for row in statuses.collect()]
-    except (ValueError, KeyError, TypeError) as problem:
-        raise PenstockError(
-            f"The contract of instance {wish.instance} cannot be read ({problem}).",
-            "A newer Penstock wrote it: use that version's command.",
-        ) from problem
-    return Contract(
-        tuple(sorted((one for one in entries if isinstance(one, Channel)), key=_by_label)),
-        tuple(sorted((one for one in entries if isinstance(one, Subscription)), key=_by_label)),
-        tuple(workers),
-    )
-
-
-def _by_label(one: Channel | Subscription) -> tuple[str, str]:
-    return one.namespace, one.name
+def _values(records: DataFrame) -> list[bytes]:
+    return [row[0].encode() for row in records.collect()]
 
 
 def _traffic(spark: SparkSession, wish: Wish, workers: int, notes: list[str]) -> tuple[DataFrame, Window, Tier]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from benchmarks.ceilings import added, share_of_ceiling
@@ -30,51 +30,56 @@ _BACKLOG, _BACKLOG_BYTES, _BACKLOG_PARTITIONS, _BACKLOG_S, _SETTLE_S = 8_000, 10
 
 
 @contextmanager
-def _ordered_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+def _scene(
+    lab: Lab,
+    implementation: Implementation,
+    order: str,
+    rows: Mapping[int, Row],
+    measured: Callable[[Stage, Process, Subscribers, int], float],
+) -> Iterator[Callable[[], Values]]:
+    """One subscription of this order; each round measures every delay of `rows` (in ms) in one process."""
     with (
         Subscribers(lab.new_folder("sink")) as sink,
-        lab.stage(implementation, [Wanted("slow", sink.url("slow"), "ordered", _IN_FLIGHT)]) as stage,
+        lab.stage(implementation, [Wanted("slow", sink.url("slow"), order, _IN_FLIGHT)]) as stage,
     ):
 
-        def share(process: Process, delay_ms: int) -> float:
+        def delayed(process: Process, delay_ms: int) -> float:
             sink.behave("slow", f"delay_s={delay_ms / 1000}")
-            sink.times("slow")
-            events, before = lab.events(_ORDERED_EVENTS[delay_ms]), stage.ends()
-            _pass(stage, process, sink, "slow", events)
-            times = sink.times("slow")
-            return share_of_ceiling(added(before, stage.ends()), times.service_s, times.seconds)
+            return measured(stage, process, sink, delay_ms)
 
         def once() -> Values:
             with stage.dispatcher() as process:
                 sink.behave("slow", "")
                 _pass(stage, process, sink, "slow", lab.events(1000))
-                return {row: share(process, delay_ms) for delay_ms, row in ORDERED.items()}
+                return {row: delayed(process, delay_ms) for delay_ms, row in rows.items()}
 
         yield once
 
 
 @contextmanager
+def _ordered_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+    def share(stage: Stage, process: Process, sink: Subscribers, delay_ms: int) -> float:
+        sink.times("slow")
+        events, before = lab.events(_ORDERED_EVENTS[delay_ms]), stage.ends()
+        _pass(stage, process, sink, "slow", events)
+        times = sink.times("slow")
+        return share_of_ceiling(added(before, stage.ends()), times.service_s, times.seconds)
+
+    with _scene(lab, implementation, "ordered", ORDERED, share) as once:
+        yield once
+
+
+@contextmanager
 def _key_ordered_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
-    with (
-        Subscribers(lab.new_folder("sink")) as sink,
-        lab.stage(implementation, [Wanted("slow", sink.url("slow"), "key-ordered", _IN_FLIGHT)]) as stage,
-    ):
+    def rate(stage: Stage, process: Process, sink: Subscribers, delay_ms: int) -> float:
+        events, delivered = lab.events(_KEY_EVENTS[delay_ms]), sink.counter(["slow"])
+        stage.fill(events)
+        # Without the first and the last tenth: neither is what goes on for hours.
+        interval = drain(stage, process, delivered, events // 10, events * 9 // 10)
+        stage.until("the last event arrives", process, lambda: delivered() >= events)
+        return interval.per_s
 
-        def rate(process: Process, delay_ms: int) -> float:
-            sink.behave("slow", f"delay_s={delay_ms / 1000}")
-            events, delivered = lab.events(_KEY_EVENTS[delay_ms]), sink.counter(["slow"])
-            stage.fill(events)
-            # Without the first and the last tenth: neither is what goes on for hours.
-            interval = drain(stage, process, delivered, events // 10, events * 9 // 10)
-            stage.until("the last event arrives", process, lambda: delivered() >= events)
-            return interval.per_s
-
-        def once() -> Values:
-            with stage.dispatcher() as process:
-                sink.behave("slow", "")
-                _pass(stage, process, sink, "slow", lab.events(1000))
-                return {row: rate(process, delay_ms) for delay_ms, row in KEY_ORDERED.items()}
-
+    with _scene(lab, implementation, "key-ordered", KEY_ORDERED, rate) as once:
         yield once
 
 

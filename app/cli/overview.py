@@ -6,18 +6,13 @@ Refuses to ask a worker over HTTP: what is in Kafka is what every worker would a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.output import Listing, View, Views, note, print_json, print_yaml
-from knative.errors import NotReadyError
+from app.cli.output import Listing, View, Views, print_json, print_yaml
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
     from app.cli.contract import Contract
 
 _CHANNELS = Listing(
@@ -72,7 +67,9 @@ def status(
         return rows(read_contract(client, instance), time.time())
 
     if watch:
-        _watch(look, every_s, output)
+        from app.cli import watching
+
+        watching.watch(look, lambda shown: _show_next(shown, output), _tables, every_s, output)
         return
     shown = look()
     _show(shown, output)
@@ -95,45 +92,17 @@ def _show(shown: Rows, output: View) -> None:
         _SUBSCRIPTIONS.show(shown["subscriptions"], output)
 
 
-def _watch(look: Callable[[], Rows], every_s: float, output: View) -> None:
-    """In place on a terminal; else one look after the other. A Kafka that is away is said, and waited for."""
-    from rich.console import Console
-
-    console = Console()
-    with suppress(KeyboardInterrupt):
-        if console.is_terminal and output in (View.TABLE, View.WIDE):
-            _watch_in_place(look, every_s, output, console)
-        while True:
-            try:
-                _show(look(), output)
-                if output in (View.TABLE, View.WIDE):
-                    print(flush=True)
-                elif output is View.YAML:
-                    print("---", flush=True)
-            except NotReadyError as problem:
-                note(str(problem))
-            time.sleep(every_s)
+def _show_next(shown: Rows, output: View) -> None:
+    """One of several looks, apart from the next."""
+    _show(shown, output)
+    if output in (View.TABLE, View.WIDE):
+        print(flush=True)
+    elif output is View.YAML:
+        print("---", flush=True)
 
 
-def _watch_in_place(look: Callable[[], Rows], every_s: float, output: View, console: Console) -> None:
-    from rich.console import Group
-    from rich.live import Live
-    from rich.text import Text
-
-    from app.cli.output import table_of
-
-    with Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            tables: list[RenderableType] = [Text(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends it")]
-            try:
-                shown = look()
-            except NotReadyError as problem:
-                tables.append(Text(str(problem), "red"))
-            else:
-                for listing, found in ((_CHANNELS, shown["channels"]), (_SUBSCRIPTIONS, shown["subscriptions"])):
-                    tables += [Text(""), table_of(listing.columns_of(output), found, listing.empty)]
-            live.update(Group(*tables), refresh=True)
-            time.sleep(every_s)
+def _tables(shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
+    return [(_CHANNELS, shown["channels"]), (_SUBSCRIPTIONS, shown["subscriptions"])]
 
 
 def rows(contract: Contract, now_s: float) -> Rows:

@@ -7,16 +7,15 @@ a worker that keeps windows there is nothing to show.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.cli.completion import complete_channel
-from app.cli.output import Listing, View, Views, note, print_json, print_yaml, table_of
-from knative.errors import NotReadyError, PenstockError, UsageError
+from app.cli.output import Listing, View, Views, print_json, print_yaml
+from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from tables.traffic_rows import Line
@@ -89,16 +88,22 @@ def traffic(
     def look() -> list[Line]:
         return read_lines(client, settings.instance, _SECONDS[window], last, namespace, name)
 
+    def tables(lines: list[Line]) -> list[tuple[Listing, list[dict[str, object]]]]:
+        return [(_LISTING, rows(lines, _SECONDS[window], last, each=each))]
+
     def show(lines: list[Line]) -> None:
         if output in (View.JSON, View.YAML):
             from web.traffic import to_page
 
             (print_json if output is View.JSON else print_yaml)(to_page(window, last, lines, time.time()))
         else:
-            _LISTING.show(rows(lines, _SECONDS[window], last, each=each), output)
+            for listing, found in tables(lines):
+                listing.show(found, output)
 
     if watch:
-        _watch(look, show, lambda lines: rows(lines, _SECONDS[window], last, each=each), every_s, output)
+        from app.cli import watching
+
+        watching.watch(look, show, tables, every_s, output)
     else:
         show(look())
 
@@ -176,36 +181,3 @@ def _duration(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
-
-
-def _watch(
-    look: Callable[[], list[Line]],
-    show: Callable[[list[Line]], None],
-    table: Callable[[list[Line]], list[dict[str, object]]],
-    every_s: float,
-    output: View,
-) -> None:
-    """In place on a terminal; else one look after the other. A Kafka that is away is said, and waited for."""
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.text import Text
-
-    console = Console()
-    in_place = console.is_terminal and output in (View.TABLE, View.WIDE)
-    with suppress(KeyboardInterrupt):
-        if in_place:
-            with Live(console=console, screen=True, auto_refresh=False) as live:
-                while True:
-                    head = Text(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends it\n")
-                    try:
-                        live.update(Group(head, table_of(_LISTING.columns_of(output), table(look()), _LISTING.empty)))
-                    except NotReadyError as problem:
-                        live.update(Group(head, Text(str(problem), "red")))
-                    live.refresh()
-                    time.sleep(every_s)
-        while True:
-            try:
-                show(look())
-            except NotReadyError as problem:
-                note(str(problem))
-            time.sleep(every_s)

@@ -159,7 +159,10 @@ def run(config: DemoConfig) -> dict[str, Any]:
                 plain, found = _through(demo, files)
             finally:
                 demo.stop()
-    return {**_report(plain, found), "engine": config.engine, "seconds": round(time.monotonic() - began, 1)}
+    report = _report(plain, found)
+    lines = f"{report['lines']} lines, {len(report['years'])} years, {report['repeats']} chunks that came twice"
+    config.say(f"{lines}: {'equal to' if report['equal'] else 'NOT EQUAL TO'} the plain count.")
+    return {**report, "engine": config.engine, "seconds": round(time.monotonic() - began, 1)}
 
 
 @contextmanager

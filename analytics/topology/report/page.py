@@ -234,5 +234,5 @@ def _facts(topology: Topology) -> list[Fact]:
         Fact("subscriptions and triggers", words.count(readers)),
         Fact("events in", words.rate(published)),
         Fact("deliveries", words.rate(delivered)),
-        Fact("waiting", words.count(total(vertex.lag for vertex in topology.vertices))),
+        Fact("events waiting", words.count(total(vertex.lag for vertex in topology.vertices))),
     ]

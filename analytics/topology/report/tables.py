@@ -17,6 +17,7 @@ ROWS_MAX = 300
 REACH_MAX = 100
 ISLANDS_MAX = 50
 NAMES_MAX = 6  #: vertices named in one cell
+_VERTICES_NOTE = "Lag: events that are stored and not settled yet. What a cell has no room for is in the map's panel."
 
 Sortable = str | float
 
@@ -91,7 +92,7 @@ def _vertices(graph: PageGraph) -> Table:
         Column("Details", long=True),
     )
     rows = tuple(Row(_vertex_cells(item, graph), item.anchor) for item in graph.items[:ROWS_MAX])
-    return Table("vertices", "Vertices", "", columns, rows, len(graph.items))
+    return Table("vertices", "Vertices", _VERTICES_NOTE, columns, rows, len(graph.items))
 
 
 def _vertex_cells(item: Item, graph: PageGraph) -> tuple[Cell, ...]:

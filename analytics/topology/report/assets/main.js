@@ -77,8 +77,8 @@ function showControls() {
   const hidden = shown.represented.filter((id) => id === null).length;
   const parts = [];
   if (hidden) parts.push(`${words.plural(hidden, "idle vertex", "idle vertices")} hidden`);
-  if (state.open.size < groups.length) parts.push("a double click opens a namespace");
-  hint.textContent = parts.join(" · ") || "A click on a box or a line shows its whole path and figures.";
+  if (state.open.size < groups.length) parts.push("Click a namespace for its figures, double click to open it");
+  hint.textContent = parts.join(" · ") || "Click a box or a line for its whole path and figures. Drag moves the map; after a click the wheel zooms.";
 }
 
 function startControls() {

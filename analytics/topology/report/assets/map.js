@@ -6,9 +6,9 @@ const still = !matchMedia("(prefers-reduced-motion: no-preference)").matches;
 const FONT_PX = 12.5;
 const ZOOM_MIN = 0.08;
 const ZOOM_MAX = 2.5;
-const READABLE = 0.7;
+const READABLE = 0.75; // smaller than this, names are guessed rather than read
 const SIDE = 18; // room around the whole
-const HINT = 40; // under it, for the line of help
+const HINT = 40; // under it, for the line of help that lies over the map of a wide window
 let map = null;
 let shown = null;
 
@@ -239,7 +239,7 @@ function freeWidth() {
 // Show everything, or as much of its beginning as can be read on a small screen.
 function fit() {
   map.stop();
-  const [width, height] = [freeWidth() - 2 * SIDE, canvas.clientHeight - SIDE - HINT];
+  const [width, height] = [freeWidth() - 2 * SIDE, canvas.clientHeight - SIDE - (canvas.clientWidth < 600 ? SIDE : HINT)];
   const at = map.elements().boundingBox();
   let zoom = Math.min(width / at.w, height / at.h, 1.1);
   if (zoom < READABLE && canvas.clientWidth < 600) zoom = READABLE;
@@ -279,7 +279,7 @@ function lookAt(ids) {
   const box = some.renderedBoundingBox();
   const [width, height] = [freeWidth(), canvas.clientHeight];
   const inside = box.x1 >= 0 && box.y1 >= 0 && box.x2 <= width && box.y2 <= height;
-  if (inside && map.zoom() >= READABLE * 0.7) return;
+  if (inside && map.zoom() >= READABLE) return;
   const room = Math.min((width - 80) / box.w, (height - 80) / box.h) * map.zoom();
   const zoom = Math.min(Math.max(map.zoom(), READABLE), Math.max(room, ZOOM_MIN));
   const at = some.boundingBox();

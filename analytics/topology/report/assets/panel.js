@@ -2,6 +2,14 @@
 
 const LISTED_MAX = 40;
 
+const MEANINGS = {
+  lag: "Events that are stored and not settled yet",
+  island: "A part of the map that no line joins to the rest: see the table Islands",
+  group: "The consumer group in Kafka",
+  retry: "Attempts after the first, at most",
+  exhausted: "What becomes of an event when its retries are used up",
+};
+
 function sign(kind) {
   const space = "http://www.w3.org/2000/svg";
   const drawn = document.createElementNS(space, "svg");
@@ -25,7 +33,7 @@ function facts(pairs) {
   const list = element("dl");
   for (const [name, value] of pairs) {
     if (value == null || value === UNKNOWN) continue;
-    list.append(element("dt", {}, isolated(name)), element("dd", {}, isolated(value)));
+    list.append(element("dt", { title: MEANINGS[name.toLowerCase()] }, isolated(name)), element("dd", {}, isolated(value)));
   }
   return list.childElementCount ? list : null;
 }

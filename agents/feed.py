@@ -29,8 +29,8 @@ from agents.config import DeliveryConfig
 from agents.consumer_settings import consumer_settings
 from agents.lanes import Partition, Record
 from agents.log_ends import LogEnds
+from agents.pace import Pace
 from agents.positions import committed, log_start
-from agents.room import Room
 from agents.watermarks import Watermark, parse
 from knative.contract import Subscription
 from knative.ports import Observe
@@ -44,10 +44,9 @@ Batch = tuple[Partition, list[Record]]
 _POLL_S = 0.25  # at rest
 _BUSY_POLL_S = 0.03  # while commits are due
 _PAUSED_POLL_S = 0.01  # while partitions wait for room
-_BATCH = 500
-_BATCHES_AHEAD = 48  # handed over and not yet taken by the agent; its channel holds 64
+_BATCH = 1000
+_MUCH = 100  # after so many records at once more are expected to be there
 _OVERHEAD_BYTES = 1_024  # of a record in memory, beside its value
-_FULL_WAIT_S = 0.2  # how long everything may be full before partitions are paused and polling goes on
 _LOOP_S = 30.0  # the event loop answers within this, or the process is beyond help
 _STEADY_S = 60.0  # a consumer that failed after this begins again soon
 _LEAVE_S = 4.0  # at stop: for the last commit and leaving the group, and for a call that was under way before
@@ -84,15 +83,13 @@ class Feed:
         self._loop = asyncio.get_running_loop()
         self.commits = Commits(subscription.label, config.commit_interval_s, owner.fatal)
         self._partitions: dict[int, Partition] = {}
-        self._room = Room(config.buffer_bytes_max)
         self._ends = LogEnds()
         self.rebalances = {"assigned": 0, "revoked": 0, "lost": 0}  #: how often; written by the thread
         self._stop = threading.Event()
+        self._pace = Pace(config.buffer_bytes_max, self._stop)
         self._drained, self._ended = asyncio.Event(), asyncio.Event()
         self._drain_s = 0.0
         self._turned = time.monotonic()
-        self._handed = 0
-        self._taken = 0
         self._thread = threading.Thread(target=self._guarded, name=f"feed-{subscription.label}", daemon=True)
 
     # -- event loop
@@ -125,7 +122,7 @@ class Feed:
 
     def taken(self) -> None:
         """The batches of one `take` are in the lanes."""
-        self._taken += 1
+        self._pace.taken()
 
     # -- thread
 
@@ -151,23 +148,32 @@ class Feed:
     def _session(self) -> None:
         settings = consumer_settings(self._config, self.subscription.group, self.client_name)
         consumer = Consumer({**settings, "on_commit": self.commits.on_commit, "error_cb": self._on_error})
-        self._partitions, self._room = {}, Room(self._config.buffer_bytes_max)
+        self._partitions = {}
+        self._pace.begin()
         self._on_loop(self.commits.attach, self._partitions)
         consumer.subscribe(
             [self.subscription.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
+        much = False
         try:
             while not self._stop.is_set():
                 self._turned = time.monotonic()
                 self.commits.carry_out(consumer)
                 self._ends.look(consumer, self._partitions.values(), time.monotonic())
-                first = consumer.poll(self._make_room(consumer))
-                if first is not None:
+                wait_s = _BUSY_POLL_S if self.commits.wanted else _POLL_S
+                if self._pace.make_room(consumer, self._partitions.values()):
+                    wait_s = _PAUSED_POLL_S
+                ready = consumer.consume(_BATCH, 0) if much else []  # one call instead of two
+                much = len(ready) >= _MUCH
+                if ready:
+                    self._take(consumer, ready)
+                elif (first := consumer.poll(wait_s)) is not None:
                     number = first.partition() or 0
                     owner = self._partitions.get(number)
                     rest = consumer.consume(_BATCH - 1, 0)
                     # A rebalance inside consume() may have taken its partition away: the next owner reads it again.
                     moved = first.error() is None and self._partitions.get(number) is not owner
+                    much = len(rest) >= _MUCH
                     self._take(consumer, rest if moved else [first, *rest])
             self._let_go(consumer, list(self._partitions.values()), self._drain_s, self._drained)
         finally:
@@ -182,6 +188,7 @@ class Feed:
         batches: dict[int, Batch] = {}
         errors: list[tuple[Message, KafkaError]] = []
         partitions = self._partitions
+        total = 0
         for message in messages:
             error = message.error()
             if error is not None:
@@ -196,6 +203,7 @@ class Feed:
             partition = batch[0]
             partition.taken_bytes += size
             partition.taken += 1
+            total += size
             batch[1].append(
                 Record(
                     partition,
@@ -211,29 +219,10 @@ class Feed:
             topic = self.subscription.topic
             for number, (_, records) in batches.items():
                 self._observe.consumed(self.client_name, topic, number, len(records))
-            self._handed += 1
+            self._pace.handed(total)
             self._loop.call_soon_threadsafe(self._owner.take, list(batches.values()))
         for message, error in errors:
             self._on_message_error(consumer, message, error)
-
-    def _make_room(self, consumer: Consumer) -> float:
-        """Wait while too much is held, pause and resume partitions; gives how long the next poll may wait."""
-        room, partitions = self._room, self._partitions.values()
-        limit = time.monotonic() + _FULL_WAIT_S
-        in_time = True
-        full = room.is_full(partitions)
-        while full or self._handed - self._taken >= _BATCHES_AHEAD:
-            if time.monotonic() > limit or self._stop.wait(0.001):
-                in_time = False
-                break
-            full = full and not room.is_roomy(partitions)
-        pause = room.to_pause(partitions, time.monotonic(), in_time)
-        if pause:
-            consumer.pause([TopicPartition(p.topic, p.number) for p in pause])
-        resume = room.to_resume(partitions)
-        if resume:
-            consumer.resume([TopicPartition(p.topic, p.number) for p in resume])
-        return _PAUSED_POLL_S if room.paused else _BUSY_POLL_S if self.commits.wanted else _POLL_S
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
@@ -252,7 +241,7 @@ class Feed:
     def _out_of_range(self, consumer: Consumer, partition: Partition) -> None:
         """The position is not in the log: below its start (retention) or beyond its end (topic re-made)."""
         until = time.monotonic() + _LOOP_S
-        while self._taken != self._handed:  # what was fetched before is still delivered
+        while not self._pace.all_taken:  # what was fetched before is still delivered
             if self._stop.wait(0.001):
                 return
             if time.monotonic() > until:
@@ -282,12 +271,12 @@ class Feed:
                 reason=partition.failure,
                 cure="reset the offsets of the group, or re-create the subscription",
             )
-            self._room.paused.add(partition.number)
+            self._pace.room.paused.add(partition.number)
             consumer.pause([TopicPartition(partition.topic, partition.number)])
 
     def _read_from(self, consumer: Consumer, partition: Partition, offset: int) -> None:
         """Assigned anew at `offset`: a partition whose position was refused cannot be told to seek."""
-        self._room.forget(partition.number)  # the client has forgotten that it was paused
+        self._pace.room.forget(partition.number)  # the client has forgotten that it was paused
         where = TopicPartition(partition.topic, partition.number, offset)
         consumer.incremental_unassign([where])
         consumer.incremental_assign([where])
@@ -328,7 +317,7 @@ class Feed:
             self._loop.call_soon_threadsafe(drained.set)
         for partition in partitions:
             self._partitions.pop(partition.number, None)
-            self._room.forget(partition.number)
+            self._pace.room.forget(partition.number)
         commit_now(consumer, self._on_loop(offsets, partitions), self.subscription.label)
 
     def _drain(self, consumer: Consumer, partitions: list[Partition], limit_s: float) -> None:
@@ -347,7 +336,7 @@ class Feed:
         self.rebalances["lost"] += 1
         mine = [self._partitions.pop(p.partition) for p in lost if p.partition in self._partitions]
         for partition in mine:
-            self._room.forget(partition.number)
+            self._pace.room.forget(partition.number)
         self._on_loop(self._owner.dropped, mine)
         log.warning("partitions lost", subscription=self.subscription.label, partitions=[p.number for p in mine])
 

@@ -32,9 +32,9 @@ class Room:
         """The running partitions hold their whole budget."""
         return self._held(partitions) >= self._allowed(partitions) > 0
 
-    def is_roomy(self, partitions: Collection[Partition]) -> bool:
-        """There is room again for a good batch."""
-        return self._held(partitions) < self._allowed(partitions) * 3 // 4
+    def surplus(self, partitions: Collection[Partition]) -> int:
+        """Bytes that the running partitions must settle before there is room again for a good batch."""
+        return self._held(partitions) - self._allowed(partitions) // 2 + 1
 
     def to_pause(self, partitions: Collection[Partition], now: float, in_time: bool) -> list[Partition]:
         """Which to pause now (they are noted as paused). `in_time`: it became roomy while it was waited."""

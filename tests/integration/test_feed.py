@@ -213,7 +213,7 @@ async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_othe
     try:
         await owner.until(lambda: len(owner.got) == 10_000)
         stuck = next(p for p in owner.partitions if p.number == 0)
-        batch_bytes = 500 * (1024 + 100)
+        batch_bytes = 1000 * (1024 + 100)
         assert 0 < stuck.held_bytes <= config.buffer_bytes_max + batch_bytes
     finally:
         await owner.feed.stop(0.1)

@@ -13,13 +13,14 @@ def partition(number: int, held_bytes: int, held: int = 1) -> Partition:
     return made
 
 
-def test_full_and_roomy() -> None:
+def test_full_until_half_of_it_is_settled() -> None:
     room = Room(1000)
     assert not room.is_full([])
     assert room.is_full([partition(0, 600), partition(1, 400)])
     assert not room.is_full([partition(0, 600), partition(1, 300)])
-    assert not room.is_roomy([partition(0, 600), partition(1, 200)])
-    assert room.is_roomy([partition(0, 600), partition(1, 100)])
+    assert room.surplus([partition(0, 600), partition(1, 400)]) == 501
+    assert room.surplus([partition(0, 400), partition(1, 100)]) > 0
+    assert room.surplus([partition(0, 400), partition(1, 99)]) <= 0
 
 
 def test_one_event_larger_than_everything_is_taken() -> None:

@@ -17,7 +17,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from app.cli.contract import choose_channel, read_contract
+from app.cli.output import note
 from app.settings import load_settings
+from app.traffic_topics import KafkaTopics
 from knative.errors import NotReadyError, PenstockError
 from knative.names import traffic_topic
 
@@ -77,7 +79,9 @@ def plan_traffic(
             "Apply a KafkaChannel, or name another instance: PENSTOCK_INSTANCE.",
         )
     bootstrap = str(client["bootstrap.servers"])
-    plan = TrafficPlan(bootstrap, owners, deltas, folder, there, instance, cluster)
+    plan = TrafficPlan(
+        bootstrap, owners, deltas, folder, there, instance, cluster, look=KafkaTopics(client).look, say=note
+    )
     return Plan(plan, tuple(notes))
 
 

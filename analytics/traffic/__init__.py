@@ -7,6 +7,7 @@
     frames    what Spark computes of a batch          store   the folder: batches, state, compaction, retention
     seen      which deltas were counted already       read    windows for everybody else, without Spark
     job       the queries, their errors, the summary  offsets rates from offsets alone, without reading a record
+    anew      topics that were made anew meanwhile    checkpoint  what of Spark's own folder is read and changed
 
 Exactly once without a transaction: a batch's number and offsets are in Spark's checkpoint before it runs, and its
 sums replace the folder of that number; who repeats a batch writes the same again. Refuses to read bodies, contracts

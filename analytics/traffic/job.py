@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analytics.sources import StreamBounds, read_batch, read_stream
-from analytics.traffic import frames
+from analytics.traffic import checkpoint, frames
+from analytics.traffic.anew import Look, MadeAnewError, TopicNow, changed, judge
 from analytics.traffic.batches import Batch, Owner, of_deltas, of_records
 from analytics.traffic.failures import explain_failure
 from analytics.traffic.seen import Seen
@@ -37,6 +38,7 @@ _FEW = 20_000  #: so many deltas are summed in one task: without it every step w
 _SLACK_S = 120.0  #: clocks differ, and a delta comes after the second it speaks of: a span is read on for so long
 _POLL_S = 0.3
 _COMPACT_EVERY_S = 300.0
+_LOOK_EVERY_S = 10.0  #: at topics: a batch looks too, and there is none where nothing new came
 
 #: Told of each batch: the query's name, its number, what it counted, and how long it took.
 Told = Callable[[str, int, Mapping[str, int], float], None]
@@ -58,6 +60,8 @@ class TrafficPlan:
     records_max: int = 1_000_000  #: in one batch
     since_s: float | None = None
     until_s: float | None = None
+    look: Look | None = None  #: asks whether topics are those that were read before; None: nobody can
+    say: Callable[[str], None] | None = None  #: told each sentence of `Summary.notes` at once
 
     @property
     def is_span(self) -> bool:
@@ -75,6 +79,7 @@ class Summary:
     rows: int = 0  #: of the tables, that this run wrote
     seconds: float = 0.0
     stopped: bool = False  #: before everything was read
+    notes: list[str] = field(default_factory=list)  #: sentences about topics that are not what they were
 
     @property
     def records(self) -> int:
@@ -92,6 +97,7 @@ class TrafficJob:
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         self._owners = dict(plan.owners)
+        self._ids: dict[str, Mapping[str, str]] = {}  # query -> topic -> id while it runs
 
     def stop(self) -> None:
         """End soon; a batch that is under way is done again by the next run."""
@@ -109,7 +115,8 @@ class TrafficJob:
         if self._plan.is_span:
             self._read_span(stores)
         else:
-            self._stream(stores)
+            while not self._stream(stores):
+                self._failure = None
         self.summary.seconds = time.monotonic() - began
         return self.summary
 
@@ -127,19 +134,47 @@ class TrafficJob:
 
     # ------------------------------------------------------------------------------------------------ streams
 
-    def _stream(self, stores: Mapping[str, QueryStore]) -> None:
+    def _stream(self, stores: Mapping[str, QueryStore]) -> bool:
+        """Until all is read, or `stop`. False: a topic was made anew meanwhile, so begin again."""
         queries: dict[str, StreamingQuery] = {}
         try:
             for name, store in stores.items():
+                self._know(name, store)
                 queries[name] = self._start(name, store)
             self._wait(list(queries.values()), list(stores.values()))
         except Exception as problem:
+            if isinstance(self._failure or problem, MadeAnewError):
+                return False
             raise explain_failure(self._failure or problem, self._plan.folder, self._plan.bootstrap) from problem
         finally:
             for query in queries.values():
                 self._end(query)
         for store in stores.values():
             store.compact(time.time())
+        return True
+
+    def _know(self, name: str, store: QueryStore) -> None:
+        """The ids of the topics; Spark is made to forget those that are others than when they were read."""
+        now = self._look(self._topics(name), bounds=True)
+        done = checkpoint.offsets_of(store.checkpoint, checkpoint.committed(store.checkpoint))
+        planned = checkpoint.offsets_of(store.checkpoint, checkpoint.begun(store.checkpoint))
+        found = judge(store.last_facts().get("ids", {}), done, planned, now)
+        for sentence in found.notes:
+            self.summary.notes.append(sentence)
+            if self._plan.say is not None:
+                self._plan.say(sentence)
+        if found.anew:
+            store.forget(found.anew)
+        self._ids[name] = {topic: one.id for topic, one in now.items()}
+
+    def _look(self, topics: Sequence[str], bounds: bool = False) -> Mapping[str, TopicNow]:
+        return self._plan.look(topics, bounds) if self._plan.look is not None else {}
+
+    def _same(self, name: str) -> None:
+        """Raises MadeAnewError: what was just read may be of one topic or of the other."""
+        expected = self._ids.get(name)
+        if expected and (anew := changed(expected, self._look(self._topics(name)))):
+            raise MadeAnewError(f"Topic {anew[0]} was made anew.", "Start again.")
 
     def _start(self, name: str, store: QueryStore) -> StreamingQuery:
         limit = self._plan.records_max if name == RECORDS else min(_DELTAS_MAX, self._plan.records_max)
@@ -154,7 +189,7 @@ class TrafficJob:
         return writer.trigger(processingTime=f"{int(self._plan.interval_s * 1000)} milliseconds").start()
 
     def _wait(self, queries: Sequence[StreamingQuery], stores: Sequence[QueryStore]) -> None:
-        compacted = time.monotonic()
+        compacted = looked = time.monotonic()
         while not self._stop.is_set():
             for query in queries:
                 if (problem := query.exception()) is not None:
@@ -162,6 +197,10 @@ class TrafficJob:
             if not any(query.isActive for query in queries):
                 return
             self._stop.wait(_POLL_S)
+            if time.monotonic() - looked > _LOOK_EVERY_S:
+                for name in self._ids:
+                    self._same(name)
+                looked = time.monotonic()
             if time.monotonic() - compacted > _COMPACT_EVERY_S:
                 compacted = time.monotonic()
                 for store in stores:
@@ -199,7 +238,9 @@ class TrafficJob:
         began = time.monotonic()
         state = store.state_before(number)
         batch = self._records(frame, state) if name == RECORDS else self._deltas(frame, state)
-        store.write(number, batch.table, batch.facts)
+        self._same(name)
+        ids = {**state.get("ids", {}), **self._ids.get(name, {})}
+        store.write(number, batch.table, {**batch.facts, "ids": {topic: id_ for topic, id_ in ids.items() if id_}})
         self._count(name, batch)
         if self._told is not None:
             self._told(name, number, batch.counters, time.monotonic() - began)

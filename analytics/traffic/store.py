@@ -21,7 +21,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analytics.traffic import checkpoint
 from analytics.traffic.windows import HOUR_S, SCHEMA, coarsen, merge
 from knative.errors import PenstockError, UsageError
 
@@ -90,9 +91,15 @@ class QueryStore:
 
     def committed(self) -> int | None:
         """The last batch that the checkpoint calls done; None = none."""
-        commits = self.checkpoint / "commits"
-        done = [int(one.name) for one in commits.iterdir() if one.name.isdigit()] if commits.is_dir() else []
-        return max(done, default=None)
+        return checkpoint.committed(self.checkpoint)
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Topics that were made anew are read from their start; a batch that was begun and not committed goes."""
+        committed = self.committed()
+        for part in parts(self.parts_folder):
+            if not part.compacted and (committed is None or part.batch > committed):
+                shutil.rmtree(part.path)
+        checkpoint.forget(self.checkpoint, topics)
 
     def state_before(self, batch: int) -> dict[str, Any]:
         """What the facts of the batch before say; {} for the first."""

@@ -92,6 +92,7 @@ def show_summary(summary: Summary, folder: Path, output: Format) -> None:
                 "recordsPerSecond": round(per_s),
                 "folder": str(folder),
                 "stopped": summary.stopped,
+                "notes": summary.notes,
             }
         )
         return

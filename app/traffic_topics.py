@@ -1,0 +1,65 @@
+"""What Kafka says of topics for the traffic job: their ids, and where their partitions begin and end.
+
+Refuses to judge what that means (`analytics/traffic/anew` does) and to make or change a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from knative.errors import NotReadyError
+
+if TYPE_CHECKING:
+    from analytics.traffic.anew import TopicNow
+
+_LIMIT_S = 30.0  #: a batch that is computed is thrown away without an answer: rather wait than do it again
+_NONE = ("", "AAAAAAAAAAAAAAAAAAAAAA")  #: of a Kafka before 2.8
+
+
+class KafkaTopics:
+    """Questions to one Kafka; `look` is an `analytics.traffic.anew.Look`."""
+
+    def __init__(self, client: Mapping[str, Any]) -> None:
+        self._bootstrap = str(client["bootstrap.servers"])
+        self._admin = AdminClient({"log_level": 0, **client})
+
+    def look(self, topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
+        """Those of these that are there. Raises NotReadyError."""
+        from analytics.traffic.anew import TopicNow
+
+        found: dict[str, TopicNow] = {}
+        if not topics:
+            return found
+        asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=_LIMIT_S)
+        for topic, answer in asked.items():
+            try:
+                about = answer.result(_LIMIT_S)
+            except KafkaException as problem:
+                if problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                raise self._away(problem) from problem
+            id_ = "" if str(about.topic_id) in _NONE else str(about.topic_id)
+            partitions = [TopicPartition(topic, one.id) for one in about.partitions]
+            found[topic] = TopicNow(id_, self._bounds(partitions) if bounds else {})
+        return found
+
+    def _bounds(self, partitions: Collection[TopicPartition]) -> dict[int, tuple[int, int]]:
+        firsts, ends = self._offsets(partitions, OffsetSpec.earliest()), self._offsets(partitions, OffsetSpec.latest())
+        return {number: (firsts[number], ends[number]) for number in ends}
+
+    def _offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[int, int]:
+        try:
+            asked = self._admin.list_offsets(dict.fromkeys(partitions, spec), request_timeout=_LIMIT_S)
+            return {place.partition: answer.result(_LIMIT_S).offset for place, answer in asked.items()}
+        except KafkaException as problem:
+            raise self._away(problem) from problem
+
+    def _away(self, problem: KafkaException) -> NotReadyError:
+        return NotReadyError(
+            f"Kafka at {self._bootstrap} does not say what its topics are ({problem.args[0].str()}).",
+            "Start again when it does: nothing is lost and nothing counts twice.",
+        )

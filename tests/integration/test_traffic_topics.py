@@ -1,0 +1,98 @@
+"""The traffic job and topics that are deleted and made anew, on a real Kafka and a real Spark: never a wrong total."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from analytics.traffic.anew import TopicNow
+from analytics.traffic.job import TrafficJob, TrafficPlan
+from analytics.traffic.read import read_windows
+from app.embedded import EmbeddedKafka
+from app.traffic_topics import KafkaTopics
+from tests.traffic import Sent, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.integration
+
+BEGIN_S = 1_790_000_040  # a whole minute
+_LIMIT_S = 30.0
+
+
+def _make_anew(admin: AdminClient, topic: str) -> None:
+    admin.delete_topics([topic])[topic].result(_LIMIT_S)
+    end_s = time.monotonic() + _LIMIT_S
+    while True:
+        try:
+            admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "-1"})])[topic].result(_LIMIT_S)
+            return
+        except KafkaException:  # the old one is not quite gone
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(0.1)
+
+
+def test_topics_made_anew_between_runs_and_within_one(
+    spark: SparkSession,
+    kafka: EmbeddedKafka,
+    make_topic: Callable[..., str],
+    topic_name: Callable[[], str],
+    tmp_path: Path,
+) -> None:
+    """By their ids; in the middle of a batch; and, where Kafka gives no ids, by ends below what was read."""
+    admin, folder = AdminClient({"bootstrap.servers": kafka.bootstrap}), tmp_path / "traffic"
+    a, b = make_topic(2, retention_ms=-1), make_topic(2, retention_ms=-1)
+    sent = Sent(kafka.bootstrap, topic_name(), {a: ("ns", "a"), b: ("ns", "b")})
+    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1, config={"retention.ms": "-1"})])[sent.traffic_topic].result(
+        _LIMIT_S
+    )
+    look = KafkaTopics({"bootstrap.servers": kafka.bootstrap}).look
+    plan = TrafficPlan(kafka.bootstrap, sent.owners, sent.traffic_topic, folder, frozenset(sent.owners), look=look)
+    sent.records(a, 100, BEGIN_S, 300)
+    sent.records(b, 30, BEGIN_S, 300)
+    sent.deltas("w", ("ns", "a"), range(BEGIN_S, BEGIN_S + 40))
+    assert not TrafficJob(spark, plan).run().notes
+
+    for topic in (a, sent.traffic_topic):
+        _make_anew(admin, topic)
+    sent.records(a, 40, BEGIN_S + 300, 300)
+    sent.records(b, 5, BEGIN_S + 300, 300)
+    sent.deltas("w", ("ns", "a"), range(BEGIN_S + 300, BEGIN_S + 310))
+    notes = TrafficJob(spark, plan).run().notes
+    assert [a in notes[0], sent.traffic_topic in notes[1], len(notes)] == [True, True, 2]
+    assert shown(read_windows(folder)) == sent.expected()
+
+    # It is made anew, and grows past where it was, after a batch was planned and before its sums are written.
+    Sent(kafka.bootstrap, topic_name(), sent.owners, seed=2).records(a, 20, BEGIN_S + 600, 60)  # gone uncounted
+    times: list[int] = []
+
+    def too_late(topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
+        if a in topics and not bounds and not times:
+            times.append(1)
+            _make_anew(admin, a)
+            sent.records(a, 90, BEGIN_S + 600, 60)
+        return look(topics, bounds)
+
+    summary = TrafficJob(spark, replace(plan, look=too_late)).run()
+    assert (times, len(summary.notes), summary.counters["records.records"]) == ([1], 1, 90)
+    assert shown(read_windows(folder)) == sent.expected()
+
+    def without_ids(topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
+        return {topic: replace(one, id="") for topic, one in look(topics, bounds).items()}
+
+    _make_anew(admin, a)
+    sent.records(a, 7, BEGIN_S + 900, 60)
+    summary = TrafficJob(spark, replace(plan, look=without_ids)).run()
+    assert [("ends before what was read" in note) for note in summary.notes] == [True]
+    assert shown(read_windows(folder)) == sent.expected()
+    assert TrafficJob(spark, plan).run().records == 0

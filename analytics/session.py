@@ -50,6 +50,7 @@ class SparkOptions:
     driver_host: str = LOOPBACK  #: where executors find this process; another machine's need a name they can reach
     submitted: bool = False  #: spark-submit has chosen master, jars and memory already
     progress: bool | None = None  #: Spark's progress bar; None: where the error channel is a terminal
+    small: bool = False  #: little data: compiling queries for it would take longer than running them
     settings: Mapping[str, str] = field(default_factory=dict)  #: further Spark settings; they win
 
     @property
@@ -124,26 +125,46 @@ def spark_settings(options: SparkOptions) -> dict[str, str]:
         "spark.driver.bindAddress": LOOPBACK if options.driver_host == LOOPBACK else "0.0.0.0",
         "spark.driver.memory": options.driver_memory,
         # The stack: Spark looks through the text of an exception with a regular expression that recurses.
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIG.as_uri()} -XX:+UseSerialGC -Xss4m",
+        "spark.driver.extraJavaOptions": " ".join(
+            (f"-Dlog4j2.configurationFile={LOG_CONFIG.as_uri()}", "-XX:+UseSerialGC", "-Xss4m", *_java(options))
+        ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(progress).lower(),
         **_sql_settings(options),
     }
+    if options.small:
+        found["spark.executor.extraJavaOptions"] = " ".join(_java(options))
     jars = spark_jars(options.jars)
     if jars:
         found["spark.jars"] = ",".join(map(str, jars))
     return {**found, **options.settings}
 
 
+def _java(options: SparkOptions) -> tuple[str, ...]:
+    """What a JVM is told that lives for seconds: to compile quickly, not well. Half of its CPU went into that."""
+    return ("-XX:TieredStopAtLevel=1",) if options.small else ()
+
+
+#: For queries over so little that each step is one task: no code is generated, and nothing is exchanged.
+_SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
 def _sql_settings(options: SparkOptions) -> dict[str, str]:
     """Those that may be set in a session that runs already."""
-    return {
+    found = {
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stopTimeout": "30s",  # for ever by default
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
+    return {**found, **(_SMALL if options.small else {})}
 
 
 def _builder(options: SparkOptions, settings: Mapping[str, str]) -> Any:

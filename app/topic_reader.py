@@ -114,12 +114,19 @@ class TopicReader:
 
     def since(self, timestamp_ms: int) -> Iterator[StoredRecord]:
         """What was in the topic when this reader was made, from the first record of each partition of that time on."""
+        yield from self._until_end(self._starts_at(timestamp_ms))
+
+    def count_since(self, timestamp_ms: int) -> int:
+        """How many offsets that is: nothing is read."""
+        return sum(self._ranges[number][1] - offset for number, offset in self._starts_at(timestamp_ms).items())
+
+    def _starts_at(self, timestamp_ms: int) -> dict[int, int]:
         asked = [TopicPartition(self.topic, number, timestamp_ms) for number in self._ranges]
         try:
             found = self._consumer.offsets_for_times(asked, timeout=self._limit_s)
         except KafkaException as problem:
             raise NotReadyError(f"Kafka did not look up a time in {self.topic}.", "Try again.") from problem
-        yield from self._until_end({one.partition: one.offset for one in found if one.offset >= 0})
+        return {one.partition: one.offset for one in found if one.offset >= 0}
 
     def at(self, partition: int, offset: int) -> StoredRecord | None:
         """One record; None when there is none at this place (any more)."""

@@ -10,6 +10,8 @@ the driver does that with the same records.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,11 +32,10 @@ SCHEMA = """
 
 @dataclass(frozen=True, slots=True)
 class ContractFrames:
-    """channels: id, uid, namespace, name. own: id. consumers: id, uid, namespace, name, channel (its name),
-    channel_id, target, reply, dead ("" = none), ignores, filtered."""
+    """channels: id, uid, namespace, name, own (it was asked for). consumers: id, uid, namespace, name, channel (its
+    name), channel_id, target, reply, dead ("" = none), ignores, filtered."""
 
     channels: DataFrame
-    own: DataFrame
     consumers: DataFrame
 
 
@@ -47,14 +48,14 @@ def contract_frames(records: DataFrame, namespace: str = "") -> ContractFrames:
     channels = rows.where("row.what = 'channel'").select("row.channel.*").withColumn("id", _named(prefix))
     consumers = _consumers(rows.where("row.what = 'subscription'").select("row.subscription.*"), channels)
     if not namespace:
-        return ContractFrames(channels, channels.select("id"), consumers)
-    own = channels.where(f.col("namespace") == namespace).select("id")
-    ends = f.array("target", "reply", "dead")
-    touching = consumers.select(f.explode(ends).alias("id"), f.col("uid")).join(own, ["id"]).select("uid").distinct()
-    marked = consumers.join(touching.withColumn("touches", f.lit(True)), ["uid"], "left")
-    kept = marked.where((f.col("namespace") == namespace) | f.col("touches")).drop("touches")
-    joined = kept.select(f.explode(f.array("channel_id", "target", "reply", "dead")).alias("id")).union(own).distinct()
-    return ContractFrames(channels.join(joined, ["id"], "left_semi"), own, kept)
+        return ContractFrames(channels.withColumn("own", f.lit(True)), consumers)
+    channels = channels.withColumn("own", f.col("namespace") == namespace)
+    ids = (f"channel:{namespace}/", f"broker:{namespace}/")  # an end has such an id only if the channel is there
+    ends = [f.col(end).startswith(beginning) for end in ("target", "reply", "dead") for beginning in ids]
+    kept = consumers.where(reduce(or_, ends, f.col("namespace") == namespace))
+    joined = kept.select(f.explode(f.array("channel_id", "target", "reply", "dead")).alias("id")).distinct()
+    marked = channels.join(joined.withColumn("joined", f.lit(True)), ["id"], "left")
+    return ContractFrames(marked.where("own or joined").drop("joined"), kept)
 
 
 def _named(prefix: Column) -> Column:
@@ -82,10 +83,7 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
         f.col("reply.uri").alias("reply_uri"),
         f.when(~ignores, f.col("delivery.dead_letter_sink.uri")).alias("dead_uri"),
     )
-    rows = rows.join(_resolved(rows, _listening(channels)), ["uid"], "left").na.fill("", ["target", "reply", "dead"])
-    by_uid = channels.select(f.col("uid").alias("channel_uid"), f.col("id").alias("channel_id"))
-    by_topic = _first(channels.select(f.col("topic").alias("dlq_topic"), "id", _order()), "dlq_topic", "of_topic")
-    rows = rows.join(by_uid, ["channel_uid"], "left").join(by_topic, ["dlq_topic"], "left")
+    rows = rows.join(_resolved(rows, _places(channels)), ["uid"], "left").na.fill("", ["target", "reply", "dead"])
     own_name = f.concat("namespace", f.lit("/"), "channel")
     dead = f.when(f.col("ignores"), "").when(f.col("dead") != "", f.col("dead"))
     dead = dead.otherwise(f.coalesce("of_topic", f.concat(f.lit("dlq:"), own_name)))
@@ -111,49 +109,56 @@ def _some(name: str) -> Column:
     return f.coalesce(~f.col(name).isin("", "null", "[]", "{}"), f.lit(False))
 
 
-def _order() -> Column:
-    """Of channels that claim one address the first counts."""
-    from pyspark.sql import functions as f
-
-    return f.struct("namespace", "name", "uid").alias("order")
-
-
-def _first(rows: DataFrame, key: str, name: str) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    return rows.groupBy(key).agg(f.min_by("id", "order").alias(name))
-
-
-def _listening(channels: DataFrame) -> DataFrame:
-    """(place, at): every path and host, and who listens there."""
+def _places(channels: DataFrame) -> DataFrame:
+    """(place, at): every path, host, topic and uid, and whose it is; of channels that claim one the first counts."""
     from pyspark.sql import functions as f
 
     path = f.concat(
         f.lit("/"), f.when(f.col("kind") == "Broker", "").otherwise("channels/"), "namespace", f.lit("/"), "name"
     )
-    paths = channels.select(path.alias("place"), "id", _order())
-    hosts = channels.select(f.explode("hosts").alias("host"), "id", _order())
-    return _first(paths.union(hosts.select(_plain_host(f.col("host")), "id", "order")), "place", "at")
+    hosts = f.transform(f.coalesce("hosts", f.array().cast("array<string>")), _plain_host)
+    places = f.concat(f.array(path, _of("topic", "topic"), _of("uid", "uid")), hosts)
+    order = f.struct("namespace", "name", "uid").alias("order")
+    return (
+        channels.select(f.explode(places).alias("place"), "id", order)
+        .groupBy("place")
+        .agg(f.min_by("id", "order").alias("at"))
+    )
+
+
+def _of(kind: str, column: str) -> Column:
+    """A place that no URI names: those have no blanks."""
+    from pyspark.sql import functions as f
+
+    return f.concat(f.lit(f"{kind} "), column)
 
 
 def _plain_host(host: Column) -> Column:
     """Lower case, without port and without the root's dot; a path begins with `/`, a host never does."""
     from pyspark.sql import functions as f
 
-    return f.regexp_replace(f.substring_index(f.lower(host), ":", 1), r"\.+\z", "").alias("place")
+    return f.regexp_replace(f.substring_index(f.lower(host), ":", 1), r"\.+\z", "")
 
 
-def _resolved(rows: DataFrame, listening: DataFrame) -> DataFrame:
-    """uid -> ids of its destinations as columns target, reply, dead; null where there is none. One join for all."""
+def _resolved(rows: DataFrame, places: DataFrame) -> DataFrame:
+    """uid -> ids of its destinations as target, reply, dead, and of what its channel and dead letter topic are:
+    channel_id, of_topic; null where there is none. One join for all."""
     from pyspark.sql import functions as f
 
-    roles = ("target", "reply", "dead")
-    entries = f.array(*(f.struct(f.lit(role).alias("role"), f.col(f"{role}_uri").alias("uri")) for role in roles))
-    ends = rows.select("uid", f.inline(entries)).where("uri is not null")
     rest = f.substring_index(f.regexp_replace("uri", r"\A[^:]*://", ""), "?", 1)
     path = f.when(f.instr(rest, "/") > 0, f.regexp_replace(rest, r"\A[^/]*/", "")).otherwise("")
     host = _plain_host(f.substring_index(rest, "/", 1))
-    place = f.when(path != "", f.concat(f.lit("/"), f.regexp_replace(path, r"/\z", ""))).otherwise(host)
-    found = ends.withColumn("place", place).join(listening, ["place"], "left")
+    asked = f.when(path != "", f.concat(f.lit("/"), f.regexp_replace(path, r"/\z", ""))).otherwise(host)
+    nothing = f.lit(None).cast("string")
+    entries = [
+        *((role, f.col(f"{role}_uri"), nothing) for role in ("target", "reply", "dead")),
+        ("of_topic", nothing, _of("topic", "dlq_topic")),
+        ("channel_id", nothing, _of("uid", "channel_uid")),
+    ]
+    ends = f.array(
+        *(f.struct(f.lit(role).alias("role"), uri.alias("uri"), at.alias("known")) for role, uri, at in entries)
+    )
+    found = rows.select("uid", f.inline(ends)).where("uri is not null or known is not null")
+    found = found.withColumn("place", f.coalesce("known", asked)).join(places, ["place"], "left")
     id_ = f.coalesce("at", f.concat(f.lit("uri:"), "uri"))
-    return found.groupBy("uid").agg(*(f.max(f.when(f.col("role") == role, id_)).alias(role) for role in roles))
+    return found.groupBy("uid").agg(*(f.max(f.when(f.col("role") == role, id_)).alias(role) for role, _, _ in entries))

@@ -19,8 +19,9 @@ from analytics.topology.spark_contract import ContractFrames
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
+_ENDS = ("channel_id", "target", "reply", "dead")
 _COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
-#: What `traffic` must have, one row or more for each key; `latency` is map<int,bigint>.
+#: What `traffic` must have, one row for each key; `latency` is map<int,bigint>.
 TRAFFIC_SCHEMA = (
     "accepted boolean, namespace string, channel string, subscription string, source string, "
     + ", ".join(f"{name} bigint" for name in _COUNTS)
@@ -38,9 +39,7 @@ def spark_facts(spark: SparkSession, inputs: Inputs, contract: ContractFrames, t
         of_consumer = sorted(
             _of_consumers(spark, inputs, consumers, accepted, traffic).collect(), key=lambda row: str(row["id"])
         )
-        of_channel = sorted(
-            _of_channels(channels, contract.own, consumers, accepted).collect(), key=lambda row: str(row["id"])
-        )
+        of_channel = sorted(_of_channels(channels, consumers, accepted).collect(), key=lambda row: str(row["id"]))
     finally:
         for frame in (channels, consumers, arrivals):
             frame.unpersist()
@@ -110,7 +109,6 @@ def _arrivals(channels: DataFrame, traffic: DataFrame) -> DataFrame:
     names = channels.groupBy("namespace", f.col("name").alias("channel")).agg(f.max("id").alias("id"))
     came = traffic.where("accepted and events > 0").join(names, ["namespace", "channel"])
     came = came.select("id", f.concat(f.lit("source:"), "source").alias("source"), "events", "bytes")
-    came = came.groupBy("source", "id").agg(*_sums("events", "bytes"))
     of_source = came.where("source != 'source:'").groupBy("source").agg(f.sum("events").alias("total"))
     place = f.row_number().over(Window.orderBy(f.desc("total"), "source"))
     placed = of_source.select("source", place.alias("place"))
@@ -130,19 +128,13 @@ def _of_consumers(
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    keys = ["namespace", "channel", "subscription"]
-    settled = traffic.where("not accepted")
-    counts = [f.sum(name).alias(f"n_{name}") for name in _COUNTS]  # `dead` alone is where dead letters go
-    sums = settled.groupBy(keys).agg(*counts).withColumnRenamed("subscription", "name")
-    buckets = settled.select(*keys, f.explode("latency").alias("bucket", "count")).groupBy(*keys, "bucket")
-    entries = f.collect_list(f.struct("bucket", "count"))
-    sketches = buckets.agg(*_sums("count")).groupBy(keys).agg(f.map_from_entries(entries).alias("latency"))
-    sketches = sketches.withColumnRenamed("subscription", "name")
+    of = ["namespace", "channel", "name"]
+    counts = [f.col(name).alias(f"n_{name}") for name in _COUNTS]  # `dead` alone is where dead letters go
+    settled = traffic.where("not accepted").withColumnRenamed("subscription", "name")
     came = accepted.select(f.col("id").alias("channel_id"), f.col("events").alias("came"))
     lags = [(uid, state.lag) for uid, state in inputs.states.items() if state.lag is not None]
-    waiting = spark.createDataFrame(lags, "uid string, lag bigint")
-    of = ["namespace", "channel", "name"]
-    rows = consumers.join(sums, of, "left").join(sketches, of, "left")
+    waiting = spark.createDataFrame(lags, "uid string, lag bigint").coalesce(1)
+    rows = consumers.join(settled.select(*of, *counts, "latency"), of, "left")
     rows = rows.join(came, ["channel_id"], "left").join(waiting, ["uid"], "left").na.fill(0, ["came"])
     done = f.coalesce(f.expr("n_delivered + n_dead + n_filtered + n_ignored"), f.lit(0))
     rows = rows.withColumn("done", done)
@@ -163,22 +155,15 @@ def _odd(inputs: Inputs) -> Column:
     return f.col("lag").isNotNull() & odd
 
 
-def _of_channels(channels: DataFrame, own: DataFrame, consumers: DataFrame, accepted: DataFrame) -> DataFrame:
-    """Each channel with what came, whether it was asked for, is read, and is led to."""
+def _of_channels(channels: DataFrame, consumers: DataFrame, accepted: DataFrame) -> DataFrame:
+    """Each channel with what came, whether it is read, and is led to."""
     from pyspark.sql import functions as f
 
-    def marked(name: str) -> DataFrame:
-        ids = {
-            "own": own,
-            "read": consumers.select(f.col("channel_id").alias("id")),
-            "fed": consumers.select(f.explode(f.array("target", "reply", "dead")).alias("id")),
-        }[name]
-        return ids.distinct().withColumn(name, f.lit(True))
-
-    rows = channels.select("id", "uid").join(accepted, ["id"], "left")
-    for name in ("own", "read", "fed"):
-        rows = rows.join(marked(name), ["id"], "left")
-    return rows.na.fill(False, ["own", "read", "fed"])
+    ends = [f.struct(f.col(end).alias("id"), f.lit(end == "channel_id").alias("read")) for end in _ENDS]
+    joined = consumers.select(f.inline(f.array(*ends)))
+    marks = joined.groupBy("id").agg(f.bool_or("read").alias("read"), f.bool_or(~f.col("read")).alias("fed"))
+    rows = channels.select("id", "uid", "own").join(accepted, ["id"], "left").join(marks, ["id"], "left")
+    return rows.na.fill(False, ["read", "fed"])
 
 
 def _joins(inputs: Inputs, consumers: list[Row], channels: list[Row]) -> Joins:

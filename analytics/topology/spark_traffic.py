@@ -12,12 +12,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from analytics.traffic.frames import read_deltas
+from analytics.traffic.windows import SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
+_KEYS = ("accepted", "namespace", "channel", "subscription", "source")
 HOUR_S, MINUTE_S = 3600, 60
 _MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
 
@@ -30,16 +35,17 @@ def latest(records: DataFrame) -> DataFrame:
     return last.where("value is not null").select("value")
 
 
-def of_deltas(records: DataFrame, since: float, until: float) -> tuple[DataFrame, float | None]:
-    """The rows of the window, and the second of the first of them; None: there are none."""
+def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
+    """The sums of the window, as `summed` gives them."""
     from pyspark.sql import functions as f
 
     rows = read_deltas(records).where(f.col("readable") & (f.col("at") >= since) & (f.col("at") < until))
     rows = rows.dropDuplicates(["by", "n"])
     came = f.col("kind") == "accepted"
     buckets = f.transform_keys("latency", lambda bucket, _: bucket.cast("int"))
-    sums = rows.select(
-        "at",
+    parts = rows.select(
+        f.col("at").alias("first"),
+        f.col("at").alias("last"),
         came.alias("accepted"),
         f.col("ns").alias("namespace"),
         "channel",
@@ -48,18 +54,22 @@ def of_deltas(records: DataFrame, since: float, until: float) -> tuple[DataFrame
         *_COUNTS,
         buckets.alias("latency"),
     )
-    first = sums.agg(f.min("at")).collect()[0][0]
-    return sums.drop("at"), None if first is None else float(first)
+    return summed(parts)
 
 
-def of_windows(
-    spark: SparkSession, files: Sequence[Path], since: float, until: float
-) -> tuple[DataFrame, tuple[float, float] | None]:
-    """The rows of the span, and what the windows cover; None: there are none."""
+def read_files(spark: SparkSession, files: Sequence[Path], since: float, until: float, near: bool) -> DataFrame:
+    """Rows of the tables. `near`: Spark runs on this machine and reads them; elsewhere they are sent, less the rest."""
+    if near:
+        return spark.read.parquet(*(str(file.absolute()) for file in files))
+    within = [("start", ">=", int(since) // HOUR_S * HOUR_S), ("start", "<", int(until) + 1)]
+    return spark.createDataFrame(pa.concat_tables([pq.read_table(one, schema=SCHEMA, filters=within) for one in files]))
+
+
+def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
+    """The sums of the span from rows of the tables, as `summed` gives them."""
     from pyspark.sql import functions as f
 
     size = MINUTE_S if until - since <= _MINUTES_MAX_S else HOUR_S
-    rows = spark.read.parquet(*(str(file) for file in files))
     if size == HOUR_S:
         begin = f.col("start") - f.col("start") % HOUR_S
         rows = rows.withColumns({"start": begin, "size": f.lit(HOUR_S)})
@@ -70,8 +80,9 @@ def of_windows(
     rows = rows.where("kind = 'stored' or kind = 'settled' or read is null")
     came = f.col("kind") != "settled"
     entries = f.transform("latency", lambda one: f.struct(one["bucket"].alias("key"), one["count"].alias("value")))
-    sums = rows.select(
-        "start",
+    parts = rows.select(
+        f.col("start").alias("first"),
+        (f.col("start") + f.col("size")).alias("last"),
         came.alias("accepted"),
         "namespace",
         "channel",
@@ -80,5 +91,29 @@ def of_windows(
         *(f.col("dead_lettered" if name == "dead" else name).alias(name) for name in _COUNTS),
         f.map_from_entries(f.coalesce(entries, f.array().cast("array<struct<key:int,value:bigint>>"))).alias("latency"),
     )
-    first, last = sums.agg(f.min("start"), f.max("start")).collect()[0]
-    return sums.drop("start"), None if first is None else (float(first), min(float(last + size), until))
+    return summed(parts)
+
+
+def summed(parts: DataFrame) -> DataFrame:
+    """One row for each key, with the sums of the counts, `first` and `last` second, and the sketches merged.
+
+    In one go, for a second look at `parts` would read Kafka again: a row becomes one for each of its buckets, and the
+    first of them carries its counts.
+    """
+    from pyspark.sql import functions as f
+
+    rows = parts.select(*_KEYS, *_COUNTS, "first", "last", f.posexplode_outer("latency").alias("nth", "bucket", "n"))
+    counting = f.coalesce("nth", f.lit(0)) == 0
+    buckets = rows.groupBy(*_KEYS, "bucket").agg(
+        *(f.sum(f.when(counting, f.col(name))).alias(name) for name in _COUNTS),
+        f.min("first").alias("first"),
+        f.max("last").alias("last"),
+        f.sum("n").alias("n"),
+    )
+    entry = f.when(f.col("bucket").isNotNull(), f.struct("bucket", "n"))
+    return buckets.groupBy(*_KEYS).agg(
+        *(f.sum(name).alias(name) for name in _COUNTS),
+        f.map_from_entries(f.collect_list(entry)).alias("latency"),
+        f.min("first").alias("first"),
+        f.max("last").alias("last"),
+    )

@@ -83,17 +83,16 @@ def topology(
       penstock job topology --master spark://head:7077 --driver-host 10.0.0.5
       penstock job topology --engine graphframes --jars ~/graphframes-jars
     """
-    from app.topology.job import check_topics, run
+    from app.topology.job import is_small, run
 
     old = read_old(diff)
     wish = make_wish(kafka, since, namespace, folder, traffic)
-    check_topics(wish)
-    with session(
-        "penstock job topology", Place(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()))
-    ) as spark:
+    small = is_small(wish)
+    place = Place(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small)
+    with session("penstock job topology", place) as spark:
         notes: list[str] = []
         with _walker(spark, engine, notes) as walking:
-            found = run(spark, wish, walking, notes)
+            found = run(spark, wish, walking, notes, small)
     finish(found, old, out, fail_on, output)
 
 

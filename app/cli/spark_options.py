@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,6 +53,7 @@ class Place:
     memory: str = "1g"
     conf: tuple[str, ...] = ()
     jars: tuple[Path, ...] = ()  #: folders with more of them, before those of the settings
+    small: bool = False  #: there is little to do (see SparkOptions)
 
     def settings(self) -> dict[str, str]:
         """`conf` as names and values. Raises UsageError."""
@@ -94,5 +95,5 @@ def session(app_name: str, place: Place) -> Iterator[SparkSession]:
         driver_memory=place.memory,
         conf=place.settings(),
     )
-    with spark_session(options) as spark:
+    with spark_session(replace(options, small=place.small)) as spark:
         yield spark

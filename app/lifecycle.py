@@ -25,6 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from agents.fleet import Fleet
 from app.admin import AdminServer
+from app.memory import Trimmer
 from app.metrics import Metrics
 from app.producer import KafkaProducer
 from app.settings import Settings
@@ -115,6 +116,7 @@ class Lifecycle:
         """Everything that needs a running loop."""
         parts = self._parts
         self._watchdog.start()
+        Trimmer().start()
         parts.producer.start()
         await self._internal_topics()
         if parts.controller is not None:

@@ -45,6 +45,7 @@ class Watchdog:
         self._beat(loop, time.monotonic())
         # Faust would start a debugger on a terminal that a worker does not have, and stand still for ever.
         loop.remove_signal_handler(DUMP_SIGNAL)
+        faulthandler.enable(sys.__stderr__ or sys.stderr)  # a crash in a C library says where, too
         faulthandler.register(DUMP_SIGNAL, file=sys.__stderr__ or sys.stderr, all_threads=True)
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 

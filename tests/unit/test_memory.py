@@ -1,0 +1,22 @@
+"""What a burst took goes back to the system."""
+
+from __future__ import annotations
+
+from app.memory import Trimmer, resident_bytes
+from tests.processes import wait_until
+
+_MIB = 1024 * 1024
+
+
+def test_memory_that_was_freed_goes_back() -> None:
+    trimmer = Trimmer(every_s=0.05, growth_bytes=_MIB)
+    trimmer.start()
+    try:
+        pieces = [bytes(50_000) + b"." for _ in range(1_500)]  # below what the C library maps one by one
+        full = resident_bytes()
+        pinned = pieces[::100]  # the freed pieces lie between them, and it could not shrink by itself
+        del pieces
+        wait_until("memory is given back", lambda: resident_bytes() < full - 50 * _MIB, 10.0)
+        assert len(pinned) == 15
+    finally:
+        trimmer.stop()

@@ -110,7 +110,7 @@ def _arrivals(channels: DataFrame, traffic: DataFrame) -> DataFrame:
     came = traffic.where("accepted and events > 0").join(names, ["namespace", "channel"])
     came = came.select("id", f.concat(f.lit("source:"), "source").alias("source"), "events", "bytes")
     of_source = came.where("source != 'source:'").groupBy("source").agg(f.sum("events").alias("total"))
-    place = f.row_number().over(Window.orderBy(f.desc("total"), "source"))
+    place = f.row_number().over(Window.partitionBy(f.lit(0)).orderBy(f.desc("total"), "source"))
     placed = of_source.select("source", place.alias("place"))
     count = f.greatest(f.lit(0), f.max("place").over(Window.partitionBy(f.lit(0))) - SOURCES_MAX)
     placed = placed.withColumn("beyond", count)

@@ -108,6 +108,11 @@ def compute(
     client = kafka_client(kafka)
     if engine is Engine.FAUST and (once or chunks >= 0):
         raise UsageError("--once and --chunks go with --engine spark.", "Leave them out, or take that engine.")
+    if remote:
+        raise UsageError(
+            "Spark Connect cannot keep the place of this count on this machine: it would end up on the server's.",
+            "Leave --remote out, or give --master.",
+        )
     if dry_run:
         show_plan(
             {
@@ -116,12 +121,12 @@ def compute(
                 "to_topic": results_topic if write_to is WriteTo.KAFKA else "", "once": once,
                 "chunks": "all" if chunks < 0 else chunks, "delay_ms": delay,
                 "partitions": partitions or "those of the compute topic", "replication_factor": replication,
-                "checkpoint": str(checkpoint) if engine is Engine.SPARK else "", "master": remote or master,
+                "checkpoint": str(checkpoint) if engine is Engine.SPARK else "", "master": master,
                 "metrics_port": metrics_port if with_metrics else "",
             }
         )  # fmt: skip
         return
-    place = Place(master, remote, driver_host, driver_memory, tuple(conf or ()))
+    place = Place(master, "", driver_host, driver_memory, tuple(conf or ()))
     if engine is Engine.SPARK:
         place.check()
     target = (results_topic, partitions, replication)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 #: Records of the topics and rows of the tables that one task takes in a second or two.
 FEW = 100_000
+_MAKE = "Make them: penstock job traffic."
 
 
 def is_small(wish: Wish) -> bool:
@@ -45,6 +46,8 @@ def is_small(wish: Wish) -> bool:
     for topic in (contract_topic(wish.instance), status_topic(wish.instance)):
         with TopicReader(topic, wish.client) as reader:
             count += sum(end - begin for begin, end in reader.ranges.values())
+    if wish.tier is Tier.WINDOWS and not _files(wish):
+        raise PenstockError(f"There are no traffic tables in {wish.folder}.", _MAKE)
     if wish.tier in (None, Tier.WINDOWS):
         count += sum(pq.read_metadata(file).num_rows for file in _files(wish))
     if wish.tier in (None, Tier.DELTAS):
@@ -134,16 +137,18 @@ def _traffic(source: _Source, workers: int, notes: list[str]) -> tuple[DataFrame
         found = _windows(source)
         if found is not None:
             return *found, Tier.WINDOWS
-        notes.append(f"There are no traffic tables of the end of the window in {wish.folder}.")
+        why = f"There are no traffic tables of the end of the window in {wish.folder}."
         if wish.tier is Tier.WINDOWS:
-            raise PenstockError(" ".join(notes), "Make them: penstock job traffic.")
+            raise PenstockError(why, _MAKE)
+        notes.append(why)
     if wish.tier in (None, Tier.DELTAS):
         found = _deltas(source, workers)
         if found is not None:
             return *found, Tier.DELTAS
-        notes.append(f"The topic {traffic_topic(wish.instance)} has no record of the window.")
+        why = f"The topic {traffic_topic(wish.instance)} has no record of the window."
         if wish.tier is Tier.DELTAS:
-            raise PenstockError(" ".join(notes), "Workers write it while PENSTOCK_TRAFFIC is on.")
+            raise PenstockError(why, "Workers write it while PENSTOCK_TRAFFIC is on.")
+        notes.append(why)
     nothing = traffic_frame(source.spark, [])
     if wish.tier is Tier.NONE or not workers:
         return nothing, Window(), Tier.NONE

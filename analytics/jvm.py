@@ -21,10 +21,18 @@ _NOISE = re.compile(
     rb"WARNING: (?:Using incubator modules|package sun\.|A terminally deprecated|A restricted method|sun\.misc"
     rb"|System::setSecurityManager|Please consider reporting|java\.lang\.foreign|Use --enable|Restricted methods)"
     rb"|Using Spark's default log4j|Setting default log level|To adjust logging level|Picked up _?JAVA_TOOL_OPTIONS"
-    rb"|SLF4J"
+    rb"|SLF4J|^JAVA_HOME is not set|spark-class: line \d+: "
+    # Threads of a JVM that is ending, and traces: what they say is in the exception that Python gets.
+    rb"|^java\.util\.concurrent\.RejectedExecutionException|^\tat [\w.$/]+\(|^\t\.\.\. \d+ more"
+    rb"|^Exception in thread \"stream execution thread|RpcEnvStoppedException"
 )
 #: Signs in the JVM's last words -> what they mean, and the cure.
 _MEANINGS = (
+    (
+        re.compile(r"/bin/java: (?:No such file|Permission denied|Is a directory|Not a directory)"),
+        "Spark needs Java 17 or newer, and JAVA_HOME names a folder without bin/java.",
+        "Set JAVA_HOME to a JDK, or unset it: the java on the PATH is taken then.",
+    ),
     (
         re.compile(r"JAVA_HOME is not set|java: (?:command )?not found|java: No such file|exec: java"),
         "Spark needs Java 17 or newer, and there is none on the PATH.",

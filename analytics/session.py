@@ -72,12 +72,20 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
     else:
         spark = _launch(options)
     with contextlib.ExitStack() as stack:
-        stack.callback(spark.stop)
+        stack.callback(_stop, spark)
         if not options.is_local and options.remote is None and not options.submitted:
             # Executors fetch it from this process when their first task comes, so it stays as long as the session.
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-modules-"))
             spark.sparkContext.addPyFile(str(write_zip(Path(folder))))
         yield spark
+
+
+def _stop(spark: SparkSession) -> None:
+    """A JVM that a signal to the whole group has ended already has nothing left to stop."""
+    from py4j.protocol import Py4JError
+
+    with contextlib.suppress(ConnectionError, Py4JError):
+        spark.stop()
 
 
 def options_problem(options: SparkOptions) -> tuple[str, str] | None:

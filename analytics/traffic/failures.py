@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from analytics.traffic.store import BrokenTablesError
+from analytics.traffic.store import BrokenTablesError, count_anew
 from knative.errors import NotReadyError, PenstockError
 
-_RESET = "Count anew from what Kafka still holds: penstock job traffic --reset."
 _KAFKA_AWAY = re.compile(
     r"TimeoutException|Timeout of \d+ ?ms expired|DisconnectException|BrokerNotAvailable|Connection to node .* could"
     r"|No resolvable bootstrap|Failed to (?:create|construct).*[Kk]afka|Timed out waiting for a node|fetchMissingOffset"
@@ -61,7 +60,9 @@ def explain_failure(problem: BaseException, folder: Path, bootstrap: str) -> Pen
     if _LOST.search(text):
         return PenstockError("Spark went away in the middle.", "Start again: it goes on with the batch it was at.")
     if _CHECKPOINT.search(text):
-        return BrokenTablesError(f"The checkpoint in {folder} cannot be read ({_last_cause(text)}).", _RESET)
+        return BrokenTablesError(
+            f"The checkpoint in {folder} cannot be read ({_last_cause(text)}).", count_anew(folder)
+        )
     return PenstockError(f"The job failed: {_last_cause(text)}", "Start again: it goes on where it was.")
 
 

@@ -39,7 +39,6 @@ WINDOWS = "windows.parquet"
 FACTS = "facts.json"
 _ID = "penstock-id"
 _DIGITS = 10
-_ANEW = "Count anew from what Kafka still holds: penstock job traffic --reset."
 
 #: So many batches lie side by side until they are put together.
 BATCHES_MAX = 24
@@ -110,7 +109,7 @@ class QueryStore:
                 return read_facts(part.path)
         raise BrokenTablesError(
             f"The tables in {self.folder} lack batch {batch - 1}, and batch {batch} goes on from there.",
-            _ANEW,
+            count_anew(self.folder),
         )
 
     def last_facts(self) -> dict[str, Any]:
@@ -131,7 +130,12 @@ class QueryStore:
         if len(old) < max(2, least):
             return 0
         last = old[-1]
-        whole = merge([pq.read_table(part.path / WINDOWS, schema=SCHEMA) for part in old])
+        try:
+            whole = merge([pq.read_table(part.path / WINDOWS, schema=SCHEMA) for part in old])
+        except (pa.ArrowException, OSError) as problem:
+            raise BrokenTablesError(
+                f"The tables in {self.folder} cannot be read ({problem}).", count_anew(self.folder)
+            ) from problem
         facts = read_facts(last.path)
         for name in facts.get("counters", {}):
             facts["counters"][name] = sum(read_facts(part.path)["counters"].get(name, 0) for part in old)
@@ -150,6 +154,12 @@ class QueryStore:
         shutil.rmtree(target, ignore_errors=True)
         staging.rename(target)
         _sync_folder(self.parts_folder)
+
+
+def count_anew(inside: Path) -> str:
+    """The cure for tables that cannot be gone on with: of the folder of tables that this path is, or lies in."""
+    folder = next((one for one in (inside, *inside.parents) if (one / TABLES).exists()), inside)
+    return f"Count anew from what Kafka still holds: penstock job traffic --folder {folder} --reset."
 
 
 def parts(folder: Path) -> list[Part]:
@@ -171,10 +181,10 @@ def read_facts(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as problem:
         raise BrokenTablesError(
             f"{folder / FACTS} cannot be read ({problem}).",
-            _ANEW,
+            count_anew(folder),
         ) from problem
     if not isinstance(found, dict):
-        raise BrokenTablesError(f"{folder / FACTS} holds no object.", _ANEW)
+        raise BrokenTablesError(f"{folder / FACTS} holds no object.", count_anew(folder))
     return found
 
 
@@ -225,9 +235,9 @@ def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
         about = json.loads(content)
         same_format, owner = about["format"] == FORMAT, (about["instance"], about["cluster"])
     except (ValueError, KeyError, TypeError) as problem:
-        raise BrokenTablesError(f"{path} cannot be read ({problem}).", _ANEW) from None
+        raise BrokenTablesError(f"{path} cannot be read ({problem}).", count_anew(folder)) from None
     if not same_format:
-        raise BrokenTablesError(f"{path} was written by another version of Penstock.", _ANEW)
+        raise BrokenTablesError(f"{path} was written by another version of Penstock.", count_anew(folder))
     if owner != (instance, cluster):
         raise UsageError(
             f"The tables in {folder} were counted on another Kafka, or for another instance ({owner[0]}).",
@@ -278,7 +288,7 @@ def _not_writable(folder: Path, problem: OSError) -> PenstockError:
 def _apart(folder: Path) -> tuple[str, str]:
     return (
         f"Checkpoint and tables in {folder} do not belong together (one of them was deleted, or is from a backup).",
-        f"Restore both. {_ANEW}",
+        f"Restore both. {count_anew(folder)}",
     )
 
 

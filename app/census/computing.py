@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import re
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -80,6 +81,7 @@ def with_spark(
 
     # With a limit the first batch is the last: the next one begins when nobody waits for it any more.
     limits: dict[str, Any] = {} if role.chunks_max is None else {"chunks_max": role.chunks_max, "every_s": _LATER_S}
+    _writable(checkpoint)
     config = SparkConfig(
         bootstrap=role.kafka,
         compute_topic=role.compute.name,
@@ -103,6 +105,19 @@ def with_spark(
             raise
         except Exception as problem:
             raise _explained(problem, role, checkpoint) from problem
+
+
+def _writable(checkpoint: Path) -> None:
+    """Raises PenstockError: before Spark takes its seconds to start, and pages to say it."""
+    try:
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=checkpoint):
+            pass
+    except OSError as problem:
+        raise PenstockError(
+            f"The checkpoint {checkpoint} cannot be written ({problem.strerror or problem}).",
+            "Mend its permissions, or name another folder: --checkpoint DIR.",
+        ) from problem
 
 
 def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics) -> int:
@@ -162,7 +177,7 @@ def _explained(problem: Exception, role: ComputeRole, checkpoint: Path) -> Penst
 
 def _gist(text: str) -> str:
     """The cause at the bottom of a chain of Java's exceptions, else the first line."""
-    causes = _CAUSE.findall(text)
+    causes = [cause for cause in _CAUSE.findall(text) if "OriginalTryStackTraceException" not in cause]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return (causes[-1] if causes else first).strip()[:_GIST_CHARS].rstrip(".")
 

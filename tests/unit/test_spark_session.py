@@ -126,6 +126,7 @@ def test_noise_is_kept_from_the_terminal_and_a_progress_bar_is_not() -> None:
     trace = (
         b"java.util.concurrent.RejectedExecutionException: Task\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
     )
+    sieve = Sieve()
     assert sieve.pass_on(b"JAVA_HOME is not set\n" + trace + b"\t... 8 more\n") == b""
     assert len(sieve.take_lines()) == 4
 

@@ -136,6 +136,7 @@ class Fleet:
         if not self._stopping:
             self._around.observe.forget(service.subscription.label)
             log.info("subscription stopped", subscription=service.subscription.label, uid=service.subscription.uid)
+            self._around.gone()
 
 
 def _moved(before: Subscription, after: Subscription) -> bool:

@@ -58,6 +58,7 @@ class Surroundings:
     changed: Callable[[], None]  #: owned partitions or state are different now
     trace: Trace | None = None  #: None = no spans
     tallies: Tallies | None = None  #: None = what is settled is not summed up
+    gone: Callable[[], None] = lambda: None  #: a subscription was removed, and everything of it is free
 
 
 class SubscriptionService(Service):

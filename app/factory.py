@@ -230,6 +230,7 @@ def _surroundings(
         observe=metrics,
         clock=SystemClock(),
         fatal=lifecycle.crashed,
+        gone=lifecycle.memory.gone,
         changed=lifecycle.status_changed,
         trace=None if spans is None else spans.tracing,
     )

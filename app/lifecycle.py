@@ -83,6 +83,7 @@ class Lifecycle:
         self._stopped = False
         self._shown: set[str] = set()
         self._watchdog = Watchdog(lagged=self._loop_lagged)
+        self.memory = Trimmer()
         self._publisher: asyncio.Task[None] | None = None
         self._publish_now = asyncio.Event()
 
@@ -116,7 +117,7 @@ class Lifecycle:
         """Everything that needs a running loop."""
         parts = self._parts
         self._watchdog.start()
-        Trimmer().start()
+        self.memory.start()
         parts.producer.start()
         await self._internal_topics()
         if parts.controller is not None:

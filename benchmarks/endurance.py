@@ -49,7 +49,7 @@ def _watched(worker: Worker, work: Callable[[], bool], every_s: float = 1.0) -> 
     most = 0
     until = time.monotonic() + _LIMIT_S
     while not work() and time.monotonic() < until:
-        most = max(most, worker.rss_bytes())
+        most = max(most, worker.most_rss_bytes())
         time.sleep(every_s)
     return round(most / _MB, 1)
 

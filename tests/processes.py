@@ -136,9 +136,16 @@ class Child:
         return (int(text[11]) + int(text[12])) / os.sysconf("SC_CLK_TCK")
 
     def rss_bytes(self) -> int:
+        """Memory that it holds."""
+        return self._memory("VmRSS:")
+
+    def most_rss_bytes(self) -> int:
         """The most memory it ever held."""
+        return self._memory("VmHWM:")
+
+    def _memory(self, what: str) -> int:
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(what):
                 return int(line.split()[1]) * 1024
         return 0
 

@@ -113,7 +113,7 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> Verdict:
                     result = load.result(150)
                     assert result["accepted"] == EVENTS, result
                     installation.wait_settled(ORDERS, 120)
-                    rss_bytes = max(first.rss_bytes(), last.rss_bytes())
+                    rss_bytes = max(first.most_rss_bytes(), last.most_rss_bytes())
                     faults += [_end(last), _end(first)]
         assert sink.terminate() == 0
         facts = _facts(installation, folder, faults)

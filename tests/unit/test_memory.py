@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 from app.memory import Trimmer, resident_bytes
 from tests.processes import wait_until
 
@@ -18,5 +21,24 @@ def test_memory_that_was_freed_goes_back() -> None:
         del pieces
         wait_until("memory is given back", lambda: resident_bytes() < full - 50 * _MIB, 10.0)
         assert len(pinned) == 15
+    finally:
+        trimmer.stop()
+
+
+def test_old_garbage_is_collected_when_something_is_gone() -> None:
+    class Thing:
+        def __init__(self) -> None:
+            self.itself = self
+
+    thing = Thing()
+    seen = weakref.ref(thing)
+    gc.collect()  # now it is old: nobody would look at it for long
+    del thing
+    assert seen() is not None
+    trimmer = Trimmer(every_s=0.05)
+    trimmer.start()
+    try:
+        trimmer.gone()
+        wait_until("it is collected", lambda: seen() is None, 10.0)
     finally:
         trimmer.stop()

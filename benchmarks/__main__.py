@@ -20,14 +20,21 @@ from app.embedded import EmbeddedKafka
 from benchmarks.figures import Figure, as_json
 from benchmarks.implementation import OWN, Implementation
 from benchmarks.lab import Lab
-from benchmarks.measures import draining, faults, passing, slow, taking_in
+from benchmarks.measures import analytics, draining, faults, passing, slow, taking_in
 from benchmarks.report import failures, table
 from benchmarks.rounds import Say, run
 from knative.errors import PenstockError
 from tests.processes import REPOSITORY
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
-MEASURES = (*taking_in.MEASURES, *draining.MEASURES, *slow.MEASURES, *passing.MEASURES, *faults.MEASURES)
+MEASURES = (
+    *taking_in.MEASURES,
+    *draining.MEASURES,
+    *slow.MEASURES,
+    *passing.MEASURES,
+    *faults.MEASURES,
+    *analytics.MEASURES,
+)
 ROUNDS, QUICK_SCALE = 3, 0.1
 _KAFKA_LIMIT_S = 180.0
 TABLE_WIDTH = 200  #: a line is not broken on a narrow terminal: half a figure is worse than a scroll bar
@@ -59,7 +66,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--only", action="append", choices=choices, metavar="NAME", help="only this measure; may be given again"
     )
-    found.add_argument("--rounds", type=_positive, default=None, help=f"rounds of each measure ({ROUNDS})")
+    found.add_argument(
+        "--rounds", type=_positive, default=None, help=f"rounds of each measure ({ROUNDS}; 1 of analytics)"
+    )
     found.add_argument("--quick", action="store_true", help="one short round: does it work, not how fast it is")
     found.add_argument(
         "--beside", type=_implementation, metavar="FOLDER", help="another implementation, measured by turns; ratios"
@@ -105,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kafka.start(_KAFKA_LIMIT_S)
             try:
                 lab = Lab(kafka.bootstrap, folder, QUICK_SCALE if given.quick else 1.0)
-                found = run(measures, lab, implementations, rounds, say)
+                found = run(measures, lab, implementations, rounds, say, asked=given.rounds is not None)
             finally:
                 kafka.stop()
     except PenstockError as error:  # the embedded Kafka's: nothing was measured

@@ -14,6 +14,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from analytics.topology.report import render
 from tests import topologies
@@ -31,7 +32,7 @@ _OPEN = """(() => {
 })()"""
 
 
-def measure(browser: Chromium, folder: Path, vertices: int, rounds: int) -> dict[str, object]:
+def measure(browser: Chromium, folder: Path, vertices: int, rounds: int) -> dict[str, Any]:
     """One size."""
     topology = topologies.large(vertices)
     began = time.perf_counter()

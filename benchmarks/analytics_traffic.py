@@ -2,6 +2,7 @@
 
     records/s   wall, from the first batch's beginning to the last one's end (Spark has started by then)
     CPU us      of the job's process and its JVM (both), per record, start of Spark included and left out
+    warm        both again, of the batches after the first: what is paid once (classes, compiling) is left out
     RSS         of the JVM after each batch: flat means that the last is about the first
 
 The plain consumer (librdkafka, one thread) counts the same groups from the same topics: the oracle and the ceiling.
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +37,10 @@ TARGET_PER_S, TARGET_US = 35_000, 45
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def fill(bootstrap: str, records: int, partitions: int) -> None:
+def fill(bootstrap: str, records: int, partitions: int, topic: str = TOPIC) -> None:
     """The topic with records of the last half hour."""
     admin = AdminClient({"bootstrap.servers": bootstrap})  # whose name keeps it alive until the answer has come
-    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result(60)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -56,7 +58,7 @@ def fill(bootstrap: str, records: int, partitions: int) -> None:
         at_ms = begin_ms + number * 1_800_000 // records
         while True:
             try:
-                producer.produce(TOPIC, BODY, None, number % partitions, headers=headers, timestamp=at_ms)
+                producer.produce(topic, BODY, None, number % partitions, headers=headers, timestamp=at_ms)
                 break
             except BufferError:
                 producer.poll(0.05)
@@ -86,7 +88,7 @@ def plain(
     return groups, records / took, used / records * 1e6
 
 
-def job(bootstrap: str, folder: Path, batch: int, master: str) -> None:
+def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPIC) -> None:
     """The child: one run, its figures as one JSON line."""
     from analytics.session import SparkOptions, spark_session
     from analytics.traffic.job import TrafficJob, TrafficPlan
@@ -97,19 +99,25 @@ def job(bootstrap: str, folder: Path, batch: int, master: str) -> None:
         pids = [os.getpid(), *children(os.getpid())]
         start_cpu = sum(map(cpu_s, pids))
         rss: list[int] = []
+        marks: list[tuple[int, float, float]] = []  # records of a batch, the moment of its end, CPU until then
 
-        def told(_name: str, _number: int, _counters: object, _seconds: float) -> None:
+        def told(_name: str, _number: int, counters: Mapping[str, int], _seconds: float) -> None:
             rss.append(sum(map(rss_mb, pids)))
+            marks.append((counters["records"], time.monotonic(), sum(map(cpu_s, pids))))
 
-        plan = TrafficPlan(bootstrap, {TOPIC: ("bench", "traffic")}, "", folder, records_max=batch)
+        plan = TrafficPlan(bootstrap, {topic: ("bench", "traffic")}, "", folder, records_max=batch)
         summary = TrafficJob(spark, plan, told).run()
         used = sum(map(cpu_s, pids))
+        (_, warm_at, warm_cpu), (_, end_at, end_cpu) = marks[0], marks[-1]
+        warm = sum(records for records, _, _ in marks[1:])
         print(
             json.dumps(
                 {
                     "records": summary.records,
                     "per_s": summary.records / summary.seconds,
                     "us": (used - start_cpu) / summary.records * 1e6,
+                    "warm_per_s": warm / (end_at - warm_at) if warm else None,
+                    "warm_us": (end_cpu - warm_cpu) / warm * 1e6 if warm else None,
                     "us_with_start": used / summary.records * 1e6,
                     "rss_mb": rss,
                 }
@@ -141,10 +149,11 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=10)
     parser.add_argument("--batch", type=int, default=1_000_000)
     parser.add_argument("--master", default="local[*]")
+    parser.add_argument("--topic", default=TOPIC, help=argparse.SUPPRESS)
     parser.add_argument("--job", nargs=2, metavar=("KAFKA", "FOLDER"), help=argparse.SUPPRESS)
     wish = parser.parse_args()
     if wish.job:
-        job(wish.job[0], Path(wish.job[1]), wish.batch, wish.master)
+        job(wish.job[0], Path(wish.job[1]), wish.batch, wish.master, wish.topic)
         return
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         root = Path(folder)

@@ -56,9 +56,14 @@ class _Runner:
 
 
 def run(
-    measures: Iterable[Measure], lab: Lab, implementations: Sequence[Implementation], rounds: int, say: Say
+    measures: Iterable[Measure],
+    lab: Lab,
+    implementations: Sequence[Implementation],
+    rounds: int,
+    say: Say,
+    asked: bool = False,
 ) -> list[list[Figure]]:
-    """The figures of each implementation, in the order of measures and rows."""
+    """The figures of each implementation, in the order of measures and rows. `asked`: so many rounds even of `once`."""
     found: list[list[Figure]] = [[] for _ in implementations]
     for measure in measures:
         say(f"measuring {measure.name}: {measure.about}")
@@ -66,7 +71,7 @@ def run(
         try:
             with ExitStack() as stack:
                 runners = [_Runner(measure, lab, one, stack, say) for one in implementations]
-                for number in range(rounds):
+                for number in range(1 if measure.once and not asked else rounds):
                     for runner in runners if number % 2 == 0 else reversed(runners):
                         runner.round()
         except Exception as error:  # tearing down: the figures stand

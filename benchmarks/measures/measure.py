@@ -18,10 +18,12 @@ Scene = Callable[[Lab, Implementation], AbstractContextManager[Callable[[], Valu
 class Measure:
     """`scene` sets up what all rounds of one implementation share and gives the function that measures one round.
 
-    A round returns a value for each of `rows`; what it cannot measure it raises.
+    A round returns a value for each of `rows`; what it cannot measure it raises. `once`: one round unless more are
+    asked for, because it is long and its figure steady.
     """
 
     name: str
     about: str
     rows: tuple[Row, ...]
     scene: Scene
+    once: bool = False

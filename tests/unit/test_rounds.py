@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from benchmarks.figures import Figure, Row
 from benchmarks.implementation import OWN, Implementation, NotOffered, Told, Wanted
 from benchmarks.implementations.penstock.resources import documents
 from benchmarks.lab import Interval, Lab, Sample
+from benchmarks.measures import analytics
 from benchmarks.measures.measure import Measure, Values
 from benchmarks.rounds import run
 
@@ -44,6 +46,20 @@ def _measure(rounds: Callable[[str, int], Values], calls: list[str] | None = Non
         yield once
 
     return Measure("made up", "", (FIRST, SECOND), scene)
+
+
+def test_one_round_is_enough_for_some_unless_more_are_asked_for(tmp_path: Path) -> None:
+    measure = replace(_measure(lambda name, number: {FIRST: number, SECOND: 1}), once=True)
+    for asked, rounds in ((False, (1,)), (True, (1, 2, 3))):
+        found = run([measure], Lab("", tmp_path), [_folder(tmp_path, str(asked))], 3, print, asked)
+        assert found[0][0] == Figure(FIRST, rounds)
+
+
+def test_analytics_are_penstocks_own(tmp_path: Path) -> None:
+    """Another implementation's rows are there, and empty."""
+    (found,) = run(analytics.MEASURES, Lab("", tmp_path), [_folder(tmp_path, "other")], 3, print)
+    assert [one.row for one in found] == [row for measure in analytics.MEASURES for row in measure.rows]
+    assert {(one.values, one.error) for one in found} == {((), "not offered")}
 
 
 def test_implementations_take_turns_and_change_who_is_first(tmp_path: Path) -> None:

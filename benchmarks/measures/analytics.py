@@ -1,0 +1,210 @@
+"""The data pipeline: the traffic job, the topology and its page, the census, and the look from the shell.
+
+    traffic      a topic is counted by the job; figures of the batches after the first, when Spark is warm
+    topology     100,000 edges: facts, walks, findings, page, JSON
+    report       the page of 5,000 vertices in headless Chromium, until it takes clicks and keys
+    census       lines -> chunks -> Spark -> results, beside a plain loop; totals that differ are a row
+    shell        `penstock topology` on the quickstart, as typed; Spark must not even be imported
+
+Small enough for one run of everything; the programs `benchmarks.analytics_*` measure any size. Penstock's own: nobody
+else offers them. Refuses to count as equal what is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from benchmarks import analytics_census, analytics_report, analytics_traffic
+from benchmarks.figures import HIGHER, Row
+from benchmarks.implementation import OWN, Implementation, NotOffered
+from benchmarks.implementations.penstock.resources import published
+from benchmarks.lab import LIMIT_S, Lab
+from benchmarks.measures.measure import Measure, Values
+from tests.chromium import Chromium
+from tests.processes import REPOSITORY, Failed, Worker, wait_until
+
+TRAFFIC_RATE = Row("traffic job, warm, records of 1 KiB: rate", "records/s", 35_000, HIGHER, 0)
+TRAFFIC_CPU = Row("traffic job, warm: CPU per record", "us", 45)
+TRAFFIC_MEMORY = Row("traffic job: RSS of Python and the JVM", "MB", None, digits=0)
+TOPOLOGY = Row("topology of 100,000 edges, local engine, with page", "s", 10)
+TOPOLOGY_MEMORY = Row("topology of 100,000 edges: RSS", "MB", 600, digits=0)
+PAGE = Row("report page of 5,000 vertices: ready", "s", 2, digits=2)
+CENSUS = Row("census: compute by Spark, with its start", "s")
+CENSUS_LOOP = Row("census: a plain Python loop", "s", digits=2)
+CENSUS_WRONG = Row("census: totals by Spark that differ", "", 0, digits=0)
+SHELL = Row("penstock topology on the quickstart, from the shell", "s", 2, digits=2)
+
+_BATCH, _BATCHES, _PARTITIONS = 150_000, 3, 10
+_EDGES, _VERTICES, _LINES, _LOOKS = 100_000, 5_000, 200_000, 3
+_RUN_LIMIT_S = 300.0
+_QUICKSTART = REPOSITORY / "examples" / "quickstart"
+
+
+def _own(implementation: Implementation) -> None:
+    if implementation.folder.resolve() != OWN.resolve():
+        raise NotOffered("analytics")
+
+
+def _run(*command: str, env: Mapping[str, str] | None = None) -> str:
+    """A program of ours to its end; what it printed. Raises Failed."""
+    try:
+        done = subprocess.run(
+            [sys.executable, *command], capture_output=True, text=True, cwd=REPOSITORY, timeout=_RUN_LIMIT_S,
+            env={**os.environ, **(env or {})}, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"{' '.join(command[:3])} did not end within {_RUN_LIMIT_S:.0f} s") from error
+    if done.returncode:
+        raise Failed(f"{' '.join(command[:3])} ended with {done.returncode}: {done.stderr.strip()[-1000:]}")
+    return done.stdout
+
+
+def _last_line(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text.splitlines()[-1])
+    return found
+
+
+@contextmanager
+def _traffic_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+    _own(implementation)
+    topic, batch = f"bench.traffic-{uuid.uuid4().hex[:6]}", lab.events(_BATCH)
+    admin = AdminClient({"bootstrap.servers": lab.kafka, "log_level": 2})
+    analytics_traffic.fill(lab.kafka, batch * _BATCHES, _PARTITIONS, topic)
+
+    def once() -> Values:
+        folder = lab.new_folder("traffic") / "tables"
+        command = ["-m", "benchmarks.analytics_traffic", "--batch", str(batch), "--topic", topic]
+        found = _last_line(_run(*command, "--job", lab.kafka, str(folder)))
+        if found["records"] != batch * _BATCHES:
+            raise Failed(f"{found['records']} records were counted of {batch * _BATCHES}")
+        return {
+            TRAFFIC_RATE: found["warm_per_s"],
+            TRAFFIC_CPU: found["warm_us"],
+            TRAFFIC_MEMORY: max(found["rss_mb"]) * 2**20 / 1e6,
+        }
+
+    try:
+        yield once
+    finally:
+        admin.delete_topics([topic])[topic].result(LIMIT_S)
+
+
+@contextmanager
+def _topology_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+    _own(implementation)
+
+    def once() -> Values:
+        found = _last_line(_run("-m", "benchmarks.analytics_topology", "--here", "--edges", str(lab.events(_EDGES))))
+        return {TOPOLOGY: found["total_s"], TOPOLOGY_MEMORY: found["peak_mib"] * 2**20 / 1e6}
+
+    yield once
+
+
+@contextmanager
+def _report_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+    _own(implementation)
+    folder = lab.new_folder("report")
+    with Chromium(folder / "browser") as browser:
+
+        def once() -> Values:
+            found = analytics_report.measure(browser, folder, lab.events(_VERTICES), 1)
+            return {PAGE: found["ready_ms"]["median"] / 1000}
+
+        yield once
+
+
+@contextmanager
+def _census_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+    _own(implementation)
+
+    def once() -> Values:
+        found = analytics_census.measure(
+            lab.new_folder("census"), lab.events(_LINES), "local[2]", lab.kafka, start_apart=False
+        )
+        return {CENSUS: found["spark_s"], CENSUS_LOOP: found["loop_s"], CENSUS_WRONG: 0 if found["equal"] else 1}
+
+    yield once
+
+
+@contextmanager
+def _shell_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+    _own(implementation)
+    folder, instance = lab.new_folder("shell"), f"i-{uuid.uuid4().hex[:8]}"
+    env = {"PENSTOCK_INSTANCE": instance, "PENSTOCK_STATE_DIR": str(folder / "state"), "PENSTOCK_TRAFFIC": "false"}
+    _publish(lab.kafka, folder, env)
+    command = ["-m", "app.cli", "topology", "--engine", "local", "--kafka", lab.kafka]
+
+    def once() -> Values:
+        took = []
+        for number in range(_LOOKS):
+            began_s = time.monotonic()
+            _run(*command, "--out", str(folder / f"report-{number}"), env=env)
+            took.append(time.monotonic() - began_s)
+        loaded = _run("-c", _LOADED.format(arguments=command[2:]), env=env)
+        if "pyspark" in loaded:
+            raise Failed("penstock topology --engine local imports pyspark")
+        return {SHELL: statistics.median(took)}
+
+    yield once
+
+
+_LOADED = """
+import sys
+sys.argv = ["penstock", *{arguments}]
+from app.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print("pyspark" if "pyspark" in sys.modules else "")
+"""
+
+
+def _publish(kafka: str, folder: Path, env: Mapping[str, str]) -> None:
+    """The quickstart's contract, by a controller that ends again."""
+    state = Path(env["PENSTOCK_STATE_DIR"])
+    wanted = [("KafkaChannel", "default.quickstart", "ContractPublished")]
+    wanted += [("Subscription", f"default.{name}", "AddedToChannel") for name in ("good", "picky")]
+    with Worker("controller", kafka, folder, _QUICKSTART, env) as worker:
+        wait_until("the quickstart is published", lambda: all(published(state, *one) for one in wanted), LIMIT_S)
+        with suppress(Failed):  # its end is not what is measured
+            worker.terminate(10.0)
+
+
+MEASURES = (
+    Measure(
+        "analytics-traffic",
+        "the traffic job counts a topic by Spark",
+        (TRAFFIC_RATE, TRAFFIC_CPU, TRAFFIC_MEMORY),
+        _traffic_scene,
+        once=True,
+    ),
+    Measure(
+        "analytics-topology",
+        "a made-up system of 100,000 edges, to its findings and page",
+        (TOPOLOGY, TOPOLOGY_MEMORY),
+        _topology_scene,
+        once=True,
+    ),
+    Measure("analytics-report", "the page of 5,000 vertices in headless Chromium", (PAGE,), _report_scene, once=True),
+    Measure(
+        "analytics-census",
+        "200,000 census lines by Spark, beside a plain loop",
+        (CENSUS, CENSUS_LOOP, CENSUS_WRONG),
+        _census_scene,
+        once=True,
+    ),
+    Measure("analytics-shell", "penstock topology, three times from the shell", (SHELL,), _shell_scene, once=True),
+)

@@ -1,4 +1,4 @@
-"""`penstock status`: channels and subscriptions, and whether they are ready, as the contract and the workers say.
+"""`penstock status`: channels and subscriptions, whether they are ready and how they do, as contract and workers say.
 
 Refuses to ask a worker over HTTP: what is in Kafka is what every worker would answer.
 """
@@ -14,6 +14,7 @@ from app.cli.output import Listing, View, Views, print_json, print_yaml
 
 if TYPE_CHECKING:
     from app.cli.contract import Contract
+    from tables.progress import SubscriberDetails
 
 _CHANNELS = Listing(
     columns={"channel": "CHANNEL", "topic": "TOPIC", "partitions": "PARTITIONS", "ready": "READY"},
@@ -28,9 +29,21 @@ _SUBSCRIPTIONS = Listing(
         "subscriber": "SUBSCRIBER",
         "order": "ORDER",
         "ready": "READY",
+        "lag": "LAG",
         "message": "MESSAGE",
     },
-    wide={"group": "GROUP", "generation": "GENERATION", "uid": "UID"},
+    wide={
+        "lag_s": "LAG S",
+        "delivered_per_s": "PER S",
+        "in_flight": "IN FLIGHT",
+        "retrying": "RETRYING",
+        "next_attempt": "NEXT ATTEMPT",
+        "last_error": "LAST ERROR",
+        "owners": "OWNERS",
+        "group": "GROUP",
+        "generation": "GENERATION",
+        "uid": "UID",
+    },
     name="subscription",
     empty="No subscriptions.",
 )
@@ -49,6 +62,8 @@ def status(
     output: Views = View.TABLE,
 ) -> None:
     """Show channels and subscriptions: ends with 0 when all are ready, else with 3.
+
+    With -o wide also how each subscription does: lag, rate of the last minute, retries, last error, who serves it.
 
     \b
     Examples:
@@ -107,7 +122,8 @@ def _tables(shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
 
 def rows(contract: Contract, now_s: float) -> Rows:
     """Rows of both tables. A channel is ready when all its subscriptions are."""
-    from tables.status import subscriber_status
+    from tables.progress import details
+    from tables.status import FRESH_S, subscriber_status
 
     readiness = {one.uid: subscriber_status(one, contract.workers, now_s) for one in contract.subscriptions}
     subscriptions: list[dict[str, object]] = [
@@ -121,6 +137,7 @@ def rows(contract: Contract, now_s: float) -> Rows:
             "group": one.group,
             "ready": readiness[one.uid].ready,
             "message": readiness[one.uid].message,
+            **_progress(details(one, readiness[one.uid], contract.workers, now_s, FRESH_S)),
         }
         for one in contract.subscriptions
     ]
@@ -141,3 +158,31 @@ def rows(contract: Contract, now_s: float) -> Rows:
         for one in contract.channels
     ]
     return {"channels": channels, "subscriptions": subscriptions}
+
+
+def _progress(found: SubscriberDetails) -> dict[str, object]:
+    """How a subscription does over all workers; None = nobody knows."""
+    from app.cli.moments import show_moment
+
+    known = found.as_of is not None
+    error = found.last_error[1] if found.last_error else None
+    place = f"{error.reason} (partition {error.partition}, offset {error.offset})" if error else None
+    return {
+        "lag": found.lag if known else None,
+        "lag_s": None if found.lag_s is None or not known else round(found.lag_s, 1),
+        "delivered_per_s": round(found.delivered_per_s, 1) if known else None,
+        "in_flight": found.in_flight if known else None,
+        "retrying": found.retrying if known else None,
+        "next_attempt": show_moment(found.next_attempt) if found.next_attempt else None,
+        "last_error": place,
+        "last_error_at": show_moment(error.time) if error else None,
+        "owners": ", ".join(f"{worker}: {_numbers(numbers)}" for worker, numbers in found.owners) or None,
+    }
+
+
+def _numbers(partitions: tuple[int, ...]) -> str:
+    """0-9 where they follow each other, else 0,3,7."""
+    first, last = partitions[0], partitions[-1]
+    if len(partitions) > 1 and last - first == len(partitions) - 1:
+        return f"{first}-{last}"
+    return ",".join(map(str, partitions))

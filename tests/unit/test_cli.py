@@ -31,6 +31,7 @@ from app.topic_reader import StoredRecord
 from knative.contract import Channel, Subscription, WorkerStatus, WorkerSubscription
 from knative.delivery import Destination
 from knative.errors import UsageError
+from knative.progress import Head, LastError, Progress
 from knative.resources import KafkaChannel
 
 _REPOSITORY = Path(__file__).parents[2]
@@ -235,6 +236,30 @@ def test_status_rows(partitions: tuple[int, ...], generation: int, age_s: float,
     shown = rows(_contract((worker,)), 1000.0 + age_s)
     assert shown["subscriptions"][0]["ready"] == ready
     assert shown["channels"][0]["ready"] == str(ready == "True")
+
+
+def test_status_says_how_a_subscription_does_over_all_workers() -> None:
+    error = LastError(990.0, 503, "the answer was 503", partition=1, offset=7)
+    heads = (Head(1, 7, 2, 1002.0, "e"),)
+    mine = Progress(in_flight=2, retrying=1, lag=5, oldest=996.0, delivered_per_s=1.5, heads=heads, last_error=error)
+    row = rows(
+        _contract(
+            (
+                WorkerStatus("a", 1000.0, "all", {"s": WorkerSubscription(3, (1,), "running")}, {"s": mine}),
+                WorkerStatus("b", 999.0, "all", {"s": WorkerSubscription(3, (0,), "running")}, {"s": Progress(lag=2)}),
+            )
+        ),
+        1000.0,
+    )["subscriptions"][0]
+    assert (row["lag"], row["lag_s"], row["delivered_per_s"], row["in_flight"], row["retrying"]) == (7, 4.0, 1.5, 2, 1)
+    assert row["last_error"] == "the answer was 503 (partition 1, offset 7)"
+    assert (row["last_error_at"], row["next_attempt"]) == ("1970-01-01T00:16:30.000Z", "1970-01-01T00:16:42.000Z")
+    assert row["owners"] == "a: 1, b: 0"
+
+
+def test_status_knows_nothing_of_a_subscription_that_nobody_serves() -> None:
+    row = rows(_contract(()), 1000.0)["subscriptions"][0]
+    assert [row[name] for name in ("lag", "lag_s", "delivered_per_s", "last_error", "owners")] == [None] * 5
 
 
 def test_the_quickstart_is_what_the_commands_expect(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def _java(options: SparkOptions) -> tuple[str, ...]:
 
 
 #: For queries over so little that each step is one task: no code is generated, and nothing is exchanged.
-_SMALL = {
+SMALL_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -172,7 +172,7 @@ def _sql_settings(options: SparkOptions) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": "30s",  # for ever by default
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
-    return {**found, **(_SMALL if options.small else {})}
+    return {**found, **(SMALL_SETTINGS if options.small else {})}
 
 
 def _builder(options: SparkOptions, settings: Mapping[str, str]) -> Any:

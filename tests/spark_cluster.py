@@ -17,6 +17,8 @@ from app.embedded.processes import die_with_parent
 from tests.processes import free_port, wait_until
 
 _LIMIT_S = 180.0  #: a JVM starts in two seconds, and in a minute on a busy machine
+#: For JVMs that live for seconds: they compile quickly, not well.
+QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 _PACKAGE = "org.apache.spark.deploy"
 
 
@@ -60,6 +62,7 @@ def _process(name: str, arguments: list[str], log: Path) -> Iterator[None]:
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
+        **QUICK,  # which executors inherit
     }
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -1,4 +1,8 @@
-"""`penstock job traffic` on a master and two workers: killed in the middle and started again, it counts the same."""
+"""Jobs on a master and two workers: traffic, killed and started again, counts the same; the topology of it is the same.
+
+The tables that the traffic job leaves behind are what the topology gets its rates and latencies from: by Spark on the
+cluster, by Spark here, and without Spark.
+"""
 
 from __future__ import annotations
 
@@ -8,82 +12,167 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from analytics.session import SMALL_SETTINGS
+from analytics.topology.build import build
+from analytics.topology.document import Topology, from_json
+from analytics.topology.local_engine import LocalEngine
 from analytics.traffic.read import read_windows
+from app.cli import cli
 from app.embedded import EmbeddedKafka
+from app.topology.job import run
+from app.topology.reading import Wish, read_inputs
+from knative import sketch
 from tests.integration.looking import REPOSITORY, Looked
+from tests.integration.topology_world import deltas, publish, status
 from tests.processes import wait_until
-from tests.spark_cluster import cluster
+from tests.spark_cluster import QUICK, cluster
 from tests.traffic import Sent, shown
+from tests.unit.topology.plants import faulty
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.system
 
 _LIMIT_S = 900.0  #: a minute where there is nothing else to do
 _BEGIN_S = int(time.time()) // 60 * 60 - 3600  # Kafka drops what is older than its retention
+_RECORDS = 3000
 _SECOND_RUN = """
 import json, sys
 from dataclasses import replace
 from pathlib import Path
 from analytics.session import spark_session
+from analytics.topology.document import to_json
+from analytics.topology.local_engine import LocalEngine
 from analytics.traffic.job import TrafficJob
 from app.spark import jar_places, spark_options
+from app.topology.job import run
+from app.topology.reading import Wish
 from app.traffic_job import plan_traffic
 
 def ask(rows):
     import knative.sketch
     yield knative.sketch.__file__
 
-master, kafka, folder = sys.argv[1:]
-plan = plan_traffic({"bootstrap.servers": kafka}, Path(folder)).traffic
+master, kafka, instance, folder, now, since = sys.argv[1:]
+client = {"bootstrap.servers": kafka}
+plan = plan_traffic(client, Path(folder)).traffic
 conf = {"spark.executor.memory": "512m"}
 with spark_session(spark_options("second", master, jars=jar_places(), conf=conf)) as spark:
     summary = TrafficJob(spark, replace(plan, records_max=3000)).run()
+    wish = Wish(client, instance, float(now), float(since), float(now), folder=Path(folder))
+    found = run(spark, wish, LocalEngine(), [])
     places = spark.sparkContext.parallelize(range(2), 2).mapPartitions(ask).collect()
-print(json.dumps([summary.counters, summary.stopped, places]))
+print(json.dumps([summary.counters, summary.stopped, places, json.loads(to_json(found))]))
 """
 
 
-def test_a_killed_job_counts_the_same(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:
-    looked = Looked.make(kafka.bootstrap, topic_name())
-    sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(30)
-    sent.records(looked.topic, 6000, _BEGIN_S, 1800)
-    sent.deltas("w", ("ns", "ch"), range(_BEGIN_S, _BEGIN_S + 600, 6))
+def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
+    kafka: EmbeddedKafka,
+    topic_name: Callable[[], str],
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    looked, sent = _world(kafka, topic_name())
     folder = tmp_path / "traffic"
+    now = time.time()
+    client = {"bootstrap.servers": kafka.bootstrap}
+    wish = Wish(client, looked.instance, now, _BEGIN_S, now, folder=folder)
     with cluster(tmp_path) as master:
-        arguments = ["job", "traffic", "--master", master, "--conf", "spark.executor.memory=512m", "--batch", "1000"]
-        arguments += ["--folder", str(folder), "-o", "json"]
-        with (tmp_path / "first.log").open("wb") as log:
-            first = subprocess.Popen(
-                looked.command(*arguments), stdout=log, stderr=log, env=looked.environment(), cwd=REPOSITORY
-            )
-        try:
-            done = folder / "records" / "parts"
-            wait_until(
-                "a batch is in the tables", lambda: any(done.glob("batch=*")) or first.poll() is not None, _LIMIT_S
-            )
-        finally:
-            first.send_signal(signal.SIGKILL)
-            first.wait()
-        assert first.returncode == -signal.SIGKILL, (tmp_path / "first.log").read_text()
-        counted = sum(one.events for one in read_windows(folder) if one.kind == "stored")
-        assert 0 < counted < 6000
-
+        counted = _killed(looked, master, folder, tmp_path / "first.log")
         second = subprocess.run(
-            [sys.executable, "-c", _SECOND_RUN, master, kafka.bootstrap, str(folder)], capture_output=True, text=True,
-            check=False, env=looked.environment(), cwd=REPOSITORY, timeout=_LIMIT_S,
+            [sys.executable, "-c", _SECOND_RUN, master, kafka.bootstrap, looked.instance, str(folder), str(now),
+             str(_BEGIN_S)],
+            capture_output=True, text=True, check=False, env=looked.environment(QUICK), cwd=REPOSITORY,
+            timeout=_LIMIT_S,
         )  # fmt: skip
 
     assert second.returncode == 0, second.stderr
     assert second.stderr == ""
-    assert shown(read_windows(folder)) == sent.expected()
-    counters, stopped, places = json.loads(second.stdout)
+    assert shown(one for one in read_windows(folder) if one.namespace == "ns") == sent.expected()
+    counters, stopped, places, drawn = json.loads(second.stdout)
     assert not stopped
-    assert counters["records.records"] + counted >= 6000  # what the kill left half done came again
+    assert counters["records.records"] + counted >= _RECORDS  # what the kill left half done came again
     assert all("penstock-modules.zip" in place for place in places)
+
+    plain = build(read_inputs(wish), LocalEngine())
+    assert _facts(from_json(json.dumps(drawn).encode())) == _facts(plain)
+    here = spark.newSession()
+    for setting, value in SMALL_SETTINGS.items():
+        here.conf.set(setting, value)
+    assert _facts(run(here, wish, LocalEngine(), [], small=True)) == _facts(plain)
+    monkeypatch.setattr("app.topology.reading.STALE_S", 2 * _LIMIT_S)  # the cluster had so long to start
+    for name, value in looked.environment().items():
+        monkeypatch.setenv(name, value)
+    begin = datetime.fromtimestamp(_BEGIN_S, UTC).isoformat()
+    arguments = ["topology", "--traffic", "windows", "--folder", str(folder), "--since", begin, "-o", "json"]
+    cli(arguments, standalone_mode=False)
+    _check_edges(from_json(capsys.readouterr().out.encode()), sent)
+
+
+def _world(kafka: EmbeddedKafka, name: str) -> tuple[Looked, Sent]:
+    """A channel of which every event is known, and beside it channels with faults, with a worker's reports of now."""
+    looked = Looked.make(kafka.bootstrap, name)
+    looked.subscribe("sub")
+    sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(30)
+    sent.records(looked.topic, _RECORDS, _BEGIN_S, 1800)
+    sent.deltas("w", ("ns", "ch"), range(_BEGIN_S, _BEGIN_S + 600, 6))
+    publish(kafka.bootstrap, looked.instance, faulty())
+    deltas(kafka.bootstrap, looked.instance, faulty(), ago_s=90)
+    status(kafka.bootstrap, looked.instance, faulty())
+    return looked, sent
+
+
+def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
+    """The job as somebody types it, killed when a batch of three is in the tables; how many records that were."""
+    arguments = ["job", "traffic", "--master", master, "--conf", "spark.executor.memory=512m", "--batch", "1000"]
+    with log.open("wb") as output:
+        first = subprocess.Popen(
+            looked.command(*arguments, "--folder", str(folder)),
+            stdout=output, stderr=output, env=looked.environment(QUICK), cwd=REPOSITORY,
+        )  # fmt: skip
+    try:
+        done = folder / "records" / "parts"
+        wait_until("a batch is in the tables", lambda: any(done.glob("batch=*")) or first.poll() is not None, _LIMIT_S)
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    assert first.returncode == -signal.SIGKILL, log.read_text()
+    counted = sum(one.events for one in read_windows(folder) if one.kind == "stored")
+    assert 0 < counted < _RECORDS
+    return counted
+
+
+def _facts(found: Topology) -> dict[str, Any]:
+    """All of it but how it was made."""
+    return {name: getattr(found, name) for name in ("tier", "window", "vertices", "edges", "findings", "rankings")}
+
+
+def _check_edges(found: Topology, sent: Sent) -> None:
+    """What was sent and settled, by plain sums, over the span of the tables."""
+    assert found.tier.value == "windows"
+    expected, edges = sent.expected(), {one.id: one for one in found.edges}
+    for source in {key[6] for key, _, _ in expected if key[1] == "stored"}:
+        events = sum(sums["events"] for key, sums, _ in expected if key[1] == "stored" and key[6] == source)
+        assert edges[f"source:{source} publishes channel:ns/ch"].events == events
+    settled = [(sums, latency) for key, sums, latency in expected if key[1] == "settled"]
+    merged: sketch.Sketch = {}
+    for _, latency in settled:
+        sketch.merge(merged, latency)
+    delivers = edges["subscription:ns/sub delivers uri:http://127.0.0.1:1/"]
+    delivered = sum(sums["delivered"] for sums, _ in settled)
+    assert delivers.events == delivered
+    assert delivers.rate == round(delivered / found.window.seconds, 6)
+    assert delivers.latency_p99_s == sketch.quantile(merged, 0.99)

@@ -10,10 +10,12 @@ import asyncio
 import json
 import os
 import re
+import signal
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -92,12 +94,12 @@ def with_spark(
         take=None if role.results else take,
         **limits,
     )
-    with session as spark:
+    with session as spark, _stopped_by_signals() as stop:
         role.say("Spark runs.")
         try:
             query = start(spark, config)
             try:
-                return _watch(query, role, metrics)
+                return _watch(query, role, metrics, stop)
             finally:
                 with suppress(Exception):  # it has failed, or the JVM is gone: what is told first counts
                     query.stop()
@@ -105,6 +107,26 @@ def with_spark(
             raise
         except Exception as problem:
             raise _explained(problem, role, checkpoint) from problem
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """Ctrl-C and SIGTERM are heard between two questions to Spark; a second one ends it at once.
+
+    Spark's own handler would ask the JVM something in the middle of another answer, and break both.
+    """
+    stop = threading.Event()
+
+    def hear(number: int, _frame: object) -> None:
+        signal.signal(number, signal.default_int_handler)
+        stop.set()
+
+    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _writable(checkpoint: Path) -> None:
@@ -120,8 +142,8 @@ def _writable(checkpoint: Path) -> None:
         ) from problem
 
 
-def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics) -> int:
-    """Counts what its progress tells until it ends. Raises what made it fail."""
+def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics, stop: threading.Event) -> int:
+    """Counts what its progress tells until it ends. Raises what made it fail, and KeyboardInterrupt after `stop`."""
     topics = Topics({"bootstrap.servers": role.kafka})
     told, seen, look = -1, 0, time.monotonic() + _TOPICS_EVERY_S
     while True:
@@ -138,6 +160,8 @@ def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics) -> 
                     role.say(f"Batch {told}: {count} chunks, {progress['processedRowsPerSecond']:.0f}/s")
         if ended:
             return seen
+        if stop.is_set():
+            raise KeyboardInterrupt
         if role.chunks_max is not None and (seen or (role.once and told >= 0)):
             return seen
         if time.monotonic() > look:

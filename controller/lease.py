@@ -35,8 +35,11 @@ class Lease:
         session_timeout_s: float,
         changed: Callable[[], None],
         crashed: Callable[[BaseException], None],
+        quiet: bool = False,
     ) -> None:
-        """`kafka`: librdkafka client settings. `crashed`: gets what ended the thread, which must end the process."""
+        """`kafka`: librdkafka client settings. `crashed`: gets what ended the thread, which must end the process.
+        `quiet`: nothing is logged, as the owner tells what matters."""
+        self._quiet = quiet
         self._session_timeout_s = session_timeout_s
         session_ms = int(session_timeout_s * 1000)
         self._conf = {
@@ -152,12 +155,13 @@ class Lease:
             return
         self._term += leading
         self._leading = leading
-        log.info("controller leads" if leading else "controller no longer leads", group=self._conf["group.id"])
+        if not self._quiet:
+            log.info("controller leads" if leading else "controller no longer leads", group=self._conf["group.id"])
         self._call(self._changed)
 
     def _report(self, error: KafkaError | None) -> None:
         text = error.str() if error is not None else ""
-        if text != self._error:
+        if text != self._error and not self._quiet:
             self._error = text
             log.warning("lock group", reason=text)
 

@@ -48,6 +48,11 @@ def windows_changelog_topic(instance: str) -> str:
     return f"{windows_group(instance)}-{WINDOWS_TABLE}-changelog"
 
 
+def redrive_group(instance: str) -> str:
+    """The lock group of those who redrive: one at a time."""
+    return f"{instance}.redrive"
+
+
 def controller_group(instance: str) -> str:
     """The lock group: who owns its one partition leads."""
     return f"{instance}.controller"

@@ -32,7 +32,7 @@ from knative.errors import NotReadyError, PenstockError, UsageError
 if TYPE_CHECKING:
     from app.dead_letters.letters import DeadLetter
     from app.dead_letters.reading import Starts
-    from app.dead_letters.redrive import RedriveConfig
+    from app.dead_letters.redrive import Redrive, RedriveConfig
     from app.dead_letters.redriven import Marks, MarkWriter
     from app.dead_letters.summary import Summary
 
@@ -63,7 +63,8 @@ def redrive(
     """Deliver dead letters again, each to the subscriber of its subscription only, with its id and attributes.
 
     What was redriven is remembered in Kafka and not redriven again; interrupted, it goes on when it is run again.
-    Ends with 0 when all were taken, 4 when some were, 1 when none was. Run one at a time for a subscription.
+    Ends with 0 when all were taken, 4 when some were, 1 when none was. A second run waits for the first to end, half a
+    minute at most.
 
     \b
     Examples:
@@ -114,6 +115,7 @@ def _say_what(where: Look, refs: Sequence[str], limit: int | None, output: Forma
 
 async def _run(where: Look, refs: Sequence[str], config: RedriveConfig) -> Summary:
     from agents.sender import SenderConfig
+    from app.dead_letters.alone import alone
     from app.dead_letters.redrive import Redrive
     from app.dead_letters.redriven import MarkWriter
     from app.egress import guard_of
@@ -121,27 +123,34 @@ async def _run(where: Look, refs: Sequence[str], config: RedriveConfig) -> Summa
 
     settings = load_settings()
     await asyncio.to_thread(_ensure_topic, where, settings.internal_replication)
-    marks = await asyncio.to_thread(where.marks)
-    writer = MarkWriter(where.client, where.instance)
+    runs: list[Redrive] = []
+
+    def lost() -> None:
+        for run in runs:
+            run.stop("another redrive has taken its place")
 
     def tell(letter: DeadLetter, reason: str) -> None:
         text = f"failed: {letter.ref} id={letter.event_id} {letter.subscription}: {reason}"
         note(text if text.isprintable() else ascii(text)[1:-1])
 
-    sending = SenderConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
-    run = Redrive(config, sending, where.contract.subscriptions, marks, writer, tell)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, run.stop, "it was interrupted")
-    saying = asyncio.create_task(_say_how_far(run.summary))
-    starts: dict[str, Mapping[int, int]] = {}
-    try:
-        summary = await run.run(_letters(where, refs, starts.__setitem__))
-    finally:
-        saying.cancel()
-    if summary.complete:
-        await asyncio.to_thread(_tidy, writer, marks, starts)
-    return summary
+    async with alone(where.client, where.instance, lost, note):
+        marks = await asyncio.to_thread(where.marks)  # what the one before has redriven is among them
+        writer = MarkWriter(where.client, where.instance)
+        sending = SenderConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
+        run = Redrive(config, sending, where.contract.subscriptions, marks, writer, tell)
+        runs.append(run)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, run.stop, "it was interrupted")
+        saying = asyncio.create_task(_say_how_far(run.summary))
+        starts: dict[str, Mapping[int, int]] = {}
+        try:
+            summary = await run.run(_letters(where, refs, starts.__setitem__))
+        finally:
+            saying.cancel()
+        if summary.complete:
+            await asyncio.to_thread(_tidy, writer, marks, starts)
+        return summary
 
 
 def _tidy(writer: MarkWriter, marks: Marks, starts: Mapping[str, Mapping[int, int]]) -> None:

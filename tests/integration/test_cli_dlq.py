@@ -216,6 +216,17 @@ def test_an_interrupted_run_finishes_what_is_in_flight(looked: Looked, subscribe
     assert _ids(subscriber, "/one") == [str(number) for number in range(50)]
 
 
+def test_two_at_a_time_deliver_each_letter_once(looked: Looked, subscriber: ScriptedSubscriber) -> None:
+    one = looked.subscribe("one", subscriber.url("/one"))
+    looked.dead_letters(one, [str(number) for number in range(30)])
+    with _start(looked, "--rate", "20/s", "-o", "json") as first:
+        wait_until("the first is at work", lambda: len(subscriber.requests("/one")) >= 3, _LIMIT_S)
+        second = looked.json("dlq", "redrive", "--subscription", "ns/one")
+        shown, _ = first.communicate(timeout=_LIMIT_S)
+    assert json.loads(shown)["redriven"] == second["already"] == 30
+    assert _ids(subscriber, "/one") == [str(number) for number in range(30)]
+
+
 def test_a_subscriber_that_hangs_does_not_hold_up_the_end(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     one = looked.subscribe("one", subscriber.script("/one", silence(_LIMIT_S)))
     looked.dead_letters(one, ["1"])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from analytics.traffic.anew import TopicNow
 
 _LIMIT_S = 30.0  #: a batch that is computed is thrown away without an answer: rather wait than do it again
+_LATER_S = 5.0  #: the client's own word that time is over comes first
 _NONE = ("", "AAAAAAAAAAAAAAAAAAAAAA")  #: of a Kafka before 2.8
 
 
@@ -37,9 +38,9 @@ class KafkaTopics:
         asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=_LIMIT_S)
         for topic, answer in asked.items():
             try:
-                about = answer.result(_LIMIT_S)
-            except KafkaException as problem:
-                if problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                about = answer.result(_LIMIT_S + _LATER_S)
+            except (KafkaException, TimeoutError) as problem:
+                if _code(problem) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
                 raise self._away(problem) from problem
             id_ = "" if str(about.topic_id) in _NONE else str(about.topic_id)
@@ -54,12 +55,17 @@ class KafkaTopics:
     def _offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[int, int]:
         try:
             asked = self._admin.list_offsets(dict.fromkeys(partitions, spec), request_timeout=_LIMIT_S)
-            return {place.partition: answer.result(_LIMIT_S).offset for place, answer in asked.items()}
-        except KafkaException as problem:
+            return {place.partition: answer.result(_LIMIT_S + _LATER_S).offset for place, answer in asked.items()}
+        except (KafkaException, TimeoutError) as problem:
             raise self._away(problem) from problem
 
-    def _away(self, problem: KafkaException) -> NotReadyError:
+    def _away(self, problem: Exception) -> NotReadyError:
+        why = problem.args[0].str() if isinstance(problem, KafkaException) else "no answer in time"
         return NotReadyError(
-            f"Kafka at {self._bootstrap} does not say what its topics are ({problem.args[0].str()}).",
+            f"Kafka at {self._bootstrap} does not say what its topics are ({why}).",
             "Start again when it does: nothing is lost and nothing counts twice.",
         )
+
+
+def _code(problem: Exception) -> int | None:
+    return problem.args[0].code() if isinstance(problem, KafkaException) else None

@@ -42,7 +42,9 @@ def explain_failure(problem: BaseException, folder: Path, bootstrap: str) -> Pen
     text = f"{type(problem).__name__}: {problem}"
     if _DISK.search(text):
         return PenstockError(f"The disk is full where {folder} or Spark's temporary files lie.", "Free some and go on.")
-    if isinstance(problem, OSError) or _DENIED.search(text):
+    if isinstance(problem, ConnectionError):  # only the way to the JVM is a connection of this process
+        return _spark_away()
+    if (isinstance(problem, OSError) and not isinstance(problem, TimeoutError)) or _DENIED.search(text):
         return PenstockError(
             f"The tables in {folder} cannot be written ({_last_cause(text)}).", "Mend the permissions."
         )
@@ -52,18 +54,22 @@ def explain_failure(problem: BaseException, folder: Path, bootstrap: str) -> Pen
         )
     if _NOT_ALLOWED.search(text):
         return PenstockError("Kafka does not allow reading.", "Give this user READ and DESCRIBE on the topics.")
-    if _KAFKA_AWAY.search(text):
+    if isinstance(problem, TimeoutError) or _KAFKA_AWAY.search(text):
         return NotReadyError(
             f"Kafka at {bootstrap} stopped answering.",
             "Start again when it does: nothing is lost and nothing counts twice.",
         )
     if _LOST.search(text):
-        return PenstockError("Spark went away in the middle.", "Start again: it goes on with the batch it was at.")
+        return _spark_away()
     if _CHECKPOINT.search(text):
         return BrokenTablesError(
             f"The checkpoint in {folder} cannot be read ({_last_cause(text)}).", count_anew(folder)
         )
     return PenstockError(f"The job failed: {_last_cause(text)}", "Start again: it goes on where it was.")
+
+
+def _spark_away() -> PenstockError:
+    return PenstockError("Spark went away in the middle.", "Start again: it goes on with the batch it was at.")
 
 
 def _last_cause(text: str) -> str:

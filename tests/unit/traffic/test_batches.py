@@ -116,6 +116,8 @@ def test_our_own_errors_stay_as_they_are() -> None:
 
     assert explain_failure(own, Path("/t"), "b") is own
     assert "cannot be written" in str(explain_failure(OSError(13, "Permission denied"), Path("/t"), "b"))
+    assert "stopped answering" in str(explain_failure(TimeoutError(), Path("/t"), "b"))
+    assert "Spark went away" in str(explain_failure(ConnectionRefusedError(111, "refused"), Path("/t"), "b"))
 
 
 @pytest.mark.parametrize(

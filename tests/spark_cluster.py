@@ -1,4 +1,4 @@
-"""A stand-alone Spark cluster of real processes on loopback: a master and workers, from the jars of the wheel.
+"""Spark as real processes on loopback, from the jars of the wheel: a master and workers, or a Spark Connect server.
 
 Each process dies with the test that started it. Refuses to be reached from elsewhere.
 """
@@ -10,9 +10,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from app.embedded.ports import is_open
 from app.embedded.processes import die_with_parent
 from tests.processes import free_port, wait_until
 
@@ -53,13 +54,30 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _process(name: str, arguments: list[str], log: Path) -> Iterator[None]:
+def connect_server(log: Path, jars: Sequence[Path]) -> Iterator[str]:
+    """The address of a Spark Connect server on two cores, started as its own script starts it."""
+    port, server = free_port(), "org.apache.spark.sql.connect.service.SparkConnectServer"
+    arguments = ["--class", server, "--master", "local[2]", "--jars", ",".join(map(str, jars))]
+    for name, value in (
+        ("spark.connect.grpc.binding.address", "127.0.0.1"),
+        ("spark.connect.grpc.binding.port", port),
+        ("spark.driver.host", "127.0.0.1"),
+        ("spark.ui.enabled", "false"),
+    ):
+        arguments += ["--conf", f"{name}={value}"]
+    with _process("org.apache.spark.deploy.SparkSubmit", [*arguments, "spark-internal"], log, "700m"):
+        wait_until("the server listens", lambda: is_open(port), _LIMIT_S)
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def _process(name: str, arguments: list[str], log: Path, memory: str = "256m") -> Iterator[None]:
     settings = spark_home() / "conf-of-tests"  # is not there: no file of this machine counts
     environment = {
         "PATH": os.environ["PATH"],
         "SPARK_HOME": str(spark_home()),
         "SPARK_CONF_DIR": str(settings),
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": memory,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         **QUICK,  # which executors inherit

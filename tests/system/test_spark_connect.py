@@ -1,0 +1,54 @@
+"""Jobs on a Spark Connect server: a span is counted exactly, the topology is drawn, and what cannot be is said."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from analytics.session import spark_jars
+from analytics.traffic.read import read_windows
+from app.embedded import EmbeddedKafka
+from app.spark import jar_places
+from tests.integration.looking import REPOSITORY, Looked
+from tests.spark_cluster import connect_server
+from tests.traffic import Sent, shown
+
+pytestmark = pytest.mark.system
+
+
+def test_a_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:
+    looked = Looked.make(kafka.bootstrap, topic_name())
+    looked.subscribe("sub")
+    sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(30)
+    begin = int(time.time()) - 600
+    sent.records(looked.topic, 500, begin, 590)
+    sent.deltas("w", ("ns", "ch"), range(begin, begin + 590, 7))
+    folder = tmp_path / "span"
+    log = tmp_path / "server.log"
+    with connect_server(log, spark_jars(jar_places(root=REPOSITORY / ".penstock" / "spark"))) as address:
+        arguments = ["job", "traffic", "--remote", address, "--since", "1h", "--folder", str(folder)]
+        counted = looked.penstock(*arguments)
+        assert counted.returncode == 0, counted.stderr + log.read_text()
+        assert counted.stderr.startswith("585 records in ")
+        assert shown(read_windows(folder)) == sent.expected()
+
+        drawn = looked.penstock(
+            "job", "topology", "--remote", address, "--traffic", "deltas", "--since", "1h", "-o", "json"
+        )
+        assert drawn.returncode == 0, drawn.stderr + log.read_text()
+        assert drawn.stderr == ""
+        edges = {one["id"]: one for one in json.loads(drawn.stdout)["edges"]}
+        delivered = sum(sums["delivered"] for key, sums, _ in sent.expected() if key[1] == "settled")
+        assert edges["subscription:ns/sub delivers uri:http://127.0.0.1:1/"]["events"] == delivered
+
+    for arguments in (["job", "traffic", "--remote", address], ["census", "compute", "--remote", address]):
+        refused = looked.penstock(*arguments)
+        assert (refused.returncode, refused.stderr.startswith("Spark Connect cannot keep")) == (2, True)

@@ -20,6 +20,7 @@ from app.cli.contract import Contract, read_contract
 from app.topic_reader import NoSuchTopicError, TopicReader
 from knative.errors import PenstockError
 from knative.names import traffic_topic
+from knative.progress import LastError
 from knative.traffic import BadDeltaError, decode
 from tables.progress import SubscriberDetails, details
 from tables.status import FRESH_S, subscriber_status
@@ -82,10 +83,18 @@ def states_of(contract: Contract, now: float, since: float) -> dict[str, State]:
     return found
 
 
+def told_of(error: LastError) -> str:
+    """For people. The reason of an answer says its code again; that of a connection has a code that nobody answered."""
+    answer = f"the answer was {error.code}"
+    if not error.reason.startswith(answer):
+        return f"{error.destination}: {error.reason}"
+    return f"{error.destination} answered {error.code}{error.reason.removeprefix(answer)}"
+
+
 def state_of(one: SubscriberDetails, since: float) -> State:
     """What the map needs of it. Without an owner nothing is known of its lag."""
     error = one.last_error[1] if one.last_error is not None and one.last_error[1].time >= since else None
-    told = f"{error.destination} answered {error.code}: {error.reason}" if error is not None else ""
+    told = told_of(error) if error is not None else ""
     return State(
         ready=one.status.ready,
         message=one.status.message,

@@ -1,0 +1,20 @@
+"""What the map says of a subscription's last error."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.topology.reading import told_of
+from knative.progress import LastError
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "told"),
+    [
+        (400, "the answer was 400", "http://s/ answered 400"),
+        (200, "the answer was 200 with an event: x", "http://s/ answered 200 with an event: x"),
+        (500, "timeout: no answer within 5 s", "http://s/: timeout: no answer within 5 s"),
+    ],
+)
+def test_a_code_is_said_once_and_only_where_somebody_answered(code: int, reason: str, told: str) -> None:
+    assert told_of(LastError(0.0, code, reason, destination="http://s/")) == told

@@ -47,7 +47,7 @@ CENSUS_WRONG = Row("census: totals by Spark that differ", "", 0, digits=0)
 SHELL = Row("penstock topology on the quickstart, from the shell", "s", 2, digits=2)
 
 _BATCH, _BATCHES, _PARTITIONS = 150_000, 3, 10
-_EDGES, _VERTICES, _LINES, _LOOKS = 100_000, 5_000, 200_000, 3
+_EDGES, _VERTICES, _LINES, _LOOKS = 100_000, 5_000, 100_000, 3
 _RUN_LIMIT_S = 300.0
 _QUICKSTART = REPOSITORY / "examples" / "quickstart"
 
@@ -201,7 +201,7 @@ MEASURES = (
     Measure("analytics-report", "the page of 5,000 vertices in headless Chromium", (PAGE,), _report_scene, once=True),
     Measure(
         "analytics-census",
-        "200,000 census lines by Spark, beside a plain loop",
+        "100,000 census lines by Spark, beside a plain loop",
         (CENSUS, CENSUS_LOOP, CENSUS_WRONG),
         _census_scene,
         once=True,

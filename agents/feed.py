@@ -45,6 +45,7 @@ _POLL_S = 0.25  # at rest
 _BUSY_POLL_S = 0.03  # while commits are due
 _PAUSED_POLL_S = 0.01  # while partitions wait for room
 _BATCH = 1000
+_ALONE_S = 0.0015  # a record so long after the one before is taken as alone: looking for more would cost as much as it
 _MUCH = 100  # after so many records at once more are expected to be there
 _OVERHEAD_BYTES = 1_024  # of a record in memory, beside its value
 _LOOP_S = 30.0  # the event loop answers within this, or the process is beyond help
@@ -154,7 +155,7 @@ class Feed:
         consumer.subscribe(
             [self.subscription.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
-        much = False
+        much, last = False, 0.0
         try:
             while not self._stop.is_set():
                 self._turned = time.monotonic()
@@ -170,7 +171,9 @@ class Feed:
                 elif (first := consumer.poll(wait_s)) is not None:
                     number = first.partition() or 0
                     owner = self._partitions.get(number)
-                    rest = consumer.consume(_BATCH - 1, 0)
+                    now = time.monotonic()
+                    rest = consumer.consume(_BATCH - 1, 0) if now - last < _ALONE_S else []
+                    last = now
                     # A rebalance inside consume() may have taken its partition away: the next owner reads it again.
                     moved = first.error() is None and self._partitions.get(number) is not owner
                     much = len(rest) >= _MUCH

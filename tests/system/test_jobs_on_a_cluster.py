@@ -1,4 +1,5 @@
-"""Jobs on a master and two workers: traffic, killed and started again, counts the same; the topology of it is the same.
+"""The jobs on a master and two workers: traffic, killed and started again, counts the same; so does the census, and
+the topology is the same.
 
 The tables that the traffic job leaves behind are what the topology gets its rates and latencies from: by Spark on the
 cluster, by Spark here, and without Spark.
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +22,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from analytics.census.generator import Recipe, write
+from analytics.census.plain import count_files, same
 from analytics.session import SMALL_SETTINGS
 from analytics.topology.build import build
 from analytics.topology.document import Topology, from_json
@@ -30,6 +34,7 @@ from app.embedded import EmbeddedKafka
 from app.topology.job import run
 from app.topology.reading import Wish, read_inputs
 from knative import sketch
+from knative.census import Result, decode
 from tests.integration.looking import REPOSITORY, Looked
 from tests.integration.topology_world import deltas, publish, status
 from tests.processes import wait_until
@@ -49,6 +54,7 @@ _SECOND_RUN = """
 import json, sys
 from dataclasses import replace
 from pathlib import Path
+from analytics.census.spark import SparkConfig, start
 from analytics.session import spark_session
 from analytics.topology.document import to_json
 from analytics.topology.local_engine import LocalEngine
@@ -62,7 +68,7 @@ def ask(rows):
     import knative.sketch
     yield knative.sketch.__file__
 
-master, kafka, instance, folder, now, since = sys.argv[1:]
+master, kafka, instance, folder, now, since, compute = sys.argv[1:]
 client = {"bootstrap.servers": kafka}
 plan = plan_traffic(client, Path(folder)).traffic
 conf = {"spark.executor.memory": "512m"}
@@ -70,8 +76,12 @@ with spark_session(spark_options("second", master, jars=jar_places(), conf=conf)
     summary = TrafficJob(spark, replace(plan, records_max=3000)).run()
     wish = Wish(client, instance, float(now), float(since), float(now), folder=Path(folder))
     found = run(spark, wish, LocalEngine(), [])
+    results = []
+    checkpoint = Path(folder).with_name("census")
+    start(spark, SparkConfig(kafka, compute, "", checkpoint, once=True, take=results.extend)).awaitTermination()
     places = spark.sparkContext.parallelize(range(2), 2).mapPartitions(ask).collect()
-print(json.dumps([summary.counters, summary.stopped, places, json.loads(to_json(found))]))
+drawn = json.loads(to_json(found))
+print(json.dumps([summary.counters, summary.stopped, places, drawn, [value.decode() for _, value in results]]))
 """
 
 
@@ -84,6 +94,10 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     looked, sent = _world(kafka, topic_name())
+    compute = topic_name()
+    census = write(tmp_path, 2019, "jan", Recipe(1_003, 1, 0.01, 0.01, 0.01)).path
+    read = ["census", "read", "--years", "2019", "--from-file", str(census), "--compute-topic", compute]
+    cli([*read, "--partitions", "2", "--kafka", kafka.bootstrap], standalone_mode=False)
     folder = tmp_path / "traffic"
     now = time.time()
     client = {"bootstrap.servers": kafka.bootstrap}
@@ -92,7 +106,7 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
         counted = _killed(looked, master, folder, tmp_path / "first.log")
         second = subprocess.run(
             [sys.executable, "-c", _SECOND_RUN, master, kafka.bootstrap, looked.instance, str(folder), str(now),
-             str(_BEGIN_S)],
+             str(_BEGIN_S), compute],
             capture_output=True, text=True, check=False, env=looked.environment(QUICK), cwd=REPOSITORY,
             timeout=_LIMIT_S,
         )  # fmt: skip
@@ -100,10 +114,11 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     assert second.returncode == 0, second.stderr
     assert second.stderr == ""
     assert shown(one for one in read_windows(folder) if one.namespace == "ns") == sent.expected()
-    counters, stopped, places, drawn = json.loads(second.stdout)
+    counters, stopped, places, drawn, results = json.loads(second.stdout)
     assert not stopped
     assert counters["records.records"] + counted >= _RECORDS  # what the kill left half done came again
     assert all("penstock-modules.zip" in place for place in places)
+    _check_census(results, census)
 
     plain = build(read_inputs(wish), LocalEngine())
     assert _facts(from_json(json.dumps(drawn).encode())) == _facts(plain)
@@ -111,6 +126,7 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     for setting, value in SMALL_SETTINGS.items():
         here.conf.set(setting, value)
     assert _facts(run(here, wish, LocalEngine(), [], small=True)) == _facts(plain)
+    capsys.readouterr()
     monkeypatch.setattr("app.topology.reading.STALE_S", 2 * _LIMIT_S)  # the cluster had so long to start
     for name, value in looked.environment().items():
         monkeypatch.setenv(name, value)
@@ -153,6 +169,20 @@ def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
     counted = sum(one.events for one in read_windows(folder) if one.kind == "stored")
     assert 0 < counted < _RECORDS
     return counted
+
+
+def _check_census(values: list[str], file: Path) -> None:
+    """Each chunk once, and together what a plain loop over the file counts."""
+    results = [one for one in (decode(value.encode()) for value in values) if isinstance(one, Result)]
+    assert len({one.place for one in results}) == len(values) == 101
+    plain = count_files([(2019, file)])
+    codes: Counter[int] = Counter()
+    problems: Counter[str] = Counter()
+    for one in results:
+        codes.update(one.codes)
+        problems.update(one.problems)
+    assert same(plain.years, {2019: codes})
+    assert problems == plain.problems
 
 
 def _facts(found: Topology) -> dict[str, Any]:

@@ -17,6 +17,7 @@ to read the environment, and to hold more than one session in a process.
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,6 +73,8 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
     else:
         spark = _launch(options)
     with contextlib.ExitStack() as stack:
+        logging.getLogger().addFilter(_not_of_py4j)
+        stack.callback(logging.getLogger().removeFilter, _not_of_py4j)
         stack.callback(_stop, spark)
         if not options.is_local and options.remote is None and not options.submitted:
             # Executors fetch it from this process when their first task comes, so it stays as long as the session.
@@ -86,6 +89,11 @@ def _stop(spark: SparkSession) -> None:
 
     with contextlib.suppress(ConnectionError, Py4JError):
         spark.stop()
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """It logs by the root logger, with traces, what it raises too."""
+    return "py4j" not in record.pathname
 
 
 def options_problem(options: SparkOptions) -> tuple[str, str] | None:
@@ -218,7 +226,7 @@ def _connect(options: SparkOptions) -> SparkSession:
     from pyspark.errors import PySparkException
 
     try:
-        spark: SparkSession = _builder(options, {}).remote(options.remote).getOrCreate()
+        spark: SparkSession = _builder(options, options.settings).remote(options.remote).getOrCreate()
         spark.range(1).count()  # it connects at the first question
     except (PySparkException, ImportError, OSError) as problem:
         raise explain_start(problem, [], options.remote or "") from problem

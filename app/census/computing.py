@@ -106,6 +106,8 @@ def with_spark(
         except (PenstockError, KeyboardInterrupt):
             raise
         except Exception as problem:
+            if stop.is_set():  # the signal went to the JVM as well
+                raise KeyboardInterrupt from problem
             raise _explained(problem, role, checkpoint) from problem
 
 
@@ -193,6 +195,8 @@ def _explained(problem: Exception, role: ComputeRole, checkpoint: Path) -> Penst
         return PenstockError(f"A topic was removed while it was computed: {', '.join(role.watched)}.", "Start again.")
     if "TimeoutException" in text or "DisconnectException" in text:
         return NotReadyError(f"Kafka at {role.kafka} stopped answering.", "Start again when it is well.")
+    if isinstance(problem, ConnectionError) or "while sending or receiving" in text or "Java side is empty" in text:
+        return PenstockError("Spark went away in the middle.", f"Start again. {again}")
     return PenstockError(
         f"Spark could not go on: {_gist(text) or type(problem).__name__}.",
         f"If it is about the checkpoint, remove {checkpoint} and start again. {again}",

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import faust
 import uvloop
 from faust.app.base import BootStrategy
 
@@ -28,6 +27,7 @@ from app.admin import AdminConfig, AdminServer
 from app.egress import guard_of
 from app.lifecycle import Lifecycle, Parts
 from app.logs import configure_logging
+from app.memory_app import MemoryApp
 from app.metrics import Metrics
 from app.producer import KafkaProducer, ProducerConfig
 from app.settings import Settings, default_variables, load_settings
@@ -55,7 +55,7 @@ class _Boot(BootStrategy):
     enable_kafka_producer = False
 
 
-class Hub(faust.App):
+class Hub(MemoryApp):
     """The Faust app of a worker: web views, agents on in-memory channels, services. No Kafka of its own."""
 
     BootStrategy = _Boot

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import faust
 import structlog
 from faust.app.base import BootStrategy
 
+from app.memory_app import MemoryApp
 from controller.topics import Topics as KafkaTopics
 from controller.topics import admin_client
 from knative import names
@@ -56,7 +56,7 @@ class _Boot(BootStrategy):
     enable_sensors = False
 
 
-class WindowsApp(faust.App):
+class WindowsApp(MemoryApp):
     """Faust's own consumer, producer and table; no web server."""
 
     BootStrategy = _Boot

@@ -26,6 +26,7 @@ from faust.types import TP
 
 from app.census.topics import Topic, Topics
 from app.logs import configure_logging
+from app.memory_app import MemoryApp
 from app.settings import Settings
 from knative.errors import PenstockError
 from web import drivers
@@ -75,7 +76,7 @@ class _Transport(driver.Transport):
     Consumer = _Consumer
 
 
-class FollowingApp(faust.App):
+class FollowingApp(MemoryApp):
     """`followed` and `follower` are set before it starts."""
 
     followed: Topic

@@ -13,6 +13,7 @@ import pytest
 
 from analytics.jvm import Listener, Sieve, explain_start
 from analytics.session import (
+    SMALL_SETTINGS,
     SparkOptions,
     find_jar,
     missing_connector,
@@ -47,6 +48,16 @@ def test_places_that_cannot_be(options: SparkOptions, says: str) -> None:
 @pytest.mark.parametrize("master", [None, "local", "local[4]", "spark://a:1,b:2", "yarn", "k8s://https://h:443"])
 def test_places_that_can_be(master: str | None) -> None:
     assert options_problem(SparkOptions(master=master)) is None
+
+
+def test_little_data_is_not_compiled_for() -> None:
+    """But what was asked for by name wins."""
+    wish = {"spark.sql.shuffle.partitions": "7"}
+    found = spark_settings(SparkOptions(small=True, settings=wish))
+
+    assert found["spark.driver.extraJavaOptions"].endswith("-XX:TieredStopAtLevel=1")
+    assert {**found, **SMALL_SETTINGS, **wish} == found
+    assert "TieredStopAtLevel" not in str(spark_settings(SparkOptions()))
 
 
 def test_a_session_listens_on_loopback_unless_a_cluster_must_reach_it() -> None:

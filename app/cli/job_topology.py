@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -87,13 +88,22 @@ def topology(
 
     old = read_old(diff)
     wish = make_wish(kafka, since, namespace, folder, traffic)
-    small = is_small(wish)
+    # GraphFrames' rounds are many queries over the whole graph: for them code is worth its while.
+    small = is_small(wish) and not _may_be_graphframes(engine, jars or [])
     place = Place(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small)
     with session("penstock job topology", place) as spark:
         notes: list[str] = []
         with _walker(spark, engine, notes) as walking:
             found = run(spark, wish, walking, notes, small)
     finish(found, old, out, fail_on, output)
+
+
+def _may_be_graphframes(wish: Walker, jars: list[Path]) -> bool:
+    """Before Spark is there to be asked."""
+    from analytics.topology.graphframes_engine import missing_jars
+    from app.spark import known_places
+
+    return wish is not Walker.LOCAL and not missing_jars(known_places(jars))
 
 
 @contextlib.contextmanager

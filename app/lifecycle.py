@@ -39,8 +39,8 @@ from knative.contract import SubscriberStatus, WorkerStatus
 from knative.errors import PenstockError
 from knative.progress import Progress
 from tables.contract import ContractTable
-from tables.progress import SubscriberDetails, details
-from tables.status import StatusTable, encode_status, subscriber_status
+from tables.progress import SubscriberDetails
+from tables.status import StatusTable, encode_status, subscriber_details
 
 if TYPE_CHECKING:
     from app.span_export import SpanExport
@@ -252,10 +252,7 @@ class Lifecycle:
         uids = {c.uid for c in found}
         mine = [s for s in parts.contract.subscriptions.values() if s.channel_uid in uids]
         workers = list(parts.status.workers.values())
-        return [
-            details(one, subscriber_status(one, workers, now, fresh_s), workers, now, fresh_s)
-            for one in sorted(mine, key=lambda s: s.label)
-        ]
+        return [subscriber_details(one, workers, now, fresh_s) for one in sorted(mine, key=lambda s: s.label)]
 
     def _loop_lagged(self, seconds: float) -> None:
         if self.parts is not None:

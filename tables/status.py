@@ -7,7 +7,7 @@ Refuses to write to Kafka and to read a clock: `now` comes in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -22,7 +22,7 @@ from knative.contract import (
 )
 from knative.progress import Progress
 from tables.compacted import CompactedReader, Record
-from tables.progress import from_row, to_row
+from tables.progress import SubscriberDetails, details, from_row, to_row
 
 log = structlog.get_logger(__name__)
 
@@ -105,6 +105,14 @@ def subscriber_status(
         )
     parts = ", ".join(map(str, sorted(missing)))
     return SubscriberStatus(subscription.uid, generation, "Unknown", f"partitions without an owner yet: {parts}")
+
+
+def subscriber_details(
+    subscription: Subscription, workers: Collection[WorkerStatus], now: float, fresh_s: float = FRESH_S
+) -> SubscriberDetails:
+    """Whether it is ready, and how it does, over all workers."""
+    status = subscriber_status(subscription, workers, now, fresh_s)
+    return details(subscription, status, workers, now, fresh_s)
 
 
 class StatusTable:

@@ -122,10 +122,9 @@ def _tables(shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
 
 def rows(contract: Contract, now_s: float) -> Rows:
     """Rows of both tables. A channel is ready when all its subscriptions are."""
-    from tables.progress import details
-    from tables.status import FRESH_S, subscriber_status
+    from tables.status import subscriber_details
 
-    readiness = {one.uid: subscriber_status(one, contract.workers, now_s) for one in contract.subscriptions}
+    found = {one.uid: subscriber_details(one, contract.workers, now_s) for one in contract.subscriptions}
     subscriptions: list[dict[str, object]] = [
         {
             "subscription": one.label,
@@ -135,9 +134,9 @@ def rows(contract: Contract, now_s: float) -> Rows:
             "subscriber": one.subscriber.uri,
             "order": str(one.order),
             "group": one.group,
-            "ready": readiness[one.uid].ready,
-            "message": readiness[one.uid].message,
-            **_progress(details(one, readiness[one.uid], contract.workers, now_s, FRESH_S)),
+            "ready": found[one.uid].status.ready,
+            "message": found[one.uid].status.message,
+            **_progress(found[one.uid]),
         }
         for one in contract.subscriptions
     ]
@@ -152,7 +151,7 @@ def rows(contract: Contract, now_s: float) -> Rows:
             "hosts": list(one.hosts),
             "path": one.path,
             "ready": str(
-                all(readiness[s.uid].ready == "True" for s in contract.subscriptions if s.channel_uid == one.uid)
+                all(found[s.uid].status.ready == "True" for s in contract.subscriptions if s.channel_uid == one.uid)
             ),
         }
         for one in contract.channels

@@ -22,8 +22,8 @@ from knative.errors import PenstockError
 from knative.names import traffic_topic
 from knative.progress import LastError
 from knative.traffic import BadDeltaError, decode
-from tables.progress import SubscriberDetails, details
-from tables.status import FRESH_S, subscriber_status
+from tables.progress import SubscriberDetails
+from tables.status import FRESH_S, subscriber_details
 
 STALE_S = 300.0  #: tables that end so long before the window does are not used
 _ERROR_CHARS = 160
@@ -76,11 +76,8 @@ def check_namespace(contract: Contract, namespace: str) -> None:
 
 def states_of(contract: Contract, now: float, since: float) -> dict[str, State]:
     """By uid of the subscription; an error counts when it is of the window."""
-    found = {}
-    for one in contract.subscriptions:
-        status = subscriber_status(one, contract.workers, now)
-        found[one.uid] = state_of(details(one, status, contract.workers, now, FRESH_S), since)
-    return found
+    workers = contract.workers
+    return {one.uid: state_of(subscriber_details(one, workers, now), since) for one in contract.subscriptions}
 
 
 def told_of(error: LastError) -> str:

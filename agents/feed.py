@@ -89,6 +89,8 @@ class Feed:
         self._stop = threading.Event()
         self._pace = Pace(config.buffer_bytes_max, self._stop)
         self._drained, self._ended = asyncio.Event(), asyncio.Event()
+        self._much = False  # the last call gave many records: more are expected to be there
+        self._last = 0.0  # when the last one came by itself
         self._drain_s = 0.0
         self._turned = time.monotonic()
         self._thread = threading.Thread(target=self._guarded, name=f"feed-{subscription.label}", daemon=True)
@@ -155,7 +157,7 @@ class Feed:
         consumer.subscribe(
             [self.subscription.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
-        much, last = False, 0.0
+        self._much, self._last = False, 0.0
         try:
             while not self._stop.is_set():
                 self._turned = time.monotonic()
@@ -164,20 +166,9 @@ class Feed:
                 wait_s = _BUSY_POLL_S if self.commits.wanted else _POLL_S
                 if self._pace.make_room(consumer, self._partitions.values()):
                     wait_s = _PAUSED_POLL_S
-                ready = consumer.consume(_BATCH, 0) if much else []  # one call instead of two
-                much = len(ready) >= _MUCH
-                if ready:
-                    self._take(consumer, ready)
-                elif (first := consumer.poll(wait_s)) is not None:
-                    number = first.partition() or 0
-                    owner = self._partitions.get(number)
-                    now = time.monotonic()
-                    rest = consumer.consume(_BATCH - 1, 0) if now - last < _ALONE_S else []
-                    last = now
-                    # A rebalance inside consume() may have taken its partition away: the next owner reads it again.
-                    moved = first.error() is None and self._partitions.get(number) is not owner
-                    much = len(rest) >= _MUCH
-                    self._take(consumer, rest if moved else [first, *rest])
+                messages = self._fetch(consumer, wait_s)
+                if messages:
+                    self._take(consumer, messages)
             self._let_go(consumer, list(self._partitions.values()), self._drain_s, self._drained)
         finally:
             self._on_loop(self.commits.detach)
@@ -186,6 +177,25 @@ class Feed:
                 self._partitions.clear()
                 self._on_loop(self._owner.dropped, left)
             consumer.close()
+
+    def _fetch(self, consumer: Consumer, wait_s: float) -> list[Message]:
+        """What there is, or comes within `wait_s`, by as few calls as will do."""
+        if self._much:
+            ready = consumer.consume(_BATCH, 0)
+            self._much = len(ready) >= _MUCH
+            if ready:
+                return ready
+        first = consumer.poll(wait_s)
+        if first is None:
+            return []
+        number = first.partition() or 0
+        owner = self._partitions.get(number)
+        now = time.monotonic()
+        rest = consumer.consume(_BATCH - 1, 0) if now - self._last < _ALONE_S else []
+        self._last, self._much = now, len(rest) >= _MUCH
+        # A rebalance inside consume() may have taken its partition away: the next owner reads it again.
+        moved = first.error() is None and self._partitions.get(number) is not owner
+        return rest if moved else [first, *rest]
 
     def _take(self, consumer: Consumer, messages: list[Message]) -> None:
         batches: dict[int, Batch] = {}

@@ -20,8 +20,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
@@ -29,11 +28,11 @@ from confluent_kafka.admin import AdminClient
 from benchmarks import analytics_census, analytics_report, analytics_traffic
 from benchmarks.figures import HIGHER, Row
 from benchmarks.implementation import OWN, Implementation, NotOffered
-from benchmarks.implementations.penstock.resources import published
+from benchmarks.implementations.penstock.resources import publish
 from benchmarks.lab import LIMIT_S, Lab
 from benchmarks.measures.measure import Measure, Values
 from tests.chromium import Chromium
-from tests.processes import REPOSITORY, Failed, Worker, wait_until
+from tests.processes import REPOSITORY, Failed
 
 TRAFFIC_RATE = Row("traffic job, warm, records of 1 KiB: rate", "records/s", 35_000, HIGHER, 0)
 TRAFFIC_CPU = Row("traffic job, warm: CPU per record", "us", 45)
@@ -50,6 +49,11 @@ _BATCH, _BATCHES, _PARTITIONS = 150_000, 3, 10
 _EDGES, _VERTICES, _LINES, _LOOKS = 100_000, 5_000, 100_000, 3
 _RUN_LIMIT_S = 300.0
 _QUICKSTART = REPOSITORY / "examples" / "quickstart"
+_PUBLISHED = (
+    ("KafkaChannel", "default.quickstart", "ContractPublished"),
+    ("Subscription", "default.good", "AddedToChannel"),
+    ("Subscription", "default.picky", "AddedToChannel"),
+)
 
 
 def _own(implementation: Implementation) -> None:
@@ -142,8 +146,8 @@ def _census_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable
 def _shell_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
     _own(implementation)
     folder, instance = lab.new_folder("shell"), f"i-{uuid.uuid4().hex[:8]}"
-    env = {"PENSTOCK_INSTANCE": instance, "PENSTOCK_STATE_DIR": str(folder / "state"), "PENSTOCK_TRAFFIC": "false"}
-    _publish(lab.kafka, folder, env)
+    env = {"PENSTOCK_INSTANCE": instance, "PENSTOCK_STATE_DIR": str(folder / "state")}
+    publish(lab.kafka, folder, _QUICKSTART, env, _PUBLISHED)
     command = ["-m", "app.cli", "topology", "--engine", "local", "--kafka", lab.kafka]
 
     def once() -> Values:
@@ -170,17 +174,6 @@ except SystemExit as end:
     assert not end.code, end.code
 print("pyspark" if "pyspark" in sys.modules else "")
 """
-
-
-def _publish(kafka: str, folder: Path, env: Mapping[str, str]) -> None:
-    """The quickstart's contract, by a controller that ends again."""
-    state = Path(env["PENSTOCK_STATE_DIR"])
-    wanted = [("KafkaChannel", "default.quickstart", "ContractPublished")]
-    wanted += [("Subscription", f"default.{name}", "AddedToChannel") for name in ("good", "picky")]
-    with Worker("controller", kafka, folder, _QUICKSTART, env) as worker:
-        wait_until("the quickstart is published", lambda: all(published(state, *one) for one in wanted), LIMIT_S)
-        with suppress(Failed):  # its end is not what is measured
-            worker.terminate(10.0)
 
 
 MEASURES = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,31 @@ def published(state: Path, kind: str, name: str, condition: str) -> bool:
     return any(one["type"] == condition and one["status"] == "True" for one in conditions)
 
 
+def publish(
+    kafka: str, folder: Path, resources: Path, env: Mapping[str, str], wanted: Sequence[tuple[str, str, str]]
+) -> None:
+    """Run a controller until the statuses of all `wanted` (kind, name, condition) say so. Raises Failed."""
+    state = Path(env["PENSTOCK_STATE_DIR"])
+    # Nothing passes here, and traffic windows would take a while to end.
+    with Worker("controller", kafka, folder, resources, {**env, "PENSTOCK_TRAFFIC": "false"}) as worker:
+
+        def done() -> bool:
+            return all(published(state, *one) for one in wanted)
+
+        wait_until("the controller has published everything", lambda: done() or not worker.running, _LIMIT_S)
+        if not done():
+            raise Failed(worker.tail())
+        # What it has published stays; the end of a controller is not what is measured, and must not cost a measure.
+        try:
+            worker.terminate(_END_S)
+        except Failed as error:
+            sys.stderr.write(f"the controller is killed: {error}\n")
+
+
 def main() -> int:
     """Told by the variables of the benchmark."""
     told = os.environ
-    folder, state, topic = Path(told["BENCH_DIR"]), Path(told["PENSTOCK_STATE_DIR"]), told["BENCH_TOPIC"]
+    folder, topic = Path(told["BENCH_DIR"]), told["BENCH_TOPIC"]
     subscriptions = json.loads(Path(told["BENCH_SUBSCRIPTIONS"]).read_text())
     wanted = documents(topic, int(told["BENCH_PARTITIONS"]), subscriptions)
     resources = folder / "resources"
@@ -83,25 +105,14 @@ def main() -> int:
         name: told[name]
         for name in ("PENSTOCK_INSTANCE", "PENSTOCK_TOPIC_TEMPLATE", "PENSTOCK_STATE_DIR", "PENSTOCK_BIND")
     }
-    settings["PENSTOCK_TRAFFIC"] = "false"  # nothing passes here, and it would take a while to end
-    names = [f"bench.{one['name']}" for one in subscriptions]
-    with Worker("controller", told["BENCH_KAFKA"], folder, resources, settings) as worker:
-
-        def done() -> bool:
-            return published(state, "KafkaChannel", topic, "ContractPublished") and all(
-                published(state, "Subscription", name, "AddedToChannel") for name in names
-            )
-
-        wait_until("the controller has published everything", lambda: done() or not worker.running, _LIMIT_S)
-        if not done():
-            sys.stderr.write(worker.tail())
-            return 1
-        # What it has published stays; the end of a controller is not what is measured, and must not cost a measure.
-        try:
-            worker.terminate(_END_S)
-        except Failed as error:
-            sys.stderr.write(f"the controller is killed: {error}\n")
-        return 0
+    wanted_statuses = [("KafkaChannel", topic, "ContractPublished")]
+    wanted_statuses += [("Subscription", f"bench.{one['name']}", "AddedToChannel") for one in subscriptions]
+    try:
+        publish(told["BENCH_KAFKA"], folder, resources, settings, wanted_statuses)
+    except Failed as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

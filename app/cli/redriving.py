@@ -123,10 +123,10 @@ async def _run(where: Look, refs: Sequence[str], config: RedriveConfig) -> Summa
 
     settings = load_settings()
     await asyncio.to_thread(_ensure_topic, where, settings.internal_replication)
-    runs: list[Redrive] = []
+    run: Redrive | None = None
 
     def lost() -> None:
-        for run in runs:
+        if run is not None:
             run.stop("another redrive has taken its place")
 
     def tell(letter: DeadLetter, reason: str) -> None:
@@ -138,7 +138,6 @@ async def _run(where: Look, refs: Sequence[str], config: RedriveConfig) -> Summa
         writer = MarkWriter(where.client, where.instance)
         sending = SenderConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
         run = Redrive(config, sending, where.contract.subscriptions, marks, writer, tell)
-        runs.append(run)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.stop, "it was interrupted")

@@ -46,10 +46,11 @@ def is_small(wish: Wish) -> bool:
     for topic in (contract_topic(wish.instance), status_topic(wish.instance)):
         with TopicReader(topic, wish.client) as reader:
             count += sum(end - begin for begin, end in reader.ranges.values())
-    if wish.tier is Tier.WINDOWS and not _files(wish):
-        raise PenstockError(f"There are no traffic tables in {wish.folder}.", _MAKE)
     if wish.tier in (None, Tier.WINDOWS):
-        count += sum(pq.read_metadata(file).num_rows for file in _files(wish))
+        files = _files(wish)
+        if wish.tier is Tier.WINDOWS and not files:
+            raise PenstockError(f"There are no traffic tables in {wish.folder}.", _MAKE)
+        count += sum(pq.read_metadata(file).num_rows for file in files)
     if wish.tier in (None, Tier.DELTAS):
         with suppress(NoSuchTopicError), TopicReader(traffic_topic(wish.instance), wish.client) as reader:
             count += reader.count_since(int(wish.since * 1000))

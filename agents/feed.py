@@ -24,6 +24,7 @@ from typing import Any, Protocol, TypeVar
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from agents.commit_metadata import read
 from agents.commits import Commits, commit_now, offsets
 from agents.config import DeliveryConfig
 from agents.consumer_settings import consumer_settings
@@ -31,7 +32,7 @@ from agents.lanes import Partition, Record
 from agents.log_ends import LogEnds
 from agents.pace import Pace
 from agents.positions import committed, log_start
-from agents.watermarks import Watermark, parse
+from agents.watermarks import Watermark
 from knative.contract import Subscription
 from knative.ports import Observe
 from knative.record_headers import record_headers
@@ -307,8 +308,7 @@ class Feed:
                 start = log_start(consumer, found, self.subscription.label)
                 if start:
                     self._observe.expired(self.subscription.label, start)
-            settled, attempts = parse(start, found.metadata)
-            opened.append(Partition(found.topic, found.partition, Watermark(start, settled, attempts)))
+            opened.append(Partition(found.topic, found.partition, Watermark(start, read(start, found.metadata))))
         self._on_loop(self._owner.opened, opened)
         self._partitions.update((p.number, p) for p in opened)
         consumer.incremental_assign([TopicPartition(p.topic, p.number, p.watermark.next) for p in opened])

@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from agents.watermarks import STARTED_MAX, Watermark
+from agents.commit_metadata import STARTED_MAX
+from agents.watermarks import Watermark
 from knative.delivery import Order
 
 #: Lane of a record that needs none.

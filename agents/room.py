@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection
 
+from agents.commit_metadata import SPAN_MAX
 from agents.lanes import Partition
-from agents.watermarks import SPAN_MAX
 
 RECORDS_MAX = 4_096  #: of one partition
 STILL_S = 0.2  #: a partition above its share that settles nothing for so long is paused

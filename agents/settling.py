@@ -22,8 +22,9 @@ from typing import Any, Protocol
 import structlog
 
 from agents.dead_letters import HeaderList, unreadable_versions, versions
+from agents.dlq_topic import DlqTopic
 from agents.lanes import Partition, Record, Window
-from agents.retrying import Caps, Outcome, until_settled
+from agents.retrying import Caps, Outcome, rest_s, until_settled
 from agents.sender import Sender, SendError
 from agents.spans import ABANDONED, Spans
 from agents.telling import in_trace, tell
@@ -31,13 +32,10 @@ from agents.troubles import Troubles
 from knative.contract import Subscription
 from knative.delivery import DeliverySpec, Destination, Exhausted
 from knative.kafka_binding import to_request
-from knative.ports import Clock, Observe, Produce, ProduceFailure, ProduceProblem
+from knative.ports import Clock, Observe, Produce
 from knative.verdicts import DELIVERED, Delivered, FinalFailure, Reply, Verdict, decide, decide_error
 
 log = structlog.get_logger(__name__)
-
-_DLQ_FIRST_WAIT_S = 0.5
-_DLQ_LONGEST_WAIT_S = 30.0
 
 
 class Surroundings(Protocol):
@@ -76,7 +74,7 @@ class Settling:
         troubles: Troubles,
     ) -> None:
         self._around = around
-        self._produce = produce
+        self._dlq = DlqTopic(around, produce, self._rest)
         self._observe = observe
         self._clock = clock
         self._caps = caps
@@ -93,6 +91,11 @@ class Settling:
             return
         self._around.window.attempt_over(record)
         self._begin(record, self._go_on(record, outcome))
+
+    def inherited(self, record: Record) -> None:
+        """An owner before this one has attempted it, and the time of the next attempt may not have come."""
+        self._around.window.attempt_over(record)
+        self._begin(record, self._take_up(record))
 
     def replied(self, record: Record, outcome: Outcome) -> None:
         """The first attempt was answered with an event."""
@@ -166,12 +169,19 @@ class Settling:
             self._around.window.attempt_over(record)
         return await self._go_on(record, outcome)
 
+    async def _take_up(self, record: Record) -> str:
+        watermark = record.partition.watermark
+        due = watermark.due[record.offset]
+        self._troubles.inherited(record, watermark.attempts[record.offset], due)
+        await self._hold(record, rest_s(due, self._clock.time(), self._around.subscription.delivery, self._caps))
+        return await self._go_on(record, await self._attempt(record))
+
     async def _go_on(self, record: Record, first: Outcome) -> str:
         failures: list[float] = []
 
         def note(outcome: Outcome, wait_s: float) -> None:
             failures.append(outcome.at)
-            record.partition.watermark.failed(record.offset, outcome.attempts)
+            record.partition.watermark.failed(record.offset, outcome.attempts, outcome.at + wait_s)
             self._troubles.failed(record, outcome, wait_s)
             self._tell("attempt failed", record, outcome, wait_s=round(wait_s, 3))
 
@@ -298,14 +308,14 @@ class Settling:
         if taken_by:
             self._tell("dead-lettered", record, outcome, to=taken_by)
             return "dead-lettered"
-        await self._to_topic(record, choices)
+        await self._dlq.take(record, choices)
         self._tell("dead-lettered", record, outcome, to=subscription.dlq_topic)
         return "dead-lettered"
 
     async def _unreadable(self, record: Record, reason: str) -> str:
         self._around.window.attempt_over(record)
         subscription = self._around.subscription
-        await self._to_topic(record, unreadable_versions(record, subscription, reason, self._clock.time()))
+        await self._dlq.take(record, unreadable_versions(record, subscription, reason, self._clock.time()))
         log.warning(
             "record is no CloudEvent",
             subscription=subscription.label,
@@ -350,43 +360,6 @@ class Settling:
             raise asyncio.CancelledError("the partition is going")
         await asyncio.sleep(wait_s)
         self._holding.discard(record)
-
-    async def _to_topic(self, record: Record, choices: Iterable[HeaderList]) -> None:
-        """Store in the DLQ topic; returns only when Kafka has acknowledged it."""
-        remaining = list(choices)
-        wait_s = _DLQ_FIRST_WAIT_S
-        told = False
-        while True:
-            topic = self._around.subscription.dlq_topic
-            failure = await self._store(topic, record, remaining[0])
-            if failure is None:
-                return
-            if failure.problem is ProduceProblem.TOO_LARGE and len(remaining) > 1:
-                remaining.pop(0)
-                continue
-            if not told:
-                told = True
-                log.error(
-                    "dead letter cannot be stored; the event stays unsettled and is tried again",
-                    subscription=self._around.subscription.label,
-                    topic=topic,
-                    partition=record.partition.number,
-                    offset=record.offset,
-                    reason=failure.message,
-                    **in_trace(record),
-                )
-            await self._rest(record, wait_s)
-            wait_s = min(wait_s * 2, _DLQ_LONGEST_WAIT_S)
-
-    async def _store(self, topic: str, record: Record, headers: HeaderList) -> ProduceFailure | None:
-        stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
-
-        def done(failure: ProduceFailure | None) -> None:
-            if not stored.done():
-                stored.set_result(failure)
-
-        self._produce.send(topic, record.value, record.key, headers, done)
-        return await stored
 
     # -- telling
 

@@ -244,6 +244,9 @@ class SubscriptionService(Service):
 
     def _start_record(self, record: Record) -> None:
         """First attempt of a record; the window has given it a slot."""
+        if record.offset in record.partition.watermark.due:
+            self._settling.inherited(record)
+            return
         try:
             request = to_request(self._prefix, record.headers, record.value)
         except Unreadable as problem:

@@ -28,6 +28,10 @@ class Troubles:
         """Events whose attempts have failed so far."""
         return len(self._failing)
 
+    def inherited(self, record: Record, attempts: int, due: float) -> None:
+        """An owner before this one made these attempts; the next one is for `due` (Unix seconds)."""
+        self._failing[record] = (attempts, due)
+
     def failed(self, record: Record, outcome: Outcome, wait_s: float | None) -> None:
         """An attempt failed; the next one follows in `wait_s` (None = there is none)."""
         verdict = outcome.verdict

@@ -31,6 +31,9 @@ class WatchedSubscription(SubscriptionService):
         self._log_deliveries = around.config.log_deliveries
 
     def _start_record(self, record: Record) -> None:
+        if record.offset in record.partition.watermark.due:
+            self._settling.inherited(record)
+            return
         subscription = self.subscription
         number = record.partition.watermark.attempts.get(record.offset, 0) + 1
         self.spans.begin(subscription, record)

@@ -1,50 +1,38 @@
-"""The watermark of one partition: the lowest unsettled offset, and in few characters what lies settled above it.
+"""The watermark of one partition: the lowest unsettled offset, and what lies settled above it.
 
     offsets     100 101 102 103 104 105 106      committed: offset 102, metadata: settled {103, 105}, attempts {102: 2}
                  s   s   .   s   .   s   .       s = settled
                          ^next               ^fetched
 
 A crash then repeats only what was settled after the last commit: the next owner reads from 102, skips 103 and 105, and
-gives 102 its third attempt. The metadata string of a commit is bounded by the broker (4,096 characters); `fits` says
-whether one more record may be started so that whatever happens to it can still be written down. What was settled is
-never cut.
+gives 102 its third attempt when it is due. The metadata string of a commit is bounded by the broker; `fits` says
+whether one more record may be started so that whatever happens to it can still be written down.
 
-Refuses to know Kafka, HTTP or lanes: offsets in, offsets and a string out.
+Refuses to know Kafka, HTTP, lanes or the clock: offsets in, offsets and a string out.
 """
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections import deque
-from collections.abc import Iterable, Mapping
 
-#: Offsets between the watermark and the newest started record: 12,288 bits = 1,536 bytes raw, in the worst case.
-SPAN_MAX = 12_288
-#: Started and unsettled records, each with an attempt count: at most 4 bytes each.
-STARTED_MAX = 400
-#: Worst case: (1,536 + 4 * 400 + 14) * 5/4 characters + prefix < METADATA_MAX; the broker refuses 4,096.
-METADATA_MAX = 4_000
-_PREFIX = "p1:"
-_ATTEMPTS_MAX = 16_383  # two varint bytes
+from agents.commit_metadata import NOTHING, SPAN_MAX, Known, write
 
 
 class Watermark:
     """Offsets of one partition from being fetched to being settled. `next` never goes down."""
 
-    __slots__ = ("attempts", "changes", "fetched", "inherited", "inherited_max", "next", "order", "settled")
+    __slots__ = ("attempts", "changes", "due", "fetched", "inherited", "inherited_max", "next", "order", "settled")
 
-    def __init__(
-        self, start: int, settled: frozenset[int] = frozenset(), attempts: Mapping[int, int] | None = None
-    ) -> None:
-        """`start`: the committed offset; `settled` and `attempts`: what its metadata said (see `parse`)."""
+    def __init__(self, start: int, known: Known = NOTHING) -> None:
+        """`start`: the committed offset; `known`: what its metadata said."""
         self.next = start  #: lowest unsettled offset: what is committed
         self.fetched = start  #: one past the newest record taken from Kafka
         self.order: deque[int] = deque()  # fetched and not yet below the mark, ascending
-        self.settled = set(settled)  # settled and not below the mark
-        self.attempts = dict(attempts or {})  #: failed attempts of records that are not settled yet
-        self.inherited_max = max(settled, default=-1)
-        self.inherited = bool(settled)  # `settled` still holds offsets that an earlier owner settled
+        self.settled = set(known.settled)  # settled and not below the mark
+        self.attempts = dict(known.attempts)  #: failed attempts of records that are not settled yet
+        self.due = dict(known.due)  #: Unix seconds before which the next attempt of such a record is not made
+        self.inherited_max = max(known.settled, default=-1)
+        self.inherited = bool(known.settled)  # `settled` still holds offsets that an earlier owner settled
         self.changes = 0  #: grows whenever there is something new to commit
 
     def add(self, offset: int) -> bool:
@@ -70,6 +58,7 @@ class Watermark:
         self.changes += 1
         if self.attempts:
             self.attempts.pop(offset, None)
+            self.due.pop(offset, None)
         order = self.order
         if order[0] != offset:
             self.settled.add(offset)
@@ -81,9 +70,14 @@ class Watermark:
                 settled.discard(order.popleft())
         self._move(order[0] if order else self.fetched)
 
-    def failed(self, offset: int, attempts: int) -> None:
-        """`attempts` were made for this unsettled record so far: to be committed before the next one."""
+    def failed(self, offset: int, attempts: int, due: float = 0.0) -> None:
+        """`attempts` were made for this unsettled record so far, the next one is for `due` (Unix seconds; 0 = for no
+        time): to be committed before that."""
         self.attempts[offset] = attempts
+        if due:
+            self.due[offset] = due
+        else:
+            self.due.pop(offset, None)
         self.changes += 1
 
     def skip_to(self, offset: int) -> None:
@@ -108,97 +102,4 @@ class Watermark:
 
     def metadata(self) -> str:
         """What is settled at or above `next`, and the attempts of unsettled records; "" when there is neither."""
-        if not self.settled and not self.attempts:
-            return ""
-        base = self.next
-        bits = bytearray((max(self.settled) - base) // 8 + 1) if self.settled else bytearray()
-        for offset in self.settled:
-            index = offset - base
-            bits[index >> 3] |= 1 << (index & 7)
-        # An earlier owner may have counted attempts of records that have since gone from the log.
-        entries = [(offset, self.attempts[offset]) for offset in sorted(self.attempts) if offset >= base]
-        text = _pack(base, bits, entries)
-        while len(text) > METADATA_MAX:
-            # Only when an earlier owner counted many in another order mode. A forgotten count costs an attempt more.
-            assert entries, f"commit metadata of {len(text)} characters: started beyond what fits"
-            entries = entries[: len(entries) * 3 // 4]
-            text = _pack(base, bits, entries)
-        return text
-
-
-def _pack(base: int, bits: bytes | bytearray, entries: Iterable[tuple[int, int]]) -> str:
-    raw = bytearray(_varint(len(bits)) + bits)
-    last = base
-    for offset, attempts in entries:
-        raw += _varint(offset - last) + _varint(min(attempts, _ATTEMPTS_MAX))
-        last = offset
-    packed = zlib.compress(bytes(raw), 1)
-    body = b"z" + packed if len(packed) < len(raw) else b"r" + bytes(raw)
-    return _PREFIX + base64.b85encode(_check(base, body) + body).decode("ascii")
-
-
-def parse(offset: int, metadata: str | None) -> tuple[frozenset[int], dict[int, int]]:
-    """(settled offsets, attempts by offset) above a committed `offset`; nothing for metadata that is not ours.
-
-    Forgetting costs duplicates, inventing would cost events: every doubt reads as "nothing is settled".
-    """
-    if not metadata or not metadata.startswith(_PREFIX):
-        return frozenset(), {}
-    try:
-        sealed = base64.b85decode(metadata[len(_PREFIX) :])
-        body = sealed[2:]
-        if sealed[:2] != _check(offset, body):
-            return frozenset(), {}
-        raw = _inflate(body[1:]) if body[:1] == b"z" else body[1:]
-        size, at = _read_varint(raw, 0)
-        bits = raw[at : at + size]
-        at += size
-        settled = {offset + i * 8 + b for i, byte in enumerate(bits) if byte for b in range(8) if byte >> b & 1}
-        attempts: dict[int, int] = {}
-        last = offset
-        while at < len(raw):
-            delta, at = _read_varint(raw, at)
-            count, at = _read_varint(raw, at)
-            last += delta
-            attempts[last] = count
-    except (ValueError, zlib.error, IndexError):
-        return frozenset(), {}
-    if len(bits) != size:
-        return frozenset(), {}
-    return frozenset(settled), {at: count for at, count in attempts.items() if at not in settled}
-
-
-def _check(offset: int, body: bytes) -> bytes:
-    """Ties the metadata to its offset: whoever resets a group's offset by hand does not inherit what was settled."""
-    return (zlib.crc32(body, offset & 0xFFFFFFFF) & 0xFFFF).to_bytes(2, "big")
-
-
-def _inflate(packed: bytes) -> bytes:
-    """At most 64 KiB: somebody else's metadata must not be a bomb."""
-    inflater = zlib.decompressobj()
-    raw = inflater.decompress(packed, 65_536)
-    if inflater.unconsumed_tail or not inflater.eof:
-        raise ValueError("metadata too large")
-    return raw
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = raw[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 35:
-            raise ValueError("number too long")
+        return write(self.next, self.settled, self.attempts, self.due)

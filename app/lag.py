@@ -10,7 +10,7 @@ it again for as long as one slow key holds the watermark. Refuses to ask Kafka (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -27,7 +27,7 @@ class Position:
     start: int  #: of the log
     end: int  #: one past the last record
     settled: frozenset[int] = frozenset()  #: at or above `committed`
-    attempts: dict[int, int] = field(default_factory=dict)  #: failed ones, of records that are not settled
+    attempts: Mapping[int, int] = field(default_factory=dict)  #: failed ones, of records that are not settled
 
     @property
     def watermark(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from agents.watermarks import parse
+from agents.commit_metadata import NOTHING, read
 from app.lag import Position
 from knative.contract import Subscription
 from knative.errors import NotReadyError
@@ -83,11 +83,9 @@ def _silent(kafka: Mapping[str, Any], problem: Exception) -> NotReadyError:
 
 def _position(one: Subscription, number: int, committed: TopicPartition | None, start: int, end: int) -> Position:
     offset = None if committed is None or committed.offset < 0 else committed.offset
-    settled, attempts = (frozenset[int](), dict[int, int]())
-    if committed is not None and offset is not None:
-        settled, attempts = parse(offset, committed.metadata)
+    known = NOTHING if committed is None or offset is None else read(offset, committed.metadata)
     channel = f"{one.namespace}/{one.channel}"
-    return Position(one.label, channel, one.group, one.topic, number, offset, start, end, settled, attempts)
+    return Position(one.label, channel, one.group, one.topic, number, offset, start, end, known.settled, known.attempts)
 
 
 def timestamps(kafka: Mapping[str, Any], places: Iterable[Place], limit_s: float = _ASK_LIMIT_S) -> dict[Place, int]:

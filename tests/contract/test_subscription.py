@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
+from agents.commit_metadata import read
 from agents.config import DeliveryConfig
 from agents.egress_guard import EgressConfig, EgressGuard
 from agents.lanes import Partition, Record
@@ -151,6 +153,32 @@ async def test_a_drain_does_not_wait_for_a_dead_letter_that_nobody_takes() -> No
         await until(lambda: len(server.requests) == 3)
         await asyncio.wait_for(service.drain([partition], 300.0), LIMIT_S)
         assert partition.watermark.next == 0
+
+
+async def test_the_next_owner_waits_for_what_is_left_of_a_retry() -> None:
+    delivery = DeliverySpec(retry=3, backoff_delay_s=0.4)
+    async with (
+        ScriptedServer(reply(answer(503))) as server,
+        serving(wanted(server.url(), delivery), MemoryProduce()) as service,
+    ):
+        gone = feed(service, 0, 1)
+        await until(lambda: 0 in gone.watermark.due)
+        await service.drain([gone], 0.0)
+        known = read(gone.watermark.next, gone.watermark.metadata())
+    assert known.attempts == {0: 1}
+    async with (
+        ScriptedServer(reply(answer(200))) as server,
+        serving(wanted(server.url(), delivery), MemoryProduce()) as service,
+    ):
+        partition = Partition("t", 0, Watermark(0, known))
+        records = [Record(partition, at, None, b"%d" % at, HEADERS, 1) for at in range(2)]
+        service.window.feed(partition, records)
+        await until(lambda: partition.watermark.settled == {1})  # the other one does not wait
+        [head] = service.progress().heads
+        assert (head.offset, head.attempts, head.next_attempt) == (0, 1, known.due[0])
+        await until(lambda: partition.watermark.next == 2)
+        assert time.time() >= known.due[0]
+        assert [request[-1:] for request in server.requests] == [b"1", b"0"]
 
 
 async def test_a_service_that_never_started_stops() -> None:

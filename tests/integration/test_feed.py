@@ -11,10 +11,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from agents.commit_metadata import Known, read
 from agents.config import DeliveryConfig
 from agents.feed import Batch, Feed
 from agents.lanes import Partition, Record
-from agents.watermarks import Watermark, parse
+from agents.watermarks import Watermark
 from app.embedded import EmbeddedKafka
 from app.metrics import Metrics
 from knative.contract import Subscription
@@ -131,7 +132,7 @@ async def test_what_is_settled_above_a_gap_is_not_delivered_again(
         first.partitions[0].watermark.failed(5, 3)
         await asyncio.wait_for(first.feed.commits.barrier(first.partitions[0]), LIMIT_S)
         offset, metadata = committed(kafka, topic)  # while the owner lives: the barrier has let it through
-        assert parse(offset, metadata) == (frozenset({6, *range(8, 20)}), {5: 3})
+        assert read(offset, metadata) == Known(frozenset({6, *range(8, 20)}), {5: 3})
     second = Settler()
     async with feeding(kafka, topic, second):
         await second.until(lambda: len(second.got) == 2)

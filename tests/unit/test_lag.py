@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.watermarks import Watermark, parse
+from agents.commit_metadata import read
+from agents.watermarks import Watermark
 from app.cli.lag import rows
 from app.cli.moments import read_moment, show_duration, show_moment
 from app.lag import Lag, Position, by_lag, events_behind, lag_of
@@ -48,8 +49,8 @@ def test_what_a_commit_says_is_subtracted() -> None:
     for offset in (101, 103, 109):
         watermark.settle(offset)
     watermark.failed(100, 2)
-    settled, attempts = parse(100, watermark.metadata())
-    position = Position("ns/s", "ns/c", "kafka.u", "t", 0, 100, 0, 120, settled, attempts)
+    known = read(100, watermark.metadata())
+    position = Position("ns/s", "ns/c", "kafka.u", "t", 0, 100, 0, 120, known.settled, known.attempts)
     assert events_behind(position) == 17
     assert rows([lag_of(position, None, NOW_S)], {("kafka.u", 0): "w"})[0].items() >= {
         "settled_above": 3, "attempts": 2, "worker": "w", "seconds": None, "behind": "-",

@@ -9,11 +9,10 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from agents.commit_metadata import METADATA_MAX, SPAN_MAX, STARTED_MAX, Known, read
 from agents.lanes import Partition, Record, Window
-from agents.watermarks import METADATA_MAX, SPAN_MAX, STARTED_MAX, Watermark, parse
+from agents.watermarks import Watermark
 from knative.delivery import Order
 
 RETRIES = 3
@@ -62,9 +61,9 @@ class Simulation:
         self.partitions = []
         self.position = []
         for number, log in enumerate(self.logs):
-            settled, attempts = parse(log.committed, log.metadata)
-            assert settled <= log.settled, "skips what nobody settled: lost"
-            self.partitions.append(Partition("t", number, Watermark(log.committed, settled, attempts)))
+            known = read(log.committed, log.metadata)
+            assert known.settled <= log.settled, "skips what nobody settled: lost"
+            self.partitions.append(Partition("t", number, Watermark(log.committed, known)))
             self.position.append(
                 next((i for i, (o, _) in enumerate(log.records) if o >= log.committed), len(log.records))
             )
@@ -120,7 +119,7 @@ class Simulation:
         log = self.logs[record.partition.number]
         if self.random.random() < 0.3 and log.attempts[record.offset] <= RETRIES:
             made = record.partition.watermark.attempts.get(record.offset, 0) + 1
-            record.partition.watermark.failed(record.offset, made)
+            record.partition.watermark.failed(record.offset, made, self.random.choice((0.0, 1.8e9, 1.8e9 + made)))
             self.waiting.append(record)
             self.window.attempt_over(record)
         else:
@@ -137,9 +136,10 @@ class Simulation:
             assert not unsettled or mark.next <= unsettled[0], "committed beyond an unsettled record"
             assert mark.next >= log.committed, "the watermark went down"
             log.committed, log.metadata = mark.next, mark.metadata()
-            settled, attempts = parse(log.committed, log.metadata)
-            assert settled == mark.settled
-            assert attempts == mark.attempts
+            known = read(log.committed, log.metadata)
+            assert known.settled == mark.settled
+            assert known.attempts == mark.attempts
+            assert known.due.keys() == mark.due.keys()
 
     def finished(self) -> bool:
         fetched = all(len(log.records) == at for log, at in zip(self.logs, self.position, strict=True))
@@ -163,44 +163,8 @@ def test_no_overtaking_no_loss_and_honest_commits(block: int) -> None:
         assert not held, f"seed {seed}: something is still held"
 
 
-@given(
-    start=st.integers(0, 2**40),
-    above=st.sets(st.integers(1, SPAN_MAX - 1), max_size=3000),
-    failed=st.dictionaries(st.integers(0, SPAN_MAX - 1), st.integers(1, 20_000), max_size=STARTED_MAX),
-)
-@settings(deadline=None, max_examples=60)
-def test_metadata_round_trip_and_bound(start: int, above: set[int], failed: dict[int, int]) -> None:
-    attempts = {start + o: n for o, n in failed.items() if o not in above}
-    mark = Watermark(start, frozenset(start + o for o in above), attempts)
-    text = mark.metadata()
-    assert len(text) <= METADATA_MAX
-    settled, read = parse(start, text)
-    assert settled == mark.settled
-    assert read == {o: min(n, 16_383) for o, n in attempts.items()}
-
-
-def test_the_worst_case_fits() -> None:
-    noise = random.Random(1)
-    above = frozenset(o for o in range(1, SPAN_MAX) if noise.random() < 0.5)
-    free = [o for o in range(SPAN_MAX) if o not in above]
-    mark = Watermark(0, above, {o: 16_383 - o % 97 for o in noise.sample(free, STARTED_MAX)})
-    assert 3_000 < len(mark.metadata()) <= METADATA_MAX
-
-
-@given(text=st.one_of(st.text(max_size=50), st.text(max_size=50).map(lambda t: "p1:" + t)), offset=st.integers(0, 1000))
-def test_foreign_metadata_reads_as_nothing(text: str, offset: int) -> None:
-    assert parse(offset, text) == (frozenset(), {})
-
-
-def test_metadata_belongs_to_its_offset() -> None:
-    mark = Watermark(100, frozenset({103}), {100: 2})
-    assert parse(100, mark.metadata()) == (frozenset({103}), {100: 2})
-    assert parse(90, mark.metadata()) == (frozenset(), {})
-    assert parse(100, None) == (frozenset(), {})
-
-
 def test_a_compacted_away_settled_offset_is_forgotten() -> None:
-    mark = Watermark(10, frozenset({12, 14}))
+    mark = Watermark(10, Known(frozenset({12, 14})))
     for offset in (10, 13, 14, 20):
         mark.add(offset)
     for offset in (10, 13, 20):
@@ -229,11 +193,11 @@ def test_a_record_fetched_twice_is_delivered_once() -> None:
 
 
 def test_attempts_of_a_record_that_is_gone_do_not_reach_the_next_commit() -> None:
-    mark = Watermark(10, frozenset(), {10: 2, 12: 1})
+    mark = Watermark(10, Known(attempts={10: 2, 12: 1}, due={10: 1.8e9}))
     mark.add(11)
     mark.settle(11)
     mark.add(12)
-    assert parse(12, mark.metadata()) == (frozenset(), {12: 1})
+    assert read(12, mark.metadata()) == Known(attempts={12: 1})
 
 
 def test_far_above_the_mark_nothing_starts_until_it_moves() -> None:
@@ -292,7 +256,8 @@ def test_a_hole_in_the_log_stops_nothing(gap: int) -> None:
 def test_attempts_that_do_not_fit_are_forgotten_before_anything_settled() -> None:
     """An earlier owner in another order mode may have counted other records than the ones that fail now."""
     numbers = random.Random(1)
-    watermark = Watermark(0, attempts={offset: numbers.randint(128, 16_000) for offset in range(1, SPAN_MAX, 5)})
+    many = {offset: numbers.randint(128, 16_000) for offset in range(1, SPAN_MAX, 5)}
+    watermark = Watermark(0, Known(attempts=many))
     for offset in range(SPAN_MAX):
         watermark.add(offset)
     settled = {offset for offset in range(1, SPAN_MAX) if numbers.random() < 0.5}
@@ -300,7 +265,7 @@ def test_attempts_that_do_not_fit_are_forgotten_before_anything_settled() -> Non
         watermark.settle(offset)
     text = watermark.metadata()
     assert len(text) <= METADATA_MAX
-    found, attempts = parse(0, text)
-    assert found == settled
-    assert attempts
-    assert attempts.items() <= watermark.attempts.items()
+    known = read(0, text)
+    assert known.settled == settled
+    assert known.attempts
+    assert known.attempts.items() <= watermark.attempts.items()

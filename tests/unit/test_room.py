@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from agents.commit_metadata import SPAN_MAX
 from agents.lanes import Partition
 from agents.room import RECORDS_MAX, STILL_S, Room
-from agents.watermarks import SPAN_MAX, Watermark
+from agents.watermarks import Watermark
 
 
 def partition(number: int, held_bytes: int, held: int = 1) -> Partition:

@@ -1,0 +1,78 @@
+"""The DLQ topic as the last to take a dead letter: tried until it does, smaller when the broker finds it too large.
+
+Returns only when Kafka has acknowledged the letter, so that nobody settles its event before. Refuses to know what a
+dead letter looks like (`agents/dead_letters`), and to give one up: its caller may be cancelled, the event then stays
+unsettled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+import structlog
+
+from agents.dead_letters import HeaderList
+from agents.lanes import Record
+from agents.telling import in_trace
+from knative.contract import Subscription
+from knative.ports import Produce, ProduceFailure, ProduceProblem
+
+log = structlog.get_logger(__name__)
+
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 30.0
+
+
+class Owner(Protocol):
+    """Whose events they are; it may change between two tries."""
+
+    subscription: Subscription
+
+
+class DlqTopic:
+    """Of one subscription. Event loop only."""
+
+    def __init__(self, owner: Owner, produce: Produce, rest: Callable[[Record, float], Awaitable[None]]) -> None:
+        """`rest(record, seconds)` waits between two tries; it may be cancelled."""
+        self._owner = owner
+        self._produce = produce
+        self._rest = rest
+
+    async def take(self, record: Record, choices: Iterable[HeaderList]) -> None:
+        """Store it; `choices`: its headers, each smaller than the ones before."""
+        remaining = list(choices)
+        wait_s = _FIRST_WAIT_S
+        told = False
+        while True:
+            topic = self._owner.subscription.dlq_topic
+            failure = await self._store(topic, record, remaining[0])
+            if failure is None:
+                return
+            if failure.problem is ProduceProblem.TOO_LARGE and len(remaining) > 1:
+                remaining.pop(0)
+                continue
+            if not told:
+                told = True
+                log.error(
+                    "dead letter cannot be stored; the event stays unsettled and is tried again",
+                    subscription=self._owner.subscription.label,
+                    topic=topic,
+                    partition=record.partition.number,
+                    offset=record.offset,
+                    reason=failure.message,
+                    **in_trace(record),
+                )
+            await self._rest(record, wait_s)
+            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+
+    async def _store(self, topic: str, record: Record, headers: HeaderList) -> ProduceFailure | None:
+        stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
+
+        def done(failure: ProduceFailure | None) -> None:
+            if not stored.done():
+                stored.set_result(failure)
+
+        self._produce.send(topic, record.value, record.key, headers, done)
+        return await stored

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from agents.egress_guard import EgressGuard
 from agents.sender_connection import Connection, Done
 from agents.sender_dial import SendError, dial
+from agents.sender_names import Names
 from agents.sender_target import BadTarget, Target, read_target
 from knative.delivery import Destination
 
@@ -84,6 +85,7 @@ class Sender:
         self._target: Target | None = None
         try:
             self._target = read_target(destination.uri)
+            self._names = Names(self._target, self._loop)
         except BadTarget as problem:
             self._refusal = str(problem)
         self._prefixes: dict[str, bytes] = {}
@@ -232,6 +234,7 @@ class Sender:
                 self._guard,
                 self._config.connect_limit_s,
                 self._loop,
+                self._names,
                 lambda: Connection(self),
             )
         except SendError as error:

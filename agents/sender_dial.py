@@ -1,6 +1,6 @@
 """One new connection to a destination: look up, judge, connect, TLS.
 
-    host --getaddrinfo--> addresses --guard, each--> connect to that very address --> TLS, certificate checked by name
+    host --Names--> addresses --guard, each--> connect to that very address --> TLS, certificate checked by name
 
 The name is looked up once for each connection, and the connection is made to an address that was judged: there is no
 second look-up in between that could answer differently. Refuses to keep connections and to know HTTP.
@@ -9,13 +9,13 @@ second look-up in between that could answer differently. Refuses to keep connect
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
 from agents.egress_guard import EgressGuard
+from agents.sender_names import Names
 from agents.sender_target import Target
 
 _P = TypeVar("_P", bound=asyncio.Protocol)
@@ -43,13 +43,14 @@ async def dial(
     guard: EgressGuard,
     connect_limit_s: float,
     loop: asyncio.AbstractEventLoop,
+    names: Names,
     factory: Callable[[], _P],
 ) -> _P:
     """A connected protocol made by `factory`. `connect_limit_s` is for each address. Raises SendError."""
     context = _tls_context(ca_certs) if target.tls else None
     refused: list[str] = []
     failed: SendError | None = None
-    for address in await _addresses(target, loop):
+    for address in await _addresses(target, names):
         reason = guard.judge(address)
         if reason:
             refused.append(f"{address} {reason}")
@@ -73,14 +74,11 @@ async def dial(
     raise failed or SendError("refused", "; ".join(refused))
 
 
-async def _addresses(target: Target, loop: asyncio.AbstractEventLoop) -> list[str]:
-    if target.address is not None:
-        return [target.address]
+async def _addresses(target: Target, names: Names) -> list[str]:
     try:
-        found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        addresses = await names.addresses()
     except (OSError, UnicodeError) as error:
         raise SendError("dns", f"{target.host}: {_said(error)}") from None
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     if not addresses:
         raise SendError("dns", f"{target.host} has no address")
     return addresses[:ADDRESSES_MAX]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
+from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -267,6 +270,33 @@ async def test_a_name_that_nobody_knows(host: str) -> None:
         got = await poster.answer()
     assert got.kind == "dns"
     assert isinstance(got.verdict, RetryableFailure)
+
+
+async def test_a_name_server_that_does_not_answer_holds_nobody_else_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many subscribers have such names, and however many attempts: a look-up each, and each in its thread."""
+    answers, asked = threading.Event(), []
+    known = socket.getaddrinfo
+
+    def look_up(host: str, *more: Any, **named: Any) -> Any:
+        if host.startswith("hang"):
+            asked.append(host)
+            assert answers.wait(30)
+            raise socket.gaierror(socket.EAI_AGAIN, "the name server is silent")
+        return known(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    async with ScriptedServer(FINE) as server, AsyncExitStack() as stack:
+        stuck = []
+        for number in range(20):
+            poster = await stack.enter_async_context(posting(f"http://hang{number}.example/"))
+            stuck += [poster.post(timeout_s=60), poster.post(timeout_s=60)]
+        await eventually(lambda: len(asked) == 20)
+        async with posting(server.url(host="localhost")) as poster:
+            assert (await poster.answer()).status == 202
+        answers.set()
+        for attempt in stuck:
+            assert (await attempt).kind == "dns"
+    assert len(asked) == 20
 
 
 async def test_names_and_both_kinds_of_addresses() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from controller.actions import World, WriteStatus
@@ -12,7 +13,7 @@ from controller.subscriptions import SubscriptionPlan, Unresolved, resolve
 from knative import contract
 from knative.conditions import Condition, Truth, false, ready, true, unknown
 from knative.delivery import Destination
-from tables.status import subscriber_status
+from tables.status import serving, subscriber_status
 
 TOPIC_NOTE = "penstock.dev/topic"
 DLQ_TOPIC_NOTE = "penstock.dev/dead-letter-topic"
@@ -50,7 +51,7 @@ def channel_status(
         body["annotations"][PATH_NOTE] = served.path
     if sink is not None:
         body["deadLetterSinkUri"] = sink.uri
-    return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), body)
+    return WriteStatus(*one.key, one.uid, one.generation, (_ready_with_note(parts, plan.conditions[0]), *parts), body)
 
 
 def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, world: World) -> WriteStatus:
@@ -67,6 +68,12 @@ def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, wor
         }
         body["annotations"] = {"penstock.dev/group": plan.record.group}
     return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), body)
+
+
+def _ready_with_note(parts: Sequence[Condition], topic: Condition) -> Condition:
+    """`Ready`, which says what was refused even when the channel is served all the same: it is what people look at."""
+    found = ready(parts)
+    return true("Ready", topic.reason, topic.message) if found.status is Truth.TRUE else found
 
 
 def _dead_letter_sink(plan: ChannelPlan) -> tuple[Destination | None, Condition]:
@@ -87,11 +94,11 @@ def _dead_letter_sink(plan: ChannelPlan) -> tuple[Destination | None, Condition]
 def _subscribers_ready(
     records: Sequence[contract.Subscription], rows: Sequence[contract.SubscriberStatus]
 ) -> Condition:
-    for ready_, make, reason in (("False", false, "SubscriberFailed"), ("Unknown", unknown, "SubscriberNotServed")):
-        for record, row in zip(records, rows, strict=True):
-            if row.ready == ready_:
-                return make("SubscribersReady", reason, f"Subscription {record.label}: {row.message}")
-    return true("SubscribersReady")
+    parts = [
+        serving("SubscribersReady", row, f"Subscription {record.label}")
+        for record, row in zip(records, rows, strict=True)
+    ]
+    return replace(ready(parts), type="SubscribersReady")
 
 
 def _channel_ready(plan: SubscriptionPlan, channel: ChannelPlan | None, world: World) -> Condition:
@@ -102,7 +109,4 @@ def _channel_ready(plan: SubscriptionPlan, channel: ChannelPlan | None, world: W
             if condition.status is not Truth.TRUE:
                 return Condition("ChannelReady", condition.status, condition.reason, condition.message)
     row = subscriber_status(plan.record, world.workers.values(), world.now)
-    if row.ready == "True":
-        return true("ChannelReady")
-    make, reason = (false, "SubscriberFailed") if row.ready == "False" else (unknown, "SubscriberNotServed")
-    return make("ChannelReady", reason, row.message)
+    return serving("ChannelReady", row)

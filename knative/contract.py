@@ -58,6 +58,7 @@ class Subscription:
     exhausted: Exhausted = Exhausted.DEAD_LETTER
     kind: str = "Subscription"
     spec_hash: str = ""  #: as for a channel
+    topic_id: str = ""  #: Kafka's id of the topic that its start offsets are of; "" = not known
 
     @property
     def label(self) -> str:
@@ -93,3 +94,25 @@ class SubscriberStatus:
     observed_generation: int
     ready: str
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What the controller says of an object that is not simply well, or of a file: name `orders.yaml:4`, kind File."""
+
+    kind: str
+    namespace: str
+    name: str
+    ready: str  #: "True" (something of it was refused, the rest is served) | "False" | "Unknown"
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerReport:
+    """What the leading controller cannot take, for readers that do not see its files. Of an object that is not here it
+    has nothing to say; whether subscribers are served is not here either: workers' records tell."""
+
+    time: float  #: Unix seconds, by the controller's clock
+    remarks: tuple[Remark, ...] = ()
+    left_out: int = 0  #: further ones, for which there was no room

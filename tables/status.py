@@ -2,19 +2,26 @@
 
 Each worker says every two seconds which partitions of which subscription it owns, and of which generation. A subscriber
 is ready when fresh records of its current generation together own all partitions. No Kafka admin call is needed for it.
-Refuses to write to Kafka and to read a clock: `now` comes in.
+The leading controller says in the same topic what it cannot take.
+
+Whether a record is fresh is its writer's clock against the reader's: clocks that are FRESH_S apart make everything look
+unserved. Refuses to write to Kafka and to read a clock: `now` comes in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 import structlog
 
+from knative.conditions import Condition, false, true, unknown
 from knative.contract import (
     SCHEMA_VERSION,
+    ControllerReport,
+    Remark,
     SubscriberStatus,
     Subscription,
     WorkerStatus,
@@ -27,7 +34,11 @@ from tables.progress import SubscriberDetails, details, from_row, to_row
 log = structlog.get_logger(__name__)
 
 FRESH_S = 10.0  #: a record older than this no longer counts
-RECORD_BYTES_MAX = 512 * 1024  #: of a record with `progress`; a topic takes 1 MiB by default
+RECORD_BYTES_MAX = 512 * 1024  #: of a record with `progress`, and of a report; a topic takes 1 MiB by default
+REPORT_KEY = b"/controller"  #: no worker's id has a slash
+#: Reasons of conditions that follow from workers' records, so that whoever reads those knows them by himself.
+SUBSCRIBER_FAILED = "SubscriberFailed"
+SUBSCRIBER_NOT_SERVED = "SubscriberNotServed"
 
 
 def encode_status(status: WorkerStatus) -> bytes:
@@ -47,11 +58,22 @@ def encode_status(status: WorkerStatus) -> bytes:
     return orjson.dumps(record)
 
 
-def decode_status(value: bytes) -> WorkerStatus:
+def encode_report(report: ControllerReport) -> bytes:
+    """JSON for the status topic, under REPORT_KEY."""
+    rows = [asdict(remark) for remark in report.remarks]
+    body = {"time": report.time, "remarks": rows, "left_out": report.left_out}
+    return orjson.dumps({"schema": SCHEMA_VERSION, "controller": body})
+
+
+def decode_status(value: bytes) -> WorkerStatus | ControllerReport:
     """Back from the topic. Raises ValueError, KeyError or TypeError for junk or a newer schema."""
     data = orjson.loads(value)
     if data["schema"] != SCHEMA_VERSION:
         raise ValueError(f"schema {data['schema']}, this version knows {SCHEMA_VERSION}")
+    if "controller" in data:
+        report = data["controller"]
+        remarks = (Remark(*(str(row[name]) for name in Remark.__slots__)) for row in report["remarks"])
+        return ControllerReport(float(report["time"]), tuple(remarks), int(report["left_out"]))
     subscriptions = {
         uid: WorkerSubscription(row["generation"], tuple(row["partitions"]), row["state"])
         for uid, row in data["subscriptions"].items()
@@ -98,13 +120,15 @@ def subscriber_status(
     if serving and not missing:
         return SubscriberStatus(subscription.uid, generation, "True")
     if not serving and not stale:
-        return SubscriberStatus(subscription.uid, generation, "Unknown", "no worker serves this subscription")
+        nobody = "no worker serves this subscription; start one in the role all or dispatcher"
+        return SubscriberStatus(subscription.uid, generation, "Unknown", nobody)
     if not serving:
         return SubscriberStatus(
             subscription.uid, generation, "Unknown", f"workers have not taken generation {generation}"
         )
     parts = ", ".join(map(str, sorted(missing)))
-    return SubscriberStatus(subscription.uid, generation, "Unknown", f"partitions without an owner yet: {parts}")
+    waits = f"partitions without an owner yet: {parts}; the workers share them out within seconds"
+    return SubscriberStatus(subscription.uid, generation, "Unknown", waits)
 
 
 def subscriber_details(
@@ -115,12 +139,23 @@ def subscriber_details(
     return details(subscription, status, workers, now, fresh_s)
 
 
+def serving(type_: str, status: SubscriberStatus, label: str = "") -> Condition:
+    """The same as a condition; `label`: what to name in its message."""
+    if status.ready == "True":
+        return true(type_)
+    message = f"{label}: {status.message}" if label else status.message
+    if status.ready == "False":
+        return false(type_, SUBSCRIBER_FAILED, message)
+    return unknown(type_, SUBSCRIBER_NOT_SERVED, message)
+
+
 class StatusTable:
-    """What every worker last said. Event loop only."""
+    """What every worker and the leading controller last said. Event loop only."""
 
     def __init__(self, topic: str, kafka: Mapping[str, Any], crashed: Callable[[BaseException], None]) -> None:
         self.loaded = False
         self.workers: dict[str, WorkerStatus] = {}
+        self.report: ControllerReport | None = None
         self._listeners: list[Callable[[], None]] = []
         self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
 
@@ -142,6 +177,9 @@ class StatusTable:
         for key, value, _ in records:
             worker = key.decode("utf-8", "replace")
             before = self.workers.get(worker)
+            if key == REPORT_KEY and value is None:
+                self.report = None
+                continue
             if value is None:
                 changed |= self.workers.pop(worker, None) is not None
                 continue
@@ -149,6 +187,9 @@ class StatusTable:
                 status = decode_status(value)
             except (ValueError, KeyError, TypeError) as problem:
                 log.warning("worker status cannot be read; the last good one stays", worker=worker, reason=str(problem))
+                continue
+            if isinstance(status, ControllerReport):
+                self.report = status
                 continue
             self.workers[worker] = status
             changed |= before is None or before.subscriptions != status.subscriptions

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.topic_reader import TopicReader
-from knative.contract import Channel, Subscription, WorkerStatus
+from knative.contract import Channel, ControllerReport, Subscription, WorkerStatus
 from knative.errors import PenstockError
 from knative.names import contract_topic, status_topic
 from tables.contract import decode
@@ -19,11 +19,12 @@ from tables.status import decode_status
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Everything that is served, sorted by namespace and name, and what the workers say about it."""
+    """Everything that is served, sorted by namespace and name, and what workers and controller say about it."""
 
     channels: tuple[Channel, ...]
     subscriptions: tuple[Subscription, ...]
     workers: tuple[WorkerStatus, ...]
+    report: ControllerReport | None = None  #: None = no controller has said anything yet
 
 
 def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.0) -> Contract:
@@ -38,7 +39,7 @@ def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[byte
     """From the latest values of the two topics. Raises PenstockError for what cannot be read."""
     try:
         found = [decode(value) for value in entries]
-        workers = [decode_status(value) for value in statuses]
+        said = [decode_status(value) for value in statuses]
     except (ValueError, KeyError, TypeError) as problem:
         raise PenstockError(
             f"The contract of instance {instance} cannot be read ({problem}).",
@@ -47,7 +48,8 @@ def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[byte
     return Contract(
         tuple(sorted((e for e in found if isinstance(e, Channel)), key=lambda e: (e.namespace, e.name))),
         tuple(sorted((e for e in found if isinstance(e, Subscription)), key=lambda e: (e.namespace, e.name))),
-        tuple(workers),
+        tuple(one for one in said if isinstance(one, WorkerStatus)),
+        next((one for one in said if isinstance(one, ControllerReport)), None),
     )
 
 

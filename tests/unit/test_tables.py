@@ -9,10 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.contract import Channel, Subscription, WorkerStatus, WorkerSubscription
+from knative.conditions import Condition, Truth
+from knative.contract import (
+    Channel,
+    ControllerReport,
+    Remark,
+    SubscriberStatus,
+    Subscription,
+    WorkerStatus,
+    WorkerSubscription,
+)
 from knative.delivery import Backoff, DeliverySpec, Destination, Exhausted, Order
 from tables.contract import ContractTable, UnknownSchema, decode, encode_channel, encode_subscription
-from tables.status import StatusTable, decode_status, encode_status, subscriber_status
+from tables.status import (
+    REPORT_KEY,
+    StatusTable,
+    decode_status,
+    encode_report,
+    encode_status,
+    serving,
+    subscriber_status,
+)
 
 SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Destination("http://s/"))
 CHANNEL = Channel("c1", 2, "ns", "ch", "t", "t.dlq", 4, ("a.example", "b.example"))
@@ -130,3 +147,27 @@ def test_status_round_trip_and_goodbye() -> None:
     assert table.workers == {"a": status}
     table.apply([(b"a", None, 0)])
     assert table.workers == {}
+
+
+def test_the_controllers_report_is_no_workers_word() -> None:
+    table = StatusTable("t", {}, crashed=_crashed)
+    remark = Remark("Subscription", "ns", "new", "False", "ChannelNotFound", "there is no KafkaChannel 'x'; add it")
+    report = ControllerReport(NOW, (remark,), 3)
+    assert decode_status(encode_report(report)) == report
+    table.apply([(REPORT_KEY, encode_report(report), 0)])
+    assert table.report == report
+    assert table.workers == {}
+    table.apply([(REPORT_KEY, None, 0)])
+    assert table.report is None
+
+
+@pytest.mark.parametrize(
+    ("ready", "condition"),
+    [
+        ("True", Condition("ChannelReady", Truth.TRUE)),
+        ("False", Condition("ChannelReady", Truth.FALSE, "SubscriberFailed", "ns/a: why")),
+        ("Unknown", Condition("ChannelReady", Truth.UNKNOWN, "SubscriberNotServed", "ns/a: why")),
+    ],
+)
+def test_serving_as_a_condition(ready: str, condition: Condition) -> None:
+    assert serving("ChannelReady", SubscriberStatus("u", 1, ready, "why"), "ns/a") == condition

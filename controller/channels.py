@@ -26,6 +26,8 @@ from knative import contract, names
 from knative.conditions import Condition, false, true, unknown
 from knative.resources import KafkaChannel
 
+TOPIC_DIFFERS = "TopicDiffers"  #: reason of a TopicReady that is True although something asked for was refused
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
@@ -142,7 +144,7 @@ def _plan_topics(
     elif under_way:
         condition = unknown("TopicReady", under_way, f"topic {topic!r}: Kafka has been asked")
     else:
-        condition = true("TopicReady", "TopicDiffers" if notes else "", "; ".join(notes))
+        condition = true("TopicReady", TOPIC_DIFFERS if notes else "", "; ".join(notes))
     there = seen is not None and dlq_topic in world.observed.topics and not under_way
     return _Topics(condition, seen.partitions if there and seen else 0, (*actions, *dlq_actions))
 

@@ -75,8 +75,9 @@ class Executor:
         return dict(self._removals)
 
     async def begin_term(self) -> None:
-        """Forget what an earlier term knew; read the notes of removals. Raises OSError."""
+        """Forget what an earlier term knew, of the files too; read the notes of removals. Raises OSError."""
         self._failures.clear()
+        self._files.forget()
         self._removals = await asyncio.to_thread(self._files.load_removals)
 
     async def observe(self, wanted: Wanted) -> ObservedKafka:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -25,6 +25,7 @@ from controller.identities import Identities, Record
 from controller.lease import Lease
 from controller.publish import Publisher
 from controller.reconcile import reconcile, wanted
+from controller.remarks import Teller
 from controller.status import StatusFiles
 from controller.topics import ActionFailed, Topics, admin_client
 from knative import names
@@ -49,7 +50,8 @@ class _Term:
     """What is remembered from round to round, for as long as this process leads."""
 
     number: int
-    snapshot: Snapshot
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    begun: bool = False  #: what an earlier leader left behind is known
     observed: ObservedKafka | None = None  #: None = Kafka must be asked before anything is decided
     scanned_at: float = 0.0
     observed_at: float = 0.0
@@ -91,6 +93,7 @@ class Controller:
             self._wake.set,
             crashed,
         )
+        self._teller = Teller(produce, status, names.status_topic(config.instance))
         publisher = Publisher(produce, contract, config.contract_topic, config.publish_timeout_s)
         self._executor = Executor(config, admin_client(config.kafka), publisher, self._files, self._lease)
         contract.on_change(self._on_contract)
@@ -102,8 +105,9 @@ class Controller:
         return self._lease.leading
 
     async def start(self) -> None:
-        """Check the directory (UsageError when there is none), then begin; returns at once."""
+        """Check both directories (UsageError when one cannot be used), then begin; returns at once."""
         await asyncio.to_thread(self._directory.check)
+        await asyncio.to_thread(self._files.check)
         self._lease.start()
         self._task = asyncio.create_task(self._run(), name="controller")
         self._task.add_done_callback(self._ended)
@@ -137,7 +141,7 @@ class Controller:
             if not self._lease.leading or not self._contract.loaded:
                 term = None
             elif term is None or term.number != self._lease.term:
-                term = await self._begin_term()
+                term = _Term(self._lease.term)
             if term is not None:
                 await self._round(term)
             await self._pause()
@@ -151,12 +155,13 @@ class Controller:
             return
         self._wake.clear()
 
-    async def _begin_term(self) -> _Term:
+    async def _begin(self, term: _Term) -> None:
+        """Forget what was known when this process led before. Raises OSError: the notes of removals are needed."""
         # What the leader before wrote in its last moment must have arrived here before anything is decided on it.
         await asyncio.sleep(self._config.debounce_s * 3)
         self._identities.forget()
         await self._executor.begin_term()
-        return _Term(self._lease.term, Snapshot())
+        term.begun = True
 
     async def _round(self, term: _Term) -> None:
         now = time.monotonic()
@@ -185,6 +190,8 @@ class Controller:
 
     async def _settle(self, term: _Term) -> None:
         """Act until only statuses are left. Raises LeadershipLost, ActionFailed, OSError."""
+        if not term.begun:
+            await self._begin(term)
         if self._contract.problem:
             raise ActionFailed(f"the contract holds records that this version cannot read: {self._contract.problem}")
         statuses: list[WriteStatus] = []
@@ -244,12 +251,12 @@ class Controller:
             raise LeadershipLost
 
         def write() -> None:
-            now = time.time()
-            for status in statuses:
-                self._files.write(status, now)
+            self._files.write_all(statuses, time.time())
             if term.snapshot.complete:
                 self._files.keep_only(statuses)
 
+        self._teller.tell(statuses, term.snapshot.problems)
+        self._teller.sweep(time.monotonic())
         await asyncio.to_thread(write)
 
     async def _tell_problems(self, problems: tuple[FileProblem, ...]) -> None:

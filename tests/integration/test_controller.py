@@ -334,6 +334,20 @@ async def test_offsets_are_refused_while_the_group_has_members(plant: Plant, mak
 
 
 @pytest.mark.asyncio
+async def test_a_state_directory_that_fails_is_tried_again(plant: Plant) -> None:
+    """Without the notes of removals nothing is decided, and nothing ends."""
+    in_the_way = plant.state / "removals.json"
+    in_the_way.mkdir(parents=True)
+    plant.channel("orders")
+    async with plant:
+        await plant.until(lambda: plant.controller.leading, "leadership")
+        await asyncio.sleep(2.0)
+        assert plant.published("orders") is None
+        in_the_way.rmdir()
+        await plant.until(lambda: plant.published("orders") is not None, "the contract")
+
+
+@pytest.mark.asyncio
 async def test_while_kafka_is_away_everything_stays_and_afterwards_goes_on(tmp_path: Path) -> None:
     jars = Path(__file__).parents[2] / ".penstock" / "kafka"
     broker = EmbeddedKafka(tmp_path / "kafka", port=0, heap="384m", jars_root=jars)

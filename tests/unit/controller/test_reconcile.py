@@ -83,6 +83,8 @@ def test_lowered_partitions_are_refused_with_a_reason() -> None:
     status = kafka.statuses(channel(generation=2, partitions=2))["orders"]
     assert condition(status, "TopicReady") == (Truth.TRUE, "TopicDiffers")
     assert "cannot lower" in message(status, "TopicReady")
+    assert condition(status) == (Truth.TRUE, "TopicDiffers"), "said where people look"
+    assert message(status) == message(status, "TopicReady")
 
 
 def test_a_topic_that_is_there_is_taken_and_its_differences_told() -> None:

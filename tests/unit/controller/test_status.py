@@ -6,16 +6,27 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from controller.actions import Removal, WriteStatus
 from controller.directory import FileProblem
+from controller.executor import Executor
+from controller.lease import Lease
+from controller.publish import Publisher
 from controller.status import StatusFiles
-from knative.conditions import Condition, false, ready, true
+from controller.topics import admin_client
+from knative.conditions import Condition, false, ready, true, unknown
+from knative.errors import UsageError
+from tables.contract import ContractTable
+from tests.twins import MemoryProduce
+from tests.unit.controller.worlds import CONFIG
+
+REMOVAL = Removal("u", "KafkaChannel", "default/orders", "t", topics=("t", "t.dlq"), since=1.5)
 
 
-def status(*parts: Condition, name: str = "orders", **body: Any) -> WriteStatus:
-    return WriteStatus("KafkaChannel", "default", name, "u", 2, (ready(parts), *parts), body)
+def status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel", **body: Any) -> WriteStatus:
+    return WriteStatus(kind, "default", name, "u", 2, (ready(parts), *parts), body)
 
 
 def said(root: Path, name: str = "orders") -> dict[str, Any]:
@@ -78,9 +89,10 @@ def test_a_file_that_somebody_removed_or_broke_is_written_anew(tmp_path: Path) -
     path = tmp_path / "KafkaChannel" / "default.orders.json"
     path.unlink()
     assert files.write(status(true("A")), 0.0)
-    path.write_text("{ broken", "utf-8")
-    assert StatusFiles(tmp_path).write(status(true("A")), 0.0)
-    assert said(tmp_path)["kind"] == "KafkaChannel"
+    for broken in (b"{ broken", b"\xff"):
+        path.write_bytes(broken)
+        assert StatusFiles(tmp_path).write(status(true("A")), 0.0)
+        assert said(tmp_path)["kind"] == "KafkaChannel"
 
 
 def test_problems(tmp_path: Path) -> None:
@@ -100,11 +112,85 @@ def test_problems(tmp_path: Path) -> None:
 
 
 def test_notes_of_removals_outlive_the_process(tmp_path: Path) -> None:
-    removal = Removal("u", "KafkaChannel", "default/orders", "t", topics=("t", "t.dlq"), since=1.5)
     assert StatusFiles(tmp_path).load_removals() == {}
-    StatusFiles(tmp_path).save_removals({"u": removal})
-    assert StatusFiles(tmp_path).load_removals() == {"u": removal}
-    (tmp_path / "removals.json").write_text('{"removals": [{"other": 1}]}', "utf-8")
+    StatusFiles(tmp_path).save_removals({"u": REMOVAL})
+    assert StatusFiles(tmp_path).load_removals() == {"u": REMOVAL}
+
+
+@pytest.mark.parametrize("broken", [b'{"removals": [{"other": 1}]}', b'{"removals": 3}', b"[]", b"{", b"\xff"])
+def test_notes_that_cannot_be_read_are_told(broken: bytes, tmp_path: Path) -> None:
+    (tmp_path / "removals.json").write_bytes(broken)
     with capture_logs() as lines:
         assert StatusFiles(tmp_path).load_removals() == {}
-    assert lines[0]["log_level"] == "error"
+    assert [line["log_level"] for line in lines] == ["error"]
+
+
+@pytest.mark.asyncio
+async def test_who_leads_again_reads_what_another_leader_wrote(tmp_path: Path) -> None:
+    """Two processes with one state directory; the notes that the second one made are not the first one's to erase."""
+    first, second = StatusFiles(tmp_path), StatusFiles(tmp_path)
+    first.save_removals({})
+    first.write(status(true("A")), 0.0)
+    second.save_removals({"u": REMOVAL})
+    second.write(status(false("A", "Broken", "mend it")), 0.0)
+    kafka = {"bootstrap.servers": "127.0.0.1:1"}
+    contract = ContractTable("c", kafka, lambda _: None)
+    publisher = Publisher(MemoryProduce(), contract, "c", 1.0)
+    lease = Lease("g", "c", kafka, 6.0, lambda: None, lambda _: None)
+    executor = Executor(CONFIG, admin_client(kafka), publisher, first, lease)
+    await executor.begin_term()
+    assert executor.removals == {"u": REMOVAL}
+    assert first.write(status(true("A")), 0.0), "the file says something else by now"
+    assert said(tmp_path)["status"]["conditions"][0]["status"] == "True"
+
+
+def test_names_of_any_length(tmp_path: Path) -> None:
+    """The longest name that an object may have, and another one that differs in its last letter only."""
+    files = StatusFiles(tmp_path)
+    statuses = [status(true("A"), name="x" * length + end) for length in (200, 230, 240, 252) for end in "yz"]
+    files.write_all(statuses, 0.0)
+    paths = list((tmp_path / "KafkaChannel").iterdir())
+    names = {json.loads(path.read_text("utf-8"))["metadata"]["name"] for path in paths}
+    assert names == {one.name for one in statuses}
+    files.keep_only(statuses[1:])
+    assert len(list((tmp_path / "KafkaChannel").iterdir())) == len(statuses) - 1
+
+
+def test_a_status_that_cannot_be_written_holds_up_no_other(tmp_path: Path) -> None:
+    files = StatusFiles(tmp_path)
+    (tmp_path / "Subscription").write_text("in the way", "utf-8")
+    statuses = [status(true("A"), kind="Subscription", name="billing"), status(true("A"))]
+    with capture_logs() as lines:
+        files.write_all(statuses, 0.0)
+        files.write_all(statuses, 0.0)
+    assert said(tmp_path)["kind"] == "KafkaChannel"
+    assert [line["resource"] for line in lines if line["log_level"] == "error"] == ["default/billing"]
+    (tmp_path / "Subscription").unlink()
+    files.write_all(statuses, 0.0)
+    assert (tmp_path / "Subscription" / "default.billing.json").exists()
+
+
+def test_a_state_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    StatusFiles(tmp_path / "a" / "b").check()
+    (tmp_path / "file").write_text("", "utf-8")
+    for root in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UsageError, match="state directory") as refused:
+            StatusFiles(root).check()
+        assert "PENSTOCK_STATE_DIR" in refused.value.cure
+
+
+def test_what_is_refused_is_logged_although_the_channel_is_ready_or_not(tmp_path: Path) -> None:
+    files = StatusFiles(tmp_path)
+    differs = true("TopicReady", "TopicDiffers", "Kafka cannot lower them")
+    served, waits = true("SubscribersReady"), unknown("SubscribersReady", "SubscriberNotServed", "by nobody")
+    files.write(status(true("TopicReady"), served), 0.0)
+    with capture_logs() as lines:
+        files.write(status(differs, served), 0.0)
+        files.write(status(differs, waits), 0.0)
+        files.write(status(differs, served), 0.0)
+    refusals = [line for line in lines if line["log_level"] == "warning"]
+    assert [(line["reason"], line["message"]) for line in refusals] == [("TopicDiffers", "Kafka cannot lower them")]
+    files.write(status(true("TopicReady"), waits), 0.0)
+    with capture_logs() as lines:
+        files.write(status(differs, waits), 0.0)
+    assert [line["reason"] for line in lines] == ["TopicDiffers"]

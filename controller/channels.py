@@ -20,7 +20,7 @@ from controller.actions import (
     PublishChannel,
     World,
 )
-from controller.claims import Claims, channel_topic, label, service_hosts
+from controller.claims import Claims, channel_owner, channel_topic, service_hosts
 from controller.config import KIB, ControllerConfig
 from knative import contract, names
 from knative.conditions import Condition, false, true, unknown
@@ -125,11 +125,13 @@ def _plan_topics(
     wrong = names.topic_problem(topic, config.instance)
     if wrong:
         return _Topics(false("TopicReady", *wrong))
-    owner = claims.claim_topics(
-        channel.uid, label(resource.kind, resource.namespace, resource.name), (topic, dlq_topic)
-    )
+    me = channel_owner(channel.uid, resource.namespace, resource.name)
+    owner = claims.claim_topics(me, (topic, dlq_topic))
+    if owner is not None and owner.leaving:
+        message = f"topic {topic!r} or {dlq_topic!r} of a former {owner.label} is being removed; it is made anew then"
+        return _Topics(unknown("TopicReady", "TopicBeingRemoved", message))
     if owner is not None:
-        message = f"topic {topic!r} or {dlq_topic!r} belongs to {owner}; rename this channel or that one"
+        message = f"topic {topic!r} or {dlq_topic!r} belongs to {owner.label}; rename this channel or that one"
         return _Topics(false("TopicReady", "TopicConflict", message))
     wish = CreateTopic(topic, resource.partitions, resource.replication, topic_configs(resource, config))
     actions, under_way, notes = _align(wish, world)
@@ -179,15 +181,15 @@ def _plan_hosts(
     channel: Object[KafkaChannel], config: ControllerConfig, claims: Claims
 ) -> tuple[tuple[str, ...], Condition]:
     resource = channel.resource
-    me = label(resource.kind, resource.namespace, resource.name)
+    me = channel_owner(channel.uid, resource.namespace, resource.name)
     hosts: list[str] = []
     taken: list[str] = []
     for host in dict.fromkeys((*service_hosts(resource, config), *resource.hosts)):
-        owner = claims.claim_host(channel.uid, me, host)
+        owner = claims.claim_host(me, host)
         if owner is None:
             hosts.append(host)
         else:
-            taken.append(f"host {host!r} belongs to {owner}")
+            taken.append(f"host {host!r} belongs to {owner.label}")
     if taken:
         message = f"{'; '.join(taken)}; remove it from one of the two. The other addresses are served"
         return tuple(hosts), false("Addressable", "HostTaken", message)

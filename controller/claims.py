@@ -6,6 +6,7 @@ First come, first served, and who is published came first; then by name. Refuses
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from controller.actions import Object, World
 from controller.config import ControllerConfig
@@ -13,28 +14,37 @@ from knative import names
 from knative.resources import KafkaChannel
 
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who has a name. `leaving`: it is being removed, and the name is free when that is done."""
+
+    uid: str
+    label: str
+    leaving: bool = False
+
+
 class Claims:
-    """Names that are taken: each maps to the uid and the label of its owner."""
+    """Names that are taken, and by whom."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, tuple[str, str]] = {}
-        self._hosts: dict[str, tuple[str, str]] = {}
+        self._topics: dict[str, Owner] = {}
+        self._hosts: dict[str, Owner] = {}
 
-    def claim_topics(self, uid: str, label: str, topics: Iterable[str]) -> str | None:
-        """Take all of them or none. None = taken; else the label of who has one of them already."""
-        return _claim(self._topics, uid, label, [names.collision_key(topic) for topic in topics])
+    def claim_topics(self, owner: Owner, topics: Iterable[str]) -> Owner | None:
+        """Take all of them or none. None = taken; else who has one of them already."""
+        return _claim(self._topics, owner, [names.collision_key(topic) for topic in topics])
 
-    def claim_host(self, uid: str, label: str, host: str) -> str | None:
-        """Take a host. None = taken; else the label of who has it already."""
-        return _claim(self._hosts, uid, label, [host])
+    def claim_host(self, owner: Owner, host: str) -> Owner | None:
+        """Take a host. None = taken; else who has it already."""
+        return _claim(self._hosts, owner, [host])
 
 
-def _claim(taken: dict[str, tuple[str, str]], uid: str, label: str, keys: Sequence[str]) -> str | None:
+def _claim(taken: dict[str, Owner], owner: Owner, keys: Sequence[str]) -> Owner | None:
     for key in keys:
-        owner = taken.get(key)
-        if owner is not None and owner[0] != uid:
-            return owner[1]
-    taken.update((key, (uid, label)) for key in keys)
+        other = taken.get(key)
+        if other is not None and other.uid != owner.uid:
+            return other
+    taken.update(dict.fromkeys(keys, owner))
     return None
 
 
@@ -52,26 +62,26 @@ def channel_topic(channel: Object[KafkaChannel], world: World, config: Controlle
     return names.channel_topic(config.topic_template, channel.resource.namespace, channel.resource.name)
 
 
-def label(kind: str, namespace: str, name: str) -> str:
-    """How messages name an object."""
-    return f"{kind} {namespace}/{name}"
+def channel_owner(uid: str, namespace: str, name: str) -> Owner:
+    """A channel as the owner of names."""
+    return Owner(uid, f"KafkaChannel {namespace}/{name}")
 
 
 def first_claims(channels: Sequence[Object[KafkaChannel]], world: World, config: ControllerConfig) -> Claims:
     """What is owned before anybody asks: by who is published, by removals under way, and every channel's own hosts."""
     claims = Claims()
     for record in world.channels.values():
-        claims.claim_topics(record.uid, _label_of(record.namespace, record.name), (record.topic, record.dlq_topic))
+        owner = channel_owner(record.uid, record.namespace, record.name)
+        owner = replace(owner, leaving=record.uid in world.removals)
+        claims.claim_topics(owner, (record.topic, record.dlq_topic))
     for removal in world.removals.values():
-        claims.claim_topics(f"removal {removal.uid}", f"{removal.kind} {removal.label}, being removed", removal.topics)
+        leaving = Owner(f"removal {removal.uid}", f"{removal.kind} {removal.label}", leaving=True)
+        claims.claim_topics(leaving, removal.topics)
     for channel in channels:
+        owner = channel_owner(channel.uid, channel.resource.namespace, channel.resource.name)
         for host in service_hosts(channel.resource, config):
-            claims.claim_host(channel.uid, _label_of(channel.resource.namespace, channel.resource.name), host)
+            claims.claim_host(owner, host)
     for record in sorted(world.channels.values(), key=lambda one: (one.namespace, one.name)):
         for host in record.hosts:
-            claims.claim_host(record.uid, _label_of(record.namespace, record.name), host)
+            claims.claim_host(channel_owner(record.uid, record.namespace, record.name), host)
     return claims
-
-
-def _label_of(namespace: str, name: str) -> str:
-    return label("KafkaChannel", namespace, name)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
@@ -69,6 +69,9 @@ class Owner(Protocol):
     def dropped(self, partitions: Sequence[Partition]) -> None:
         """Partitions went to somebody else without notice: nothing of them may be committed."""
 
+    def failing(self) -> None:
+        """A partition has been stopped."""
+
     def fatal(self, problem: BaseException) -> None:
         """The thread met something it cannot go on from."""
 
@@ -93,6 +96,7 @@ class Feed:
         self._much = False  # the last call gave many records: more are expected to be there
         self._last = 0.0  # when the last one came by itself
         self._drain_s = 0.0
+        self._halted = ""  # why none of its partitions may be served; "" = they may
         self._turned = time.monotonic()
         self._thread = threading.Thread(target=self._guarded, name=f"feed-{subscription.label}", daemon=True)
 
@@ -113,6 +117,10 @@ class Feed:
         await _at_most(self._ended.wait(), _LEAVE_S)
         if not self._ended.is_set():
             log.error("the consumer did not stop in time", subscription=self.subscription.label)
+
+    def halt(self, reason: str) -> None:
+        """Serve none of its partitions any more, those that come later neither, and say why."""
+        self._halted = reason
 
     @property
     def partitions(self) -> list[Partition]:
@@ -163,6 +171,8 @@ class Feed:
             while not self._stop.is_set():
                 self._turned = time.monotonic()
                 self.commits.carry_out(consumer)
+                if self._halted:
+                    self._fail(consumer, self._partitions.values(), self._halted)
                 self._ends.look(consumer, self._partitions.values(), time.monotonic())
                 wait_s = _BUSY_POLL_S if self.commits.wanted else _POLL_S
                 if self._pace.make_room(consumer, self._partitions.values()):
@@ -277,16 +287,22 @@ class Feed:
             self._on_loop(self.commits.touch)
             self._read_from(consumer, partition, low)
         else:
-            partition.failure = f"offset {at} is beyond the end {high}: the topic was deleted and re-made"
+            self._fail(consumer, [partition], f"offset {at} is beyond the end {high}: the topic was made anew, or cut")
+
+    def _fail(self, consumer: Consumer, partitions: Collection[Partition], reason: str) -> None:
+        """These are not served any more although owned: the status says so."""
+        for partition in [one for one in partitions if not one.failure]:
+            partition.failure = reason
             log.error(
                 "partition stopped",
                 subscription=self.subscription.label,
                 partition=partition.number,
-                reason=partition.failure,
-                cure="reset the offsets of the group, or re-create the subscription",
+                reason=reason,
+                cure="delete the Subscription and add it again; with penstock.dev/start: earliest it gets all there is",
             )
             self._pace.room.paused.add(partition.number)
             consumer.pause([TopicPartition(partition.topic, partition.number)])
+            self._loop.call_soon_threadsafe(self._owner.failing)
 
     def _read_from(self, consumer: Consumer, partition: Partition, offset: int) -> None:
         """Assigned anew at `offset`: a partition whose position was refused cannot be told to seek."""

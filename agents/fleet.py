@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import structlog
 
 from agents.subscription import SubscriptionService, Surroundings
+from agents.topic_ids import TopicIds
 from agents.watched import WatchedSubscription
 from knative.contract import Subscription, WorkerSubscription
 from knative.progress import Progress, Reading
@@ -50,12 +51,14 @@ class Fleet:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self._topic_ids = TopicIds(around.config.kafka, self._subscriptions, self._halt, around.fatal)
 
     def start(self) -> None:
         """Follow the contract from now on."""
         self._task = asyncio.get_running_loop().create_task(self._follow())
         self._contract.on_change(self._wake.set)
         self._wake.set()
+        self._topic_ids.start()
 
     async def stop(self, drain_s: float) -> None:
         """Drain all subscriptions side by side, commit, leave the groups."""
@@ -63,6 +66,7 @@ class Fleet:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
+        await self._topic_ids.stop()
         for uid in list(self._running):
             self._remove(uid, drain_s)
         if self._leaving:
@@ -83,6 +87,12 @@ class Fleet:
     def progress(self) -> dict[str, Progress]:
         """What the other workers are told of each subscription, by uid."""
         return {uid: service.progress() for uid, service in self._running.items()}
+
+    def _subscriptions(self) -> list[Subscription]:
+        return [service.subscription for service in self._running.values()]
+
+    def _halt(self, uid: str, why: str) -> None:
+        self._running[uid].halt(why)
 
     async def _follow(self) -> None:
         try:

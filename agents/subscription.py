@@ -166,6 +166,10 @@ class SubscriptionService(Service):
 
     # -- what it is told
 
+    def halt(self, reason: str) -> None:
+        """Deliver nothing more of the topic, and say why in the status."""
+        self._feed.halt(reason)
+
     def update(self, subscription: Subscription) -> None:
         """A new generation of the same subscription (same uid, topic and group)."""
         before = self.subscription
@@ -350,6 +354,10 @@ class SubscriptionService(Service):
         """Partitions are somebody else's already."""
         self.window.close(partitions)
         self._let_go(partitions)
+
+    def failing(self) -> None:
+        """A partition has been stopped."""
+        self._around.changed()
 
     def _let_go(self, partitions: Sequence[Partition]) -> None:
         for partition in partitions:

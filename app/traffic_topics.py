@@ -12,13 +12,13 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPa
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from knative.errors import NotReadyError
+from knative.names import topic_id
 
 if TYPE_CHECKING:
     from analytics.traffic.anew import TopicNow
 
 _LIMIT_S = 30.0  #: a batch that is computed is thrown away without an answer: rather wait than do it again
 _LATER_S = 5.0  #: the client's own word that time is over comes first
-_NONE = ("", "AAAAAAAAAAAAAAAAAAAAAA")  #: of a Kafka before 2.8
 
 
 class KafkaTopics:
@@ -43,9 +43,8 @@ class KafkaTopics:
                 if _code(problem) == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
                 raise self._away(problem) from problem
-            id_ = "" if str(about.topic_id) in _NONE else str(about.topic_id)
             partitions = [TopicPartition(topic, one.id) for one in about.partitions]
-            found[topic] = TopicNow(id_, self._bounds(partitions) if bounds else {})
+            found[topic] = TopicNow(topic_id(about.topic_id), self._bounds(partitions) if bounds else {})
         return found
 
     def _bounds(self, partitions: Collection[TopicPartition]) -> dict[int, tuple[int, int]]:

@@ -14,6 +14,7 @@ DLQ_SUFFIX = ".dlq"
 WINDOWS_TABLE = "traffic"
 CHANNEL_TOPIC_TEMPLATE = "knative-messaging-kafka.{namespace}.{name}"
 
+_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen bytes of zero, as Kafka writes them
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 _INSTANCE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -71,6 +72,12 @@ def channel_topic(template: str, namespace: str, name: str) -> str:
 def dlq_topic(topic: str) -> str:
     """Where the dead letters of a topic go when nothing else is said."""
     return topic + DLQ_SUFFIX
+
+
+def topic_id(text: object) -> str:
+    """Kafka's id of a topic, which another one under the same name does not have; "" before Kafka 2.8."""
+    id_ = str(text)
+    return "" if id_ == _NO_TOPIC_ID else id_
 
 
 def collision_key(topic: str) -> str:

@@ -33,6 +33,7 @@ class Settler:
         self.got: list[tuple[int, int]] = []
         self.partitions: list[Partition] = []
         self.problems: list[BaseException] = []
+        self.stopped = 0
         self.feed: Feed
 
     def opened(self, partitions: Sequence[Partition]) -> None:
@@ -57,6 +58,9 @@ class Settler:
     def dropped(self, partitions: Sequence[Partition]) -> None:
         for partition in partitions:
             partition.open = partition.owned = False
+
+    def failing(self) -> None:
+        self.stopped += 1
 
     def fatal(self, problem: BaseException) -> None:
         self.problems.append(problem)
@@ -165,8 +169,30 @@ async def test_an_offset_beyond_the_end_stops_the_partition_loudly(
     async with feeding(kafka, topic, owner):
         await owner.until(lambda: bool(owner.partitions and owner.partitions[0].failure))
         assert "beyond the end" in owner.partitions[0].failure
+        await owner.until(lambda: owner.stopped == 1)
     assert owner.got == []
     assert committed(kafka, topic)[0] == 50
+
+
+async def test_a_halted_feed_serves_no_partition_that_it_has_or_gets(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(2)
+    fill(kafka, topic, 10, 2)
+    one, two, three = Settler(), Settler(), Settler()
+    async with feeding(kafka, topic, one, 2):
+        async with feeding(kafka, topic, two, 2):
+            await one.until(lambda: len(one.feed.partitions) == len(two.feed.partitions) == 1)
+            await one.until(lambda: len(one.got) + len(two.got) >= 10)
+            one.feed.halt("it is not what it was")
+            await one.until(lambda: one.stopped == 1)
+        await one.until(lambda: one.stopped == 2)  # with the partition that the other one gave back
+        assert {partition.failure for partition in one.feed.partitions} == {"it is not what it was"}
+        before = len(one.got)
+        fill(kafka, topic, 10, 2)
+        async with feeding(kafka, topic, three, 2):
+            await three.until(lambda: len(three.got) == 5)
+        assert len(one.got) == before
 
 
 async def test_two_owners_share_and_take_over_without_loss_or_repetition(

@@ -1,0 +1,52 @@
+"""When a topic counts as made anew: by two answers in a row that agree, and never by a missing one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agents.topic_ids import Suspicions
+from knative.contract import Subscription
+from knative.delivery import Destination
+
+ONE = Subscription(
+    "u1", 1, "ns", "one", "c", "ch", "t", "t.dlq", 1, "g1", Destination("http://x/"), topic_id="A"
+)  # fmt: skip
+TWO = replace(ONE, uid="u2", name="two", topic_id="B")
+
+
+@pytest.mark.parametrize(
+    ("answers", "halted"),
+    [
+        ([{"t": "A"}, {"t": "A"}], set()),
+        ([{"t": "B"}], set()),  # an answer that was on its way while the contract changed
+        ([{"t": "B"}, {"t": "A"}, {"t": "B"}], set()),
+        ([{"t": "B"}, {"t": "C"}], set()),  # once more made anew: said when it stands still
+        ([{"t": "B"}, {"t": "B"}], {"u1"}),
+        ([{"t": "B"}, {}, {"t": "B"}], set()),  # deleted, and perhaps being made anew
+        ([{"t": ""}, {"t": ""}], set()),  # a Kafka without ids
+        ([{}, {}], set()),
+    ],
+)
+def test_who_is_halted(answers: list[dict[str, str]], halted: set[str]) -> None:
+    suspicions = Suspicions()
+    found: dict[str, str] = {}
+    for ids in answers:
+        found = suspicions.judge([ONE], ids)
+    assert set(found) == halted
+
+
+def test_only_whose_start_is_of_another_topic() -> None:
+    suspicions = Suspicions()
+    unknown = replace(ONE, uid="u3", topic_id="")
+    for _ in range(2):
+        found = suspicions.judge([ONE, TWO, unknown], {"t": "B"})
+    assert found == {"u1": "topic t was deleted and made anew (id A, now B)"}
+
+
+def test_a_subscription_that_was_added_again_is_not_suspected_for_its_former_self() -> None:
+    suspicions = Suspicions()
+    suspicions.judge([ONE], {"t": "B"})
+    assert suspicions.judge([replace(ONE, topic_id="B")], {"t": "B"}) == {}
+    assert suspicions.judge([replace(ONE, topic_id="B")], {"t": "B"}) == {}

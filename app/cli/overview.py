@@ -1,5 +1,6 @@
-"""`penstock status`: channels and subscriptions, whether they are ready and how they do, as contract and workers say.
+"""`penstock status`: channels and subscriptions, whether they are ready and how they do.
 
+What is served is in the contract, who serves it is what workers say, what is refused is what the controller says of it.
 Refuses to ask a worker over HTTP: what is in Kafka is what every worker would answer.
 """
 
@@ -14,11 +15,19 @@ from app.cli.output import Listing, View, Views, print_json, print_yaml
 
 if TYPE_CHECKING:
     from app.cli.contract import Contract
+    from knative.conditions import Condition
+    from knative.contract import Channel, Remark, Subscription
     from tables.progress import SubscriberDetails
 
 _CHANNELS = Listing(
-    columns={"channel": "CHANNEL", "topic": "TOPIC", "partitions": "PARTITIONS", "ready": "READY"},
-    wide={"dlq_topic": "DLQ TOPIC", "path": "PATH", "generation": "GENERATION", "uid": "UID"},
+    columns={
+        "channel": "CHANNEL",
+        "topic": "TOPIC",
+        "partitions": "PARTITIONS",
+        "ready": "READY",
+        "message": "MESSAGE",
+    },
+    wide={"reason": "REASON", "dlq_topic": "DLQ TOPIC", "path": "PATH", "generation": "GENERATION", "uid": "UID"},
     name="channel",
     empty="No channels.",
 )
@@ -33,6 +42,7 @@ _SUBSCRIPTIONS = Listing(
         "message": "MESSAGE",
     },
     wide={
+        "reason": "REASON",
         "lag_s": "LAG S",
         "delivered_per_s": "PER S",
         "in_flight": "IN FLIGHT",
@@ -47,6 +57,14 @@ _SUBSCRIPTIONS = Listing(
     name="subscription",
     empty="No subscriptions.",
 )
+_PROBLEMS = Listing(
+    columns={"file": "FILE NOT TAKEN", "message": "WHY"},
+    name="file",
+    empty="",
+)
+_PROGRESS = (
+    "lag", "lag_s", "delivered_per_s", "in_flight", "retrying", "next_attempt", "last_error", "last_error_at", "owners"
+)  # fmt: skip
 Rows = dict[str, list[dict[str, object]]]
 
 
@@ -61,7 +79,9 @@ def status(
     kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Show channels and subscriptions: ends with 0 when all are ready, else with 3.
+    """Show channels and subscriptions: ends with 0 when all are ready and every file is taken, else with 3.
+
+    What the controller refuses is shown with its reason, whether or not an earlier state of it is still served.
 
     With -o wide also how each subscription does: lag, rate of the last minute, retries, last error, who serves it.
 
@@ -88,7 +108,7 @@ def status(
         return
     shown = look()
     _show(shown, output)
-    if any(row["ready"] != "True" for row in shown["subscriptions"]):
+    if shown["problems"] or any(row["ready"] != "True" for row in (*shown["channels"], *shown["subscriptions"])):
         raise typer.Exit(3)
 
 
@@ -102,9 +122,10 @@ def _show(shown: Rows, output: View) -> None:
             for row in shown[f"{kind}s"]:
                 print(f"{kind}/{row[kind]}")
     else:
-        _CHANNELS.show(shown["channels"], output)
-        print()
-        _SUBSCRIPTIONS.show(shown["subscriptions"], output)
+        for number, (listing, found) in enumerate(_tables(shown)):
+            if number:
+                print()
+            listing.show(found, output)
 
 
 def _show_next(shown: Rows, output: View) -> None:
@@ -117,66 +138,106 @@ def _show_next(shown: Rows, output: View) -> None:
 
 
 def _tables(shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
-    return [(_CHANNELS, shown["channels"]), (_SUBSCRIPTIONS, shown["subscriptions"])]
+    found = [(_CHANNELS, shown["channels"]), (_SUBSCRIPTIONS, shown["subscriptions"])]
+    return [*found, (_PROBLEMS, shown["problems"])] if shown["problems"] else found
 
 
 def rows(contract: Contract, now_s: float) -> Rows:
-    """Rows of both tables. A channel is ready when all its subscriptions are."""
-    from tables.status import subscriber_details
+    """Rows of all tables. A channel or subscription is ready when neither controller nor workers object; one that was
+    never served has a row too, with None where nothing is known."""
+    from tables.status import serving, subscriber_details
 
+    remarks = {(one.kind, one.namespace, one.name): one for one in (contract.report.remarks if contract.report else ())}
     found = {one.uid: subscriber_details(one, contract.workers, now_s) for one in contract.subscriptions}
-    subscriptions: list[dict[str, object]] = [
-        {
-            "subscription": one.label,
-            "uid": one.uid,
-            "generation": one.generation,
-            "channel": one.channel,
-            "subscriber": one.subscriber.uri,
-            "order": str(one.order),
-            "group": one.group,
-            "ready": found[one.uid].status.ready,
-            "message": found[one.uid].status.message,
-            **_progress(found[one.uid]),
-        }
-        for one in contract.subscriptions
-    ]
-    channels: list[dict[str, object]] = [
-        {
-            "channel": f"{one.namespace}/{one.name}",
-            "uid": one.uid,
-            "generation": one.generation,
-            "topic": one.topic,
-            "dlq_topic": one.dlq_topic,
-            "partitions": one.partitions,
-            "hosts": list(one.hosts),
-            "path": one.path,
-            "ready": str(
-                all(found[s.uid].status.ready == "True" for s in contract.subscriptions if s.channel_uid == one.uid)
-            ),
-        }
-        for one in contract.channels
-    ]
-    return {"channels": channels, "subscriptions": subscriptions}
+    subscriptions = []
+    for one in contract.subscriptions:
+        remark = remarks.pop(("Subscription", one.namespace, one.name), None)
+        readiness = _readiness(remark, [serving("Ready", found[one.uid].status)])
+        subscriptions.append(_subscription_row(one.label, one, readiness, found[one.uid]))
+    channels = []
+    for channel in contract.channels:
+        remark = remarks.pop(("KafkaChannel", channel.namespace, channel.name), None)
+        mine = [one for one in contract.subscriptions if one.channel_uid == channel.uid]
+        parts = [serving("Ready", found[one.uid].status, f"Subscription {one.label}") for one in mine]
+        channels.append(_channel_row(f"{channel.namespace}/{channel.name}", channel, _readiness(remark, parts)))
+    problems: list[dict[str, object]] = []
+    for remark in remarks.values():
+        label = f"{remark.namespace}/{remark.name}"
+        if remark.kind == "KafkaChannel":
+            channels.append(_channel_row(label, None, _readiness(remark, [])))
+        elif remark.kind == "Subscription":
+            subscriptions.append(_subscription_row(label, None, _readiness(remark, []), None))
+        else:
+            problems.append({"file": remark.name, "message": remark.message})
+    if contract.report is not None and contract.report.left_out:
+        more = f"{contract.report.left_out} further objects or files are not well; the controller's log names them"
+        problems.append({"file": "(and more)", "message": more})
+    channels.sort(key=lambda row: str(row["channel"]))
+    subscriptions.sort(key=lambda row: str(row["subscription"]))
+    return {"channels": channels, "subscriptions": subscriptions, "problems": problems}
 
 
-def _progress(found: SubscriberDetails) -> dict[str, object]:
+def _channel_row(label: str, one: Channel | None, readiness: dict[str, object]) -> dict[str, object]:
+    return {
+        "channel": label,
+        "uid": one and one.uid,
+        "generation": one and one.generation,
+        "topic": one and one.topic,
+        "dlq_topic": one and one.dlq_topic,
+        "partitions": one and one.partitions,
+        "hosts": list(one.hosts) if one else [],
+        "path": one and one.path,
+        **readiness,
+    }
+
+
+def _subscription_row(
+    label: str, one: Subscription | None, readiness: dict[str, object], found: SubscriberDetails | None
+) -> dict[str, object]:
+    return {
+        "subscription": label,
+        "uid": one and one.uid,
+        "generation": one and one.generation,
+        "channel": one and one.channel,
+        "subscriber": one and one.subscriber.uri,
+        "order": one and str(one.order),
+        "group": one and one.group,
+        **readiness,
+        **_progress(found),
+    }
+
+
+def _readiness(remark: Remark | None, served: list[Condition]) -> dict[str, object]:
+    """`Ready` of what the controller says (None = that all is well) and of what workers show."""
+    from knative.conditions import Condition, Truth, ready
+
+    said = [] if remark is None else [Condition("Ready", Truth(remark.ready), remark.reason, remark.message)]
+    told = ready([*said, *served])
+    if said and told.status is Truth.TRUE:
+        told = said[0]  # ready, and something that it asks for was refused
+    return {"ready": told.status.value, "reason": told.reason, "message": told.message}
+
+
+def _progress(found: SubscriberDetails | None) -> dict[str, object]:
     """How a subscription does over all workers; None = nobody knows."""
     from app.cli.moments import show_moment
 
-    known = found.as_of is not None
+    if found is None or found.as_of is None:
+        return dict.fromkeys(_PROGRESS)
     error = found.last_error[1] if found.last_error else None
     place = f"{error.reason} (partition {error.partition}, offset {error.offset})" if error else None
-    return {
-        "lag": found.lag if known else None,
-        "lag_s": None if found.lag_s is None or not known else round(found.lag_s, 1),
-        "delivered_per_s": round(found.delivered_per_s, 1) if known else None,
-        "in_flight": found.in_flight if known else None,
-        "retrying": found.retrying if known else None,
-        "next_attempt": show_moment(found.next_attempt) if found.next_attempt else None,
-        "last_error": place,
-        "last_error_at": show_moment(error.time) if error else None,
-        "owners": ", ".join(f"{worker}: {_numbers(numbers)}" for worker, numbers in found.owners) or None,
-    }
+    shown = (
+        found.lag,
+        None if found.lag_s is None else round(found.lag_s, 1),
+        round(found.delivered_per_s, 1),
+        found.in_flight,
+        found.retrying,
+        show_moment(found.next_attempt) if found.next_attempt else None,
+        place,
+        show_moment(error.time) if error else None,
+        ", ".join(f"{worker}: {_numbers(numbers)}" for worker, numbers in found.owners) or None,
+    )
+    return dict(zip(_PROGRESS, shown, strict=True))
 
 
 def _numbers(partitions: tuple[int, ...]) -> str:

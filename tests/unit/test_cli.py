@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from app.readiness import host_of, resources_in, subscriptions_by_channel
 from app.sample_subscriber import Refusals, attributes_of, line_of
 from app.stack import StackConfig, place_quickstart
 from app.topic_reader import StoredRecord
-from knative.contract import Channel, Subscription, WorkerStatus, WorkerSubscription
+from knative.contract import Channel, ControllerReport, Remark, Subscription, WorkerStatus, WorkerSubscription
 from knative.delivery import Destination
 from knative.errors import UsageError
 from knative.progress import Head, LastError, Progress
@@ -235,7 +236,57 @@ def test_status_rows(partitions: tuple[int, ...], generation: int, age_s: float,
     worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(generation, partitions, "running")})
     shown = rows(_contract((worker,)), 1000.0 + age_s)
     assert shown["subscriptions"][0]["ready"] == ready
-    assert shown["channels"][0]["ready"] == str(ready == "True")
+    assert shown["channels"][0]["ready"] == ready
+
+
+def _remark(kind: str, name: str, ready: str, reason: str, namespace: str = "ns") -> Remark:
+    return Remark(kind, namespace, name, ready, reason, f"about {name}; mend it")
+
+
+def _reported(*remarks: Remark, left_out: int = 0) -> Contract:
+    worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(3, (0, 1), "running")})
+    return replace(_contract((worker,)), report=ControllerReport(1000.0, remarks, left_out))
+
+
+def test_status_shows_what_is_refused_where_nothing_is_served() -> None:
+    """An object without a record of the contract has a row too, and a file that is not taken is named."""
+    shown = rows(
+        _reported(
+            _remark("File", "a.yaml:4", "False", "FileNotTaken", ""),
+            _remark("KafkaChannel", "a-long-one", "False", "TopicNameTooLong"),
+            _remark("Subscription", "new", "False", "ChannelNotFound"),
+            left_out=2,
+        ),
+        1001.0,
+    )
+    told = [(row["channel"], row["ready"], row["reason"], row["message"]) for row in shown["channels"]]
+    assert told == [
+        ("ns/a-long-one", "False", "TopicNameTooLong", "about a-long-one; mend it"), ("ns/ch", "True", "", ""),
+    ]  # fmt: skip
+    rows_ = shown["subscriptions"]
+    assert [(row["subscription"], row["ready"], row["reason"]) for row in rows_] == [
+        ("ns/new", "False", "ChannelNotFound"), ("ns/sub", "True", ""),
+    ]  # fmt: skip
+    assert rows_[0].keys() == rows_[1].keys()
+    assert shown["channels"][0].keys() == shown["channels"][1].keys()
+    assert [row["file"] for row in shown["problems"]] == ["a.yaml:4", "(and more)"]
+
+
+@pytest.mark.parametrize("ready", ["False", "Unknown"])
+def test_a_channel_is_ready_when_the_controller_says_so_too(ready: str) -> None:
+    """Its subscriptions are served all the same."""
+    shown = rows(_reported(_remark("KafkaChannel", "ch", ready, "HostTaken")), 1001.0)
+    assert [(row["ready"], row["reason"]) for row in shown["channels"]] == [(ready, "HostTaken")]
+    assert [row["ready"] for row in shown["subscriptions"]] == ["True"]
+
+
+def test_what_is_refused_of_a_ready_channel_is_a_note() -> None:
+    remark = _remark("KafkaChannel", "ch", "True", "TopicDiffers")
+    (row,) = rows(_reported(remark), 1001.0)["channels"]
+    assert (row["ready"], row["reason"], row["message"]) == ("True", "TopicDiffers", "about ch; mend it")
+    unserved = replace(_contract(()), report=ControllerReport(1000.0, (remark,)))
+    (row,) = rows(unserved, 1001.0)["channels"]
+    assert (row["ready"], row["reason"]) == ("Unknown", "SubscriberNotServed")
 
 
 def test_status_says_how_a_subscription_does_over_all_workers() -> None:

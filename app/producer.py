@@ -189,13 +189,14 @@ class KafkaProducer:
     def _tick(self) -> None:
         """Under load acknowledgements are taken here: waking the loop from the poll thread for every few of them costs
         more than all the rest of the way back."""
-        client = self._client
-        assert client is not None
         try:
-            acks = client.poll(0)
-        except KafkaException as problem:
-            self._failed(problem)
-            acks = 0
+            acks = self._take_acks()
+        except Exception as problem:  # what ends the process from the poll thread does so from here
+            self._end_ticks()
+            if self._crashed is None:
+                raise
+            self._crashed(problem)
+            return
         if self._outstanding >= _FEW or acks >= _FEW:
             self._quiet_ticks = 0
         else:
@@ -203,8 +204,21 @@ class KafkaProducer:
         if self._quiet_ticks < _QUIET_TICKS and not self._fatal:
             self._later(_TICK_S, self._tick)
         else:
-            self._ticking = False
-            self._work.set()
+            self._end_ticks()
+
+    def _take_acks(self) -> int:
+        client = self._client
+        assert client is not None
+        try:
+            return client.poll(0)
+        except KafkaException as problem:
+            self._failed(problem)
+            return 0
+
+    def _end_ticks(self) -> None:
+        """The poll thread goes on."""
+        self._ticking = False
+        self._work.set()
 
     def _drain_acks(self) -> None:
         self._ack_wake_up_sent = False
@@ -213,14 +227,18 @@ class KafkaProducer:
             self._settle(*acks.popleft())
 
     def _settle(self, done: Stored, error: KafkaError | None, message: Message) -> None:
+        """Never raises: the records behind this one, and the next poll, are not its affair."""
         self._outstanding -= 1
-        if error is None:
-            self._produced(message.topic() or "", message.partition() or 0, message.latency() or 0.0)
-            if not self.connected:
-                self.connected = self.ever_connected = True
-            done(None)
-        else:
-            done(failure(error))
+        try:
+            if error is None:
+                self._produced(message.topic() or "", message.partition() or 0, message.latency() or 0.0)
+                if not self.connected:
+                    self.connected = self.ever_connected = True
+                done(None)
+            else:
+                done(failure(error))
+        except Exception:
+            log.exception("who waited for a record failed when told of it", topic=message.topic())
 
     # -- poll thread (and librdkafka's callbacks, which run in it)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -177,9 +178,9 @@ class Web(base.Web):
             refusal = problem(405, f"{method.decode()} is not served under this path", (("allow", found.allow),))
             self._plain(connection, method, refusal, keep)
         else:
-            request = Request(method.decode(), target, connection.host, pairs_of(fields), body, found.info, keep)
+            make = partial(Request, method.decode(), target, connection.host, pairs_of(fields), body, found.info, keep)
             loop = cast(asyncio.AbstractEventLoop, self._running_loop)
-            task = loop.create_task(self._answer(connection, found.handler, request))
+            task = loop.create_task(self._answer(connection, method, keep, found.handler, make))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
 
@@ -196,14 +197,18 @@ class Web(base.Web):
         route = self._routes[method, target] = (found, raw, found.info if found is not None else {})
         return route
 
-    async def _answer(self, connection: Connection, handler: Any, request: Request) -> None:
+    async def _answer(
+        self, connection: Connection, method: _bytes, keep: bool, handler: Any, make: Callable[[], Request]
+    ) -> None:
         try:
+            request = make()
             response = await handler(request)
             wire = response.wire(request.method)
         except Exception:
-            log.exception("view failed", method=request.method, target=request.raw_target)
-            wire = _INTERNAL_ERROR
-        connection.finish(wire, request.keep_alive)
+            log.exception("view failed", method=method)
+            self._plain(connection, method, _INTERNAL_ERROR, keep)
+        else:
+            connection.finish(wire, keep)
 
     # -- what Faust's Views need ---------------------------------------------------------------------------------------
 

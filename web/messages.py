@@ -154,7 +154,9 @@ class Request(base.Request):
         self.headers: CIMultiDict[str] = CIMultiDict(
             (name.decode("latin-1"), value.decode("utf-8", "surrogateescape")) for name, value in pairs
         )
-        self.rel_url = URL(target.decode("latin-1"), encoded=True)
+        path, _, query = target.decode("latin-1").partition("?")
+        # Built, not parsed: what begins with two slashes is a path here, and no authority that may be refused.
+        self.rel_url = URL.build(path=path, query_string=query, encoded=True)
 
     @property
     def url(self) -> URL:  # type: ignore[override]  # the base class only annotates an attribute

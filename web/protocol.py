@@ -236,14 +236,19 @@ class Connection(RequestReader, asyncio.Protocol):
         except Refusal as refusal:
             self.refuse(refusal)
         except httptools.HttpParserCallbackError:
-            log.exception("request failed in the parser's callbacks")
-            self.refuse(Refusal(500, "internal error"))
+            self._failed()
         except httptools.HttpParserError as error:
             self.refuse(Refusal(400, f"not HTTP/1.1: {error}"))
+        except Exception:  # called from whoever finished the request before, who has nothing to do with this one
+            self._failed()
         finally:
             self._pumping = False
         if pos < size and self.state <= BUSY:
             self._hold(data, pos)
+
+    def _failed(self) -> None:
+        log.exception("request failed before its view")
+        self.refuse(Refusal(500, "internal error"))
 
     def _partly(self, part_bytes: int) -> None:
         """A body that comes in parts counts against the memory all connections share while it is incomplete."""

@@ -62,3 +62,49 @@ async def test_a_poll_thread_that_dies_is_told(kafka: EmbeddedKafka) -> None:
     producer.start()
     assert str(await asyncio.wait_for(crash, LIMIT_S)) == "by a test"
     await producer.stop(1.0)
+
+
+@pytest.mark.parametrize("out", [1, 100])
+async def test_one_that_fails_when_it_is_told_does_not_keep_others_from_being_told(
+    out: int, kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    def failing(_: object) -> None:
+        raise RuntimeError("by a test")
+
+    topic = make_topic()
+    crashes: list[BaseException] = []
+    producer = KafkaProducer(ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p"), Metrics(), crashes.append)
+    producer.start()
+    try:
+        for _ in range(3):
+            waiting = []
+            for _ in range(out):
+                producer.send(topic, b"x", None, [], failing)
+                waiting.append(asyncio.ensure_future(_send(producer, topic)))
+                await asyncio.sleep(0)
+            assert set(await asyncio.gather(*waiting)) == {None}
+            await asyncio.sleep(0.1)  # ticks end, the poll thread takes over
+    finally:
+        await producer.stop(1.0)
+    assert (crashes, producer._outstanding) == ([], 0)
+
+
+async def test_a_poll_on_the_loop_that_fails_ends_the_process(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    class Broken(KafkaProducer):
+        def _take_acks(self) -> int:
+            raise RuntimeError("by a test")
+
+    topic = make_topic()
+    crashes: list[BaseException] = []
+    producer = Broken(ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p"), Metrics(), crashes.append)
+    producer.start()
+    waiting = []
+    async with asyncio.timeout(LIMIT_S):
+        while not crashes:
+            waiting.append(asyncio.ensure_future(_send(producer, topic)))
+            await asyncio.sleep(0)
+    assert str(crashes[0]) == "by a test"
+    assert set(await asyncio.gather(*waiting)) == {None}, "the poll thread goes on meanwhile"
+    await producer.stop(1.0)

@@ -119,6 +119,19 @@ CASES = [
     case("white space around a value", P + b"x:  \t a \t \r\n" + CLOSE + b"content-length: 2 \r\n\r\nhi", 202, b"hi"),
     case("content-encoding identity", P + CLOSE + b"content-encoding: identity\r\n" + TWO, 202, b"hi"),
     case("a body of exactly the limit", P + CLOSE + b"content-length: 16384\r\n\r\n" + b"x" * 16384, 202, b"x" * 16384),
+    case("a page whose path begins like an authority", b"GET //[ HTTP/1.1\r\n" + HOST + CLOSE + b"\r\n", 404),
+    case(
+        "such a page behind an event",
+        GOOD + b"OPTIONS //[ HTTP/1.1\r\n" + HOST + b"\r\n" + LAST,
+        (202, 404, 202),
+        b"hi",
+        b"hi",
+    ),
+    case(
+        "a probe of a path that is not the channel's",
+        b"GET //x/channels/demo/orders HTTP/1.1\r\nK-Network-Probe: probe\r\n" + HOST + CLOSE + b"\r\n",
+        404,
+    ),
     case("answers before an error are given", GOOD + b"GARBAGE\r\n\r\n", (202, 400), b"hi"),
     # smuggling
     case("two Hosts", LINE + HOST + HOST + CE + TWO, 400),

@@ -165,3 +165,24 @@ def test_good_requests_are_good_in_any_pieces(cuts: list[int], answers_late: boo
     server, transport, _ = talk(parts, answers_late)
     assert [body for _, _, _, body in server.taken] == [b"{}"] * 3
     assert transport.written == encode(202) * 3
+
+
+class Failing(Answering):
+    """Fails on the second request, as a server never should."""
+
+    def dispatch(
+        self, connection: Connection, method: bytes, target: bytes, fields: Fields, body: bytes | None, keep: bool
+    ) -> None:
+        if self.taken:
+            raise ValueError("by a test")
+        super().dispatch(connection, method, target, fields, body, keep)
+
+
+def test_who_answers_a_request_does_not_suffer_from_the_next_one() -> None:
+    server, transport = Failing(answers_late=True), Transport()
+    connection = Connection(server)
+    connection.connection_made(cast(asyncio.BaseTransport, transport))
+    connection.data_received(GOOD * 2)
+    server.answer(*server.waiting.pop())
+    assert re.findall(rb"HTTP/1\.1 (\d{3}) ", transport.written) == [b"202", b"500"]
+    assert server.refusals == [500]

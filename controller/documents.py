@@ -1,7 +1,8 @@
 """YAML and JSON text to plain values that know their lines; what is wrong is said with line and cure.
 
 The values are those of YAML 1.2: only `true` and `false` are truth values (`y`, `no`, `on` are texts), dates are texts.
-Keys must be texts and may not repeat. Refuses files over a size, aliases that blow up, tags of its own and merge keys.
+Keys must be texts and may not repeat. Refuses files over a size or with too many values, aliases that blow up, tags of
+its own, merge keys, and what cannot be written as UTF-8 again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from knative.fields import Path
 
 FILE_BYTES_MAX = 1024 * 1024
-NODES_MAX = 50_000  #: per file, aliases expanded
+NODES_MAX = 50_000  #: per file; counted as they are written, and again with aliases expanded
 DEPTH_MAX = 64
 
 _TAG = "tag:yaml.org,2002:"
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})", re.ASCII)
+_ZERO_FIRST = re.compile(r"[-+]?0[0-9]+", re.ASCII)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 
 
@@ -52,8 +55,20 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - the base class's shape
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = 0
+
     def flatten_mapping(self, node: MappingNode) -> None:
         """Merge keys are not applied."""
+
+    def compose_node(self, parent: Node | None, index: int) -> Node | None:
+        """A node more. Values are counted here too: reading the rest of a file that is refused would take seconds."""
+        is_key = isinstance(parent, MappingNode) and index is None
+        self._values += not is_key
+        if self._values > NODES_MAX:
+            raise _too_many_values(self.line + 1, ())
+        return super().compose_node(parent, index)
 
 
 def read_documents(data: bytes, *, is_json: bool = False) -> list[Document]:
@@ -67,16 +82,30 @@ def read_documents(data: bytes, *, is_json: bool = False) -> list[Document]:
         raise BadDocument(line, (), "the file is not UTF-8", "save it as UTF-8") from error
     if is_json:
         text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML may not; a JSON text holds no raw tab
+    return _documents(_nodes(text))
+
+
+def _nodes(text: str) -> list[Node]:
+    loader: _Loader | None = None
     try:
-        nodes = [node for node in yaml.compose_all(text, Loader=_Loader) if node is not None]
-        return _documents(nodes)
+        loader = _Loader(text)
+        nodes = []
+        while loader.check_node():
+            nodes.append(loader.get_node())
+        return [node for node in nodes if node is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(part for part in (error.context, error.problem) if part)
-        raise BadDocument((mark.line + 1) if mark else 1, (), what, "mend the YAML there or just before") from error
+        cure = "indent with spaces, not with tabs" if "'\\t'" in what else "mend the YAML there or just before"
+        raise BadDocument((mark.line + 1) if mark else 1, (), what, cure) from error
     except yaml.YAMLError as error:
         line = _line_of_reader_error(error, text)
         raise BadDocument(line, (), "the file holds characters that YAML does not allow", "remove them") from error
+    except BadDocument:
+        raise
+    except (ValueError, OverflowError) as error:
+        line = loader.line + 1 if loader else 1  # the parser turns \U... into a character without looking
+        raise BadDocument(line, (), "an escape (\\U...) there is no character", "write the character itself") from error
     except RecursionError as error:
         raise BadDocument(1, (), "the file is nested too deep", f"{DEPTH_MAX} levels are the most") from error
 
@@ -84,6 +113,10 @@ def read_documents(data: bytes, *, is_json: bool = False) -> list[Document]:
 def _line_of_reader_error(error: yaml.YAMLError, text: str) -> int:
     position = getattr(error, "position", None)
     return text.count("\n", 0, position) + 1 if isinstance(position, int) else 1
+
+
+def _too_many_values(line: int, path: Path) -> BadDocument:
+    return BadDocument(line, path, f"the file has over {NODES_MAX} values, aliases expanded", "split it")
 
 
 def _documents(nodes: list[Node]) -> list[Document]:
@@ -118,7 +151,7 @@ def _value(node: Node, path: Path, lines: dict[Path, int], budget: Iterator[int]
     line = node.start_mark.line + 1
     lines.setdefault(path, line)
     if next(budget, None) is None:
-        raise BadDocument(line, path, f"the file has over {NODES_MAX} values, aliases expanded", "split it")
+        raise _too_many_values(line, path)
     if len(path) > DEPTH_MAX:  # an alias to what is around it ends here as well
         raise BadDocument(line, path, "this is nested too deep", f"{DEPTH_MAX} levels are the most")
     if isinstance(node, MappingNode):
@@ -156,7 +189,7 @@ def _check_tag(node: Node, expected: str, line: int, path: Path) -> None:
 
 def _scalar(node: ScalarNode, line: int, path: Path) -> object:
     """The value by the core schema of YAML 1.2; what is quoted is text."""
-    text: str = node.value
+    text = _whole(node.value, line, path)
     if node.tag != _TAG + "str":
         raise BadDocument(
             line, path, f"tag {node.tag[:64]!r} is not supported", 'remove it; quotes ("...") make a text'
@@ -171,4 +204,18 @@ def _scalar(node: ScalarNode, line: int, path: Path) -> object:
         return False
     if _INT.fullmatch(text):
         return int(text)
+    if _ZERO_FIRST.fullmatch(text):
+        what = f"{text[:64]} is a number that begins with 0, which some read as octal"
+        raise BadDocument(line, path, what, 'leave the zeros out, or put it in quotes ("...") if it is a text')
     return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def _whole(text: str, line: int, path: Path) -> str:
+    """The text, each pair of escapes for one character (\\ud83d\\ude00, as JSON writes it) joined to that character."""
+    if not _SURROGATE.search(text):
+        return text
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError as error:
+        what = "half of a pair of escapes (\\ud800 to \\udfff) stands alone in a text"
+        raise BadDocument(line, path, what, "write the character itself, or both halves") from error

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.directory import read_file
 from controller.documents import DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX, BadDocument, read_documents
 
 
@@ -33,6 +35,9 @@ from controller.documents import DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX, BadDocume
         ('"true"', "true"),
         ("=", "="),
         ("PT0.2S", "PT0.2S"),
+        ("0.5", 0.5),
+        ("'010'", "010"),
+        ('"\\ud83d\\ude00"', "\U0001f600"),
         ("[a, {b: c}]", ["a", {"b": "c"}]),
     ],
 )
@@ -58,9 +63,9 @@ def test_several_documents_lists_and_empty_ones() -> None:
 
 
 def test_json_with_tabs_and_escapes() -> None:
-    text = b'{\n\t"a": "\\u0041\\/\\n",\n\t"b": [1, true, null]\n}'
+    text = b'{\n\t"a": "\\u0041\\/\\n",\n\t"b": [1, true, null], "\\ud83d\\ude00": "\\ud83d\\ude00"\n}'
     (document,) = read_documents(text, is_json=True)
-    assert document.value == {"a": "A/\n", "b": [1, True, None]}
+    assert document.value == {"a": "A/\n", "b": [1, True, None], "\U0001f600": "\U0001f600"}
     assert document.line_of(("b",)) == 3
 
 
@@ -69,7 +74,12 @@ def test_json_with_tabs_and_escapes() -> None:
     [
         (b"a: 1\nb: [", 2, "mend the YAML"),
         (b"a: 1\n b: 2\n", 2, "mend the YAML"),
-        (b"a:\n\t- b\n", 2, "mend the YAML"),
+        (b"a:\n\t- b\n", 2, "indent with spaces"),
+        (b"a: 1\nb: 010\n", 2, "leave the zeros out"),
+        (b'a: 1\nb: "\\ud800"\n', 2, "half of a pair"),
+        (b'a: 1\n"\\udc00\\ud800": 2\n', 2, "half of a pair"),
+        (b'a: 1\nb: "\\U00110000"\n', 2, "no character"),
+        (b'a: 1\nb: "\\UFFFFFFFF"\n', 2, "no character"),
         (b"a: 1\nb: 2\na: 3\n", 3, "there twice"),
         (b"a: 1\n12: 3\n", 2, "no text"),
         (b"a: 1\n[x]: 3\n", 2, "no text"),
@@ -103,13 +113,28 @@ def test_aliases_are_values_and_bombs_are_refused() -> None:
         read_documents("\n".join(lines).encode())
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    try:
-        lines = [document.line for document in read_documents(data)]
-    except BadDocument as bad:
-        lines = [bad.line]
-    assert all(line >= 1 for line in lines)
+def test_a_file_with_too_many_values_is_refused_before_the_rest_of_it_is_read() -> None:
+    text = b"a: [" + b"x, " * NODES_MAX + b"]\nb: ["
+    with pytest.raises(BadDocument, match=f"over {NODES_MAX} values"):
+        read_documents(text)
+    pairs = b"".join(b"k%d: 1\n" % number for number in range(NODES_MAX - 1))
+    assert len(read_documents(pairs)[0].value) == NODES_MAX - 1, "keys are no values"
+
+
+_SCRAPS = (
+    *(rb'"\ud800"', rb'"\udc00"', rb'"\ud83d\ude00"', rb'"\UFFFFFFFF"', rb'"\x00"', b"010", b"1e999", b"\t", b"\xff"),
+    *(b"a", b": ", b"- ", b"\n", b"  ", b"[", b"]", b"{", b"}", b",", b"? ", b"&a ", b"*a ", b"!!str ", b"---\n"),
+    *(b"apiVersion: messaging.knative.dev/v1\n", b"kind: KafkaChannel\n", b"metadata: ", b"spec: ", b"name: "),
+)
+
+
+@pytest.mark.parametrize("name", ["a.yaml", "a.json"])
+@given(st.binary(max_size=200) | st.lists(st.sampled_from(_SCRAPS), max_size=20).map(b"".join))
+def test_any_bytes_are_read_or_refused_with_what_can_be_written_down(name: str, data: bytes) -> None:
+    written, problems = read_file(name, data)
+    assert all(one.line >= 1 for one in (*written, *problems))
+    told = [asdict(problem) for problem in problems] + [asdict(one.resource) for one in written]
+    json.dumps(told, ensure_ascii=False).encode()
 
 
 _plain = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=20)

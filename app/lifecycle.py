@@ -248,11 +248,11 @@ class Lifecycle:
         found = [c for c in parts.contract.channels.values() if (c.namespace, c.name) == (namespace, channel)]
         if not found:
             return None
-        now, fresh_s = time.time(), parts.settings.status_ttl_s
+        now = time.time()
         uids = {c.uid for c in found}
         mine = [s for s in parts.contract.subscriptions.values() if s.channel_uid in uids]
         workers = list(parts.status.workers.values())
-        return [subscriber_details(one, workers, now, fresh_s) for one in sorted(mine, key=lambda s: s.label)]
+        return [subscriber_details(one, workers, now) for one in sorted(mine, key=lambda s: s.label)]
 
     def _loop_lagged(self, seconds: float) -> None:
         if self.parts is not None:

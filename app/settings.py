@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dotenv import dotenv_values
+from dotenv.parser import Binding, parse_stream
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
-from app.settings_describe import SettingRow, allowed, describe, is_secret, plain, variable
+from app.settings_describe import SettingRow, allowed, describe, example, is_secret, refused, variable
 from app.settings_fields import PREFIX, Settings
 from knative.errors import UsageError
 
@@ -94,12 +94,24 @@ def _read_file(path: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
             f"{CONFIG_VARIABLE}={path!r} names no file.", "Write one with lines PENSTOCK_NAME=value, or unset it."
         )
     try:
-        pairs = dotenv_values(path, interpolate=False)
+        with Path(path).open(encoding="utf-8") as file:
+            lines = list(parse_stream(file))
     except (OSError, UnicodeDecodeError) as problem:
         raise UsageError(f"The settings file {path} cannot be read ({problem}).", "Mend it or unset it.") from problem
+    bad = [_number(line) for line in lines if line.error or (line.key and line.value is None)]
+    if bad:  # not shown: there may be a password in them
+        what = f"{'Lines' if len(bad) > 1 else 'Line'} {', '.join(bad)} of the settings file {path} cannot be read."
+        raise UsageError(what, 'Write PENSTOCK_NAME=value, with quotes ("...") that are closed; # begins a comment.')
+    pairs = {line.key: line.value for line in lines if line.key}
     known = {variable(name): name for name in Settings.model_fields}
     values = {known[name.upper()]: value or "" for name, value in pairs.items() if name.upper() in known}
     return values, f"file {path}", tuple(pairs)
+
+
+def _number(line: Binding) -> str:
+    """Where it is in the file; the parser counts from the empty lines before it."""
+    text = line.original.string
+    return str(line.original.line + text[: len(text) - len(text.lstrip())].count("\n"))
 
 
 def _unknown(seen: Iterable[str], source: str) -> list[str]:
@@ -128,10 +140,10 @@ def _sentences(problem: ValidationError, sources: Mapping[str, str]) -> list[str
         field = Settings.model_fields[name]
         source = sources.get(name, "default")
         label = "PORT" if source == _PLAIN_PORT else variable(name)
-        shown = "(hidden)" if is_secret(field) else repr(error["input"])
+        shown = "(hidden)" if is_secret(field) else refused(error["input"])
         sentences.append(
             f"{label}={shown} from the {source} is wrong: {why.rstrip('.')}; set it to {allowed(field)}"
-            + (f", such as {plain(field.default)}." if plain(field.default) else ".")
+            + (f", such as {example(field)}." if example(field) else ".")
         )
     return sentences
 

@@ -5,6 +5,7 @@ Refuses to show a secret, in rows and in error messages alike.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
@@ -17,6 +18,7 @@ from pydantic_settings import BaseSettings
 from app.settings_fields import PREFIX
 
 MASK = "********"
+_USER = re.compile(r"(?<=://)[^/?#\s]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,17 @@ def variable(name: str) -> str:
 
 def unit(field: FieldInfo) -> str:
     """What a value is counted in, or what it is."""
+    return _extra(field, "unit")
+
+
+def example(field: FieldInfo) -> str:
+    """How a value may be written: the default, or what stands beside it."""
+    return plain(field.default) or _extra(field, "example")
+
+
+def _extra(field: FieldInfo, name: str) -> str:
     extra = field.json_schema_extra
-    return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
+    return str(extra.get(name, "")) if isinstance(extra, dict) else ""
 
 
 def is_secret(field: FieldInfo) -> bool:
@@ -65,7 +76,8 @@ def is_secret(field: FieldInfo) -> bool:
 
 
 def plain(value: Any) -> str:
-    """A value as one writes it in the environment; a secret that is set becomes stars."""
+    """A value as one writes it in the environment; a secret that is set becomes stars, and so does who is named in a
+    URL before `@`."""
     if isinstance(value, (SecretStr, SecretBytes)):
         return MASK if value.get_secret_value() else ""
     if isinstance(value, bool):
@@ -74,7 +86,16 @@ def plain(value: Any) -> str:
         return f"{value:g}"
     if isinstance(value, tuple):
         return ",".join(map(str, value))
-    return str(value)
+    return _USER.sub(f"{MASK}@", str(value))
+
+
+def refused(value: object) -> str:
+    """A value that is no good, as messages show it. Whatever is before an `@` may be a password."""
+    if not isinstance(value, str):
+        return repr(value)
+    scheme, apart, rest = value.rpartition("://")
+    _, at, host = rest.rpartition("@")
+    return repr(f"{scheme}{apart}{MASK}@{host}" if at else value)
 
 
 def allowed(field: FieldInfo) -> str:
@@ -87,7 +108,10 @@ def allowed(field: FieldInfo) -> str:
     if field.annotation in (int, float):
         kind = "a whole number" if field.annotation is int else "a number"
         return kind + "".join(_bounds(field)) + counted
-    return unit(field) or "text"
+    kind = unit(field)
+    if ":" in kind:  # it shows how it is written
+        return kind
+    return f"{'an' if kind.startswith('I') else 'a'} {kind}"
 
 
 def _bounds(field: FieldInfo) -> Iterator[str]:

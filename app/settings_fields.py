@@ -21,12 +21,14 @@ from knative.delivery import parse_duration_s
 
 PREFIX = "PENSTOCK_"
 MIB = 1_048_576
+_CENTURY_S = 3_153_600_000  #: longer is for ever, and soon more than Kafka counts
 
 _BROKER = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>\d{1,5})", re.ASCII)
 
 
-def _setting(default: object, unit: str, meaning: str, **limits: Any) -> Any:
-    return Field(default, description=meaning, json_schema_extra={"unit": unit}, **limits)
+def _setting(default: object, unit: str, meaning: str, example: str = "", **limits: Any) -> Any:
+    """`example`: for messages, where there is no default that shows how it is written."""
+    return Field(default, description=meaning, json_schema_extra={"unit": unit, "example": example}, **limits)
 
 
 class Settings(BaseSettings):
@@ -69,9 +71,11 @@ class Settings(BaseSettings):
 
     resources: str = _setting(
         "",
-        "source",
-        "Where KafkaChannels and Subscriptions come from: file:DIR, a directory of YAML files. Empty: this process "
-        "runs no controller and serves what another one publishes.",
+        "file:DIR",
+        "Where KafkaChannels and Subscriptions come from: a directory of YAML files. It is the whole truth: channels "
+        "of this instance that it does not hold are deleted with their topics. Empty: this process runs no controller "
+        "and serves what another one publishes (`penstock up`: the quickstart).",
+        "file:my-resources",
     )
     state_dir: Path = _setting(
         Path(".penstock/state"), "path", "Where the controller writes the status of every resource."
@@ -81,7 +85,7 @@ class Settings(BaseSettings):
     )
     cluster_domain: str = _setting("cluster.local", "domain", "Last part of the host names that channels publish.")
     dlq_retention_s: int = _setting(
-        2_592_000, "seconds", "How long dead letters stay in the DLQ topics that are made here.", ge=60
+        2_592_000, "seconds", "How long dead letters stay in the DLQ topics that are made here.", ge=60, le=_CENTURY_S
     )
     poll_s: float = _setting(0.5, "seconds", "How often the resources directory is looked at.", ge=0.05, le=60)
     resync_s: float = _setting(
@@ -92,24 +96,23 @@ class Settings(BaseSettings):
         "penstock",
         "name",
         "Name of this installation: the beginning of its internal topics, its lock group and its client names. Two "
-        "installations on one Kafka need two names.",
+        "installations on one Kafka need two names; for channels of the same namespace and name also two "
+        "PENSTOCK_TOPIC_TEMPLATE, or they share a topic.",
     )
     role: Literal["all", "ingress", "dispatcher", "controller"] = _setting(
         "all", "word", "What this process does: take events in, deliver them, reconcile resources, or all of it."
     )
     worker_id: str = _setting(
         "", "name", "Name of this process in statuses and logs. Empty: made of host, process id and a random part.",
-        max_length=128, pattern=r"^[A-Za-z0-9._-]*$",
+        "worker-1", max_length=128, pattern=r"^[A-Za-z0-9._-]*$",
     )  # fmt: skip
     drain_s: float = _setting(
         20.0, "seconds", "At SIGTERM: how long requests in flight may take until the process leaves.", ge=0, le=3600
     )
     status_interval_s: float = _setting(
-        2.0, "seconds", "How often a worker publishes which subscriptions and partitions it serves.", ge=0.2, le=60
-    )
-    status_ttl_s: float = _setting(
-        10.0, "seconds", "A worker's status older than this no longer counts for readiness.", ge=1, le=600
-    )
+        2.0, "seconds", "How often a worker publishes which subscriptions and partitions it serves; what is older than "
+        "10 s counts no longer.", ge=0.2, le=4,
+    )  # fmt: skip
 
     http_port: int = _setting(
         8080, "port", "Ingress, health and subscriber status. Without it the plain variable PORT counts.", ge=1,
@@ -140,7 +143,7 @@ class Settings(BaseSettings):
         10_000, "requests", "Requests that wait for Kafka's acknowledgement; over it 429.", ge=1, le=1_000_000
     )
     ingress_bytes_max: int = _setting(
-        64 * MIB, "bytes", "Bodies that wait for Kafka's acknowledgement; over it 429.", ge=65_536
+        64 * MIB, "bytes", "Bodies that wait for Kafka's acknowledgement; over it 429.", ge=65_536, le=65_536 * MIB
     )
 
     produce_timeout_s: float = _setting(
@@ -154,9 +157,11 @@ class Settings(BaseSettings):
         "lz4", "word", "How events are compressed on the way to Kafka and in it."
     )
 
-    buffer_bytes_max: int = _setting(4 * MIB, "bytes", "Records that one subscription holds in one process.", ge=65_536)
+    buffer_bytes_max: int = _setting(
+        4 * MIB, "bytes", "Records that one subscription holds in one process.", ge=65_536, le=1024 * MIB
+    )
     fetch_bytes: int = _setting(
-        2 * MIB, "bytes", "Records that the Kafka client of one subscription fetches ahead.", ge=65_536
+        2 * MIB, "bytes", "Records that the Kafka client of one subscription fetches ahead.", ge=65_536, le=1024 * MIB
     )
     commit_interval_s: float = _setting(
         0.5, "seconds", "At most this much settled work is repeated after a kill.", ge=0.1, le=0.5
@@ -181,11 +186,17 @@ class Settings(BaseSettings):
     egress_allow_loopback: bool = _setting(True, "yes or no", "Subscribers may have loopback addresses.")
     egress_allow_private: bool = _setting(True, "yes or no", "Subscribers may have private addresses.")
     egress_deny: Annotated[tuple[str, ...], NoDecode] = _setting(
-        (), "CIDR, comma-separated", "Further networks that no event is sent to; link-local ones are refused always."
+        (),
+        "CIDR, comma-separated",
+        "Further networks that no event is sent to; link-local ones are refused always.",
+        "10.0.0.0/8",
     )
 
     otlp_endpoint: str = _setting(
-        "", "URL", "OTLP receiver (HTTP, protobuf) that spans are sent to: http://host:4318. Empty: no spans are made."
+        "",
+        "URL",
+        "OTLP receiver (HTTP, protobuf) that spans are sent to: http://host:4318. Empty: no spans are made.",
+        "http://127.0.0.1:4318",
     )
     trace_ratio: float = _setting(
         1.0, "ratio", "Part of the traces begun here that is recorded; a sender's own decision is followed.", ge=0, le=1
@@ -217,7 +228,7 @@ class Settings(BaseSettings):
         "of the roles all and controller.",
     )
     traffic_retention_s: int = _setting(
-        604_800, "seconds", "How long deltas stay in the traffic topic when it is made here.", ge=3600
+        604_800, "seconds", "How long deltas stay in the traffic topic when it is made here.", ge=3600, le=_CENTURY_S
     )
     traffic_10s_keep_s: int = _setting(900, "seconds", "How long traffic windows of 10 s are kept.", ge=120, le=21_600)
     traffic_1m_keep_s: int = _setting(
@@ -234,7 +245,11 @@ class Settings(BaseSettings):
         "Serve /debug/profile, /debug/stacks and /debug/tasks at the admin port, for whoever can reach it.",
     )
     gc_threshold: int = _setting(
-        50_000, "objects", "Allocations between two young collections; 0 leaves the interpreter's own value.", ge=0
+        50_000,
+        "objects",
+        "Allocations between two young collections; 0 leaves the interpreter's own value.",
+        ge=0,
+        le=1_000_000_000,
     )
 
     _sources: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -304,12 +319,13 @@ class Settings(BaseSettings):
             raise ValueError("credentials do not belong into it; give headers with OTEL_EXPORTER_OTLP_HEADERS")
         return value
 
-    @field_validator("instance", "topic_template", "backoff_default", "bind", "census_url")
+    @field_validator("instance", "topic_template", "cluster_domain", "backoff_default", "bind", "census_url")
     @classmethod
     def _well_formed(cls, value: str, info: Any) -> str:
         check = {
             "instance": names.instance_problem,
             "topic_template": names.template_problem,
+            "cluster_domain": names.domain_problem,
             "backoff_default": _refusal_of(parse_duration_s),
             "bind": _refusal_of(ipaddress.ip_address),
             "census_url": census.url_problem,
@@ -367,12 +383,6 @@ def _contradictions(settings: Settings) -> list[str]:
     if settings.admin_port == settings.http_port:
         problems.append(
             f"PENSTOCK_HTTP_PORT and PENSTOCK_ADMIN_PORT are both {settings.http_port}; give one of them another port."
-        )
-    if settings.status_ttl_s < 2 * settings.status_interval_s:
-        problems.append(
-            f"PENSTOCK_STATUS_TTL_S={settings.status_ttl_s:g} is less than two status intervals "
-            f"({settings.status_interval_s:g} s each), so workers would look gone; raise it or lower "
-            "PENSTOCK_STATUS_INTERVAL_S."
         )
     if settings.ingress_bytes_max < settings.event_bytes_max:
         problems.append(

@@ -47,7 +47,7 @@ def _rows() -> Iterator[str]:
             yield from ("| Setting | Default | Unit | Meaning | Allowed |", "|---|---|---|---|---|")
         default = f"`{plain(field.default)}`" if plain(field.default) else "(empty)"
         phrase = allowed(field).removesuffix(f" ({unit(field)})")
-        phrase = "" if phrase == unit(field) else phrase  # the unit says it all
+        phrase = "" if phrase.endswith(unit(field)) else phrase  # the unit says it all
         yield f"| `{variable(name)}` | {default} | {unit(field)} | {field.description} | {phrase} |"
 
 

@@ -10,12 +10,14 @@ import re
 import string
 
 TOPIC_CHARS_MAX = 249
+DOMAIN_CHARS_MAX = 120  #: a host name has 253 at most, and the channel's own part comes before
 DLQ_SUFFIX = ".dlq"
 WINDOWS_TABLE = "traffic"
 CHANNEL_TOPIC_TEMPLATE = "knative-messaging-kafka.{namespace}.{name}"
 
 _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen bytes of zero, as Kafka writes them
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+_DOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*", re.ASCII)
 _INSTANCE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
@@ -130,3 +132,11 @@ def instance_problem(instance: str) -> str | None:
     if _INSTANCE.fullmatch(instance):
         return None
     return f"{instance!r} is no instance name; use lower-case letters, digits and '-', 63 characters at most"
+
+
+def domain_problem(domain: str) -> str | None:
+    """What is wrong with the domain that host names end with, as one sentence; None = nothing."""
+    if _DOMAIN.fullmatch(domain) and len(domain) <= DOMAIN_CHARS_MAX:
+        return None
+    rule = f"lower-case letters, digits and '-', with dots between, {DOMAIN_CHARS_MAX} characters at most"
+    return f"it is no domain name; use {rule}"

@@ -95,34 +95,32 @@ def _progress(rows: Any) -> dict[str, Progress]:
     return found
 
 
-def subscriber_status(
-    subscription: Subscription, workers: Iterable[WorkerStatus], now: float, fresh_s: float = FRESH_S
-) -> SubscriberStatus:
+def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus], now: float) -> SubscriberStatus:
     """Ready = fresh workers of the current generation own every partition; Unknown = nobody serves it."""
     owned: set[int] = set()
-    serving = stale = 0
+    current = stale = 0
     failures: list[str] = []
     for worker in workers:
         mine = worker.subscriptions.get(subscription.uid)
-        if mine is None or now - worker.time > fresh_s:
+        if mine is None or now - worker.time > FRESH_S:
             continue
         if mine.state.startswith("failed"):
             failures.append(f"{worker.worker}: {mine.state}")
         if mine.generation != subscription.generation:
             stale += 1
             continue
-        serving += 1
+        current += 1
         owned.update(mine.partitions)
     generation = subscription.generation
     if failures:
         return SubscriberStatus(subscription.uid, generation, "False", "; ".join(failures))
     missing = set(range(subscription.partitions)) - owned
-    if serving and not missing:
+    if current and not missing:
         return SubscriberStatus(subscription.uid, generation, "True")
-    if not serving and not stale:
+    if not current and not stale:
         nobody = "no worker serves this subscription; start one in the role all or dispatcher"
         return SubscriberStatus(subscription.uid, generation, "Unknown", nobody)
-    if not serving:
+    if not current:
         return SubscriberStatus(
             subscription.uid, generation, "Unknown", f"workers have not taken generation {generation}"
         )
@@ -131,12 +129,10 @@ def subscriber_status(
     return SubscriberStatus(subscription.uid, generation, "Unknown", waits)
 
 
-def subscriber_details(
-    subscription: Subscription, workers: Collection[WorkerStatus], now: float, fresh_s: float = FRESH_S
-) -> SubscriberDetails:
+def subscriber_details(subscription: Subscription, workers: Collection[WorkerStatus], now: float) -> SubscriberDetails:
     """Whether it is ready, and how it does, over all workers."""
-    status = subscriber_status(subscription, workers, now, fresh_s)
-    return details(subscription, status, workers, now, fresh_s)
+    status = subscriber_status(subscription, workers, now)
+    return details(subscription, status, workers, now, FRESH_S)
 
 
 def serving(type_: str, status: SubscriberStatus, label: str = "") -> Condition:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
 import pytest
+from annotated_types import Le
+from confluent_kafka import Consumer, Producer
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings
 
+from agents.config import DeliveryConfig
+from agents.consumer_settings import consumer_settings
 from app import settings_reference
+from app.producer import ProducerConfig
 from app.settings import Settings, describe, load_settings
-from app.settings_describe import MASK, is_secret, unit
+from app.settings_describe import MASK, allowed, is_secret, unit
 from knative.errors import UsageError
 
 APP = Path(settings_reference.__file__).parent
@@ -102,8 +108,11 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
         ("KAFKA", "http://a:1", "without a scheme", "127.0.0.1:9092"),
         ("KAFKA", "a:0", "host:port", "127.0.0.1:9092"),
         ("KAFKA", ",", "no broker", "127.0.0.1:9092"),
-        ("RESOURCES", "some/dir", "file:DIR", "source"),
-        ("RESOURCES", "file:", "no directory", "source"),
+        ("RESOURCES", "some/dir", "file:DIR", "; set it to file:DIR, such as file:my-resources."),
+        ("RESOURCES", "file:", "no directory", "; set it to file:DIR, such as file:my-resources."),
+        ("CLUSTER_DOMAIN", "foo bar/", "no domain name", "; set it to a domain, such as cluster.local."),
+        ("CLUSTER_DOMAIN", "", "no domain name", "such as cluster.local"),
+        ("CLUSTER_DOMAIN", ".".join(["a" * 60] * 3), "120 characters", "such as cluster.local"),
         ("INSTANCE", "A b", "lower-case", "penstock"),
         ("ROLE", "everything", "'all'", "one of all, ingress, dispatcher, controller"),
         ("HTTP_PORT", "70000", "65535", "a whole number from 1 to 65535 (port), such as 8080"),
@@ -112,14 +121,18 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
         ("DRAIN_S", "nan", "3600", "seconds"),
         ("EVENT_BYTES_MAX", "1000", "65536", "bytes"),
         ("BACKOFF_DEFAULT", "0.2", "ISO-8601", "PT0.2S"),
-        ("EGRESS_DENY", "10.0.0.1/8", "host bits", "CIDR"),
+        ("EGRESS_DENY", "10.0.0.1/8", "host bits", "a CIDR, comma-separated, such as 10.0.0.0/8"),
         ("BIND", "localhost", "IPv4", "0.0.0.0"),
         ("TOPIC_TEMPLATE", "{name}", "{namespace}", "knative-messaging-kafka"),
-        ("WORKER_ID", "a b", "pattern", "name"),
+        ("WORKER_ID", "a b", "pattern", "a name, such as worker-1"),
         ("OTLP_ENDPOINT", "collector:4318", "http://host:port", "URL"),
         ("OTLP_ENDPOINT", "http://", "http://host:port", "URL"),
         ("OTLP_ENDPOINT", "http://h:99999", "out of range", "URL"),
-        ("OTLP_ENDPOINT", "http://u:p@h:4318", "OTEL_EXPORTER_OTLP_HEADERS", "URL"),
+        ("STATUS_INTERVAL_S", "5", "less than or equal to 4", "from 0.2 to 4 (seconds), such as 2"),
+        ("FETCH_BYTES", "99999999999", "1073741824", "bytes"),
+        ("GC_THRESHOLD", "1000000000000", "1000000000", "objects"),
+        ("DLQ_RETENTION_S", "9" * 21, "3153600000", "seconds"),
+        ("TRAFFIC_RETENTION_S", "9" * 21, "3153600000", "seconds"),
         ("TRACE_RATIO", "1.5", "less than or equal to 1", "ratio"),
     ],
 )
@@ -136,6 +149,64 @@ def test_a_wrong_value_is_refused_with_name_value_reason_and_cure(
     assert reason in sentence
     assert cure in sentence
     assert refusal.value.exit_code == 2
+
+
+def test_every_whole_number_has_a_largest_value() -> None:
+    limits = {name: allowed(field) for name, field in Settings.model_fields.items() if field.annotation is int}
+
+    assert [name for name, phrase in limits.items() if " to " not in phrase] == []
+
+
+def test_the_largest_values_are_taken_by_the_clients_too() -> None:
+    names = ("fetch_bytes", "event_bytes_max", "ingress_bytes_max", "gc_threshold")
+    settings = load_settings({name: str(_most(name)) for name in names})
+    nowhere = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
+    delivery = DeliveryConfig(kafka=nowhere, fetch_bytes=settings.fetch_bytes, event_bytes_max=settings.event_bytes_max)
+    producing = ProducerConfig(
+        nowhere, "p", message_bytes_max=settings.event_bytes_max + 524_288,
+        queue_bytes_max=2 * settings.ingress_bytes_max,
+    )  # fmt: skip
+
+    Consumer(consumer_settings(delivery, "g", "c")).close()
+    Producer(producing.client())
+    before = gc.get_threshold()
+    gc.set_threshold(settings.gc_threshold, *before[1:])
+    gc.set_threshold(*before)
+
+
+def _most(name: str) -> int:
+    (limit,) = (one.le for one in Settings.model_fields[name].metadata if isinstance(one, Le))
+    assert isinstance(limit, int)
+    return limit
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("OTLP_ENDPOINT", "http://u:hunter2@h:4318"),
+        ("KAFKA", "user:hunter2@h:9092"),
+        ("KAFKA", "a:1,user:hun,ter2@h:9092"),
+        ("KAFKA", "sasl://user:hunter2/@h:9092"),
+        ("CENSUS_URL", "ftp://user:hunter2@h/{year}"),
+        ("HTTP_PORT", "user:hunter2@h"),
+    ],
+)
+def test_no_refusal_shows_a_password(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"PENSTOCK_{name}", text)
+
+    with pytest.raises(UsageError) as refusal:
+        load_settings()
+
+    assert MASK in str(refusal.value)
+    assert not any(part in str(refusal.value) for part in ("hun", "ter2", "user:"))
+
+
+def test_no_row_shows_a_password() -> None:
+    url = "https://user:hunt@er2@h.example/~a@b/{year}/{month}"
+    rows = {row.name: row.value for row in describe(Settings(census_url=url, state_dir=Path("/home/a@b")))}
+
+    assert rows["PENSTOCK_CENSUS_URL"] == f"https://{MASK}@h.example/~a@b/{{year}}/{{month}}"
+    assert rows["PENSTOCK_STATE_DIR"] == "/home/a@b"
 
 
 def test_all_problems_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +227,6 @@ def test_all_problems_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ({"role": "controller"}, "PENSTOCK_RESOURCES"),
         ({"http_port": "8081"}, "both 8081"),
-        ({"status_ttl_s": "3"}, "PENSTOCK_STATUS_INTERVAL_S"),
         ({"ingress_bytes_max": "65536"}, "PENSTOCK_EVENT_BYTES_MAX"),
     ],
 )
@@ -190,6 +260,27 @@ def test_a_settings_file_that_is_not_there_is_an_error(tmp_path: Path, monkeypat
 
     with pytest.raises(UsageError, match="names no file"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("PENSTOCK_DRAIN_S=5\nPENSTOCK_HTTP_PORT='90\n", "Line 2 of the settings file "),
+        ("\n= 7\nPENSTOCK_DRAIN_S\n", "Lines 2, 3 of the settings file "),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_an_error(
+    text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker must not go on with the default of what it says."""
+    file = tmp_path / "penstock.env"
+    file.write_text(text)
+    monkeypatch.setenv("PENSTOCK_CONFIG", str(file))
+
+    with pytest.raises(UsageError) as refusal:
+        load_settings()
+
+    assert str(refusal.value).startswith(f"{told}{file} cannot be read. Write PENSTOCK_NAME=value")
 
 
 def test_secrets_are_masked() -> None:

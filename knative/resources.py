@@ -9,6 +9,7 @@ Brokers, Triggers and ResetOffsets are to join KINDS as functions of the same si
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 import re
@@ -35,6 +36,12 @@ RETENTION_S = 168 * 3600.0
 PARTITIONS_MAX = 10_000
 CONCURRENCY_MAX = 10_000
 HOSTS_MAX = 32
+
+#: Fields of `metadata` that say nothing to us; the API server and tools fill most of them in.
+METADATA = (
+    *("labels", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "generateName"),
+    *("deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields", "selfLink"),
+)
 
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
@@ -139,6 +146,16 @@ def parse(value: Mapping[str, object]) -> Resource | None:
     return resource
 
 
+def meant(kind: object) -> str:
+    """What to write instead of a kind that is not ours but looks like one of ours; "" = it does not."""
+    ours = {name.lower(): (group, versions[0], name) for (group, name), (versions, _) in KINDS.items()}
+    close = difflib.get_close_matches(str(kind).lower(), ours, n=1, cutoff=0.7)
+    if not close:
+        return ""
+    group, version, name = ours[close[0]]
+    return f"apiVersion: {group}/{version} and kind: {name}"
+
+
 def spec_hash(value: Mapping[str, object]) -> str:
     """A short digest of what an object asks for: its spec and the annotations that belong to it."""
     metadata = value.get("metadata")
@@ -149,7 +166,7 @@ def spec_hash(value: Mapping[str, object]) -> str:
 
 
 def _metadata(fields: Fields) -> tuple[str, str, Fields]:
-    """(namespace, name, annotations). Other metadata is the API server's own business and is not looked at."""
+    """(namespace, name, annotations). The rest is not looked at, but it must be known: `namespac` is a mistake."""
     metadata = fields.mapping("metadata", required=True)
     if metadata is None:
         return "default", "", Fields({}, (), [])
@@ -160,6 +177,9 @@ def _metadata(fields: Fields) -> tuple[str, str, Fields]:
     if not _LABEL.fullmatch(namespace):
         metadata.problem("namespace", f"{namespace[:64]!r} is no legal name", "use lower-case letters, digits and '-'")
     annotations = metadata.mapping("annotations")
+    for known in METADATA:
+        metadata.take(known)
+    metadata.finish()
     return namespace, name, annotations or Fields({}, ("metadata", "annotations"), fields.problems)
 
 

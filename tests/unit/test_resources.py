@@ -9,7 +9,7 @@ import pytest
 from knative import resources
 from knative.delivery import Backoff, DeliverySpec, Exhausted, Order
 from knative.resources import Invalid, KafkaChannel, Start, Subscription, spec_hash
-from knative.targets import uri_problem
+from knative.targets import Ref, uri_problem
 
 
 def channel(spec: object = None, annotations: object = None, **more: object) -> dict[str, Any]:
@@ -106,16 +106,58 @@ def test_annotations_of_a_subscription() -> None:
     assert (found.start, found.exhausted) == (Start.EARLIEST, Exhausted.IGNORE)
 
 
+REF = {"apiVersion": "v1", "kind": "Service", "name": "sink"}
+
+
 def test_a_ref_is_a_shape_that_somebody_else_resolves() -> None:
-    ref = {"apiVersion": "v1", "kind": "Service", "name": "sink"}
-    found = read_subscription(subscription(subscriber={"ref": ref, "uri": "/path"}))
-    assert found.subscriber.destination() is None
+    found = read_subscription(subscription(subscriber={"ref": REF, "uri": "/path"}))
+    assert (found.subscriber.uri, found.subscriber.ref) == ("/path", Ref("v1", "Service", "", "sink"))
     assert str(found.subscriber.ref) == "Service sink"
+
+
+@pytest.mark.parametrize(
+    ("subscriber", "field"),
+    [
+        ({"ref": REF, "uri": "http://elsewhere/"}, "spec.subscriber.uri"),
+        ({"ref": REF, "uri": "//elsewhere/"}, "spec.subscriber.uri"),
+        ({"ref": REF, "uri": "//[/"}, "spec.subscriber.uri"),
+        ({"ref": REF, "uri": "/a b"}, "spec.subscriber.uri"),
+        ({"ref": REF, "uri": "/a#b"}, "spec.subscriber.uri"),
+        ({"ref": {**REF, "name": "elsewhere/sink"}}, "spec.subscriber.ref.name"),
+        ({"ref": {**REF, "namespace": "a@b"}}, "spec.subscriber.ref.namespace"),
+    ],
+)
+def test_a_ref_leads_nowhere_else(subscriber: dict[str, object], field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        read_subscription(subscription(subscriber=subscriber))
+    assert [problem.field for problem in refused.value.problems] == [field]
+    assert refused.value.problems[0].cure
 
 
 @pytest.mark.parametrize("kind", ["Broker", "ConfigMap"])
 def test_kinds_that_are_not_ours(kind: str) -> None:
     assert resources.parse(channel(kind=kind)) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "cure"),
+    [
+        ("KafkaChanel", "apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel"),
+        ("kafkachannel", "apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel"),
+        ("Channel", "apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel"),
+        ("Subscription", "apiVersion: messaging.knative.dev/v1 and kind: Subscription"),
+        ("ConfigMap", ""),
+        ("Trigger", ""),
+        (None, ""),
+    ],
+)
+def test_a_kind_that_looks_like_ours_is_pointed_at_it(kind: object, cure: str) -> None:
+    assert resources.meant(kind) == cure
+
+
+def test_metadata_as_the_api_server_gives_it_is_taken() -> None:
+    times = {"creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "1", "generation": 1, "finalizers": ["x"]}
+    assert read_channel(channel(metadata={"name": "a", "namespace": "b", "managedFields": [], **times})).name == "a"
 
 
 @pytest.mark.parametrize(
@@ -128,6 +170,8 @@ def test_kinds_that_are_not_ours(kind: str) -> None:
         (channel(metadata={"name": "Orders"}), "metadata.name", "lower-case"),
         (channel(metadata={"name": "a", "namespace": "a.b"}), "metadata.namespace", "lower-case"),
         (channel(metadata=3), "metadata", "mapping"),
+        (channel(metadata={"name": "a", "namespac": "b"}), "metadata.namespac", "did you mean `namespace`"),
+        (channel(metadata={"name": "a", "annotation": {}}), "metadata.annotation", "did you mean `annotations`"),
         (channel({"numPartitions": 0}), "spec.numPartitions", "at least|from 1"),
         (channel({"numPartitions": "4"}), "spec.numPartitions", "whole number"),
         (channel({"numPartitions": True}), "spec.numPartitions", "truth value"),

@@ -132,7 +132,7 @@ _SCRAPS = (
 @given(st.binary(max_size=200) | st.lists(st.sampled_from(_SCRAPS), max_size=20).map(b"".join))
 def test_any_bytes_are_read_or_refused_with_what_can_be_written_down(name: str, data: bytes) -> None:
     written, problems = read_file(name, data)
-    assert all(one.line >= 1 for one in (*written, *problems))
+    assert all(line >= 1 for line in [*(one.line for one in written), *(problem.line for problem in problems)])
     told = [asdict(problem) for problem in problems] + [asdict(one.resource) for one in written]
     json.dumps(told, ensure_ascii=False).encode()
 

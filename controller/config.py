@@ -24,6 +24,7 @@ class ControllerConfig:
     instance: str = "penstock"
     topic_template: str = names.CHANNEL_TOPIC_TEMPLATE
     cluster_domain: str = "cluster.local"
+    ingress_url: str = ""  #: http://host:port where events are taken in; "" = by the names that a cluster has
     event_bytes_max: int = MIB
     #: of a subscription when neither it nor its channel has a `delivery`
     default_delivery: DeliverySpec = field(default_factory=lambda: DeliverySpec(retry=10))

@@ -13,12 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.actions import Action, Object, Wanted, World
-from controller.channels import ChannelPlan, in_order_of_precedence, plan_channel
+from controller.channels import in_order_of_precedence, plan_channel
 from controller.claims import channel_topic, first_claims
 from controller.config import ControllerConfig
+from controller.destinations import ChannelKey, Destinations
 from controller.removals import plan_removals
 from controller.reports import channel_status, subscription_status
-from controller.subscriptions import ChannelKey, SubscriptionPlan, entries, plan_subscription
+from controller.subscriptions import entries, plan_subscription
 from knative import names
 from knative.resources import KafkaChannel, Subscription
 
@@ -60,14 +61,22 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     channels = [plan_channel(one, world, config, claims) for one in in_order_of_precedence(found.channels, world)]
     by_key = {(plan.object.resource.namespace, plan.object.resource.name): plan for plan in channels}
     held = frozenset((one.namespace, one.name) for one in world.channels.values() if one.uid in world.held)
-    subscriptions = [plan_subscription(one, world, config, by_key, held - by_key.keys()) for one in found.subscriptions]
+    destinations = Destinations(world, config)
+    subscriptions = [
+        plan_subscription(one, world, config, by_key, held - by_key.keys(), destinations) for one in found.subscriptions
+    ]
     alive = {plan.object.uid for plan in channels} | {plan.object.uid for plan in subscriptions if not plan.remove}
     actions = plan_removals(world, frozenset(alive), config)
     for channel in channels:
         actions.extend(channel.actions)
     for subscription in subscriptions:
         actions.extend(subscription.actions)
-    return [*actions, *_statuses(channels, subscriptions, found.written, world, config)]
+    statuses: list[Action] = [channel_status(plan, subscriptions, world, destinations) for plan in channels]
+    for plan in subscriptions:
+        if plan.object.uid in found.written:
+            of = by_key.get((plan.object.resource.namespace, plan.object.resource.channel))
+            statuses.append(subscription_status(plan, of, world))
+    return [*actions, *statuses]
 
 
 def _sort(world: World) -> _Sorted:
@@ -86,19 +95,3 @@ def _sort(world: World) -> _Sorted:
                 seen.add(entry.uid)
                 subscriptions.append(entry)
     return _Sorted(channels, subscriptions, written)
-
-
-def _statuses(
-    channels: list[ChannelPlan],
-    subscriptions: list[SubscriptionPlan],
-    written: frozenset[str],
-    world: World,
-    config: ControllerConfig,
-) -> list[Action]:
-    statuses: list[Action] = [channel_status(plan, subscriptions, world, config) for plan in channels]
-    by_key = {(plan.object.resource.namespace, plan.object.resource.name): plan for plan in channels}
-    for plan in subscriptions:
-        if plan.object.uid in written:
-            channel = by_key.get((plan.object.resource.namespace, plan.object.resource.channel))
-            statuses.append(subscription_status(plan, channel, world))
-    return statuses

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from controller.actions import World, WriteStatus
 from controller.channels import ChannelPlan
-from controller.config import ControllerConfig
-from controller.subscriptions import SubscriptionPlan, Unresolved, resolve
+from controller.destinations import Destinations, Unresolved
+from controller.subscriptions import SubscriptionPlan
 from knative import contract
-from knative.conditions import Condition, Truth, false, ready, true, unknown
+from knative.conditions import Condition, Truth, ready, true, unknown
 from knative.delivery import Destination
 from tables.status import serving, subscriber_status
 
@@ -21,7 +22,7 @@ PATH_NOTE = "penstock.dev/path"
 
 
 def channel_status(
-    plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World, config: ControllerConfig
+    plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World, destinations: Destinations
 ) -> WriteStatus:
     """`Ready` = TopicReady, ContractPublished, Addressable, SubscribersReady, DeadLetterSinkResolved."""
     one = plan.object
@@ -34,7 +35,7 @@ def channel_status(
         key=lambda record: (record.name, record.uid),
     )
     rows = [subscriber_status(record, world.workers.values(), world.now) for record in mine]
-    sink, sink_resolved = _dead_letter_sink(plan)
+    sink, sink_resolved = _dead_letter_sink(plan, destinations)
     parts = (*plan.conditions, _subscribers_ready(mine, rows), sink_resolved)
     body: dict[str, Any] = {
         "annotations": {TOPIC_NOTE: plan.topic, DLQ_TOPIC_NOTE: plan.dlq_topic},
@@ -45,9 +46,10 @@ def channel_status(
         ],
     }
     served = world.channels.get(one.uid)
-    if served is not None and served.hosts:
-        body["address"] = {"name": "http", "url": f"http://{served.hosts[0]}"}
-        body["addresses"] = [{"name": "http", "url": f"http://{host}"} for host in served.hosts]
+    urls = destinations.addresses(served) if served is not None else ()
+    if served is not None and urls:
+        body["addresses"] = [{"name": urlsplit(url).scheme, "url": url} for url in urls]
+        body["address"] = body["addresses"][0]
         body["annotations"][PATH_NOTE] = served.path
     if sink is not None:
         body["deadLetterSinkUri"] = sink.uri
@@ -76,16 +78,12 @@ def _ready_with_note(parts: Sequence[Condition], topic: Condition) -> Condition:
     return true("Ready", topic.reason, topic.message) if found.status is Truth.TRUE else found
 
 
-def _dead_letter_sink(plan: ChannelPlan) -> tuple[Destination | None, Condition]:
-    delivery = plan.object.resource.delivery
+def _dead_letter_sink(plan: ChannelPlan, destinations: Destinations) -> tuple[Destination | None, Condition]:
+    resource = plan.object.resource
     try:
-        sink = resolve(
-            delivery.dead_letter_sink if delivery else None,
-            "spec.delivery.deadLetterSink",
-            "DeadLetterSinkNotResolved",
-        )
+        sink = destinations.sink(resource.delivery, resource.namespace, "spec.delivery.deadLetterSink")
     except Unresolved as problem:
-        return None, false("DeadLetterSinkResolved", *problem.args)
+        return None, problem.condition("DeadLetterSinkResolved")
     if sink is None:
         return None, true("DeadLetterSinkResolved", "DeadLetterTopicUsed", f"dead letters go to {plan.dlq_topic!r}")
     return sink, true("DeadLetterSinkResolved")

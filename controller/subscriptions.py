@@ -14,13 +14,10 @@ from dataclasses import dataclass, replace
 from controller.actions import Action, CommitStart, Object, PublishSubscription, World
 from controller.channels import ChannelPlan, published_condition
 from controller.config import ControllerConfig
+from controller.destinations import ChannelKey, Destinations, Unresolved
 from knative import contract, names
 from knative.conditions import Condition, false, true, unknown
-from knative.delivery import DeliverySpec, Destination
-from knative.resources import DeliveryRules, KafkaChannel, Subscription
-from knative.targets import Target
-
-ChannelKey = tuple[str, str]  #: (namespace, name)
+from knative.resources import KafkaChannel, Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +30,6 @@ class SubscriptionPlan:
     record: contract.Subscription | None = None  #: as published now; None = not at all
     remove: bool = False  #: take it out of the contract, its channel is gone
     actions: tuple[Action, ...] = ()
-
-
-class Unresolved(Exception):
-    """A destination that cannot be known here; args: reason, message."""
-
-
-def resolve(target: Target | None, what: str, reason: str) -> Destination | None:
-    """The destination of a target without asking anybody. Raises Unresolved for a `ref`."""
-    if target is None:
-        return None
-    found = target.destination()
-    if found is None:
-        message = (
-            f"{what} is a ref ({target.ref}), which needs a cluster to be resolved; write an absolute `uri` instead"
-        )
-        raise Unresolved(reason, message)
-    return found
-
-
-def resolve_delivery(rules: DeliveryRules | None, channel: DeliveryRules | None, default: DeliverySpec) -> DeliverySpec:
-    """The policy in force: the subscription's own wholly, else the channel's wholly, else the default."""
-    chosen = rules or channel
-    if chosen is None:
-        return default
-    sink = resolve(chosen.dead_letter_sink, "delivery.deadLetterSink", "DeadLetterSinkNotResolved")
-    return replace(chosen.spec, dead_letter_sink=sink)
 
 
 def entries(channel: Object[KafkaChannel]) -> list[Object[Subscription]]:
@@ -88,6 +59,7 @@ def plan_subscription(
     config: ControllerConfig,
     channels: Mapping[ChannelKey, ChannelPlan],
     held_channels: frozenset[ChannelKey],
+    destinations: Destinations,
 ) -> SubscriptionPlan:
     """Decide for one subscription."""
     resource = one.resource
@@ -115,13 +87,13 @@ def plan_subscription(
         message = "what it left behind under its former channel is being removed first"
         return _refused(one, published, unknown("ReferencesResolved", "BeingRemoved", message))
     try:
-        record = _record(one, channel, config)
+        record = _record(one, channel, config, destinations)
     except Unresolved as problem:
-        return _refused(one, published, false("ReferencesResolved", *problem.args))
+        return _refused(one, published, problem.condition("ReferencesResolved"))
     if record is None:
         waits = unknown("AddedToChannel", "ChannelNotReady", f"waits for channel {resource.channel!r}")
         return SubscriptionPlan(one, true("ReferencesResolved"), waits)
-    return _publish(one, record, published, world)
+    return _publish(one, _never_older(record, published), published, world)
 
 
 def _refused(
@@ -135,11 +107,14 @@ def _refused(
     return SubscriptionPlan(one, why, added, published, remove)
 
 
-def _record(one: Object[Subscription], channel: ChannelPlan, config: ControllerConfig) -> contract.Subscription | None:
+def _record(
+    one: Object[Subscription], channel: ChannelPlan, config: ControllerConfig, destinations: Destinations
+) -> contract.Subscription | None:
     resource = one.resource
-    subscriber = resolve(resource.subscriber, "spec.subscriber", "SubscriberNotResolved")
-    reply = resolve(resource.reply, "spec.reply", "ReplyNotResolved")
-    delivery = resolve_delivery(resource.delivery, channel.object.resource.delivery, config.default_delivery)
+    namespace, channels = resource.namespace, channel.object.resource.delivery
+    subscriber = destinations.resolve(resource.subscriber, namespace, "spec.subscriber", "SubscriberNotResolved")
+    reply = destinations.resolve(resource.reply, namespace, "spec.reply", "ReplyNotResolved")
+    delivery = destinations.delivery(resource.delivery, channels, config.default_delivery, namespace)
     assert subscriber is not None, "a Subscription without subscriber is refused when it is read"
     if channel.record is None:
         return None
@@ -162,6 +137,15 @@ def _record(one: Object[Subscription], channel: ChannelPlan, config: ControllerC
         exhausted=resource.exhausted,
         spec_hash=one.spec_hash,
     )
+
+
+def _never_older(record: contract.Subscription, published: contract.Subscription | None) -> contract.Subscription:
+    """A generation that somebody lowered (it is a field of a channel's `spec.subscribers`) goes on from the published
+    one: readers of the contract pass over what looks older than what they have."""
+    if published is None or record.generation >= published.generation:
+        return record
+    same = replace(record, generation=published.generation)
+    return same if same == published else replace(record, generation=published.generation + 1)
 
 
 def _publish(

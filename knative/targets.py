@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from knative.delivery import Destination
 from knative.fields import Fields
 
 URI_CHARS_MAX = 8_192
 _URI_CHARS = re.compile(r"[!-~]+", re.ASCII)
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+", re.ASCII)
 
 
@@ -38,10 +38,6 @@ class Target:
     uri: str = ""
     ref: Ref | None = None
     ca_certs: str = ""
-
-    def destination(self) -> Destination | None:
-        """Where to POST when no other object is needed to know it, else None."""
-        return Destination(self.uri, self.ca_certs) if self.ref is None else None
 
 
 def uri_problem(uri: str) -> tuple[str, str] | None:
@@ -69,6 +65,17 @@ def uri_problem(uri: str) -> tuple[str, str] | None:
     return None
 
 
+def _relative_problem(uri: str) -> tuple[str, str] | None:
+    """Why a URI cannot stand beside a `ref`, as (what, cure); None = it can."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        parts = None
+    if parts is None or parts.scheme or parts.netloc:
+        return "is no path, and stands beside `ref`", "write a path like /hook, or remove `ref`"
+    return uri_problem(f"http://ref/{uri}")
+
+
 def read_target(fields: Fields, key: str, *, required: bool = False) -> Target | None:
     """The destination in field `key`; None when absent. Problems go to `fields`."""
     inner = fields.mapping(key, required=required)
@@ -78,8 +85,8 @@ def read_target(fields: Fields, key: str, *, required: bool = False) -> Target |
     uri, ca_certs = inner.text("uri"), inner.text("CACerts")
     if not uri and ref is None:
         inner.problem("", "says neither `uri` nor `ref`", "add uri: http://host:8080/path")
-    elif ref is None:
-        wrong = uri_problem(uri)
+    elif uri:
+        wrong = uri_problem(uri) if ref is None else _relative_problem(uri)
         if wrong:
             inner.problem("uri", *wrong)
     if ca_certs and "-----BEGIN CERTIFICATE-----" not in ca_certs:
@@ -100,6 +107,9 @@ def _read_ref(inner: Fields) -> Ref | None:
         namespace=fields.text("namespace"),
         name=fields.text("name", required=True),
     )
+    for key, name in (("namespace", ref.namespace), ("name", ref.name)):
+        if name and not _NAME.fullmatch(name):
+            fields.problem(key, f"{name[:64]!r} is no legal name", "use lower-case letters, digits, '-' and '.'")
     for known in ("group", "address"):
         fields.take(known)
     fields.finish()

@@ -62,11 +62,12 @@ class Kafka:
     groups: dict[str, GroupState] = field(default_factory=dict)
     world: World = field(default_factory=lambda: World(now=NOW))
     done: list[Action] = field(default_factory=list)
+    config: ControllerConfig = CONFIG
 
     def look(self, *objects: AnyObject, **more: Any) -> World:
         """The world with these objects, as Kafka is now."""
         world = replace(self.world, objects=objects, **more)
-        asked = wanted(world, CONFIG)
+        asked = wanted(world, self.config)
         observed = ObservedKafka(
             topics={name: self.topics[name] for name in asked.topics if name in self.topics},
             committed={group: frozenset(self.committed.get(group, ())) for group, _ in asked.starts},
@@ -76,7 +77,7 @@ class Kafka:
 
     def decide(self, *objects: AnyObject, **more: Any) -> list[Action]:
         """What reconcile says now, without the statuses."""
-        decided = reconcile(self.look(*objects, **more), CONFIG)
+        decided = reconcile(self.look(*objects, **more), self.config)
         return [action for action in decided if not isinstance(action, WriteStatus)]
 
     def settle(self, *objects: AnyObject, **more: Any) -> list[Action]:
@@ -94,7 +95,7 @@ class Kafka:
 
     def statuses(self, *objects: AnyObject, **more: Any) -> dict[str, WriteStatus]:
         """By name of the object."""
-        decided = reconcile(self.look(*objects, **more), CONFIG)
+        decided = reconcile(self.look(*objects, **more), self.config)
         return {action.name: action for action in decided if isinstance(action, WriteStatus)}
 
     def act(self, action: Action) -> None:

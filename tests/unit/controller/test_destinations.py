@@ -1,0 +1,165 @@
+"""Tables of refs: what they stand for, what they wait for, and what is said of those that cannot be known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.actions import Object, PublishSubscription
+from controller.reconcile import reconcile
+from knative.conditions import Truth
+from knative.delivery import DeliverySpec
+from knative.resources import DeliveryRules, KafkaChannel, Subscriber
+from knative.targets import Ref, Target
+from tests.unit.controller.worlds import CONFIG, TOPIC, Kafka, channel, condition, message, names_of
+from tests.unit.controller.worlds import subscription as sub
+
+SERVICE = Ref("v1", "Service", "", "sink")
+STOCK = Ref("messaging.knative.dev/v1beta1", "KafkaChannel", "", "stock")
+KNATIVE_SERVICE = Ref("serving.knative.dev/v1", "Service", "", "sink")
+STOCK_HOST = "http://stock-kn-channel.default.svc.cluster.local"
+
+
+@pytest.mark.parametrize(
+    ("target", "uri"),
+    [
+        (Target(ref=SERVICE), "http://sink.default.svc.cluster.local/"),
+        (Target(ref=replace(SERVICE, namespace="shop")), "http://sink.shop.svc.cluster.local/"),
+        (Target(ref=SERVICE, uri="/a/b?c=d"), "http://sink.default.svc.cluster.local/a/b?c=d"),
+        (Target(ref=SERVICE, uri="a/../b"), "http://sink.default.svc.cluster.local/b"),
+        (Target(ref=SERVICE, uri="?c=d"), "http://sink.default.svc.cluster.local/?c=d"),
+        (Target(ref=STOCK), STOCK_HOST),
+        (Target(ref=replace(STOCK, api_version="messaging.knative.dev/v1")), STOCK_HOST),
+        (Target(ref=STOCK, uri="/a"), f"{STOCK_HOST}/a"),
+        (Target(uri="http://plain/"), "http://plain/"),
+    ],
+)
+def test_what_a_target_stands_for(target: Target, uri: str) -> None:
+    """As subscriber, as reply and as dead letter sink, of a Subscription and of a channel."""
+    target = replace(target, ca_certs="pem")
+    sink = DeliveryRules(DeliverySpec(retry=1), target)
+    objects = channel(delivery=sink), channel("stock"), sub(subscriber=target, reply=target), sub("own", delivery=sink)
+    kafka = Kafka()
+    kafka.settle(*objects)
+    billing, own = kafka.world.subscriptions["s-billing"], kafka.world.subscriptions["s-own"]
+    for found in (billing.subscriber, billing.reply, billing.delivery.dead_letter_sink, own.delivery.dead_letter_sink):
+        assert found is not None
+        assert (found.uri, found.ca_certs) == (uri, "pem")
+    statuses = kafka.statuses(*objects)
+    assert statuses["orders"].body["deadLetterSinkUri"] == uri
+    assert condition(statuses["orders"], "DeadLetterSinkResolved") == (Truth.TRUE, "")
+    assert set(statuses["billing"].body["physicalSubscription"].values()) == {uri}
+
+
+def test_a_ref_to_a_channel_stands_for_the_address_that_its_status_publishes() -> None:
+    """By path where an ingress is named, as the names of a cluster mean nothing elsewhere."""
+    objects = channel(), channel("stock"), sub(reply=Target(ref=STOCK))
+    by_path = "http://127.0.0.1:8080/channels/default/stock"
+    for ingress_url, uri in (("", STOCK_HOST), ("http://127.0.0.1:8080", by_path)):
+        kafka = Kafka(config=replace(CONFIG, ingress_url=ingress_url))
+        kafka.settle(*objects)
+        reply = kafka.world.subscriptions["s-billing"].reply
+        assert reply is not None
+        assert reply.uri == uri
+        body = kafka.statuses(*objects)["stock"].body
+        assert body["address"] == body["addresses"][0] == {"name": "http", "url": uri}
+        assert {"name": "http", "url": STOCK_HOST} in body["addresses"]
+
+
+REASONS = ("SubscriberNotResolved", "ReplyNotResolved", "DeadLetterSinkNotResolved")
+
+
+def _with(target: Target, reason: str, **fields: Any) -> Any:
+    given: dict[str, dict[str, Any]] = {
+        "SubscriberNotResolved": {"subscriber": target},
+        "ReplyNotResolved": {"reply": target},
+        "DeadLetterSinkNotResolved": {"delivery": DeliveryRules(DeliverySpec(), target)},
+    }
+    return sub(**given[reason], **fields)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        (Target(ref=KNATIVE_SERVICE), "Service of v1"),
+        (Target(ref=Ref("", "Service", "", "sink")), "no apiVersion"),
+        (Target(ref=Ref("messaging.knative.dev/v1", "Channel", "", "stock")), "or an absolute `uri`"),
+        (Target(ref=STOCK), "there is no KafkaChannel default/stock; add it"),
+        (Target(ref=SERVICE, uri="x" * 8_190), "8192 is the most"),
+    ],
+)
+def test_what_is_not_known_is_not_served_and_the_cure_is_said(target: Target, told: str, reason: str) -> None:
+    kafka = Kafka()
+    objects = channel(), _with(target, reason)
+    kafka.settle(*objects)
+    assert not kafka.world.subscriptions
+    status = kafka.statuses(*objects)["billing"]
+    assert condition(status) == (Truth.FALSE, reason)
+    assert told in message(status)
+
+
+def test_a_dead_letter_sink_of_a_channel_that_is_not_known() -> None:
+    for target, truth in ((Target(ref=KNATIVE_SERVICE), Truth.FALSE), (Target(ref=STOCK), Truth.UNKNOWN)):
+        one = channel(delivery=DeliveryRules(DeliverySpec(), target))
+        status = Kafka().statuses(one, channel("stock"))["orders"]
+        assert condition(status, "DeadLetterSinkResolved") == (truth, "DeadLetterSinkNotResolved")
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_ref_waits_for_its_channel_and_follows_it(reason: str) -> None:
+    kafka = Kafka()
+    one = _with(Target(ref=STOCK), reason)
+    kafka.settle(channel())
+    waiting = kafka.statuses(channel(), channel("stock"), one)["billing"]
+    assert condition(waiting) == (Truth.UNKNOWN, reason), "nobody has to act"
+    done = kafka.settle(channel(), channel("stock"), one)
+    assert names_of(done)[-1] == "PublishSubscription"
+    served = kafka.world.subscriptions["s-billing"]
+    kafka.settle(channel(), one)
+    assert kafka.world.subscriptions["s-billing"] == served, "as with an edit that cannot be served"
+    assert condition(kafka.statuses(channel(), one)["billing"]) == (Truth.FALSE, reason)
+    again = channel("stock", uid="c-again")
+    kafka.settle(channel(), again, one)
+    assert condition(kafka.statuses(channel(), again, one)["billing"], "ReferencesResolved") == (Truth.TRUE, "")
+
+
+def test_a_ref_to_a_channel_that_is_held_or_in_another_namespace() -> None:
+    stock = Object("c-stock", 1, "h1", KafkaChannel("shop", "stock"))
+    kafka = Kafka()
+    one = sub(reply=Target(ref=replace(STOCK, namespace="shop")))
+    kafka.settle(channel(), stock)
+    done = kafka.settle(channel(), one, held=frozenset({"c-stock"}))
+    assert names_of(done) == ["CommitStart", "PublishSubscription"], "its file is bad, its address is published"
+    reply = kafka.world.subscriptions["s-billing"].reply
+    assert reply is not None
+    assert reply.uri == "http://stock-kn-channel.shop.svc.cluster.local"
+
+
+def test_a_channel_that_is_being_removed_is_not_there() -> None:
+    kafka = Kafka()
+    kafka.settle(channel(), channel("stock"))
+    one = sub(reply=Target(ref=STOCK))
+    decided = reconcile(kafka.look(channel(), one), CONFIG)
+    assert not [action for action in decided if isinstance(action, PublishSubscription)]
+    assert condition(kafka.statuses(channel(), one)["billing"]) == (Truth.FALSE, "ReplyNotResolved")
+
+
+@pytest.mark.parametrize("given", [5, 3, 0])
+def test_a_lowered_generation_of_an_entry_never_looks_older_than_what_is_published(given: int) -> None:
+    """Readers of the contract pass over an older generation; the change would never arrive."""
+
+    def with_entry(generation: int, uri: str) -> Object[KafkaChannel]:
+        return channel(subscribers=(Subscriber("u1", "core", generation, Target(uri=uri)),))
+
+    kafka = Kafka()
+    kafka.settle(with_entry(5, "http://a/"))
+    kafka.settle(with_entry(given, "http://a/"))
+    assert kafka.world.subscriptions["u1"].generation == 5
+    done = kafka.settle(with_entry(given, "http://b/"))
+    assert names_of(done) == ["PublishSubscription"], "once"
+    record = kafka.world.subscriptions["u1"]
+    assert (record.subscriber.uri, record.topic) == ("http://b/", TOPIC)
+    assert record.generation == (5 if given == 5 else 6)

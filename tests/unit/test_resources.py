@@ -109,9 +109,6 @@ def test_annotations_of_a_subscription() -> None:
 REF = {"apiVersion": "v1", "kind": "Service", "name": "sink"}
 
 
-REF = {"apiVersion": "v1", "kind": "Service", "name": "sink"}
-
-
 def test_a_ref_is_a_shape_that_somebody_else_resolves() -> None:
     found = read_subscription(subscription(subscriber={"ref": REF, "uri": "/path"}))
     assert (found.subscriber.uri, found.subscriber.ref) == ("/path", Ref("v1", "Service", "", "sink"))

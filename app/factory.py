@@ -244,6 +244,7 @@ def _controller_config(settings: Settings, kafka: dict[str, Any]) -> ControllerC
         instance=settings.instance,
         topic_template=settings.topic_template,
         cluster_domain=settings.cluster_domain,
+        ingress_url=settings.ingress_url,
         event_bytes_max=settings.event_bytes_max,
         default_delivery=DeliverySpec(
             retry=settings.retry_default,

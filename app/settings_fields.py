@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from knative import census, names
+from knative import census, names, targets
 from knative.delivery import parse_duration_s
 
 PREFIX = "PENSTOCK_"
@@ -84,6 +84,10 @@ class Settings(BaseSettings):
         names.CHANNEL_TOPIC_TEMPLATE, "template", "Topic of a channel; holds {namespace} and {name}, each once."
     )
     cluster_domain: str = _setting("cluster.local", "domain", "Last part of the host names that channels publish.")
+    ingress_url: str = _setting(
+        "", "URL", "Where every worker reaches the ingress: first part of the URLs that channels publish, which refs to "
+        "them stand for. Empty: host names that only a cluster knows.", example="http://localhost:8080",
+    )  # fmt: skip
     dlq_retention_s: int = _setting(
         2_592_000, "seconds", "How long dead letters stay in the DLQ topics that are made here.", ge=60, le=_CENTURY_S
     )
@@ -319,13 +323,16 @@ class Settings(BaseSettings):
             raise ValueError("credentials do not belong into it; give headers with OTEL_EXPORTER_OTLP_HEADERS")
         return value
 
-    @field_validator("instance", "topic_template", "cluster_domain", "backoff_default", "bind", "census_url")
+    @field_validator(
+        "instance", "topic_template", "cluster_domain", "ingress_url", "backoff_default", "bind", "census_url"
+    )
     @classmethod
     def _well_formed(cls, value: str, info: Any) -> str:
         check = {
             "instance": names.instance_problem,
             "topic_template": names.template_problem,
             "cluster_domain": names.domain_problem,
+            "ingress_url": targets.base_problem,
             "backoff_default": _refusal_of(parse_duration_s),
             "bind": _refusal_of(ipaddress.ip_address),
             "census_url": census.url_problem,

@@ -65,6 +65,16 @@ def uri_problem(uri: str) -> tuple[str, str] | None:
     return None
 
 
+def base_problem(url: str) -> str | None:
+    """Why this cannot be what paths are put behind; None = it can, or it is empty."""
+    if not url:
+        return None
+    wrong = uri_problem(url)
+    if wrong is not None:
+        return f"it {wrong[0]}"
+    return "it has a path or a query" if urlsplit(url).path not in ("", "/") or "?" in url else None
+
+
 def _relative_problem(uri: str) -> tuple[str, str] | None:
     """Why a URI cannot stand beside a `ref`, as (what, cure); None = it can."""
     try:

@@ -92,6 +92,7 @@ def test_the_plain_port_counts_when_ours_is_not_given(monkeypatch: pytest.Monkey
         ("egress_deny", "10.0.0.0/8, fd00::/8", ("10.0.0.0/8", "fd00::/8")),
         ("egress_allow_private", "false", False),
         ("admin_port", "0", 0),
+        ("ingress_url", "https://events.example", "https://events.example"),
         ("topic_template", "{namespace}.{name}", "{namespace}.{name}"),
     ],
 )
@@ -108,6 +109,8 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
         ("KAFKA", "http://a:1", "without a scheme", "127.0.0.1:9092"),
         ("KAFKA", "a:0", "host:port", "127.0.0.1:9092"),
         ("KAFKA", ",", "no broker", "127.0.0.1:9092"),
+        ("INGRESS_URL", "localhost:8080", "absolute http or https", "http://localhost:8080"),
+        ("INGRESS_URL", "http://a:8080/path", "has a path", "http://localhost:8080"),
         ("RESOURCES", "some/dir", "file:DIR", "; set it to file:DIR, such as file:my-resources."),
         ("RESOURCES", "file:", "no directory", "; set it to file:DIR, such as file:my-resources."),
         ("CLUSTER_DOMAIN", "foo bar/", "no domain name", "; set it to a domain, such as cluster.local."),

@@ -46,6 +46,7 @@ class RequestReader:
     """The request that comes in on one connection."""
 
     __slots__ = (
+        "_ahead",
         "_body",
         "_careful_bytes",
         "_complete",
@@ -80,6 +81,7 @@ class RequestReader:
         self.host: bytes | None = None
         self.expects = False  #: the client waits for `100 Continue`
         self._complete = False  #: the request is whole
+        self._ahead = False  #: the parser has seen the beginning of a second one
         self._keep = True  #: the client allows another one after it
         self._current = True  #: it is HTTP/1.1
         self._since = self._moved = now  #: when the state began, when the body last moved
@@ -117,6 +119,8 @@ class RequestReader:
         except httptools.HttpParserUpgrade:
             pairs = self._forget_upgrade()
         url = self._url
+        if self._ahead:
+            raise Refusal(400, "a request line that ends in a bare LF")
         if not url:  # blank lines before a request: not for ever
             self._begin_parts(now)
             self._head_bytes = stop - start
@@ -183,15 +187,16 @@ class RequestReader:
 
     def _start_over(self) -> None:
         """From here on the careful way."""
-        self._quick = self._complete = False
+        self._quick = self._complete = self._ahead = False
         self._parser = httptools.HttpRequestParser(self)
         self._body = None
 
     def _begin_parts(self, now: float) -> None:
         self.state = HEAD
         self._since = now
-        self._url = self._tail = b""
-        self._pairs = []
+        self._target = self._url = self._tail = b""  # nothing is left of the request before
+        self._headers = self._pairs = []
+        self.host = None
         self._head_bytes = 0
 
     def _read_part(self, data: bytes, start: int, found: int, now: float) -> int:
@@ -212,7 +217,10 @@ class RequestReader:
             self._parser.feed_data(part)
         except httptools.HttpParserUpgrade:
             self._forget_upgrade()
-        if ends and self._url:
+        whole = ends and self._url
+        if self._ahead or (self._complete and not whole):  # HTTP/0.9 ends where its line does
+            raise Refusal(400, "a request line that ends in a bare LF")
+        if whole:
             self._check_size(self._head_bytes)
             self._headers = self._pairs = heads.strip(self._pairs)
             heads.check_text(self._pairs)
@@ -285,7 +293,7 @@ class RequestReader:
             last = end >= 0
             stop = end if last else size
         self._parser.feed_data(data if start == 0 and stop == size else data[start:stop])
-        if last != self._complete:
+        if last != self._complete or self._ahead:
             raise Refusal(400, "a body that does not end where its framing says")
         return stop
 
@@ -293,6 +301,9 @@ class RequestReader:
 
     def on_url(self, url: bytes) -> None:
         """A part of the request target."""
+        if self._complete:
+            self._ahead = True
+            return
         self._url = self._url + url if self._url else url
 
     def on_header(self, name: bytes, value: bytes) -> None:

@@ -85,8 +85,8 @@ class Settings(BaseSettings):
     )
     cluster_domain: str = _setting("cluster.local", "domain", "Last part of the host names that channels publish.")
     ingress_url: str = _setting(
-        "", "URL", "Where every worker reaches the ingress: first part of the URLs that channels publish, which refs to "
-        "them stand for. Empty: host names that only a cluster knows.", example="http://localhost:8080",
+        "", "URL", "Where every worker reaches the ingress: first part of the URLs that channels publish, which refs "
+        "to them stand for. Empty: host names that only a cluster knows.", example="http://localhost:8080",
     )  # fmt: skip
     dlq_retention_s: int = _setting(
         2_592_000, "seconds", "How long dead letters stay in the DLQ topics that are made here.", ge=60, le=_CENTURY_S

@@ -178,6 +178,7 @@ class Stack:
             "http_port": str(config.http_port),
             "admin_port": str(config.admin_port),
             "bind": LOOPBACK,
+            "ingress_url": f"http://{LOOPBACK}:{config.http_port}",
             "state_dir": str((config.home / "state").absolute()),
             "drain_s": str(_DRAIN_S),
             "log_format": "json",

@@ -132,6 +132,7 @@ def up(
         admin_port=settings.admin_port if admin_port is None else admin_port,
         subscriber_port=subscriber_port,
         ready_limit_s=limit_s,
+        settings={"ingress_url": settings.ingress_url} if settings.ingress_url else {},
     )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)

@@ -18,13 +18,14 @@ NAMESPACE = "test"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One Subscription to write. `delivery` as in the API; `annotations` besides the order."""
+    """One Subscription to write. `delivery` as in the API, `reply` a URI or as in the API; `annotations` besides the
+    order."""
 
     name: str
     uri: str
     order: str = "ordered"
     delivery: dict[str, Any] | None = None
-    reply: str | None = None
+    reply: str | dict[str, Any] | None = None
     annotations: dict[str, str] = field(default_factory=dict)
 
 
@@ -59,7 +60,7 @@ class Resources:
             "subscriber": {"uri": wanted.uri},
         }
         if wanted.reply is not None:
-            spec["reply"] = {"uri": wanted.reply}
+            spec["reply"] = {"uri": wanted.reply} if isinstance(wanted.reply, str) else wanted.reply
         if wanted.delivery is not None:
             spec["delivery"] = wanted.delivery
         annotations = {ORDER: wanted.order, **wanted.annotations}

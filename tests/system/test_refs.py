@@ -1,0 +1,60 @@
+"""Replies and dead letters that are sent to another channel of the same directory, by `ref`: without a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.embedded import EmbeddedKafka
+from tests.installation import Installation
+from tests.processes import wait_until
+from tests.resources import NAMESPACE, Wanted
+from tests.system.sending import post
+from tests.system.subscriber import ScriptedSubscriber, says
+
+pytestmark = pytest.mark.system
+
+REPLY = ("ce-specversion: 1.0", "ce-id: the-reply", "ce-source: /answer", "ce-type: t")
+
+
+def _ready(installation: Installation, name: str) -> tuple[str, str]:
+    for one in installation.status("Subscription", name).get("status", {}).get("conditions", []):
+        if one["type"] == "Ready":
+            return one["status"], one.get("reason", "")
+    return "", ""
+
+
+def test_a_ref_to_a_channel_is_followed_to_its_subscribers(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    orders = Installation(kafka.bootstrap, tmp_path)
+    stock = orders.beside("stock")
+    channel = stock.resources.channel
+    ref: dict[str, Any] = {
+        "ref": {"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel", "name": channel}
+    }
+    with ScriptedSubscriber() as subscriber:
+        enrich = Wanted("enrich", subscriber.script("/enrich", says(200, b"x", *REPLY)), reply=ref)
+        dying = Wanted("dying", subscriber.script("/dying", says(400)), delivery={"retry": 0, "deadLetterSink": ref})
+        keeper = Wanted("keeper", subscriber.script("/keeper", says(202)))
+        orders.write([enrich, dying])
+        with orders.worker("ingress", controller=False) as ingress:
+            base = f"http://127.0.0.1:{ingress.port}"
+            with orders.worker(env={"PENSTOCK_INGRESS_URL": base}) as worker:
+                worker.wait_ready()
+                ingress.wait_ready()
+                missing = [("False", "ReplyNotResolved"), ("False", "DeadLetterSinkNotResolved")]
+                names = [enrich.name, dying.name]
+                wait_until("what is missing is said", lambda: [_ready(orders, name) for name in names] == missing, 30)
+                stock.write([keeper])
+                orders.wait_subscribers(worker, 2)
+                stock.wait_subscribers(worker, 1)
+                assert stock.status("KafkaChannel", channel)["status"]["address"]["url"] == stock.url(ingress)
+                target = f"/channels/{NAMESPACE}/{orders.resources.channel}"
+                assert post(ingress.port, target, "the-event").status == 202
+                wait_until("both are at the other channel", lambda: len(subscriber.requests("/keeper")) >= 2, 30)
+                assert worker.terminate() == 0, worker.tail()
+            assert ingress.terminate() == 0, ingress.tail()
+        came = {request.attributes["id"]: request.attributes for request in subscriber.requests("/keeper")}
+    assert set(came) == {"the-reply", "the-event"}
+    assert came["the-event"]["knativeerrorcode"] == "400"

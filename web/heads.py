@@ -122,14 +122,21 @@ def inspect(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> tuple
 is_good_host = _good_hosts.__contains__
 
 
-def check_host(value: bytes) -> bytes:
-    """A Host value that can be one; raises Refusal."""
+def learn_host(value: bytes) -> bool:
+    """Whether a Host value can be one; what can is known to `is_good_host` from then on."""
     if value not in _good_hosts:
         if len(value) > 300 or not _HOST_SHAPE(value):
-            raise Refusal(400, "a Host header that is no host")
+            return False
         if len(_good_hosts) >= _NAMES_MAX:
             _good_hosts.clear()
         _good_hosts.add(value)
+    return True
+
+
+def check_host(value: bytes) -> bytes:
+    """A Host value that can be one; raises Refusal."""
+    if not learn_host(value):
+        raise Refusal(400, "a Host header that is no host")
     return value
 
 

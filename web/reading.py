@@ -151,6 +151,7 @@ class RequestReader:
         url = self._url
         if (
             shape is None
+            or self._ahead  # fields may be those of the next request
             or head.count(b"\n") != len(fields) + 2  # a header is there twice, or blank lines came before
             or stop > self._careful_bytes
             or len(fields) > self._config.header_count_max
@@ -161,7 +162,9 @@ class RequestReader:
             return False
         host = fields[shape.host]
         if not heads.is_good_host(host):
-            host = heads.check_host(host.rstrip(b" \t"))
+            host = host.rstrip(b" \t")
+            if not heads.learn_host(host):
+                return False
         if shape.length is None:
             left = stop - len(data)
         else:

@@ -25,6 +25,9 @@ P = LINE + HOST + CE
 GOOD = P + TWO
 LAST = P + CLOSE + TWO
 END = b"0\r\n\r\n"
+#: Its body is as long as this head and the body of `GOOD`: what it says fits what was read by then.
+FITTING_BYTES = len(P) + len(b"content-length: 100\r\n\r\n") + 2
+FITTING_HEAD = P + b"content-length: %d\r\n\r\n" % FITTING_BYTES
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,15 @@ CASES = [
     case("pipelined", GOOD * 5 + LAST, (202,) * 6, *[b"hi"] * 6),
     case("pipelined, cut anywhere", ((GOOD * 3 + LAST)[:300], (GOOD * 3 + LAST)[300:]), (202,) * 4, *[b"hi"] * 4),
     case("pipelined behind chunks", P + CHUNKED + b"2\r\nhi\r\n" + END + LAST, (202, 202), b"hi", b"hi"),
+    case(
+        "pipelined, cut where the lengths of the second request fit the first",
+        (GOOD + FITTING_HEAD, b"x" * FITTING_BYTES + LAST),
+        (202, 202, 202),
+        b"hi",
+        b"x" * FITTING_BYTES,
+        b"hi",
+    ),
+    case("pipelined, the second with a bad Host", GOOD + GOOD.replace(b"Host: x", b"Host: ["), (202, 400), b"hi"),
     case("blank lines before a request", b"\r\n\r\n\r\n" + LAST, 202, b"hi"),
     case("blank lines between requests", GOOD + b"\r\n" + LAST, (202, 202), b"hi", b"hi"),
     case("HTTP/1.0 ends the connection", P.replace(b"1.1\r", b"1.0\r", 1) + TWO, 202, b"hi"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import httptools
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from web import heads
 from web.limits import DriverConfig, Refusal
-from web.reading import BODY, IDLE, RequestReader
+from web.reading import BODY, HEAD, IDLE, RequestReader
 
 CONFIG = DriverConfig(event_bytes_max=200, header_bytes_max=300, header_count_max=8, url_bytes_max=60)
 
@@ -41,13 +42,14 @@ ordinary = st.builds(
 streams = st.lists(st.one_of(ordinary, heads_, st.binary(max_size=20)), min_size=1, max_size=3).map(b"".join)
 
 
-def read_all(data: bytes, careful: bool, cut: int) -> list[Any]:
+def read_all(data: bytes, careful: bool, *cuts: int, config: DriverConfig = CONFIG) -> list[Any]:
     """What a connection would hand on: each whole request, then how it ended."""
-    reader = RequestReader(CONFIG, 0.0)
+    reader = RequestReader(config, 0.0)
     if careful:
         reader._start_over()
     found: list[Any] = []
-    for part in (data[:cut], data[cut:]):
+    for start, stop in pairwise((0, *sorted(cuts), len(data))):
+        part = data[start:stop]
         at = 0
         while at < len(part):
             try:
@@ -61,7 +63,7 @@ def read_all(data: bytes, careful: bool, cut: int) -> list[Any]:
                 body = bytes(reader._body) if reader._body is not None else None
                 found.append((reader._method, reader._target, reader.host, fields, body, reader._keep, reader._current))
                 reader._complete, reader._body, reader.state = False, None, IDLE
-    return [*found, "body" if reader.state == BODY else "head"]
+    return [*found, {IDLE: "nothing", HEAD: "head", BODY: "body"}[reader.state]]
 
 
 @settings(deadline=None, max_examples=600)
@@ -73,6 +75,78 @@ def read_all(data: bytes, careful: bool, cut: int) -> list[Any]:
 def test_both_ways_of_reading_agree(data: bytes, cut: int) -> None:
     """The quick way is no looser and no stricter, and never makes a whole request of a part."""
     assert read_all(data, False, cut) == read_all(data, True, cut)
+
+
+COUNTED = DriverConfig(event_bytes_max=4000, header_bytes_max=300, header_count_max=8, url_bytes_max=60)
+
+
+def post(number: int, body: bytes, host: bytes = b"a") -> bytes:
+    """A request with the header names that all of these have."""
+    return b"POST /c?%d HTTP/1.1\r\nHost: %s\r\nce-id: %d\r\nContent-Length: %d\r\n\r\n%s" % (
+        number,
+        host,
+        number,
+        len(body),
+        body,
+    )
+
+
+def head_bytes(number: int, length: int) -> int:
+    """Of a request with a body of so many bytes."""
+    return len(post(number, b"x" * length)) - length
+
+
+def fitting(number: int, before: int) -> int:
+    """As long as the body before and the own head: what this request says of itself is true of what came until then."""
+    size = before
+    while size != before + head_bytes(number, size):
+        size = before + head_bytes(number, size)
+    return size
+
+
+@st.composite
+def sent_ahead(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    """-> (lengths of bodies, where the stream is cut): anywhere, or where a head or a body ends."""
+    sizes = [draw(st.integers(0, 4))]
+    for number in range(1, draw(st.integers(1, 5))):
+        sizes.append(fitting(number, sizes[-1]) if draw(st.booleans()) else draw(st.integers(0, 4)))
+    ends, at = [], 0
+    for number, size in enumerate(sizes):
+        ends += [at + head_bytes(number, size), at + head_bytes(number, size) + size]
+        at = ends[-1]
+    return sizes, draw(st.lists(st.sampled_from(ends) | st.integers(0, at), max_size=3))
+
+
+@settings(deadline=None, max_examples=600)
+@given(sent_ahead(), st.booleans())
+@example(([2, fitting(1, 2)], [head_bytes(0, 2) + 2 + head_bytes(1, fitting(1, 2))]), False)
+@example(([0, fitting(1, 0)], [head_bytes(0, 0) + head_bytes(1, fitting(1, 0))]), False)
+@example(([2, 2], []), False)
+def test_requests_sent_ahead_are_read_as_they_were_sent(ahead: tuple[list[int], list[int]], careful: bool) -> None:
+    sizes, cuts = ahead
+    bodies = [b"%d" % (number % 10) * size for number, size in enumerate(sizes)]
+    data = b"".join(post(number, body) for number, body in enumerate(bodies))
+    *found, rest = read_all(data, careful, *cuts, config=COUNTED)
+    assert rest == "nothing"
+    assert [(target, dict(fields)[b"ce-id"], body) for _, target, _, fields, body, _, _ in found] == [
+        (b"/c?%d" % number, b"%d" % number, body) for number, body in enumerate(bodies)
+    ]
+
+
+def test_a_bad_request_behind_a_good_one_takes_nothing_from_it() -> None:
+    for bad in (post(1, b"", b"["), b"POST /x\n\r\n"):
+        good, refused = read_all(post(0, b"hi") + bad, False)
+        assert (good[1], good[4], refused) == (b"/c?0", b"hi", 400)
+
+
+@settings(deadline=None, max_examples=600)
+@given(streams)
+@example(b"GET /x\n\r\n")
+@example(post(0, b"hi") + b"GET /x\n\r\n" + post(1, b""))
+def test_no_request_is_made_or_lost_by_how_bytes_come(data: bytes) -> None:
+    """Refusals may differ: what a limit is reached by first does."""
+    each = read_all(data, False, *range(len(data)))
+    assert each[:-1] == read_all(data, False)[:-1]
 
 
 def test_an_ordinary_request_is_read_the_quick_way() -> None:

@@ -41,6 +41,7 @@ class Child:
         self.name = name
         self.log_file = log_file
         self._complaint = ""
+        self._echoes = echo is not None
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         if log_file is not None and log_file.exists():
             log_file.replace(log_file.with_suffix(".log.1"))  # the run before this one; not more
@@ -71,8 +72,10 @@ class Child:
 
     @property
     def last_words(self) -> str:
-        """Its last complaint, else its last lines, once it has ended."""
+        """Its last complaint, else its last lines, once it has ended; "" when `echo` was told already."""
         self._settle()
+        if self._complaint and self._echoes:
+            return ""
         return self._complaint or " | ".join(short_line(line) for line in self._last)
 
     def stop(self, limit_s: float) -> bool:

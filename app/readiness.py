@@ -5,17 +5,15 @@ Refuses to wait: callers ask again.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
+from controller.directory import Directory
 from knative.errors import UsageError
-from knative.resources import Invalid, KafkaChannel, Resource, Subscription, parse
+from knative.resources import KafkaChannel, Resource, Subscription
 
 _LIMIT_S = 2.0
 
@@ -41,17 +39,14 @@ def subscribers_not_ready(base: str, channel: str, expected: int) -> str:
 
 
 def resources_in(folder: Path) -> list[Resource]:
-    """What the YAML files of a folder describe. Those that are wrong are left out: the worker reports them.
+    """What the files of a folder describe, as the controller reads them. Those that are wrong are left out: the worker
+    reports them.
 
     Raises UsageError when there is no such folder.
     """
     if not folder.is_dir():
         raise UsageError(f"There is no directory {folder}.", "Name one with YAML files of resources: --resources DIR.")
-    found = []
-    for file in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
-        with contextlib.suppress(OSError, UnicodeDecodeError, yaml.YAMLError, Invalid):
-            found += [parse(one) for one in yaml.safe_load_all(file.read_text()) if isinstance(one, dict)]
-    return [one for one in found if one is not None]
+    return [written.resource for written in Directory(folder).scan().objects]
 
 
 def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
@@ -61,9 +56,9 @@ def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
     return {channel: wanted.count(channel) for channel in channels}
 
 
-def host_of(channel: KafkaChannel) -> str:
+def host_of(channel: KafkaChannel, cluster_domain: str = "cluster.local") -> str:
     """A Host value that the channel publishes: one of its own choice, else its name in a cluster."""
-    return channel.hosts[0] if channel.hosts else f"{channel.name}-kn-channel.{channel.namespace}.svc.cluster.local"
+    return channel.hosts[0] if channel.hosts else f"{channel.name}-kn-channel.{channel.namespace}.svc.{cluster_domain}"
 
 
 def _get(url: str) -> tuple[int, str]:

@@ -31,6 +31,8 @@ PICKY = ("attempt failed", "dead-lettered")
 #: What the Kafka client says while a Kafka that has just started loads its own state; it tries again by itself.
 _FRESH_KAFKA = ("GETPID ",)
 _DRAIN_S = 4.0  #: at stop, requests in flight; leaves room within the ten seconds for everything
+#: What the worker is told whatever the environment says: field name -> text.
+FIXED: Mapping[str, str] = {"role": "all", "bind": LOOPBACK, "drain_s": f"{_DRAIN_S:g}", "log_format": "json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class StackConfig:
     admin_port: int = 8081
     subscriber_port: int = SUBSCRIBER_PORT
     subscriber_arguments: tuple[str, ...] = ()
+    cluster_domain: str = "cluster.local"  #: as the worker's setting says
     settings: Mapping[str, str] = field(default_factory=dict)  #: field name -> text, for the worker
     expected: tuple[str, ...] = ()  #: beginnings of warnings that stay in the log file: somebody brings them about
     ready_limit_s: float = 60.0
@@ -105,11 +108,7 @@ class Stack:
         """Raises PenstockError when one of the processes has ended."""
         for child in self._children:
             if child.code is not None:
-                told = f" {child.last_words}" if child.log_file else ""
-                raise PenstockError(
-                    f"The {child.name} ended (exit code {child.code}).{told}",
-                    f"Its log is {child.log_file}." if child.log_file else "",
-                )
+                raise _ended(child)
         if self._kafka is not None and self._kafka.pid is None:
             raise PenstockError("The embedded Kafka ended.", f"Its log is {self._kafka.log_file}.")
 
@@ -195,9 +194,19 @@ class Stack:
             if time.monotonic() > end:
                 raise NotReadyError(
                     f"Not ready within {self.config.ready_limit_s:.0f} s: {why}.",
-                    f"The worker's log is {self.worker_log}.",
+                    f"`penstock status` says why, as far as it is known; the worker's log is {self.worker_log}.",
                 )
             time.sleep(_POLL_S)
+
+
+def _ended(child: Child) -> PenstockError:
+    """As severe as the child's own end: 2 = a setting was wrong, 3 = something did not answer in time."""
+    told = f" {child.last_words}" if child.log_file else ""
+    kinds = {UsageError.exit_code: UsageError, NotReadyError.exit_code: NotReadyError}
+    return kinds.get(child.code or 0, PenstockError)(
+        f"The {child.name} ended (exit code {child.code}).{told.rstrip()}",
+        f"Its log is {child.log_file}." if child.log_file else "",
+    )
 
 
 def place_quickstart(source: Path, target: Path, subscriber_port: int) -> Path:

@@ -125,7 +125,7 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
             subscription.uid, generation, "Unknown", f"workers have not taken generation {generation}"
         )
     parts = ", ".join(map(str, sorted(missing)))
-    waits = f"partitions without an owner yet: {parts}; the workers share them out within seconds"
+    waits = f"partitions without an owner yet: {parts}; workers take them within half a minute"
     return SubscriberStatus(subscription.uid, generation, "Unknown", waits)
 
 

@@ -21,6 +21,7 @@ from app.embedded.config import DEFAULT_HEAP, DEFAULT_PORT
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
+    from app.settings import Settings
     from app.stack import Stack, StackConfig
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
@@ -81,9 +82,12 @@ def up(
         str, typer.Option("--kafka", help="HOST:PORT of a Kafka that runs; by default PENSTOCK_KAFKA, else one starts.")
     ] = "",
     resources: Annotated[
-        Path,
-        typer.Option("--resources", help="Directory with YAML files of resources.", show_default="examples/quickstart"),
-    ] = QUICKSTART,
+        Path | None,
+        typer.Option(
+            "--resources",
+            help="Directory with YAML files of resources; by default PENSTOCK_RESOURCES, else examples/quickstart.",
+        ),
+    ] = None,
     http_port: Annotated[
         int | None, typer.Option("--http-port", min=1, max=65535, help="Port for events; by default from the settings.")
     ] = None,
@@ -107,17 +111,31 @@ def up(
 
     Then it prints an event to send and where to look. A second Ctrl-C kills what does not stop at once.
 
+    The directory of resources is the whole truth: channels of the same
+    PENSTOCK_INSTANCE that it does not hold are deleted, with their topics.
+    With a Kafka that others use too, choose an instance and a topic template
+    of your own.
+
+    The settings of `penstock config show` count, but for these: PENSTOCK_ROLE,
+    _BIND, _DRAIN_S and _LOG_FORMAT are fixed here, and PENSTOCK_STATE_DIR is
+    the folder `state` in --home.
+
     \b
     Examples:
       penstock up
-      penstock up --kafka localhost:9092
       penstock up --resources my/resources --subscriber-port 0
       penstock up --http-port 8088 --admin-port 8089
+      export PENSTOCK_INSTANCE=mine
+      export PENSTOCK_TOPIC_TEMPLATE='mine.{namespace}.{name}'
+      penstock up --kafka kafka-1:9092
     """
     from app.settings import load_settings
     from app.stack import StackConfig, place_quickstart
 
     settings = load_settings()
+    for sentence in said_of_settings(settings, chosen=resources is not None):
+        note(sentence)
+    resources = resources or settings.resources_dir or QUICKSTART
     if resources == QUICKSTART and subscriber_port not in (0, _SUBSCRIBER_PORT):
         resources = place_quickstart(QUICKSTART, home / "quickstart", subscriber_port)
     config = StackConfig(
@@ -131,12 +149,34 @@ def up(
         http_port=settings.http_port if http_port is None else http_port,
         admin_port=settings.admin_port if admin_port is None else admin_port,
         subscriber_port=subscriber_port,
+        cluster_domain=settings.cluster_domain,
         ready_limit_s=limit_s,
         settings={"ingress_url": settings.ingress_url} if settings.ingress_url else {},
     )
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     _run_until_ctrl_c(config)
+
+
+def said_of_settings(settings: Settings, *, chosen: bool) -> list[str]:
+    """Sentences: which settings `up` does not follow, and that one of them names the resources (not `chosen` by
+    --resources)."""
+    from app.settings_describe import plain
+    from app.stack import FIXED
+
+    own = {**FIXED, "state_dir": "the folder `state` in --home"}
+    said = [
+        f"PENSTOCK_{name.upper()} (from the {settings.sources[name]}) does not count for `penstock up`: "
+        f"it is {value} here."
+        for name, value in own.items()
+        if name in settings.sources and plain(getattr(settings, name)) != value
+    ]
+    if settings.resources_dir is not None and not chosen:
+        said.append(
+            f"Using the resources in {settings.resources_dir}: PENSTOCK_RESOURCES (from the "
+            f"{settings.sources['resources']}) says so; --resources DIR chooses others."
+        )
+    return said
 
 
 def demo() -> None:

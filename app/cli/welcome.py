@@ -65,7 +65,7 @@ def _to_send(config: StackConfig, channel: KafkaChannel, command: str) -> list[s
     return [
         "Send an event to the channel's own address, as in a cluster:",
         "",
-        curl(f"{ingress}/", host_of(channel)),
+        curl(f"{ingress}/", host_of(channel, config.cluster_domain)),
         "",
         "or by its path, which needs no Host:",
         "",

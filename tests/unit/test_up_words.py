@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -12,11 +13,12 @@ import pytest
 
 from app.children import loud_line
 from app.cli.output import jar_progress
-from app.cli.running import command_here
+from app.cli.running import command_here, said_of_settings
 from app.cli.welcome import welcome
 from app.embedded import jars
 from app.embedded.jar_sets import JarSet
 from app.embedded.ports import free_port
+from app.settings import load_settings
 from app.stack import Stack, StackConfig
 
 _CHANNEL = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata: {name: orders, namespace: shop}\n"
@@ -118,3 +120,45 @@ def test_complaints_of_a_fresh_kafka_stay_in_the_log() -> None:
     line = '{"level": "warning", "event": "GETPID [x]: Coordinator load in progress: retrying"}'
     assert loud_line(line, ("GETPID ",)) is None
     assert loud_line(line) == "warning: GETPID [x]: Coordinator load in progress: retrying"
+
+
+def _up(folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`penstock up` on a Kafka that does not answer."""
+    ports = [part for name in ("--http-port", "--admin-port") for part in (name, str(free_port()))]
+    command = [sys.executable, "-m", "app.cli", "up", "--kafka", "127.0.0.1:1", "--home", str(folder), *ports]
+    return subprocess.run(
+        [*command, "--subscriber-port", "0", *options], capture_output=True, text=True, check=False, timeout=60,
+        env={**os.environ, "PENSTOCK_KAFKA_WAIT_S": "1", **variables}, cwd=folder,
+    )  # fmt: skip
+
+
+def test_a_kafka_that_does_not_answer_is_said_once_and_is_not_ready(tmp_path: Path) -> None:
+    done = _up(tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.count("Kafka at 127.0.0.1:1 did not answer within 1 s") == 1
+    assert "The worker ended (exit code 3). Its log is " in done.stderr
+
+
+def test_up_takes_the_resources_that_the_settings_name(tmp_path: Path) -> None:
+    done = _up(tmp_path, PENSTOCK_RESOURCES="file:mine")
+    assert done.returncode == 2
+    assert "There is no directory mine." in done.stderr
+    given = _up(tmp_path, "--resources", "others", PENSTOCK_RESOURCES="file:mine")
+    assert "There is no directory others." in given.stderr
+
+
+def test_up_says_which_settings_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
+        monkeypatch.delenv(name)
+    assert said_of_settings(load_settings(), chosen=False) == []
+    for name, value in (("ROLE", "ingress"), ("DRAIN_S", "4"), ("STATE_DIR", "/s"), ("RESOURCES", "file:mine")):
+        monkeypatch.setenv(f"PENSTOCK_{name}", value)
+    told = [
+        "PENSTOCK_ROLE (from the environment) does not count for `penstock up`: it is all here.",
+        "PENSTOCK_STATE_DIR (from the environment) does not count for `penstock up`: it is the folder `state` in "
+        "--home here.",
+    ]
+    assert said_of_settings(load_settings(), chosen=True) == told
+    *others, last = said_of_settings(load_settings(), chosen=False)
+    assert others == told
+    assert last.startswith("Using the resources in mine: PENSTOCK_RESOURCES (from the environment) says so")

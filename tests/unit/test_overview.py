@@ -1,0 +1,106 @@
+"""`penstock status`: rows of what is served, how it does, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.cli.contract import Contract
+from app.cli.overview import rows
+from knative.contract import Channel, ControllerReport, Remark, Subscription, WorkerStatus, WorkerSubscription
+from knative.delivery import Destination
+from knative.progress import Head, LastError, Progress
+
+
+def _contract(workers: tuple[WorkerStatus, ...]) -> Contract:
+    channel = Channel("c", 1, "ns", "ch", "topic", "topic.dlq", 2)
+    subscription = Subscription(
+        "s", 3, "ns", "sub", "c", "ch", "topic", "topic.dlq", 2, "kafka.s", Destination("http://x/")
+    )
+    return Contract((channel,), (subscription,), workers)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "generation", "age_s", "ready"),
+    [((0, 1), 3, 1, "True"), ((0,), 3, 1, "Unknown"), ((0, 1), 2, 1, "Unknown"), ((0, 1), 3, 60, "Unknown")],
+)
+def test_status_rows(partitions: tuple[int, ...], generation: int, age_s: float, ready: str) -> None:
+    worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(generation, partitions, "running")})
+    shown = rows(_contract((worker,)), 1000.0 + age_s)
+    assert shown["subscriptions"][0]["ready"] == ready
+    assert shown["channels"][0]["ready"] == ready
+
+
+def _remark(kind: str, name: str, ready: str, reason: str, namespace: str = "ns") -> Remark:
+    return Remark(kind, namespace, name, ready, reason, f"about {name}; mend it")
+
+
+def _reported(*remarks: Remark, left_out: int = 0) -> Contract:
+    worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(3, (0, 1), "running")})
+    return replace(_contract((worker,)), report=ControllerReport(1000.0, remarks, left_out))
+
+
+def test_status_shows_what_is_refused_where_nothing_is_served() -> None:
+    """An object without a record of the contract has a row too, and a file that is not taken is named."""
+    shown = rows(
+        _reported(
+            _remark("File", "a.yaml:4", "False", "FileNotTaken", ""),
+            _remark("KafkaChannel", "a-long-one", "False", "TopicNameTooLong"),
+            _remark("Subscription", "new", "False", "ChannelNotFound"),
+            left_out=2,
+        ),
+        1001.0,
+    )
+    told = [(row["channel"], row["ready"], row["reason"], row["message"]) for row in shown["channels"]]
+    assert told == [
+        ("ns/a-long-one", "False", "TopicNameTooLong", "about a-long-one; mend it"), ("ns/ch", "True", "", ""),
+    ]  # fmt: skip
+    rows_ = shown["subscriptions"]
+    assert [(row["subscription"], row["ready"], row["reason"]) for row in rows_] == [
+        ("ns/new", "False", "ChannelNotFound"), ("ns/sub", "True", ""),
+    ]  # fmt: skip
+    assert rows_[0].keys() == rows_[1].keys()
+    assert shown["channels"][0].keys() == shown["channels"][1].keys()
+    assert [row["file"] for row in shown["problems"]] == ["a.yaml:4", "(and more)"]
+
+
+@pytest.mark.parametrize("ready", ["False", "Unknown"])
+def test_a_channel_is_ready_when_the_controller_says_so_too(ready: str) -> None:
+    """Its subscriptions are served all the same."""
+    shown = rows(_reported(_remark("KafkaChannel", "ch", ready, "HostTaken")), 1001.0)
+    assert [(row["ready"], row["reason"]) for row in shown["channels"]] == [(ready, "HostTaken")]
+    assert [row["ready"] for row in shown["subscriptions"]] == ["True"]
+
+
+def test_what_is_refused_of_a_ready_channel_is_a_note() -> None:
+    remark = _remark("KafkaChannel", "ch", "True", "TopicDiffers")
+    (row,) = rows(_reported(remark), 1001.0)["channels"]
+    assert (row["ready"], row["reason"], row["message"]) == ("True", "TopicDiffers", "about ch; mend it")
+    unserved = replace(_contract(()), report=ControllerReport(1000.0, (remark,)))
+    (row,) = rows(unserved, 1001.0)["channels"]
+    assert (row["ready"], row["reason"]) == ("Unknown", "SubscriberNotServed")
+
+
+def test_status_says_how_a_subscription_does_over_all_workers() -> None:
+    error = LastError(990.0, 503, "the answer was 503", partition=1, offset=7)
+    heads = (Head(1, 7, 2, 1002.0, "e"),)
+    mine = Progress(in_flight=2, retrying=1, lag=5, oldest=996.0, delivered_per_s=1.5, heads=heads, last_error=error)
+    row = rows(
+        _contract(
+            (
+                WorkerStatus("a", 1000.0, "all", {"s": WorkerSubscription(3, (1,), "running")}, {"s": mine}),
+                WorkerStatus("b", 999.0, "all", {"s": WorkerSubscription(3, (0,), "running")}, {"s": Progress(lag=2)}),
+            )
+        ),
+        1000.0,
+    )["subscriptions"][0]
+    assert (row["lag"], row["lag_s"], row["delivered_per_s"], row["in_flight"], row["retrying"]) == (7, 4.0, 1.5, 2, 1)
+    assert row["last_error"] == "the answer was 503 (partition 1, offset 7)"
+    assert (row["last_error_at"], row["next_attempt"]) == ("1970-01-01T00:16:30.000Z", "1970-01-01T00:16:42.000Z")
+    assert row["owners"] == "a: 1, b: 0"
+
+
+def test_status_knows_nothing_of_a_subscription_that_nobody_serves() -> None:
+    row = rows(_contract(()), 1000.0)["subscriptions"][0]
+    assert [row[name] for name in ("lag", "lag_s", "delivered_per_s", "last_error", "owners")] == [None] * 5

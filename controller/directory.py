@@ -2,19 +2,22 @@
 
     stat -> changed? -> read -> documents -> resources -> the file's good state, or problems and the last good state
 
-A file is taken whole or not at all. An object counts as removed when two looks in a row did not find it: editors save
-by truncating, or by renaming, and a look in between must not delete a topic; nor while a file is bad that turned bad
-when the object vanished: it may have moved there. When all of several files vanish at once, a volume may have come off:
-what they said stays for half a minute, and a problem says so. Refuses to give identities (`identities`), to stop for a
-bad file.
+A file is taken whole or not at all; a document of a kind that is not ours is left out. While a file has any problem, or
+its folder cannot be read, nothing that it held counts as removed; nor what vanished when the file got its problem, for
+it may have moved there. Apart from that an object counts as removed when two looks in a row did not find it: editors
+save by truncating, or by renaming, and a look in between must not delete a topic. When all of several files vanish at
+once, a volume may have come off: what they said stays for half a minute, and a problem says so. Refuses to give
+identities (`identities`), to follow links to folders, to stop for a bad file.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +28,7 @@ from knative.resources import Invalid, Resource
 
 SUFFIXES = (".yaml", ".yml", ".json")
 FILES_MAX = 10_000
+LOOKS_MIN = 2  #: looks in a row that must not find an object
 EMPTIED_S = 30.0  #: how long everything stays when several files, and all there were, vanish at once
 RACY_S = 2.0  #: a file changed so recently may change again within one tick of its clock
 
@@ -35,12 +39,13 @@ Key = tuple[str, str, str]  #: (kind, namespace, name)
 class FileProblem:
     """Something wrong in the directory. `ignored`: only this document is left out, the rest of the file counts."""
 
-    file: str  #: relative to the directory
+    file: str  #: relative to the directory; "." is the directory itself
     line: int
     field: str
     what: str
     cure: str
     ignored: bool = False
+    object: str = ""  #: such as `KafkaChannel default/orders`; "" = it is not known, or not about one object
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,10 @@ class Written:
         """(kind, namespace, name)."""
         return self.resource.kind, self.resource.namespace, self.resource.name
 
+    def __str__(self) -> str:
+        kind, namespace, name = self.key
+        return f"{kind} {namespace}/{name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -64,16 +73,24 @@ class Snapshot:
 
     objects: tuple[Written, ...] = ()
     problems: tuple[FileProblem, ...] = ()
-    complete: bool = False  #: what is not here is nowhere: no file is bad that was never read well
+    complete: bool = False  #: what is not here is nowhere: all was read, twice, and nothing has a problem
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
     signature: tuple[int, int, int]  #: mtime in ns, size, inode; (0, 0, 0) = look into it next time
     digest: bytes
-    good: tuple[Written, ...] | None = None  #: the last good state; None = never
+    good: tuple[Written, ...] = ()  #: the last good state
     problems: tuple[FileProblem, ...] = ()
-    bad_since: int | None = None  #: the look at which it turned bad; None = it is not
+    since: int = 0  #: the look since which it has problems
+
+
+class _Untaken(Exception):
+    """The directory as a whole cannot be taken at this look."""
+
+    def __init__(self, what: str, cure: str) -> None:
+        super().__init__(what)
+        self.problem = FileProblem(".", 0, "", what, cure)
 
 
 class Directory:
@@ -84,9 +101,9 @@ class Directory:
         self._emptied_s = emptied_s
         self._emptied_at: float | None = None
         self._files: dict[str, _File] = {}
-        self._missed: dict[Key, int] = {}  #: kept although not found -> the first look that did not find it
+        #: kept although not found -> the first look that did not find it, and how many in a row could have found it
+        self._missed: dict[Key, tuple[int, int]] = {}
         self._looks = 0
-        self._ever_found = False
         self._objects: dict[Key, Written] = {}
 
     def check(self) -> None:
@@ -102,23 +119,24 @@ class Directory:
             )
 
     def scan(self) -> Snapshot:
-        """Look once. A directory that has gone is a problem, and everything stays."""
+        """Look once. A directory that has gone, or holds too many files, is a problem, and everything stays."""
         try:
-            found = dict(_walk(self._root))
-        except OSError as error:
-            problem = FileProblem(".", 0, "", f"the directory cannot be read: {error.strerror}", "bring it back")
-            return Snapshot(tuple(self._objects.values()), (problem,), complete=False)
-        emptied = self._emptied(found)
+            found, unread = _walk(self._root)
+        except _Untaken as untaken:
+            return Snapshot(tuple(self._objects.values()), (untaken.problem,))
+        behind = tuple(f"{problem.file}/" for problem in unread)
+        kept = {name for name in self._files if name.startswith(behind)}
+        emptied = self._emptied(found.keys() | kept)
         if emptied is not None:
-            return Snapshot(tuple(self._objects.values()), (emptied,), complete=False)
+            return Snapshot(tuple(self._objects.values()), (emptied, *unread))
         self._looks += 1
-        for name in self._files.keys() - found.keys():
+        for name in self._files.keys() - found.keys() - kept:
             del self._files[name]
         for name in sorted(found):
             self._files[name] = self._look(name, found[name], self._files.get(name))
-        return self._merge(too_many=len(found) >= FILES_MAX)
+        return self._merge(unread)
 
-    def _emptied(self, found: Mapping[str, Path]) -> FileProblem | None:
+    def _emptied(self, found: Collection[str]) -> FileProblem | None:
         """The problem that all files are gone at once, for as long as what they said stays."""
         if found or len(self._files) < 2:
             self._emptied_at = None
@@ -133,61 +151,78 @@ class Directory:
 
     def _look(self, name: str, path: Path, before: _File | None) -> _File:
         try:
-            stat = path.stat()
-            signature = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            status = path.stat()
+            signature = (status.st_mtime_ns, status.st_size, status.st_ino)
             if before is not None and before.signature == signature:
                 return before
+            if not stat.S_ISREG(status.st_mode):  # opening a FIFO waits until somebody writes
+                problem = FileProblem(name, 0, "", "this is a FIFO, a socket or a device, no file", "take it away")
+                return self._state(signature, b"", before, (), (problem,))
             with path.open("rb") as file:
                 data = file.read(FILE_BYTES_MAX + 1)
         except OSError as error:
-            problem = FileProblem(name, 0, "", f"the file cannot be read: {error.strerror}", "mend its permissions")
-            return self._bad((0, 0, 0), b"", before, (problem,))
-        if abs(time.time() - stat.st_mtime) < RACY_S:
+            return self._state((0, 0, 0), b"", before, (), (_unreadable(name, path, error),))
+        if abs(time.time() - status.st_mtime) < RACY_S:
             signature = (0, 0, 0)
         digest = hashlib.sha256(data).digest()
         if before is not None and before.digest == digest:
             return replace(before, signature=signature)
         written, problems = read_file(name, data)
-        if any(not problem.ignored for problem in problems):
-            return self._bad(signature, digest, before, tuple(problems))
-        return _File(signature, digest, tuple(written), tuple(problems))
+        return self._state(signature, digest, before, tuple(written), tuple(problems))
 
-    def _bad(
-        self, signature: tuple[int, int, int], digest: bytes, before: _File | None, problems: tuple[FileProblem, ...]
+    def _state(
+        self,
+        signature: tuple[int, int, int],
+        digest: bytes,
+        before: _File | None,
+        written: tuple[Written, ...],
+        problems: tuple[FileProblem, ...],
     ) -> _File:
-        since = before.bad_since if before is not None and before.bad_since is not None else self._looks
-        return _File(signature, digest, before.good if before else None, problems, since)
+        if any(not problem.ignored for problem in problems):
+            written = before.good if before else ()
+        since = before.since if before and before.problems else self._looks
+        return _File(signature, digest, written, problems, since)
 
-    def _merge(self, *, too_many: bool) -> Snapshot:
-        problems = [problem for name in sorted(self._files) for problem in self._files[name].problems]
-        if too_many:
-            problems.append(FileProblem(".", 0, "", f"over {FILES_MAX} files; the rest is not read", "use fewer files"))
+    def _merge(self, unread: list[FileProblem]) -> Snapshot:
+        problems = [*unread, *(problem for name in sorted(self._files) for problem in self._files[name].problems)]
         objects: dict[Key, Written] = {}
         for written in self._in_order_of_precedence():
             first = objects.setdefault(written.key, written)
             if first is not written:
-                kind, namespace, name = written.key
-                what = f"{kind} {namespace}/{name} is already in {first.file}:{first.line}, which counts"
+                what = f"{written} is already in {first.file}:{first.line}, which counts"
                 problems.append(
-                    FileProblem(written.file, written.line, "metadata.name", what, "remove one", ignored=True)
+                    _left_out(written.file, written.line, "metadata.name", what, "remove one", str(written))
                 )
-        self._missed = {
-            key: self._missed.get(key, self._looks)
-            for key in self._objects.keys() - objects.keys()
-            if self._stays(self._missed.get(key, self._looks))
-        }
-        objects |= {key: self._objects[key] for key in self._missed}
+        problems += self._keep_missing(objects, {problem.file for problem in problems})
         self._objects = dict(sorted(objects.items()))
-        self._ever_found |= bool(self._files)
-        # A first look may fall between two steps of an editor, and an empty directory be a volume not yet mounted.
-        sure = self._looks >= 2 and self._ever_found and not too_many
-        complete = sure and all(file.good is not None for file in self._files.values())
+        # A first look may fall between two steps of an editor.
+        complete = self._looks >= LOOKS_MIN and not problems
         return Snapshot(tuple(self._objects.values()), tuple(problems), complete)
 
-    def _stays(self, missed: int) -> bool:
-        """Whether an object that was not found for the first time at look `missed` still counts."""
-        bad = (file.bad_since for file in self._files.values() if file.bad_since is not None)
-        return missed == self._looks or any(since >= missed - 1 for since in bad)
+    def _keep_missing(self, objects: dict[Key, Written], troubled: Collection[str]) -> list[FileProblem]:
+        """Add to `objects` what was not found and does not count as removed yet; the problems that keep some of it."""
+        problems: list[FileProblem] = []
+        missed: dict[Key, tuple[int, int]] = {}
+        for key in sorted(self._objects.keys() - objects.keys()):
+            before = self._objects[key]
+            vanished, looks = self._missed.get(key, (self._looks, 0))
+            holder = self._holder(before, vanished, troubled)
+            if holder:
+                what = f"{before}, which was in {before.file}, stays until this file has no problem any more"
+                cure = "mend what is wrong in it; what is in no file then is removed"
+                problems.append(_left_out(holder, 0, "", what, cure, str(before)))
+            looks = 0 if holder else looks + 1
+            if looks < LOOKS_MIN:
+                missed[key], objects[key] = (vanished, looks), before
+        self._missed = missed
+        return problems
+
+    def _holder(self, missing: Written, vanished: int, troubled: Collection[str]) -> str:
+        """The file whose problems keep an object that was not found since look `vanished`; "" = none."""
+        if missing.file in troubled and missing.file in self._files:
+            return missing.file
+        moved = (name for name, file in self._files.items() if file.problems and file.since >= vanished - 1)
+        return min(moved, default="")
 
     def _in_order_of_precedence(self) -> list[Written]:
         """Of two that claim one name, the one whose file had it at the last look comes first, then by file."""
@@ -199,23 +234,56 @@ class Directory:
         return sorted((one for name in sorted(self._files) for one in self._files[name].good or ()), key=is_new)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, Path]]:
-    """Files with our suffixes, hidden files and folders left out (editors and mounted ConfigMaps keep theirs there)."""
-    count = 0
+def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
+    """Files with our suffixes, and the folders that cannot be looked into. Raises _Untaken.
+
+    Hidden files and folders are left out: editors and mounted ConfigMaps keep theirs there.
+    """
+    files: dict[str, Path] = {}
+    unread: list[FileProblem] = []
 
     def fail(error: OSError) -> None:
-        if error.filename == str(root):
-            raise error
+        if Path(error.filename) == root:
+            raise _Untaken(f"the directory cannot be read: {error.strerror}", "bring it back")
+        name = _shown(Path(error.filename), root)
+        unread.append(FileProblem(name, 0, "", f"the folder cannot be read: {error.strerror}", "mend its permissions"))
 
-    for folder, folders, files in os.walk(root, onerror=fail):
+    for folder, folders, names in os.walk(root, onerror=fail):
+        if not os.access(folder, os.X_OK):  # then its names can be listed, but not what they are
+            fail(PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder))
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
+        for path in (Path(folder, name) for name in folders):
+            if os.path.islink(path):
+                what = "this is a link to a folder, which is not followed"
+                unread.append(_left_out(_shown(path, root), 0, "", what, "put a folder there, or link its files"))
+        for name in sorted(names):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
+                if len(files) == FILES_MAX:
+                    raise _Untaken(f"it holds over {FILES_MAX} files, and no change is taken", "use fewer files")
                 path = Path(folder, name)
-                yield path.relative_to(root).as_posix(), path
-                count += 1
-                if count >= FILES_MAX:
-                    return
+                files[_shown(path, root)] = path
+    return files, unread
+
+
+def _shown(path: Path, root: Path) -> str:
+    """Its name relative to the directory; bytes that are no UTF-8 as \\x.., for names end up in files and logs."""
+    name = path.relative_to(root).as_posix()
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _unreadable(name: str, path: Path, error: OSError) -> FileProblem:
+    if isinstance(error, FileNotFoundError):
+        what, cure = "this is a link to nothing", "mend or remove the link"
+        if not os.path.islink(path):
+            what, cure = "the file is gone while it is read", "nothing needs to be done if it was removed"
+        return FileProblem(name, 0, "", what, cure)
+    return FileProblem(name, 0, "", f"the file cannot be read: {error.strerror}", "mend its permissions")
+
+
+def _left_out(file: str, line: int, field: str, what: str, cure: str, about: str = "") -> FileProblem:
+    return FileProblem(file, line, field, what, cure, ignored=True, object=about)
 
 
 def read_file(name: str, data: bytes) -> tuple[list[Written], list[FileProblem]]:
@@ -232,26 +300,39 @@ def read_file(name: str, data: bytes) -> tuple[list[Written], list[FileProblem]]
         if one is None:
             continue
         if one.key in written:
-            kind, namespace, called = one.key
-            what = f"{kind} {namespace}/{called} is already on line {written[one.key].line} of this file"
-            problems.append(FileProblem(name, one.line, "metadata.name", what, "remove or rename one of the two"))
+            what = f"{one} is already on line {written[one.key].line} of this file"
+            cure = "remove or rename one of the two"
+            problems.append(FileProblem(name, one.line, "metadata.name", what, cure, object=str(one)))
         written[one.key] = one
     return list(written.values()), problems
 
 
 def _read_object(name: str, document: Document, problems: list[FileProblem]) -> Written | None:
+    about = _label(document.value)
     try:
         resource = resources.parse(document.value)
     except Invalid as invalid:
         problems.extend(
-            FileProblem(name, document.line_of(wrong.path), wrong.field, wrong.what, wrong.cure)
+            FileProblem(name, document.line_of(wrong.path), wrong.field, wrong.what, wrong.cure, object=about)
             for wrong in invalid.problems
         )
         return None
     if resource is None:
-        what = f"{document.value.get('apiVersion')} {document.value.get('kind')} is not served here; it is ignored"
+        kind = document.value.get("kind")
+        what = f"{document.value.get('apiVersion')} {kind} is not served here; it is ignored"
+        meant = resources.meant(kind)
         known = ", ".join(kind for _, kind in resources.KINDS)
-        cure = f"served are {known}; move the document elsewhere if it is not meant for this directory"
-        problems.append(FileProblem(name, document.line_of(("kind",)), "kind", what, cure, ignored=True))
+        cure = f"did you mean {meant}?" if meant else f"served are {known}"
+        cure += "; move the document elsewhere if it is not meant for this directory"
+        problems.append(_left_out(name, document.line_of(("kind",)), "kind", what, cure, about))
         return None
     return Written(resource, resources.spec_hash(document.value), name, document.line)
+
+
+def _label(value: Mapping[str, object]) -> str:
+    """What a document calls its object, such as `KafkaChannel default/orders`; "" = it does not say."""
+    metadata = value.get("metadata")
+    kind, name = value.get("kind"), metadata.get("name") if isinstance(metadata, Mapping) else None
+    if not isinstance(metadata, Mapping) or not isinstance(kind, str) or not isinstance(name, str):
+        return ""
+    return f"{kind[:64]} {str(metadata.get('namespace') or 'default')[:64]}/{name[:253]}"

@@ -1,7 +1,9 @@
 """Who is who when objects come from files: a random uid for each (kind, namespace, name), a generation for each wish.
 
-The contract is the memory: after a restart, or in another process, uid and generation come from its records. Refuses to
-give the uid of what is being removed a second time: who comes back after a deletion is somebody new.
+The contract is the memory: after a restart, or in another process, uid and generation come from its records. When this
+process begins to lead and nothing in the directory is in the contract, it is likely to be the wrong directory, or the
+Kafka of another installation: what is served then are strangers, and none of them is removed until its own file was
+here. Refuses to give the uid of what is being removed a second time: who comes back after a deletion is somebody new.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from controller.actions import AnyObject, Object
-from controller.directory import Key, Snapshot
+from controller.directory import FileProblem, Key, Snapshot
 from knative import contract
 from knative.resources import KafkaChannel, Resource
 
@@ -28,24 +30,39 @@ class Identities:
         self._new_uid = new_uid
         self._known: dict[Key, tuple[str, int, str]] = {}  #: uid, generation, hash
         self._seen: set[Key] = set()
+        self._compared = False
+        self.strangers: frozenset[str] = frozenset()  #: uids of the contract; to be noted before anything is done
 
-    def forget(self) -> None:
-        """Start over, from the contract alone: another process may have led in between."""
+    def forget(self, strangers: Collection[str] = ()) -> None:
+        """Start over, from the contract alone: another process may have led in between. `strangers`: as noted."""
         self._known.clear()
         self._seen.clear()
+        self._compared = False
+        self.strangers = frozenset(strangers)
+
+    def recognise(
+        self, snapshot: Snapshot, published: Iterable[Record], removing: Collection[str]
+    ) -> tuple[FileProblem, ...]:
+        """Find out who the strangers are; the problem that there are some. Before `assign` and `held`."""
+        keys = {written.key for written in snapshot.objects}
+        served = {record.uid: record for record in published if record.uid not in removing}
+        if not self._compared and (keys or snapshot.complete):
+            self._compared = True
+            if not any(_key(record) in keys for record in served.values()):
+                self.strangers |= served.keys()
+        here = _entries(snapshot)
+        self.strangers = frozenset(
+            uid for uid in self.strangers & served.keys() if _key(served[uid]) not in keys and uid not in here
+        )
+        return (_problem(sorted(_key(served[uid]) for uid in self.strangers)),) if self.strangers else ()
 
     def assign(
         self, snapshot: Snapshot, published: Iterable[Record], removing: Collection[str]
     ) -> tuple[AnyObject, ...]:
         """The snapshot's objects with identity. `removing`: uids whose removal is under way."""
-        entries = {
-            entry.uid
-            for written in snapshot.objects
-            if isinstance(written.resource, KafkaChannel)
-            for entry in written.resource.subscribers
-        }
+        entries = _entries(snapshot)
         records: Mapping[Key, Record] = {
-            (record.kind, record.namespace, record.name): record
+            _key(record): record
             for record in sorted(published, key=lambda one: one.uid)
             if record.uid not in removing and record.uid not in entries
         }
@@ -57,15 +74,10 @@ class Identities:
         return tuple(self._object(written.key, written.resource) for written in snapshot.objects)
 
     def held(self, snapshot: Snapshot, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
-        """Uids of the contract that may belong to a file that nobody could read since this process leads."""
-        if snapshot.complete:
-            return frozenset()
+        """Uids of the contract that must stay: strangers, and what may be in a file that nobody could read so far."""
         alive = {one.uid for one in objects}
-        return frozenset(
-            record.uid
-            for record in published
-            if record.uid not in alive and (record.kind, record.namespace, record.name) not in self._seen
-        )
+        unseen = {record.uid for record in published if not snapshot.complete and _key(record) not in self._seen}
+        return (self.strangers | unseen) - alive
 
     def _identity(self, key: Key, spec_hash: str, record: Record | None) -> tuple[str, int, str]:
         before = self._known.get(key)
@@ -83,3 +95,24 @@ class Identities:
         if isinstance(resource, KafkaChannel):
             return Object(uid, generation, spec_hash, resource)
         return Object(uid, generation, spec_hash, resource)
+
+
+def _key(record: Record) -> Key:
+    return record.kind, record.namespace, record.name
+
+
+def _entries(snapshot: Snapshot) -> set[str]:
+    """Uids of subscriptions that somebody else has resolved, within channels."""
+    channels = (one.resource for one in snapshot.objects if isinstance(one.resource, KafkaChannel))
+    return {entry.uid for channel in channels for entry in channel.subscribers}
+
+
+def _problem(strangers: list[Key]) -> FileProblem:
+    kind, namespace, name = strangers[0]
+    more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
+    what = f"what was served before ({kind} {namespace}/{name}{more}) never was in a file here; it stays"
+    cure = (
+        "give this installation a name of its own (PENSTOCK_INSTANCE), or name the directory that they came from; "
+        "to have one removed, put its file here and take it away again"
+    )
+    return FileProblem(".", 0, "", what, cure)

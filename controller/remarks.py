@@ -55,7 +55,7 @@ def fitting(found: Sequence[Remark], bytes_max: int = RECORD_BYTES_MAX) -> tuple
 
 def _on_file(problem: FileProblem) -> Remark:
     place = f"{problem.file}:{problem.line}" if problem.line else problem.file
-    what = f"{problem.field}: {problem.what}" if problem.field else problem.what
+    what = ": ".join(part for part in (problem.object, problem.field, problem.what) if part)
     return Remark("File", "", place, "False", "FileNotTaken", f"{what}; {problem.cure}" if problem.cure else what)
 
 

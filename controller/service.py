@@ -52,6 +52,8 @@ class _Term:
     number: int
     snapshot: Snapshot = field(default_factory=Snapshot)
     begun: bool = False  #: what an earlier leader left behind is known
+    strange: tuple[FileProblem, ...] = ()  #: that the contract holds what this directory never held
+    noted: frozenset[str] = frozenset()  #: the strangers on disk
     observed: ObservedKafka | None = None  #: None = Kafka must be asked before anything is decided
     scanned_at: float = 0.0
     observed_at: float = 0.0
@@ -159,8 +161,9 @@ class Controller:
         """Forget what was known when this process led before. Raises OSError: the notes of removals are needed."""
         # What the leader before wrote in its last moment must have arrived here before anything is decided on it.
         await asyncio.sleep(self._config.debounce_s * 3)
-        self._identities.forget()
         await self._executor.begin_term()
+        term.noted = await asyncio.to_thread(self._files.load_strangers)
+        self._identities.forget(term.noted)
         term.begun = True
 
     async def _round(self, term: _Term) -> None:
@@ -168,7 +171,7 @@ class Controller:
         if now - term.scanned_at >= self._config.poll_s * 0.9:  # two looks in a row must be apart in time
             term.scanned_at = now
             snapshot = await asyncio.to_thread(self._directory.scan)
-            await self._tell_problems(snapshot.problems)
+            await self._tell_problems((*snapshot.problems, *term.strange))
             if snapshot != term.snapshot:
                 term.observed, term.snapshot = None, snapshot
                 term.retry_at, term.failed_tries = 0.0, 0
@@ -194,6 +197,7 @@ class Controller:
             await self._begin(term)
         if self._contract.problem:
             raise ActionFailed(f"the contract holds records that this version cannot read: {self._contract.problem}")
+        await self._recognise(term)
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):
             world = self._world(term)
@@ -216,8 +220,20 @@ class Controller:
             self._contract_changed = False  # what we wrote ourselves is no news, and all is observed anew anyway
             if any(action.target in self._executor.failures for action in actions):
                 self._put_off(term, "")
-        await self._write(term, statuses)
+        held = [record for record in self._published() if record.uid in world.held]
+        await self._write(term, statuses, held)
         self._schedule(term)
+
+    async def _recognise(self, term: _Term) -> None:
+        """Note who must not be removed before anything is published: the next start would take all for ours."""
+        published = self._published()
+        term.strange = self._identities.recognise(term.snapshot, published, self._executor.removals.keys())
+        if self._identities.strangers != term.noted:
+            await asyncio.to_thread(self._files.save_strangers, self._identities.strangers)
+            term.noted = self._identities.strangers
+
+    def _published(self) -> list[Record]:
+        return [*self._contract.channels.values(), *self._contract.subscriptions.values()]
 
     def _schedule(self, term: _Term) -> None:
         """When to look at Kafka again although nothing changed here."""
@@ -231,7 +247,7 @@ class Controller:
         term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
 
     def _world(self, term: _Term) -> World:
-        published: list[Record] = [*self._contract.channels.values(), *self._contract.subscriptions.values()]
+        published = self._published()
         removals = self._executor.removals
         objects = self._identities.assign(term.snapshot, published, removals.keys())
         return World(
@@ -246,16 +262,15 @@ class Controller:
             now=time.time(),
         )
 
-    async def _write(self, term: _Term, statuses: list[WriteStatus]) -> None:
+    async def _write(self, term: _Term, statuses: list[WriteStatus], held: list[Record]) -> None:
         if not self._lease.leading or self._lease.term != term.number:
             raise LeadershipLost
 
         def write() -> None:
             self._files.write_all(statuses, time.time())
-            if term.snapshot.complete:
-                self._files.keep_only(statuses)
+            self._files.keep_only([*statuses, *held])
 
-        self._teller.tell(statuses, term.snapshot.problems)
+        self._teller.tell(statuses, (*term.snapshot.problems, *term.strange))
         self._teller.sweep(time.monotonic())
         await asyncio.to_thread(write)
 
@@ -265,6 +280,7 @@ class Controller:
                 log.warning(
                     _what_is_wrong(problem),
                     file=f"{problem.file}:{problem.line}" if problem.line else problem.file,
+                    object=problem.object,
                     field=problem.field,
                     problem=problem.what,
                     cure=problem.cure,

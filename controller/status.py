@@ -3,6 +3,7 @@
     <state_dir>/<kind>/<namespace>.<name>.json    status of an object, gone with it
     <state_dir>/problems.json                     what is wrong in the resources directory
     <state_dir>/removals.json                     what is being removed, for the next process
+    <state_dir>/strangers.json                    what was served before and never had a file here, for the next process
 
 Each is written beside itself and renamed, and only when it says something new: a reader never sees half a file. A name
 too long for a file system is cut and ends in a digest. Blocking, but short. Refuses to decide what is said.
@@ -25,6 +26,7 @@ import structlog
 from controller.actions import Removal, WriteStatus
 from controller.channels import TOPIC_DIFFERS
 from controller.directory import FileProblem
+from controller.identities import Record
 from knative.conditions import Condition, Truth, with_transitions
 from knative.errors import UsageError
 
@@ -94,9 +96,9 @@ class StatusFiles:
         _log_changes(status, before, conditions)
         return self._save(path, document)
 
-    def keep_only(self, statuses: Iterable[WriteStatus]) -> None:
+    def keep_only(self, alive: Iterable[WriteStatus | Record]) -> None:
         """Remove the files of objects that are no more."""
-        keep = {self._path(one.kind, one.namespace, one.name) for one in statuses}
+        keep = {self._path(one.kind, one.namespace, one.name) for one in alive}
         for kind in API_VERSIONS:
             for path in (self._root / kind).glob("*.json"):
                 if path not in keep:
@@ -123,6 +125,19 @@ class StatusFiles:
     def save_removals(self, removals: Mapping[str, Removal]) -> None:
         """Note them durably: on the disk, not only on its way."""
         self._save(self._root / "removals.json", {"removals": [asdict(one) for one in removals.values()]}, durable=True)
+
+    def load_strangers(self) -> frozenset[str]:
+        """Uids of the contract that never had a file in the directory, as a process before this one noted them."""
+        path = self._root / "strangers.json"
+        try:
+            return frozenset(map(str, self._read(path).get("strangers", [])))
+        except (ValueError, TypeError) as error:
+            log.error("notes of strangers cannot be read", file=str(path), reason=repr(error))
+            return frozenset()
+
+    def save_strangers(self, uids: Iterable[str]) -> None:
+        """Note them durably."""
+        self._save(self._root / "strangers.json", {"strangers": sorted(uids)}, durable=True)
 
     def _path(self, kind: str, namespace: str, name: str) -> Path:
         file = f"{namespace}.{name}.json"

@@ -85,3 +85,62 @@ def test_what_nobody_could_read_is_held_until_everything_was_seen() -> None:
     identities.assign(whole, published, ())
     gone = snapshot(written("a"), complete=False)
     assert identities.held(gone, published, identities.assign(gone, published, ())) == frozenset(), "it was seen to go"
+
+
+OTHERS = [record("a", "ua", 1, "h1"), record("b", "ub", 1, "h1")]
+
+
+def strangers(identities: Identities, now: Snapshot, published: list[contract.Channel]) -> frozenset[str]:
+    problems = identities.recognise(now, published, ())
+    assert bool(problems) == bool(identities.strangers)
+    return identities.held(now, published, identities.assign(now, published, ()))
+
+
+def test_when_nothing_of_the_contract_is_in_the_directory_nothing_of_it_is_removed() -> None:
+    identities = made()
+    here = snapshot(written("mine"))
+    assert strangers(identities, here, OTHERS) == {"ua", "ub"}
+    mine = record("mine", "new-1", 1, "h1")
+    assert strangers(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, "nor later"
+    (problem,) = identities.recognise(here, [*OTHERS, mine], ())
+    assert "KafkaChannel default/a and 1 more" in problem.what
+    assert "PENSTOCK_INSTANCE" in problem.cure
+    noted = identities.strangers
+    identities.forget(noted)
+    assert strangers(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, "nor after a restart, when one of it is there"
+
+
+def test_a_stranger_whose_file_was_here_is_none() -> None:
+    identities = made()
+    strangers(identities, snapshot(written("mine")), OTHERS)
+    assert strangers(identities, snapshot(written("mine"), written("a")), OTHERS) == {"ub"}
+    assert strangers(identities, snapshot(written("mine")), OTHERS) == {"ub"}
+    assert strangers(identities, snapshot(written("mine")), []) == frozenset(), "and who is gone is forgotten"
+    assert identities.strangers == frozenset()
+
+
+def test_one_match_makes_it_this_directorys_contract() -> None:
+    assert strangers(made(), snapshot(written("a")), OTHERS) == frozenset(), "b was deleted while nobody led"
+
+
+def test_an_empty_directory_is_compared_once_it_was_seen_to_be_empty() -> None:
+    identities = made()
+    assert identities.recognise(snapshot(complete=False), OTHERS, ()) == ()
+    assert strangers(identities, snapshot(), OTHERS) == {"ua", "ub"}
+    assert strangers(identities, snapshot(written("a"), written("b")), OTHERS) == frozenset(), "it was not mounted yet"
+    assert strangers(identities, snapshot(written("a")), OTHERS) == frozenset()
+
+
+def test_all_that_is_removed_while_this_process_leads_is_removed() -> None:
+    identities = made()
+    strangers(identities, snapshot(written("a"), written("b")), OTHERS)
+    assert strangers(identities, snapshot(written("mine")), OTHERS) == frozenset()
+    assert made().recognise(snapshot(written("mine")), OTHERS, {"ua", "ub"}) == (), "and what is being removed goes on"
+
+
+def test_an_entry_of_a_channel_that_is_here_is_no_stranger() -> None:
+    entry = Subscriber("e", "a", 1, Target(uri="http://h/"))
+    identities = made()
+    identities.forget({"e"})
+    identities.recognise(snapshot(written("a", "h1", entry)), [record("a", "e", 1, "h1")], ())
+    assert identities.strangers == frozenset()

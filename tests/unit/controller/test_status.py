@@ -106,6 +106,7 @@ def test_problems(tmp_path: Path) -> None:
         "what": "is a list",
         "cure": "write a mapping",
         "ignored": False,
+        "object": "",
     }
     assert files.write_problems([])
     assert not files.write_problems([])
@@ -194,3 +195,11 @@ def test_what_is_refused_is_logged_although_the_channel_is_ready_or_not(tmp_path
     with capture_logs() as lines:
         files.write(status(differs, waits), 0.0)
     assert [line["reason"] for line in lines] == ["TopicDiffers"]
+
+
+def test_strangers_are_noted_for_the_next_process(tmp_path: Path) -> None:
+    assert StatusFiles(tmp_path).load_strangers() == frozenset()
+    StatusFiles(tmp_path).save_strangers(["u2", "u1"])
+    assert StatusFiles(tmp_path).load_strangers() == {"u1", "u2"}
+    (tmp_path / "strangers.json").write_bytes(b"\xff")
+    assert StatusFiles(tmp_path).load_strangers() == frozenset()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,11 +15,13 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty, Queue
+from typing import Any
 
 import pytest
 
 from app.embedded.ports import free_port
 from app.embedded.processes import start_time
+from tests.processes import wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
 _HOST = "my-kafkachannel-service.mynamespace.svc.cluster.local"
@@ -32,12 +36,12 @@ class Up:
         numbers: set[int] = set()
         while len(numbers) < 4:
             numbers.add(free_port())
-        self.http_port, self.admin_port, subscriber_port, kafka_port = sorted(numbers)
+        self.http_port, self.admin_port, subscriber_port, self.kafka_port = sorted(numbers)
         options = {
             "--http-port": self.http_port,
             "--admin-port": self.admin_port,
             "--subscriber-port": subscriber_port,
-            "--kafka-port": kafka_port,
+            "--kafka-port": self.kafka_port,
             "--data": folder / "kafka",
             "--home": folder,
             "--heap": "256m",
@@ -97,6 +101,33 @@ def _post(up: Up, event_id: str) -> int:
         return int(answer.status)
 
 
+def _consumed(up: Up) -> dict[str, float]:
+    """What each Kafka client has taken from the topic of the channel, over its partitions."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{up.admin_port}/metrics", timeout=30) as metrics:
+        text = metrics.read().decode()
+    found: dict[str, float] = {}
+    for labels, value in re.findall(r"^eventing_kafka_consumed_msg_count\{(.*)\} (\S+)$", text, re.MULTILINE):
+        pairs = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        if pairs["topic"].endswith(".quickstart"):
+            found[pairs["consumer"]] = found.get(pairs["consumer"], 0.0) + float(value)
+    return found
+
+
+def _moved(before: dict[str, float], after: dict[str, float]) -> list[float]:
+    return [value - before.get(consumer, 0.0) for consumer, value in after.items()]
+
+
+def _dead_letter(up: Up) -> dict[str, Any]:
+    command = ["receive", "--dlq", "--from-beginning", "--count", "1", "--timeout", "60", "-o", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli", *command, "--kafka", f"127.0.0.1:{up.kafka_port}"],
+        capture_output=True, text=True, check=False, timeout=120, cwd=_REPOSITORY,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    letter: dict[str, Any] = json.loads(done.stdout)
+    return letter
+
+
 def _gone(children: dict[int, str | None], limit_s: float) -> bool:
     end = time.monotonic() + limit_s
     while any(start_time(pid) == started for pid, started in children.items()):
@@ -107,14 +138,23 @@ def _gone(children: dict[int, str | None], limit_s: float) -> bool:
 
 
 def test_an_event_travels_and_ctrl_c_stops_everything(up: Up) -> None:
-    """202, printed by both subscriptions' subscriber, counted, and gone within ten seconds of Ctrl-C."""
+    """202, printed by both subscriptions' subscriber, counted once by each; the tenth of one is a dead letter that says
+    why; and all is gone within ten seconds of Ctrl-C."""
     up.wait_for(f'-H "Host: {_HOST}"', 10)
+    before = _consumed(up)
     assert _post(up, "123") == 202
     assert {up.wait_for("id=123", 30).split()[0] for _ in range(2)} == {"good", "picky"}
     with urllib.request.urlopen(f"http://127.0.0.1:{up.http_port}/subscribers/default/quickstart", timeout=30) as rows:
         assert [row["ready"] for row in json.loads(rows.read())["subscribers"]] == ["True", "True"]
-    with urllib.request.urlopen(f"http://127.0.0.1:{up.admin_port}/metrics", timeout=30) as metrics:
-        assert b"eventing_kafka_consumed_msg_count" in metrics.read()
+    wait_until("the metrics show it", lambda: _moved(before, _consumed(up)) == [1.0, 1.0], 30)
+    for number in range(9):
+        assert _post(up, str(number)) == 202
+    letter = _dead_letter(up)
+    assert letter["attributes"]["source"] == "/t"
+    assert json.loads(letter["data"]) == {"a": 1}
+    assert letter["attributes"]["knativeerrordest"].endswith("/picky")
+    assert letter["attributes"]["knativeerrorcode"] == "500"
+    assert b"every tenth event is refused" in base64.b64decode(letter["attributes"]["knativeerrordata"])
     children = up.children()
     assert len(children) == 3
     began = time.monotonic()

@@ -33,6 +33,7 @@ class Up:
     """The command, its lines, and the processes it started."""
 
     def __init__(self, folder: Path) -> None:
+        self.home = folder
         numbers: set[int] = set()
         while len(numbers) < 4:
             numbers.add(free_port())
@@ -162,6 +163,12 @@ def test_an_event_travels_and_ctrl_c_stops_everything(up: Up) -> None:
     assert up.process.wait(60) == 0
     assert time.monotonic() - began < _STOP_LIMIT_S
     assert _gone(children, 0)
+
+
+def test_the_address_that_a_channel_publishes_can_be_reached(up: Up) -> None:
+    """It is what a `ref` to the channel stands for; the names of a cluster mean nothing here."""
+    status = json.loads((up.home / "state" / "KafkaChannel" / "default.quickstart.json").read_text("utf-8"))["status"]
+    assert status["address"]["url"] == f"http://127.0.0.1:{up.http_port}/channels/default/quickstart"
 
 
 def test_nothing_outlives_a_killed_command(up: Up) -> None:

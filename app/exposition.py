@@ -46,7 +46,9 @@ def ingress(requests: Mapping[int, int], in_flight: tuple[int, int] | None) -> I
     if in_flight is not None:
         waiting, waiting_bytes = in_flight
         yield _gauge("penstock_ingress_in_flight_requests", "Requests that wait for Kafka", (), [((), waiting)])
-        yield _gauge("penstock_ingress_in_flight_bytes", "Bodies that wait for Kafka", (), [((), waiting_bytes)])
+        yield _gauge(
+            "penstock_ingress_in_flight_bytes", "Heads and bodies that wait for Kafka", (), [((), waiting_bytes)]
+        )
 
 
 def produce_times(times: Mapping[str, Histogram]) -> Metric:

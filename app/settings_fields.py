@@ -147,7 +147,7 @@ class Settings(BaseSettings):
         10_000, "requests", "Requests that wait for Kafka's acknowledgement; over it 429.", ge=1, le=1_000_000
     )
     ingress_bytes_max: int = _setting(
-        64 * MIB, "bytes", "Bodies that wait for Kafka's acknowledgement; over it 429.", ge=65_536, le=65_536 * MIB
+        64 * MIB, "bytes", "Events that wait for Kafka's acknowledgement, heads and bodies; over it 429.", ge=65_536, le=65_536 * MIB
     )
 
     produce_timeout_s: float = _setting(

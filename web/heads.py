@@ -86,10 +86,15 @@ def _learn(name: bytes) -> int:
     return code
 
 
-def inspect(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> tuple[bytes | None, int | None, bool, bool]:
-    """-> (Host, Content-Length, is chunked, wants `100 Continue`); raises Refusal."""
+def check_count(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> None:
+    """Raises Refusal for too many header lines."""
     if len(pairs) > config.header_count_max:
         raise Refusal(431, f"more than {config.header_count_max} header lines")
+
+
+def inspect(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> tuple[bytes | None, int | None, bool, bool]:
+    """-> (Host, Content-Length, is chunked, wants `100 Continue`); raises Refusal."""
+    check_count(pairs, config)
     host: bytes | None = None
     length: int | None = None
     chunked = expects = False

@@ -39,7 +39,7 @@ class IngressConfig:
     """Limits of the ingress of one process."""
 
     inflight_max: int = 10_000  #: requests waiting for Kafka; over it 429
-    bytes_max: int = 64 * 1024 * 1024  #: of their bodies; over it 429
+    bytes_max: int = 64 * 1024 * 1024  #: of their heads and bodies; over it 429
     event_bytes_max: int = 1024 * 1024  #: one body; over it 413
     retry_after_s: int = 1  #: `Retry-After` of 429 and 503
 
@@ -60,7 +60,7 @@ class Ingress:
         self.produce = produce
         self.observe = observe
         self.inflight = 0  #: requests waiting for Kafka
-        self.inflight_bytes = 0  #: of their bodies
+        self.inflight_bytes = 0  #: of their heads and bodies
         self.tallies = tallies
         self._tallied: dict[str, Tally] = {}  # channel uid -> where its events are counted
         self._contract = contract
@@ -95,12 +95,12 @@ class Ingress:
         self.cache[target, host] = resolved
         return resolved
 
-    def room(self, body_bytes: int) -> Answer | None:
-        """None when one more body of this size may wait, else the answer that says why not."""
+    def room(self, head_bytes: int, body_bytes: int) -> Answer | None:
+        """None when one more event of this size may wait, else the answer that says why not."""
         config = self.config
         if body_bytes > config.event_bytes_max:
             return answers.too_large(body_bytes, config.event_bytes_max)
-        if self.inflight >= config.inflight_max or self.inflight_bytes + body_bytes > config.bytes_max:
+        if self.inflight >= config.inflight_max or self.inflight_bytes + head_bytes + body_bytes > config.bytes_max:
             return answers.too_busy("too many events wait for Kafka", config.retry_after_s)
         return None
 
@@ -151,32 +151,35 @@ class IngressView(View):
         if isinstance(channel, Answer):
             return self._finish(conn, channel, keep)
         body_bytes = len(body) if body else 0
-        refused = ingress.room(body_bytes)
+        refused = ingress.room(conn.head_bytes, body_bytes)
         if refused is not None:
             return self._finish(conn, refused, keep)
         try:
             headers, key, value = to_record(fields, body)
         except BadEvent as error:
             return self._finish(conn, answers.bad_event(error), keep)
+        event_bytes = conn.head_bytes + body_bytes
         ingress.inflight += 1
-        ingress.inflight_bytes += body_bytes
+        ingress.inflight_bytes += event_bytes
         counted = None
         if ingress.tallies is not None:
             counted = (ingress.tally(ingress.tallies, channel), headers, len(value) if value else 0)
-        ingress.produce.send(channel.topic, value, key, headers, partial(self._stored, conn, keep, body_bytes, counted))
+        ingress.produce.send(
+            channel.topic, value, key, headers, partial(self._stored, conn, keep, event_bytes, counted)
+        )
         return None
 
     def _stored(
         self,
         conn: Connection,
         keep: bool,
-        body_bytes: int,
+        event_bytes: int,
         counted: tuple[Tally, Headers, int] | None,
         failure: ProduceFailure | None,
     ) -> None:
         ingress = self.ingress
         ingress.inflight -= 1
-        ingress.inflight_bytes -= body_bytes
+        ingress.inflight_bytes -= event_bytes
         if failure is None:
             if counted is not None:
                 tally, headers, size = counted
@@ -203,38 +206,39 @@ class IngressView(View):
             return channel
         if _is_coded(request):
             return answers.CODED
+        head_bytes = sum(len(name) + len(value) for name, value in request.raw_headers)
         length = request.headers.get("content-length")
-        refused = ingress.room(int(length) if length and length.isdigit() else 0)
+        refused = ingress.room(head_bytes, int(length) if length and length.isdigit() else 0)
         if refused is not None:
             return refused
         body: bytes = await request.read()
         framed = length is not None or "transfer-encoding" in request.headers
-        refused = ingress.room(len(body))
+        refused = ingress.room(head_bytes, len(body))
         if refused is not None:
             return refused
         try:
             headers, key, value = to_record(request.raw_headers, body if framed else None)
         except BadEvent as error:
             return answers.bad_event(error)
-        failure = await self._store(channel, value, key, headers, len(body))
+        failure = await self._store(channel, value, key, headers, head_bytes + len(body))
         return answers.ACCEPTED if failure is None else answers.not_stored(failure, ingress.config.retry_after_s)
 
     async def _store(
-        self, channel: Channel, value: bytes | None, key: bytes | None, headers: Headers, body_bytes: int
+        self, channel: Channel, value: bytes | None, key: bytes | None, headers: Headers, event_bytes: int
     ) -> ProduceFailure | None:
         ingress = self.ingress
         stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
 
         def done(failure: ProduceFailure | None) -> None:
             ingress.inflight -= 1
-            ingress.inflight_bytes -= body_bytes
+            ingress.inflight_bytes -= event_bytes
             if failure is None and ingress.tallies is not None:
                 ingress.tally(ingress.tallies, channel).accepted(headers, len(value or b""))
             if not stored.done():  # it is, when the client has gone
                 stored.set_result(failure)
 
         ingress.inflight += 1
-        ingress.inflight_bytes += body_bytes
+        ingress.inflight_bytes += event_bytes
         ingress.produce.send(channel.topic, value, key, headers, done)
         return await stored
 

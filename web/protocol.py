@@ -36,7 +36,7 @@ class Server(Protocol):
     config: DriverConfig
     now: float  #: seconds, monotonic, as of the last sweep
     draining: bool
-    receiving_bytes: int  #: of bodies that came in part, all connections together
+    receiving_bytes: int  #: of requests that came in part, all connections together
 
     def opened(self, connection: Connection) -> bool:
         """A connection came; False: there are too many."""
@@ -176,6 +176,7 @@ class Connection(RequestReader, asyncio.Protocol):
     def check_deadline(self, now: float) -> None:
         """Called by the server's sweep."""
         config = self._config
+        least = config.body_bytes_min_per_s
         state, age_s = self.state, now - self._since
         if not self._writable and now - self._moved > config.write_idle_s:
             self._transport.abort()
@@ -188,8 +189,8 @@ class Connection(RequestReader, asyncio.Protocol):
         elif state == BODY:
             if now - self._moved > config.body_idle_s:
                 self.refuse(Refusal(408, f"no byte of the body for {config.body_idle_s:g} s"))
-            elif age_s > config.body_idle_s and self._received_bytes < age_s * config.body_bytes_min_per_s:
-                self.refuse(Refusal(408, f"a body slower than {config.body_bytes_min_per_s:g} bytes/s"))
+            elif age_s > config.body_idle_s and self._received_bytes - self.head_bytes < age_s * least:
+                self.refuse(Refusal(408, f"a body slower than {least:g} bytes/s"))
         elif state == LINGER and age_s > config.linger_s:
             self._close()
 
@@ -231,7 +232,7 @@ class Connection(RequestReader, asyncio.Protocol):
                 pos = self.read(data, start, self._server.now)
                 if self._complete:
                     self._dispatch()
-                elif self.state == BODY:
+                elif self.state != IDLE:
                     self._partly(pos - start)
         except Refusal as refusal:
             self.refuse(refusal)
@@ -251,16 +252,17 @@ class Connection(RequestReader, asyncio.Protocol):
         self.refuse(Refusal(500, "internal error"))
 
     def _partly(self, part_bytes: int) -> None:
-        """A body that comes in parts counts against the memory all connections share while it is incomplete."""
+        """A request that comes in parts counts against the memory all connections share while it is incomplete."""
         server = self._server
-        if self.expects and not self._body:
-            self._transport.write(_CONTINUE)
-        self.expects = False
+        if self.state == BODY:
+            if self.expects and not self._body:
+                self._transport.write(_CONTINUE)
+            self.expects = False
         self._moved = server.now
         self._received_bytes += part_bytes
         server.receiving_bytes += part_bytes
         if server.receiving_bytes > self._config.receiving_bytes_max:
-            raise _too_busy(429, "too many bodies under way", self._config)
+            raise _too_busy(429, "too many requests under way", self._config)
 
     def _release(self) -> None:
         self._server.receiving_bytes -= self._received_bytes

@@ -53,7 +53,6 @@ class RequestReader:
         "_config",
         "_current",
         "_fields",
-        "_head_bytes",
         "_headers",
         "_keep",
         "_method",
@@ -68,6 +67,7 @@ class RequestReader:
         "_url",
         "_walk",
         "expects",
+        "head_bytes",
         "host",
         "state",
     )
@@ -90,7 +90,7 @@ class RequestReader:
         self._pairs: heads.Pairs = []  #: as the parser gives them
         self._headers: heads.Fields = self._pairs  #: of the request under way
         self._tail = b""  #: the last bytes of a head that comes in parts
-        self._head_bytes = 0
+        self.head_bytes = 0  #: of the request under way, as far as they came
         self._body: bytes | bytearray | None = None
         self._remaining_bytes = 0  #: of a body with Content-Length
         self._walk: ChunkWalk | None = None
@@ -123,10 +123,11 @@ class RequestReader:
             raise Refusal(400, "a request line that ends in a bare LF")
         if not url:  # blank lines before a request: not for ever
             self._begin_parts(now)
-            self._head_bytes = stop - start
+            self.head_bytes = stop - start
             return stop
-        if stop - start > self._careful_bytes:
-            self._check_size(stop - start)
+        self.head_bytes = stop - start
+        if self.head_bytes > self._careful_bytes:
+            self._check_size(self.head_bytes)
         if head.find(b"\t") >= 0 or head.find(b" \r") >= 0:
             pairs = heads.strip(pairs)
         if not head.isascii():
@@ -177,6 +178,7 @@ class RequestReader:
         if left < 0 or self._complete != (left == 0):
             return False
         self.host = host
+        self.head_bytes = stop
         self._target = url
         self._headers = fields
         self._current = True
@@ -200,7 +202,7 @@ class RequestReader:
         self._target = self._url = self._tail = b""  # nothing is left of the request before
         self._headers = self._pairs = []
         self.host = None
-        self._head_bytes = 0
+        self.head_bytes = 0
 
     def _read_part(self, data: bytes, start: int, found: int, now: float) -> int:
         """The same for a head that comes in several parts."""
@@ -215,7 +217,7 @@ class RequestReader:
         ends = joint >= 0 or found >= 0
         stop = found + 4 if ends else len(data)
         part = data[start:stop]
-        self._head_bytes += len(part)
+        self.head_bytes += len(part)
         try:
             self._parser.feed_data(part)
         except httptools.HttpParserUpgrade:
@@ -224,14 +226,15 @@ class RequestReader:
         if self._ahead or (self._complete and not whole):  # HTTP/0.9 ends where its line does
             raise Refusal(400, "a request line that ends in a bare LF")
         if whole:
-            self._check_size(self._head_bytes)
+            self._check_size(self.head_bytes)
             self._headers = self._pairs = heads.strip(self._pairs)
             heads.check_text(self._pairs)
             self._current = self._parser.get_http_version() == "1.1"
             self._end_head(now)
         else:
             self._tail = (self._tail + part)[-3:]
-            self._check_size(self._head_bytes - self._config.url_bytes_max)
+            self._check_size(self.head_bytes - self._config.url_bytes_max)
+            heads.check_count(self._pairs, self._config)
         return stop
 
     def _check_size(self, head_bytes: int) -> None:

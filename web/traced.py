@@ -18,12 +18,13 @@ from web.protocol import Connection
 class _Told:
     """A connection, as far as the ingress view needs one, whose answer ends a span."""
 
-    __slots__ = ("_conn", "_span", "host")
+    __slots__ = ("_conn", "_span", "head_bytes", "host")
 
     def __init__(self, conn: Connection, span: ReceiveSpan) -> None:
         self._conn = conn
         self._span = span
         self.host = conn.host
+        self.head_bytes = conn.head_bytes
 
     def finish(self, wire: bytes, keep: bool) -> None:
         """The answer: `HTTP/1.1 202 ...`."""

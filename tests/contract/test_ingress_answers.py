@@ -24,6 +24,7 @@ from web import health, ingress, subscribers
 from web.limits import DriverConfig
 
 EVENT_BYTES_MAX = 64 * 1024
+WAITING_BYTES_MAX = 3 * (EVENT_BYTES_MAX + 512)
 ORDERS = Channel("u1", 1, "demo", "orders", "t.orders", "t.orders.dlq", 4, ("orders.example.com",))
 BILLS = Channel("u2", 1, "demo", "bills", "t.bills", "t.bills.dlq", 1)
 BROKER = Channel("u3", 1, "demo", "default", "t.broker", "t.broker.dlq", 1, kind="Broker")
@@ -185,7 +186,7 @@ class Service:
         self.running = RunningWeb(self._setup, driver, DriverConfig(event_bytes_max=EVENT_BYTES_MAX))
 
     def _setup(self, app: Any) -> None:
-        limits = ingress.IngressConfig(inflight_max=5, bytes_max=3 * EVENT_BYTES_MAX, event_bytes_max=EVENT_BYTES_MAX)
+        limits = ingress.IngressConfig(inflight_max=5, bytes_max=WAITING_BYTES_MAX, event_bytes_max=EVENT_BYTES_MAX)
         self.state = ingress.register(app, limits, self.contract, self.produce, self.observe)
         health.register(app, lambda: (True, {}), lambda: (self.ready, {"kafka": False}))
         subscribers.register(app, self.contract, lambda namespace, channel: None, lambda namespace, channel: None)
@@ -197,9 +198,9 @@ class Service:
             answer = client.getresponse()
             return answer.status, answer.headers, answer.read()
 
-    def post(self, body: bytes | None = b"{}") -> tuple[int, Any, bytes]:
+    def post(self, body: bytes | None = b"{}", headers: dict[str, str] = CE) -> tuple[int, Any, bytes]:
         """One good event."""
-        return self.request("POST", URL, CE, body)
+        return self.request("POST", URL, headers, body)
 
 
 @pytest.fixture(scope="module", params=["httptools", "aiohttp"])
@@ -316,22 +317,31 @@ def wait_until_held(service: Service, count: int) -> None:
         pass
 
 
-def held_posts(service: Service, count: int, body: bytes) -> list[http.client.HTTPConnection]:
+def held_posts(
+    service: Service, count: int, body: bytes | None, headers: dict[str, str] = CE
+) -> list[http.client.HTTPConnection]:
     """So many requests that wait for their acknowledgement."""
     service.produce.holding = True
     clients = []
     for number in range(count):
         client = http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=10)
-        client.request("POST", URL, body, CE)
+        client.request("POST", URL, body, headers)
         clients.append(client)
         wait_until_held(service, number + 1)
     return clients
 
 
-@pytest.mark.parametrize(("count", "body"), [(5, b"{}"), (3, b"x" * EVENT_BYTES_MAX)], ids=["requests", "bytes"])
-def test_more_than_may_wait_is_429(service: Service, count: int, body: bytes) -> None:
-    clients = held_posts(service, count, body)
-    status, headers, _ = service.post(body)
+LARGE_HEAD = CE | {f"ce-x{number}": "x" * 8_000 for number in range(6)}
+
+
+@pytest.mark.parametrize(
+    ("count", "body", "head"),
+    [(5, b"{}", CE), (3, b"x" * EVENT_BYTES_MAX, CE), (4, None, LARGE_HEAD)],
+    ids=["requests", "bytes of bodies", "bytes of heads"],
+)
+def test_more_than_may_wait_is_429(service: Service, count: int, body: bytes | None, head: dict[str, str]) -> None:
+    clients = held_posts(service, count, body, head)
+    status, headers, _ = service.post(body, head)
     assert (status, headers["retry-after"]) == (429, "1")
     assert len(service.produce.records) == count
     assert service.observe.requests == {429: 1}, "no 202 before the acknowledgement"

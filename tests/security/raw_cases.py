@@ -245,6 +245,7 @@ CASES = [
     case("a header name of 1 MB", P + b"a" * 1_000_000 + b": x\r\n" + TWO, 431),
     case("too many headers", P + b"".join(b"x%d: y\r\n" % i for i in range(50)) + TWO, 431),
     case("10,000 headers", P + b"x: y\r\n" * 10_000 + TWO, 431),
+    case("too many headers, and no end", (P, b"x: y\r\n" * 50), 431),
     case("a long URL", GOOD.replace(b"/demo", b"/" + b"d" * 2000, 1), 414),
     case("a URL of 1 MB", GOOD.replace(b"/demo", b"/" + b"d" * 1_000_000, 1), 414),
     case("blank lines without end", b"\r\n" * 10_000, 431),

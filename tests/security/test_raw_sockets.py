@@ -209,6 +209,20 @@ def test_bodies_under_way_are_bounded_in_bytes(hasty: Ingress) -> None:
     assert hasty.running.call(lambda: hasty.running.web.receiving_bytes) == 0
 
 
+def test_heads_under_way_are_bounded_in_bytes(hasty: Ingress) -> None:
+    running = hasty.running
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(contextlib.closing(running.connect())) for _ in range(20)]
+        for client in clients:
+            client.sendall(P + b"x: " + b"a" * 60_000)
+        told = [statuses(read_all(client)) for client in clients]
+    assert [429] in told
+    assert [408] in told, "others were waited for"
+    while running.call(lambda: len(running.web._connections)):
+        pass
+    assert running.call(lambda: running.web.receiving_bytes) == 0
+
+
 def test_who_does_not_read_answers_is_cut_and_holds_no_memory(hasty: Ingress) -> None:
     with contextlib.closing(hasty.running.connect()) as client:
         request = b"GET /nothing/of/this/kind/is/here HTTP/1.1\r\nHost: x\r\n\r\n" * 1000

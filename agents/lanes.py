@@ -116,7 +116,7 @@ class Window:
     """The scheduler of one subscription: all its partitions, one pool of slots. Event loop only."""
 
     def __init__(self, start: Callable[[Record], None], order: Order, concurrency: int) -> None:
-        """`start(record)` begins the first attempt and never calls back into this object before it returns."""
+        """`start(record)` begins the first attempt; before it returns it calls nothing here but `give_back`."""
         self._start = start
         self.order = order
         self.concurrency = concurrency
@@ -130,15 +130,20 @@ class Window:
         owner reads them again."""
         if not partition.open:
             return
-        watermark, beyond = partition.watermark, partition.beyond
+        watermark = partition.watermark
         for record in records:
-            if not watermark.add(record.offset):
-                self._release(record)
-            elif beyond or not watermark.fits(record.offset):
-                beyond.append(record)
+            if watermark.add(record.offset):
+                self._admit_as_fits(partition, record)
             else:
-                self._admit(partition, record)
+                self._release(record)
         self.pump()
+
+    def _admit_as_fits(self, partition: Partition, record: Record) -> None:
+        """In offset order: what comes after one that is too far above the watermark waits behind it."""
+        if partition.beyond or not partition.watermark.fits(record.offset):
+            partition.beyond.append(record)
+        else:
+            self._admit(partition, record)
 
     def _admit(self, partition: Partition, record: Record) -> None:
         order = self.order
@@ -185,10 +190,14 @@ class Window:
 
     def attempt_over(self, record: Record) -> None:
         """The request has ended without settling: its slot is free, its lane is not."""
-        self.in_flight -= 1
-        record.partition.in_flight -= 1
+        self.give_back(record)
         if self.ready:
             self.pump()
+
+    def give_back(self, record: Record) -> None:
+        """The slot of a record that begins without a request: for `start`, after which `pump` goes on."""
+        self.in_flight -= 1
+        record.partition.in_flight -= 1
 
     def retry(self, record: Record, resume: Callable[[], None]) -> None:
         """The record wants a slot for its next attempt: before anything new. `resume` is called when it has one."""
@@ -278,7 +287,7 @@ class Window:
         self._take_lanes()
         for partition, records in waiting.items():
             for record in sorted(records, key=lambda r: r.offset):
-                self._admit(partition, record)
+                self._admit_as_fits(partition, record)
         self.pump()
 
     def _take_lanes(self) -> None:

@@ -16,7 +16,8 @@ nor DLQ topic takes a dead letter, the event stays unsettled and the watermark b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import structlog
@@ -86,37 +87,48 @@ class Settling:
 
     def failed(self, record: Record, outcome: Outcome) -> None:
         """The first attempt here has failed."""
-        if not record.partition.owned:
-            self._leave(record)
-            return
         self._around.window.attempt_over(record)
-        self._begin(record, self._go_on(record, outcome))
+        if record.partition.owned:
+            self._begin(record, self._go_on(record, outcome))
+        else:
+            self._leave(record)
 
     def inherited(self, record: Record) -> None:
         """An owner before this one has attempted it, and the time of the next attempt may not have come."""
-        self._around.window.attempt_over(record)
+        self._around.window.give_back(record)
         self._begin(record, self._take_up(record))
 
     def replied(self, record: Record, outcome: Outcome) -> None:
         """The first attempt was answered with an event."""
         if not record.partition.owned:
+            self._around.window.attempt_over(record)
             self._leave(record)
             return
-        self._begin(record, self._reply_first(record, outcome))
+        self._begin(record, self._reply_first(record, outcome), slot=True)
 
     def unreadable(self, record: Record, reason: str) -> None:
         """The record is no CloudEvent."""
-        self._begin(record, self._unreadable(record, reason))
+        self._begin(record, self._unreadable(record, reason), slot=True)
 
     def _leave(self, record: Record) -> None:
         """The partition has gone to another owner, who reads this record again."""
-        self._around.window.attempt_over(record)
         self._around.window.abandon(record)
         self._around.spans.settled(record, ABANDONED)
 
-    def _begin(self, record: Record, work: Coroutine[Any, Any, str]) -> None:
+    def _begin(self, record: Record, work: Coroutine[Any, Any, str], *, slot: bool = False) -> None:
+        """`slot`: the record still has its slot, and `work` gives it back."""
         task = asyncio.get_running_loop().create_task(self._run(record, work))
         self._tasks[record] = task
+        task.add_done_callback(lambda _: self._never_began(record, work, slot))
+
+    def _never_began(self, record: Record, work: Coroutine[Any, Any, str], slot: bool) -> None:
+        """A task that is cancelled before its first step runs not even its `finally`."""
+        if self._tasks.pop(record, None) is None:
+            return
+        work.close()
+        if slot:
+            self._around.window.attempt_over(record)
+        self._leave(record)
 
     async def _run(self, record: Record, work: Coroutine[Any, Any, str]) -> None:
         window = self._around.window
@@ -215,26 +227,36 @@ class Settling:
 
     async def _attempt(self, record: Record) -> Outcome:
         """One more attempt: a slot, the request, the answer, and the reply if there is one."""
-        around = self._around
-        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        around.window.retry(record, lambda: slot.set_result(None))
-        try:
-            await slot
-        except asyncio.CancelledError:
-            if slot.done() and not slot.cancelled():
-                around.window.attempt_over(record)  # the slot came at the very moment of being let go
-            raise
-        self._holding.discard(record)
-        self._troubles.trying(record)
-        try:
-            subscription = around.subscription
+        async with self._slot(record):
+            self._troubles.trying(record)
+            subscription = self._around.subscription
             attempts = record.partition.watermark.attempts.get(record.offset, 0) + 1
             outcome = await self._post(
                 record, subscription.subscriber, subscription, record.headers, record.value, attempts, observed=True
             )
             return await self._store_reply(record, outcome)
+
+    @asynccontextmanager
+    async def _slot(self, record: Record) -> AsyncIterator[None]:
+        """One of the requests that the subscription may have in flight; waited for before anything new is started."""
+        if not record.partition.open:  # being let go: what is under way comes to its end, and nothing new is started
+            yield
+            return
+        window = self._around.window
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._holding.add(record)
+        window.retry(record, lambda: slot.set_result(None))
+        try:
+            await slot
+        except asyncio.CancelledError:
+            if slot.done() and not slot.cancelled():
+                window.attempt_over(record)  # the slot came at the very moment of being let go
+            raise
+        self._holding.discard(record)
+        try:
+            yield
         finally:
-            around.window.attempt_over(record)
+            window.attempt_over(record)
 
     async def _post(
         self,
@@ -300,14 +322,14 @@ class Settling:
 
     async def _dead_letter(self, record: Record, outcome: Outcome, first_failure: float) -> str:
         subscription = self._around.subscription
-        if subscription.exhausted is Exhausted.IGNORE:
-            self._tell("ignored", record, outcome)
-            return "ignored"
         choices = versions(record, subscription, outcome, first_failure)
         taken_by = await self._to_sink(record, choices[0])
         if taken_by:
             self._tell("dead-lettered", record, outcome, to=taken_by)
             return "dead-lettered"
+        if self._around.subscription.exhausted is Exhausted.IGNORE:
+            self._tell("ignored", record, outcome)
+            return "ignored"
         await self._dlq.take(record, choices)
         self._tell("dead-lettered", record, outcome, to=subscription.dlq_topic)
         return "dead-lettered"
@@ -339,7 +361,8 @@ class Settling:
             sink = subscription.delivery.dead_letter_sink
             if sink is None:
                 return Outcome(FinalFailure(500, "there is no dead letter sink", b""), "", made, self._clock.time(), 0)
-            return await self._post(record, sink, subscription, headers, record.value, made)
+            async with self._slot(record):
+                return await self._post(record, sink, subscription, headers, record.value, made)
 
         def note(outcome: Outcome, wait_s: float) -> None:
             self._tell("dead letter sink failed", record, outcome, wait_s=round(wait_s, 3))

@@ -199,6 +199,7 @@ class SubscriptionService(Service):
         self._prefix = sender.prefix(subscription.namespace)
         self._post = sender.post
         self._timeout_s = subscription.delivery.timeout_s
+        self._uri = subscription.subscriber.uri
 
     def status(self) -> WorkerSubscription:
         """For the status topic."""
@@ -257,18 +258,18 @@ class SubscriptionService(Service):
             self._settling.unreadable(record, problem.reason)
             return
         record.began = self._around.clock.monotonic()
-        self._post(request, self._timeout_s, partial(self._answered, record))
+        self._post(request, self._timeout_s, partial(self._answered, record, self._uri))
 
     def _answered(
-        self, record: Record, status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes
+        self, record: Record, uri: str, status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes
     ) -> None:
         try:
-            self._judge(record, status, pairs, body)
+            self._judge(record, uri, status, pairs, body)
         except Exception as problem:  # in a protocol callback nobody else would hear of it
             self.fatal(problem)
 
     def _judge(
-        self, record: Record, status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes
+        self, record: Record, uri: str, status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes
     ) -> None:
         around = self._around
         clock = around.clock
@@ -292,7 +293,7 @@ class SubscriptionService(Service):
             around.observe.attempt(self._label, status, seconds)
         attempts = record.partition.watermark.attempts.get(record.offset, 0) + 1
         code = 0 if isinstance(status, SendError) else status
-        outcome = Outcome(verdict, self.subscription.subscriber.uri, attempts, clock.time(), seconds, code)
+        outcome = Outcome(verdict, uri, attempts, clock.time(), seconds, code)
         if isinstance(verdict, Reply):
             self._settling.replied(record, outcome)
         else:

@@ -31,12 +31,12 @@ class WatchedSubscription(SubscriptionService):
         self._log_deliveries = around.config.log_deliveries
 
     def _start_record(self, record: Record) -> None:
+        subscription = self.subscription
+        self.spans.begin(subscription, record)
         if record.offset in record.partition.watermark.due:
             self._settling.inherited(record)
             return
-        subscription = self.subscription
         number = record.partition.watermark.attempts.get(record.offset, 0) + 1
-        self.spans.begin(subscription, record)
         attempt = self.spans.attempt(record, subscription.subscriber.uri, number)
         try:
             request = to_request(self._prefix, attempt.headers(record.headers), record.value)
@@ -44,11 +44,12 @@ class WatchedSubscription(SubscriptionService):
             self._settling.unreadable(record, problem.reason)
             return
         record.began = self._around.clock.monotonic()
-        self._post(request, self._timeout_s, partial(self._seen, record, attempt, number))
+        self._post(request, self._timeout_s, partial(self._seen, record, subscription.subscriber.uri, attempt, number))
 
     def _seen(
         self,
         record: Record,
+        uri: str,
         attempt: AttemptSpan,
         number: int,
         status: int | SendError,
@@ -62,12 +63,12 @@ class WatchedSubscription(SubscriptionService):
         window, clock = self.window, self._around.clock
         seconds = clock.monotonic() - record.began
         settled = window.settled
-        self._answered(record, status, pairs, body)
+        self._answered(record, uri, status, pairs, body)
         if window.settled == settled:
             return  # `agents/settling` has it, and tells how it ends
         self.spans.settled(record, "delivered")
         if self._log_deliveries and not isinstance(status, SendError):
-            outcome = Outcome(DELIVERED, self.subscription.subscriber.uri, number, clock.time(), seconds, status)
+            outcome = Outcome(DELIVERED, uri, number, clock.time(), seconds, status)
             self._settling.delivered(record, outcome)
 
     def _let_go(self, partitions: Sequence[Partition]) -> None:

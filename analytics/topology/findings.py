@@ -195,18 +195,18 @@ def _dropping(facts: Facts) -> Iterator[Finding]:
         sink = consumers[id_].subscription.delivery.dead_letter_sink
         evidence = ["penstock.dev/exhausted is ignore: an event whose retries are used up is dropped."]
         if sink is not None:
-            evidence.append(f"Its dead letter sink {sink.uri} is never used.")
+            evidence = [f"penstock.dev/exhausted is ignore: what the sink {sink.uri} does not take is dropped."]
         if total is not None and total.ignored:
             evidence.append(f"{total.ignored} events were dropped in the window.")
         yield Finding(
             f"no-dead-letters:{id_}",
             "no-dead-letters",
             Severity.WARNING,
-            f"{name(id_)} has no dead letters: what fails is lost",
+            f"{name(id_)} has no dead letters in Kafka: what fails is lost",
             (id_, consumers[id_].channel),
             tuple(evidence),
-            "Take the annotation penstock.dev/exhausted away: the DLQ topic of the channel takes dead letters then; or "
-            "name a sink in delivery.deadLetterSink as well.",
+            "Take the annotation penstock.dev/exhausted away: the DLQ topic of the channel takes dead letters then, "
+            "those too that a sink in delivery.deadLetterSink does not take.",
             (edge_id(Flow.DELIVERS, id_, consumers[id_].target),),
         )
 

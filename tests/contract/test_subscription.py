@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.commit_metadata import read
+from agents.commit_metadata import STARTED_MAX, Known, read
 from agents.config import DeliveryConfig
 from agents.egress_guard import EgressConfig, EgressGuard
 from agents.lanes import Partition, Record
@@ -19,7 +19,7 @@ from agents.subscription import SubscriptionService, Surroundings
 from agents.watermarks import Watermark
 from app.system_clock import SystemClock
 from knative.contract import Subscription
-from knative.delivery import DeliverySpec, Destination, Order
+from knative.delivery import DeliverySpec, Destination, Exhausted, Order
 from knative.ports import ProduceProblem
 from tests.scripted_server import ScriptedServer, answer, reply, silence
 from tests.twins import CountingObserve, MemoryProduce
@@ -47,13 +47,15 @@ def fail(problem: BaseException) -> None:
 
 
 @asynccontextmanager
-async def serving(subscription: Subscription, produce: MemoryProduce) -> AsyncIterator[SubscriptionService]:
+async def serving(
+    subscription: Subscription, produce: MemoryProduce, observe: CountingObserve | None = None
+) -> AsyncIterator[SubscriptionService]:
     around = Surroundings(
         DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}),
         SenderConfig(),
         EgressGuard(EgressConfig()),
         produce,
-        CountingObserve(),
+        observe or CountingObserve(),
         SystemClock(),
         fail,
         lambda: None,
@@ -179,6 +181,86 @@ async def test_the_next_owner_waits_for_what_is_left_of_a_retry() -> None:
         await until(lambda: partition.watermark.next == 2)
         assert time.time() >= known.due[0]
         assert [request[-1:] for request in server.requests] == [b"1", b"0"]
+
+
+async def test_as_many_inherited_waits_as_a_partition_may_have() -> None:
+    """They are all taken up in one turn, one after the other and not one within the other."""
+    due = time.time() + 0.5
+    known = Known(attempts=dict.fromkeys(range(STARTED_MAX), 1), due=dict.fromkeys(range(STARTED_MAX), due))
+    async with (
+        ScriptedServer(reply(answer(200))) as server,
+        serving(wanted(server.url(), DeliverySpec(retry=3)), MemoryProduce()) as service,
+    ):
+        partition = Partition("t", 0, Watermark(0, known))
+        service.window.feed(partition, [Record(partition, at, None, b"x", HEADERS, 1) for at in range(STARTED_MAX)])
+        assert (service.window.in_flight, len(service.window.started)) == (0, STARTED_MAX)
+        await until(lambda: partition.watermark.next == STARTED_MAX)
+
+
+@pytest.mark.parametrize("lets_go", ["lost", "drained"])
+async def test_what_is_let_go_before_its_first_step_gives_its_slot_back(lets_go: str) -> None:
+    async with (
+        ScriptedServer(silence()) as server,
+        serving(wanted(server.url(), DeliverySpec(), concurrency=1), MemoryProduce()) as service,
+    ):
+        gone = Partition("t", 0, Watermark(0))
+        service.window.feed(gone, [Record(gone, 0, None, b"x", [("ce_id", b"1")], 1)])  # no CloudEvent
+        if lets_go == "lost":
+            service.dropped([gone])
+        else:
+            await service.drain([gone], 0.0)
+        await until(lambda: service.window.in_flight == 0 and not service.window.started)
+        feed(service, 1, 1)
+        await until(lambda: len(server.requests) == 1)
+
+
+async def test_ignore_is_for_what_no_sink_has_taken() -> None:
+    produce, observe = MemoryProduce(), CountingObserve()
+    async with (
+        ScriptedServer(reply(answer(400))) as subscriber,
+        ScriptedServer(reply(answer(200)), reply(answer(400))) as sink,
+    ):
+        delivery = DeliverySpec(dead_letter_sink=Destination(sink.url()))
+        ignoring = replace(wanted(subscriber.url(), delivery, concurrency=1), exhausted=Exhausted.IGNORE)
+        async with serving(ignoring, produce, observe) as service:
+            partition = feed(service, 0, 2)
+            await until(lambda: partition.watermark.next == 2)
+            assert len(sink.requests) == 2
+    assert observe.others["settled", "ns/s", "dead-lettered"] == observe.others["settled", "ns/s", "ignored"] == 1
+    assert produce.records == []
+
+
+async def test_no_more_than_the_cap_is_in_flight_to_a_dead_letter_sink() -> None:
+    async with (
+        ScriptedServer(reply(answer(400))) as subscriber,
+        ScriptedServer(silence()) as sink,
+    ):
+        delivery = DeliverySpec(dead_letter_sink=Destination(sink.url()))
+        async with serving(wanted(subscriber.url(), delivery, concurrency=3), MemoryProduce()) as service:
+            feed(service, 0, 20)
+            await until(lambda: len(sink.requests) == 3)
+            await asyncio.sleep(0.2)
+            assert (len(sink.requests), service.window.in_flight) == (3, 3)
+
+
+async def test_a_dead_letter_names_the_url_that_was_asked() -> None:
+    produce, answered = MemoryProduce(), asyncio.Event()
+
+    async def later(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        await answered.wait()
+        writer.write(answer(400))
+        return True
+
+    async with ScriptedServer(later) as server:
+        before = wanted(server.url(), DeliverySpec())
+        async with serving(before, produce) as service:
+            partition = feed(service, 0, 1)
+            await until(lambda: len(server.requests) == 1)
+            service.update(replace(before, generation=2, subscriber=Destination("http://127.0.0.1:9/other")))
+            answered.set()
+            await until(lambda: partition.watermark.next == 1)
+    [letter] = produce.records
+    assert letter.headers["ce_knativeerrordest"] == server.url().encode()
 
 
 async def test_a_service_that_never_started_stops() -> None:

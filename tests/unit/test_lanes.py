@@ -269,3 +269,18 @@ def test_attempts_that_do_not_fit_are_forgotten_before_anything_settled() -> Non
     assert known.settled == settled
     assert known.attempts
     assert known.attempts.items() <= watermark.attempts.items()
+
+
+def test_a_change_of_order_starts_nothing_that_its_commit_could_not_tell() -> None:
+    """What is too far above the watermark waits on, in whichever lane."""
+    started: list[Record] = []
+    window = Window(started.append, Order.UNORDERED, 10_000)
+    partition = Partition("t", 0, Watermark(0))
+    offsets = (0, 1, SPAN_MAX, SPAN_MAX + 1)
+    window.feed(partition, [Record(partition, o, b"k%d" % o, None, [], 1) for o in offsets])
+    assert [record.offset for record in started] == [0, 1]
+    window.reorder(Order.KEY_ORDERED, [partition])
+    assert [record.offset for record in started] == [0, 1]
+    window.done(started[1])
+    window.done(started[0])
+    assert [record.offset for record in started] == [0, 1, SPAN_MAX, SPAN_MAX + 1]

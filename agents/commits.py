@@ -17,6 +17,7 @@ looked at one by one.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -27,9 +28,19 @@ from agents.lanes import Partition
 log = structlog.get_logger(__name__)
 
 _SOON_S = 0.02
+_AGAIN_S = 0.1
 _REBALANCING = frozenset(
     {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
 )
+#: Passes when somebody grants it, and not by itself.
+_DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+_DENIED_S = 60.0  # what is delivered meanwhile is delivered again after a restart: not for ever
 #: The broker's limits are below ours: the same commit would be refused for ever, and all be repeated at each restart.
 _NEVER = frozenset({KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaError.INVALID_COMMIT_OFFSET_SIZE})
 
@@ -43,11 +54,17 @@ def offsets(partitions: Iterable[Partition]) -> list[TopicPartition]:
     ]
 
 
+def _errors(error: KafkaError | None, partitions: Iterable[TopicPartition]) -> dict[int, KafkaError | None]:
+    return {p.partition: p.error or error for p in partitions}
+
+
 def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tries: int = 3) -> None:
     """Commit and wait; from the consumer's own thread. What cannot be committed is logged: it will be repeated."""
     for left in reversed(range(tries)):
         if not wanted:
             return
+        if left < tries - 1:
+            time.sleep(_AGAIN_S)
         try:
             results = consumer.commit(offsets=wanted, asynchronous=False) or []
         except KafkaException as problem:
@@ -77,6 +94,8 @@ class Commits:
         self._due = 0.0
         self._barriers: list[tuple[Partition, int, asyncio.Future[None]]] = []
         self._failing = False
+        self._denied_since: float | None = None
+        self._unheard = 0  # commits that were given up while they were on their way; what comes of them is not heard
         self.count = 0  #: commits that succeeded
         self.failures = 0  #: commits that did not
 
@@ -88,7 +107,7 @@ class Commits:
     def attach(self, partitions: dict[int, Partition]) -> None:
         """A consumer is there; commit the partitions in this (live) mapping from now on."""
         self._attached, self._partitions = True, partitions
-        self._request, self._flying = None, {}
+        self._request, self._flying, self._unheard = None, {}, 0
 
     def detach(self) -> None:
         """The consumer is about to be closed."""
@@ -106,6 +125,14 @@ class Commits:
         wait_s = self._interval_s if within_s is None else within_s
         self._due = self._loop.time() + wait_s
         self._timer = self._loop.call_later(wait_s, self._commit)
+
+    def give_up_flight(self) -> None:
+        """The thread is about not to poll for a while, and so not to hear of the commit that is on its way: it counts
+        for nothing, and others are made meanwhile."""
+        if self._flying and self._request is None:
+            self._flying = {}
+            self._unheard += 1
+            self.touch(_SOON_S)
 
     async def barrier(self, partition: Partition) -> None:
         """Returns when everything that is known of this partition now is committed. Cancel it when it is revoked."""
@@ -152,14 +179,19 @@ class Commits:
         try:
             results = consumer.commit(offsets=wanted, asynchronous=not wait)  # type: ignore[call-overload]
             if wait:
-                self.on_commit(None, results or [])
+                self._loop.call_soon_threadsafe(self._committed, None, _errors(None, results or []))
         except KafkaException as problem:
             self._loop.call_soon_threadsafe(self._committed, problem.args[0], {})
 
     def on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """librdkafka's callback, in the consumer's thread."""
-        errors = {p.partition: p.error or error for p in partitions}
-        self._loop.call_soon_threadsafe(self._committed, error, errors)
+        self._loop.call_soon_threadsafe(self._heard, error, _errors(error, partitions))
+
+    def _heard(self, error: KafkaError | None, errors: dict[int, KafkaError | None]) -> None:
+        if self._unheard:  # they come in the order in which they were sent
+            self._unheard -= 1
+        else:
+            self._committed(error, errors)
 
     def _committed(self, error: KafkaError | None, errors: dict[int, KafkaError | None]) -> None:
         flying, self._flying = self._flying, {}
@@ -174,6 +206,7 @@ class Commits:
             self._failed(problem)
         elif flying:
             self.count += 1
+            self._denied_since = None
             if self._failing:
                 self._failing = False
                 log.info("commits work again", subscription=self._label)
@@ -183,7 +216,7 @@ class Commits:
 
     def _failed(self, error: KafkaError) -> None:
         self.failures += 1
-        if error.code() in _NEVER:
+        if error.code() in _NEVER or self._denied_too_long(error):
             self._fatal(KafkaException(error))
         if error.code() in _REBALANCING:
             log.debug("commit refused during a rebalance; it is tried again", subscription=self._label)
@@ -191,6 +224,13 @@ class Commits:
             self._failing = True
             log.warning("commit failed; it is tried again", subscription=self._label, reason=error.str())
         self.touch()
+
+    def _denied_too_long(self, error: KafkaError) -> bool:
+        if error.code() not in _DENIED:
+            return False
+        now = self._loop.time()
+        self._denied_since = self._denied_since or now
+        return now - self._denied_since > _DENIED_S
 
     def _release(self) -> None:
         if not self._barriers:

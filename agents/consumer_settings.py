@@ -16,6 +16,7 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str) -> d
     }
     return {
         "group.id": group,
+        "max.poll.interval.ms": int(config.still_max_s * 1000),
         "client.id": client_name,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,

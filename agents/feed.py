@@ -32,6 +32,7 @@ from agents.lanes import Partition, Record
 from agents.log_ends import LogEnds
 from agents.pace import Pace
 from agents.positions import committed, log_start
+from agents.room import record_bytes
 from agents.watermarks import Watermark
 from knative.contract import Subscription
 from knative.ports import Observe
@@ -43,12 +44,11 @@ T = TypeVar("T")
 Batch = tuple[Partition, list[Record]]
 
 _POLL_S = 0.25  # at rest
-_BUSY_POLL_S = 0.03  # while commits are due
+_BUSY_POLL_S = 0.03  # while commits are due, or may be at once: a retry waits for one
 _PAUSED_POLL_S = 0.01  # while partitions wait for room
 _BATCH = 1000
 _ALONE_S = 0.0015  # a record so long after the one before is taken as alone: looking for more would cost as much as it
 _MUCH = 100  # after so many records at once more are expected to be there
-_OVERHEAD_BYTES = 1_024  # of a record in memory, beside its value
 _LOOP_S = 30.0  # the event loop answers within this, or the process is beyond help
 _STEADY_S = 60.0  # a consumer that failed after this begins again soon
 _LEAVE_S = 4.0  # at stop: for the last commit and leaving the group, and for a call that was under way before
@@ -174,7 +174,8 @@ class Feed:
                 if self._halted:
                     self._fail(consumer, self._partitions.values(), self._halted)
                 self._ends.look(consumer, self._partitions.values(), time.monotonic())
-                wait_s = _BUSY_POLL_S if self.commits.wanted else _POLL_S
+                busy = self.commits.wanted or any(p.in_flight for p in self._partitions.values())
+                wait_s = _BUSY_POLL_S if busy else _POLL_S
                 if self._pace.make_room(consumer, self._partitions.values()):
                     wait_s = _PAUSED_POLL_S
                 messages = self._fetch(consumer, wait_s)
@@ -223,7 +224,9 @@ class Feed:
             if batch is None:
                 batches[number] = batch = (partitions[number], [])
             value = message.value()
-            size = _OVERHEAD_BYTES + (len(value) if value is not None else 0)
+            key = message.key()
+            headers = record_headers(message)
+            size = record_bytes(key, value, headers)
             partition = batch[0]
             partition.taken_bytes += size
             partition.taken += 1
@@ -232,9 +235,9 @@ class Feed:
                 Record(
                     partition,
                     message.offset(),  # type: ignore[arg-type]
-                    message.key(),
+                    key,
                     value,
-                    record_headers(message),
+                    headers,
                     size,
                     message.timestamp()[1],
                 )
@@ -352,6 +355,7 @@ class Feed:
     def _drain(self, consumer: Consumer, partitions: list[Partition], limit_s: float) -> None:
         """Commits go on meanwhile, of these partitions and of those that stay."""
         until = time.monotonic() + limit_s + _LOOP_S
+        self._on_loop(self.commits.give_up_flight)
         work = asyncio.run_coroutine_threadsafe(self._owner.drain(partitions, limit_s), self._loop)
         while True:
             try:

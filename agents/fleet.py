@@ -80,6 +80,11 @@ class Fleet:
         """Seconds since the consumer that has been still longest took a turn; 0 without one."""
         return max((service.still_s for service in self._running.values()), default=0.0)
 
+    @property
+    def still_max_s(self) -> float:
+        """One that is still for so long will not go on."""
+        return self._around.config.still_max_s
+
     def readings(self) -> list[Reading]:
         """Numbers of this moment, for the metrics; may be called from any thread."""
         return [service.reading() for service in list(self._running.values())]

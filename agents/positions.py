@@ -38,9 +38,9 @@ def committed(consumer: Consumer, assigned: list[TopicPartition], stop: threadin
 
 
 def log_start(consumer: Consumer, where: TopicPartition, label: str) -> int:
-    """The first offset of a partition without a committed one; told when there was something before it."""
+    """The first offset of a partition without a committed one; told when there has ever been something in it."""
     low, high = consumer.get_watermark_offsets(where, timeout=2 * _TRY_S)
-    if low > 0:
+    if high > 0:
         log.warning(
             "no committed offset; going on at the start of the log",
             subscription=label,

@@ -52,7 +52,6 @@ EXIT_NOT_READY = 3
 _SOON_S = 0.05
 _GONE_S = 4.0  # for Faust's own stop, when everything of ours has ended
 _STOP_S = 40.0  # beside the drain: for a Kafka that does not answer, and for Faust
-_STILL_S = 300.0  # a consumer's thread that takes no turn for so long will not; Kafka itself gives it up then
 _SPANS_S = 2.0  # at stop, for the last spans
 
 
@@ -219,9 +218,10 @@ class Lifecycle:
     def alive(self) -> tuple[bool, Mapping[str, Any]]:
         """Answering at all shows that the loop turns, and whatever dies takes the process along. What is left to look
         at: a consumer's thread may hang in a call."""
-        still_s = self.parts.fleet.still_s() if self.parts is not None and self.parts.fleet is not None else 0.0
+        fleet = None if self.parts is None else self.parts.fleet
+        still_s = 0.0 if fleet is None else fleet.still_s()
         shown = {"loop_lag_s": round(self._watchdog.lag_s, 3), "consumers_still_s": round(still_s, 1)}
-        return still_s < _STILL_S, shown
+        return fleet is None or still_s < fleet.still_max_s, shown
 
     def readiness(self) -> tuple[bool, Mapping[str, Any]]:
         """See the module's words; `kafka` is about now and no condition."""

@@ -97,7 +97,8 @@ class Observe(Protocol):
         """One other event was settled: delivered later, filtered, dead-lettered, ignored."""
 
     def expired(self, subscription: str, count: int) -> None:
-        """Records that retention removed before this subscription read them (a lower bound)."""
+        """Records that retention removed before this subscription read them. Where its position had been lost too it
+        is all that the log no longer has: an upper bound."""
 
     def reply_dropped(self, subscription: str) -> None:
         """A subscriber answered with an event, and the subscription has no `reply`."""

@@ -22,10 +22,21 @@ class Notes:
     def __init__(self) -> None:
         self.sent: list[dict[int, int]] = []
 
-    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
-        """Note it."""
-        assert asynchronous
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition] | None:
+        """Note it; one that waits for the answer gets it."""
         self.sent.append({p.partition: p.offset for p in offsets})
+        return None if asynchronous else offsets
+
+
+class Later:
+    """An event loop whose clock is somebody else's."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, time: Callable[[], float]) -> None:
+        self._loop = loop
+        self.time = time
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
 
 
 def moved(number: int) -> Partition:
@@ -90,6 +101,66 @@ async def test_a_barrier_opens_after_the_refusal_of_a_rebalance() -> None:
             commits.carry_out(consumer)
     assert not barrier.done()
     commits.on_commit(None, [TopicPartition("t", 0, 1)])
+    await asyncio.wait_for(barrier, 10)
+
+
+async def test_what_is_denied_for_long_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without commits all that is delivered comes again after a restart; a moment without them passes."""
+    problems: list[BaseException] = []
+    partitions: dict[int, Partition] = {0: moved(0)}
+    commits = await requested(partitions, problems.append)
+    denied = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    hour = [1_000.0]
+    monkeypatch.setattr(commits, "_loop", Later(commits._loop, lambda: hour[0]))
+
+    async def answered(error: KafkaError | None) -> None:
+        async with asyncio.timeout(10):
+            while not commits._flying:
+                await asyncio.sleep(0.001)
+        commits.carry_out(Notes())  # type: ignore[arg-type]
+        hour[0] += 45
+        commits.on_commit(error, [])
+        await asyncio.sleep(0.005)
+
+    await answered(denied)
+    await answered(denied)
+    assert problems == []
+    await answered(None)
+    partitions[0].watermark.add(1)
+    partitions[0].watermark.settle(1)
+    commits.touch()
+    await answered(denied)
+    await answered(denied)
+    assert problems == []
+    await answered(denied)
+    assert [problem.args[0] for problem in problems] == [denied]
+
+
+async def test_nothing_waits_for_a_commit_of_which_nobody_hears() -> None:
+    """Who drains does not poll: what is on its way is given up, others are made, and its result counts for nothing."""
+    partitions: dict[int, Partition] = {0: moved(0)}
+    commits = await requested(partitions)
+    consumer: Any = Notes()
+    commits.carry_out(consumer)
+    commits.give_up_flight()
+    partitions[0].watermark.add(1)
+    partitions[0].watermark.settle(1)
+    barrier = asyncio.ensure_future(commits.barrier(partitions[0]))
+    async with asyncio.timeout(10):
+        while not barrier.done():
+            commits.carry_out(consumer, wait=True)
+            await asyncio.sleep(0.001)
+    assert consumer.sent == [{0: 1}, {0: 2}]
+    partitions[0].watermark.failed(2, 1)
+    barrier = asyncio.ensure_future(commits.barrier(partitions[0]))
+    async with asyncio.timeout(10):
+        while len(consumer.sent) < 3:
+            commits.carry_out(consumer)
+            await asyncio.sleep(0.001)
+    commits.on_commit(None, [TopicPartition("t", 0, 1)])  # of the first one
+    await asyncio.sleep(0.01)
+    assert not barrier.done()
+    commits.on_commit(None, [TopicPartition("t", 0, 2)])
     await asyncio.wait_for(barrier, 10)
 
 

@@ -53,7 +53,7 @@ _NEVER: tuple[tuple[str, tuple[Network, ...]], ...] = (
         _METADATA,
         _networks(
             "169.254.169.254/32",  # AWS, Azure, Google and most others
-            "fd00:ec2::254/128",  # AWS
+            "fd00:ec2::/32",  # AWS: metadata, and the credentials of pods
             "fd20:ce::254/128",  # Google
             "100.100.100.200/32",  # Alibaba
             "192.0.0.192/32",  # Oracle

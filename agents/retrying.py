@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 
-from knative.delivery import JITTER_SHARE, DeliverySpec, delay_s
+from knative.delivery import JITTER_SHARE, DeliverySpec, delay_s, retry_after_max_s
 from knative.verdicts import RetryableFailure, Verdict, retry_after_s
 
 
@@ -40,15 +40,13 @@ def wait_s(outcome: Outcome, spec: DeliverySpec, caps: Caps, jitter: float) -> f
     verdict = outcome.verdict
     assert isinstance(verdict, RetryableFailure)
     asked = retry_after_s(verdict.retry_after, outcome.at) if verdict.code in (429, 503) else None
-    if asked is not None and spec.retry_after_max_s is None:
-        asked = min(asked, caps.retry_after_s)
-    return delay_s(spec, outcome.attempts, jitter, caps.delay_s, asked)
+    return delay_s(spec, outcome.attempts, jitter, caps.delay_s, asked, caps.retry_after_s)
 
 
 def rest_s(due: float, now: float, spec: DeliverySpec, caps: Caps) -> float:
     """Seconds that are left until `due`, which another owner wrote down by a clock of its own: never more than the
     policy could have asked for. Both are Unix seconds."""
-    longest = max(caps.delay_s, caps.retry_after_s if spec.retry_after_max_s is None else spec.retry_after_max_s)
+    longest = max(caps.delay_s, retry_after_max_s(spec, caps.retry_after_s))
     return min(max(0.0, due - now), longest * (1.0 + JITTER_SHARE))
 
 

@@ -8,9 +8,9 @@
 An attempt has one deadline, for connecting, sending and the whole answer. A single timer looks after the deadlines
 while something is in flight, a second one after connections that nobody uses; at rest there is neither.
 
-Answers over a limit: a reply body over `reply_bytes_max` fails the attempt (kind "read"), unless the status alone
-decides (202, and everything that is no 2xx): then that status is reported with the start of the body. In all cases the
-connection is closed.
+Answers over a limit: a body over `reply_bytes_max` fails the attempt (kind "read") when it may be an event; where the
+status and the headers decide without it (202, everything that is no 2xx, and what claims no event) they are reported
+with the start of the body. In all cases the connection is closed.
 
 Refuses to follow redirects, to send credentials, to decide what an answer means (`knative/verdicts`) and to retry.
 """

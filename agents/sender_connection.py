@@ -17,6 +17,7 @@ from typing import Any, Protocol, cast
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from agents.sender_dial import SendError
+from knative.verdicts import may_claim_event
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -217,9 +218,9 @@ class Connection(asyncio.Protocol):
             self._owner.failed(self, SendError("read", f"the answer is no HTTP/1.1: {error}"))
 
     def _cut(self) -> None:
-        """A body over the limit: no matter where the status alone decides, but an event may have been cut short."""
+        """A body over the limit: no matter unless it may be an event, which would be cut short."""
         self._status = self._parser.get_status_code()
-        if _may_hold_event(self._status):
+        if _may_hold_event(self._status, self._headers):
             self._owner.failed(self, SendError("read", f"the reply is over {self._owner.body_bytes_max} bytes"))
         else:
             self._finish(False)
@@ -251,7 +252,7 @@ class Connection(asyncio.Protocol):
         status = self._status
         body = self._body
         if body:
-            if _may_hold_event(status) and self._is_coded():
+            if _may_hold_event(status, self._headers) and self._is_coded():
                 self._owner.failed(self, SendError("read", "the reply has a transfer coding other than chunked"))
                 return
             self._body = b""
@@ -272,6 +273,6 @@ class Connection(asyncio.Protocol):
         )
 
 
-def _may_hold_event(status: int) -> bool:
-    """False where the status alone decides what the answer means."""
-    return 200 <= status < 300 and status != 202
+def _may_hold_event(status: int, headers: Pairs) -> bool:
+    """False where the body does not matter for what the answer means."""
+    return 200 <= status < 300 and status != 202 and may_claim_event(headers)

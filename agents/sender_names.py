@@ -17,7 +17,7 @@ from contextlib import suppress
 from agents.sender_target import Target
 
 #: IP addresses in the order in which to try them, or why there are none.
-Answer = list[str] | OSError | UnicodeError
+Answer = list[str] | Exception
 
 
 class Names:
@@ -33,8 +33,12 @@ class Names:
         if self._target.address is not None:
             return [self._target.address]
         if self._asked is None:
-            self._asked = self._loop.create_future()
-            threading.Thread(target=self._ask, args=(self._asked,), name="look-up", daemon=True).start()
+            asked: asyncio.Future[Answer] = self._loop.create_future()
+            try:
+                threading.Thread(target=self._ask, args=(asked,), name="look-up", daemon=True).start()
+            except RuntimeError as problem:  # no thread is to be had now
+                raise OSError(str(problem)) from problem
+            self._asked = asked
         answer = await asyncio.shield(self._asked)
         if isinstance(answer, list):
             return answer
@@ -47,7 +51,7 @@ class Names:
                 self._target.host, self._target.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
             )
             answer = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        except (OSError, UnicodeError) as error:
+        except Exception as error:  # whatever it is: who waits for an answer must get one
             answer = error
         with suppress(RuntimeError):  # the loop has been closed meanwhile: nobody waits
             self._loop.call_soon_threadsafe(self._answered, asked, answer)

@@ -103,12 +103,15 @@ def format_duration(duration_s: float) -> str:
     return f"PT{text or '0S'}"
 
 
-def delay_s(spec: DeliverySpec, n: int, jitter: float, cap_s: float, retry_after_s: float | None) -> float:
+def delay_s(
+    spec: DeliverySpec, n: int, jitter: float, cap_s: float, retry_after_s: float | None, retry_after_cap_s: float
+) -> float:
     """How long to wait before retry `n` (1, 2, ...), in seconds.
 
-    `jitter` is a random number in [0, 1); `cap_s` the longest wait of the policy, and of a Retry-After for which the
-    spec names no maximum. `retry_after_s` is what the subscriber asked for (None = nothing, or nothing readable); it
-    counts up to `spec.retry_after_max_s`, and the larger of it and the policy wins. Never less than the policy says.
+    `jitter` is a random number in [0, 1); `cap_s` the longest wait of the policy. `retry_after_s` is what the
+    subscriber asked for (None = nothing, or nothing readable); it counts up to `spec.retry_after_max_s`, or
+    `retry_after_cap_s` where the spec names no maximum, and the larger of it and the policy wins. Never less than the
+    policy says.
     """
     assert n >= 1, "the first retry has number 1"
     assert 0.0 <= jitter < 1.0, "jitter is a share of the share"
@@ -116,6 +119,10 @@ def delay_s(spec: DeliverySpec, n: int, jitter: float, cap_s: float, retry_after
     factor = float(n) if spec.backoff_policy is Backoff.LINEAR else math.ldexp(1.0, min(n - 1, 1000))
     wait_s = min(spec.backoff_delay_s * factor, cap_s)
     if retry_after_s is not None and retry_after_s > 0:
-        most_s = cap_s if spec.retry_after_max_s is None else spec.retry_after_max_s
-        wait_s = max(wait_s, min(retry_after_s, most_s))
+        wait_s = max(wait_s, min(retry_after_s, retry_after_max_s(spec, retry_after_cap_s)))
     return wait_s * (1.0 + JITTER_SHARE * jitter)
+
+
+def retry_after_max_s(spec: DeliverySpec, cap_s: float) -> float:
+    """Up to how many seconds a Retry-After counts; `cap_s`: where the spec does not say."""
+    return cap_s if spec.retry_after_max_s is None else spec.retry_after_max_s

@@ -73,7 +73,7 @@ def decide(status: int, pairs: Pairs | None, body: bytes) -> Verdict:
     if status == 202:  # with anything: the body of a 202 is never a reply
         return DELIVERED
     if 200 <= status < 300:
-        return _read_event(status, pairs, body) if pairs and _may_claim_event(pairs) else DELIVERED
+        return _read_event(status, pairs, body) if pairs and may_claim_event(pairs) else DELIVERED
     start = body[:FAILURE_BODY_BYTES_MAX]
     reason = f"the answer was {status}"
     if status in _RETRIED_4XX or 500 <= status < 600:
@@ -91,7 +91,7 @@ def decide_error(kind: str, message: str) -> RetryableFailure | FinalFailure:
     return RetryableFailure(TRANSPORT_ERROR_CODE, reason)
 
 
-def _may_claim_event(pairs: Pairs) -> bool:
+def may_claim_event(pairs: Pairs) -> bool:
     """False only when the headers rule a CloudEvent out; most answers end here."""
     for name, value in pairs:
         if name[:3].lower() == b"ce-":

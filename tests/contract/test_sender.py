@@ -123,8 +123,8 @@ UNREADABLE = [
     reply(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 2\r\n\r\n2\r\nhi\r\n0\r\n\r\n"),
     reply(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nhi"),
     reply(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999999\r\n\r\n"),
-    reply(b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"),
-    reply(b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\nhi", keep=False),
+    reply(b"HTTP/1.1 200 OK\r\nce-id: 1\r\ntransfer-encoding: gzip, chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"),
+    reply(b"HTTP/1.1 200 OK\r\nce-id: 1\r\ntransfer-encoding: gzip\r\n\r\nhi", keep=False),
     reply(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"),
 ]
 
@@ -140,6 +140,12 @@ async def test_what_is_no_whole_answer_is_a_read_error(number: int) -> None:
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+ENDLESS_BODIES = [
+    (b"transfer-encoding: chunked\r\n\r\n", b"1000\r\n" + b"x" * 4096 + b"\r\n"),
+    (b"transfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 1000),
+    (b"content-length: 1000000000\r\n\r\n", b"x" * 65536),
+    (b"\r\n", b"x" * 65536),
+]
 ENDLESS = [
     forever(b"HTTP/1.1 200 OK\r\n", b"x: " + b"y" * 4096 + b"\r\n"),
     forever(b"HTTP/1.1 200 OK\r\nx: ", b"y" * 4096),
@@ -150,10 +156,7 @@ ENDLESS = [
     forever(CHUNKED + b"2;", b"x" * 4096),
     forever(CHUNKED + b"2\r\nhi\r\n0\r\n", b"x: " + b"y" * 4096 + b"\r\n"),
     forever(CHUNKED + b"2\r\nhi\r\n0\r\nx: ", b"y" * 4096),
-    forever(CHUNKED, b"1000\r\n" + b"x" * 4096 + b"\r\n"),
-    forever(CHUNKED, b"1\r\nx\r\n" * 1000),
-    forever(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n", b"x" * 65536),
-    forever(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65536),
+    *[forever(b"HTTP/1.1 200 OK\r\nce-id: 1\r\n" + framing, piece) for framing, piece in ENDLESS_BODIES],
 ]
 
 
@@ -166,8 +169,18 @@ async def test_endless_answers_are_cut_by_size(number: int) -> None:
         assert (await poster.answer(b"event")).status == 202
 
 
+@pytest.mark.parametrize("number", range(len(ENDLESS_BODIES)))
+async def test_a_subscriber_that_took_the_event_is_not_asked_again_for_its_talk(number: int) -> None:
+    """A page of any length that claims no event does not make a delivery fail."""
+    framing, piece = ENDLESS_BODIES[number]
+    endless = forever(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n" + framing, piece)
+    async with ScriptedServer(endless) as server, posting(server.url(), SMALL) as poster:
+        got = await poster.answer(b"event")
+        assert (got.status, len(got.body), got.verdict) == (200, 20_000, DELIVERED)
+
+
 async def test_memory_stays_flat_on_endless_answers() -> None:
-    endless = forever(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65536)
+    endless = forever(b"HTTP/1.1 200 OK\r\nce-id: 1\r\n\r\n", b"x" * 65536)
     async with ScriptedServer(endless) as server, posting(server.url()) as poster:
         assert (await poster.answer()).kind == "read"
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -192,7 +205,9 @@ async def test_where_the_status_decides_a_body_over_the_limit_changes_nothing(st
 async def test_a_reply_at_the_limit_and_one_over(chunked: bool) -> None:
     def with_body(size: int) -> Step:
         body = b"b" * size
-        return reply(CHUNKED + b"%x\r\n%b\r\n0\r\n\r\n" % (size, body) if chunked else answer(200, body))
+        if chunked:
+            return reply(CHUNKED.replace(b"\r\n", b"\r\nce-id: 1\r\n", 1) + b"%x\r\n%b\r\n0\r\n\r\n" % (size, body))
+        return reply(answer(200, body, "ce-id: 1"))
 
     async with ScriptedServer(with_body(20_000), with_body(20_001)) as server, posting(server.url(), SMALL) as poster:
         assert len((await poster.answer(b"event")).body) == 20_000

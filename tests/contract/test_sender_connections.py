@@ -351,3 +351,16 @@ async def test_the_guard_is_asked_about_resolved_addresses() -> None:
         async with posting(server.url(host="localhost"), guard=EgressConfig(deny=("::1/128",))) as poster:
             assert (await poster.answer()).status == 202, "one refused address of two"
     assert len(server.requests) == 1
+
+
+async def test_no_thread_for_a_look_up_fails_the_attempt_and_not_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ScriptedServer(FINE) as server, posting(server.url(host="localhost")) as poster:
+        with monkeypatch.context() as patched:
+
+            def none_left(_: threading.Thread) -> None:
+                raise RuntimeError("can't start new thread")
+
+            patched.setattr(threading.Thread, "start", none_left)
+            got = await poster.answer()
+            assert (got.kind, type(got.verdict)) == ("dns", RetryableFailure)
+        assert (await poster.answer()).status == 202

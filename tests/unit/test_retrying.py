@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agents.retrying import Caps, Outcome, until_settled, wait_s
+from agents.retrying import Caps, Outcome, rest_s, until_settled, wait_s
 from knative.delivery import Backoff, DeliverySpec
 from knative.verdicts import DELIVERED, FinalFailure, RetryableFailure, Verdict
 
@@ -38,6 +38,23 @@ def failure(code: int = 500, retry_after: str | None = None) -> RetryableFailure
 )
 def test_waits(verdict: RetryableFailure, attempts: int, spec: DeliverySpec, expected: float) -> None:
     assert wait_s(outcome(verdict, attempts), spec, CAPS, jitter=0.0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("due", "spec", "expected"),
+    [
+        (1_030.0, DeliverySpec(), 30.0),
+        (990.0, DeliverySpec(), 0.0),
+        (
+            9_000_000.0,
+            DeliverySpec(),
+            660.0,
+        ),  # by a clock that is wrong
+        (9_000_000.0, DeliverySpec(retry_after_max_s=3_600), 3_960.0),
+    ],
+)
+def test_what_is_left_of_another_owners_wait(due: float, spec: DeliverySpec, expected: float) -> None:
+    assert rest_s(due, 1_000.0, spec, CAPS) == pytest.approx(expected)
 
 
 class Script:

@@ -138,7 +138,7 @@ def _order(history: History, rule: Rule) -> Iterator[Violation]:
             if not visits:
                 continue
             key, first = lane(record, rule.order), visits[0]
-            settled_s = min((visit.answered_s for visit in visits if delivered(visit)), default=None)
+            settled_s = history.settled_s(rule.subscription, record.id)
             if key in before:
                 yield from _follows(rule, before[key], record, first)
             before[key] = (record, first, settled_s)
@@ -152,7 +152,7 @@ def _follows(
     if first.time_s < earlier_first.time_s:
         yield Violation("overtaken", f"{where}: offset {record.offset} came before offset {earlier.offset}")
     elif settled_s is not None and first.time_s < settled_s:
-        yield Violation("overlap", f"{where}: offset {record.offset} came before {earlier.offset} was delivered")
+        yield Violation("overlap", f"{where}: offset {record.offset} came before {earlier.offset} was settled")
 
 
 def _commits(history: History, rule: Rule, drained: bool) -> Iterator[Violation]:

@@ -151,6 +151,12 @@ def _two_at_once(facts: list[Fact]) -> list[Fact]:
     return [replace(fact, answered_s=first_s + 0.001) if fact == early else fact for fact in facts]
 
 
+def _two_at_once_before_a_dead_letter(facts: list[Fact]) -> list[Fact]:
+    last = _find(facts, Received, subscription="ns/keyed", id="e30")[-1]
+    after = _find(facts, Received, subscription="ns/keyed", id="e36")[0]  # the next one of its key
+    return [replace(fact, time_s=last.time_s - 0.001) if fact == after else fact for fact in facts]
+
+
 def _commit_early(facts: list[Fact]) -> list[Fact]:
     visit = _find(facts, Received, subscription="ns/ordered", id="e20", status=200)[0]
     offset = _find(facts, Stored, id="e20")[0].offset
@@ -228,6 +234,7 @@ PLANTED: list[tuple[Callable[[list[Fact]], list[Fact]], str]] = [
     (_overtake_in_a_partition, "overtaken"),
     (_overtake_in_a_key, "overtaken"),
     (_two_at_once, "overlap"),
+    (_two_at_once_before_a_dead_letter, "overlap"),
     (_commit_early, "early-commit"),
     (_commit_back, "commit-back"),
     (_stop_committing, "lag"),

@@ -36,9 +36,14 @@ _SEEN_BY_READERS = frozenset({SUBSCRIBER_FAILED, SUBSCRIBER_NOT_SERVED})
 _URGENCY = {"False": 0, "Unknown": 1, "True": 2}
 
 
-def remarks(statuses: Iterable[WriteStatus], problems: Iterable[FileProblem]) -> list[Remark]:
-    """One for each object that is not simply well and for each file that is not taken; the worst first."""
-    found = [_on_file(problem) for problem in problems if not problem.ignored]
+def remarks(
+    statuses: Iterable[WriteStatus], problems: Iterable[FileProblem], notes: Iterable[FileProblem] = ()
+) -> list[Remark]:
+    """One for each object that is not simply well and for each file that is not taken; the worst first.
+
+    `notes`: what is odd about the directory, and keeps nothing in it from being served."""
+    found = [_on_file(problem, "False", "FileNotTaken") for problem in problems if not problem.ignored]
+    found += [_on_file(note, "True", "OthersStay") for note in notes]
     found += [remark for status in statuses if (remark := _on_object(status)) is not None]
     return sorted(found, key=lambda one: (_URGENCY[one.ready], one.kind, one.namespace, one.name, one.message))
 
@@ -53,10 +58,10 @@ def fitting(found: Sequence[Remark], bytes_max: int = RECORD_BYTES_MAX) -> tuple
     return tuple(found), 0
 
 
-def _on_file(problem: FileProblem) -> Remark:
+def _on_file(problem: FileProblem, ready_: str, reason: str) -> Remark:
     place = f"{problem.file}:{problem.line}" if problem.line else problem.file
     what = ": ".join(part for part in (problem.object, problem.field, problem.what) if part)
-    return Remark("File", "", place, "False", "FileNotTaken", f"{what}; {problem.cure}" if problem.cure else what)
+    return Remark("File", "", place, ready_, reason, f"{what}; {problem.cure}" if problem.cure else what)
 
 
 def _on_object(status: WriteStatus) -> Remark | None:
@@ -83,11 +88,13 @@ class Teller:
         self._topic = topic
         self._heard: dict[str, tuple[float, float]] = {}  #: worker -> (time in its last record, when that was new here)
 
-    def tell(self, statuses: Iterable[WriteStatus], problems: Iterable[FileProblem]) -> None:
-        """Say what cannot be taken, unless the topic says it already. Not stored: the next call says it again."""
+    def tell(
+        self, statuses: Iterable[WriteStatus], problems: Iterable[FileProblem], notes: Iterable[FileProblem] = ()
+    ) -> None:
+        """Say what cannot be taken, and `notes` on the directory, unless the topic says it already. Not stored: the next call says it again."""
         if not self._table.loaded:
             return
-        told, left_out = fitting(remarks(statuses, problems))
+        told, left_out = fitting(remarks(statuses, problems, notes))
         said = self._table.report
         if said is None or (said.remarks, said.left_out) != (told, left_out):
             self._send(REPORT_KEY, encode_report(ControllerReport(time.time(), told, left_out)))

@@ -270,7 +270,7 @@ class Controller:
             self._files.write_all(statuses, time.time())
             self._files.keep_only([*statuses, *held])
 
-        self._teller.tell(statuses, (*term.snapshot.problems, *term.strange))
+        self._teller.tell(statuses, term.snapshot.problems, term.strange)
         self._teller.sweep(time.monotonic())
         await asyncio.to_thread(write)
 

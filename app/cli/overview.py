@@ -58,7 +58,7 @@ _SUBSCRIPTIONS = Listing(
     empty="No subscriptions.",
 )
 _PROBLEMS = Listing(
-    columns={"file": "FILE NOT TAKEN", "message": "WHY"},
+    columns={"file": "RESOURCE FILE", "message": "PROBLEM"},
     name="file",
     empty="",
 )
@@ -108,7 +108,7 @@ def status(
         return
     shown = look()
     _show(shown, output)
-    if shown["problems"] or any(row["ready"] != "True" for row in (*shown["channels"], *shown["subscriptions"])):
+    if any(row["ready"] != "True" for found in shown.values() for row in found):
         raise typer.Exit(3)
 
 
@@ -168,10 +168,10 @@ def rows(contract: Contract, now_s: float) -> Rows:
         elif remark.kind == "Subscription":
             subscriptions.append(_subscription_row(label, None, _readiness(remark, []), None))
         else:
-            problems.append({"file": remark.name, "message": remark.message})
+            problems.append({"file": remark.name, **_readiness(remark, [])})
     if contract.report is not None and contract.report.left_out:
         more = f"{contract.report.left_out} further objects or files are not well; the controller's log names them"
-        problems.append({"file": "(and more)", "message": more})
+        problems.append({"file": "(and more)", "ready": "False", "reason": "NoRoom", "message": more})
     channels.sort(key=lambda row: str(row["channel"]))
     subscriptions.sort(key=lambda row: str(row["subscription"]))
     return {"channels": channels, "subscriptions": subscriptions, "problems": problems}

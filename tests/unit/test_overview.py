@@ -62,7 +62,10 @@ def test_status_shows_what_is_refused_where_nothing_is_served() -> None:
     ]  # fmt: skip
     assert rows_[0].keys() == rows_[1].keys()
     assert shown["channels"][0].keys() == shown["channels"][1].keys()
-    assert [row["file"] for row in shown["problems"]] == ["a.yaml:4", "(and more)"]
+    assert [(row["file"], row["ready"]) for row in shown["problems"]] == [
+        ("a.yaml:4", "False"),
+        ("(and more)", "False"),
+    ]
 
 
 @pytest.mark.parametrize("ready", ["False", "Unknown"])

@@ -50,6 +50,12 @@ def test_of_a_file_and_the_worst_first() -> None:
     ]
 
 
+def test_a_note_is_no_refusal() -> None:
+    (found,) = remarks([], [], [FileProblem(".", 0, "", "what was served before stays", "name it anew")])
+    assert (found.kind, found.name, found.ready) == ("File", ".", "True")
+    assert found.message == "what was served before stays; name it anew"
+
+
 def test_what_one_record_has_no_room_for_is_counted() -> None:
     found = [Remark("KafkaChannel", "ns", f"c{number}", "False", "R", "m" * 100) for number in range(50)]
     kept, left_out = fitting(found, 2_000)

@@ -91,7 +91,8 @@ class Teller:
     def tell(
         self, statuses: Iterable[WriteStatus], problems: Iterable[FileProblem], notes: Iterable[FileProblem] = ()
     ) -> None:
-        """Say what cannot be taken, and `notes` on the directory, unless the topic says it already. Not stored: the next call says it again."""
+        """Say what cannot be taken, and `notes` on the directory, unless the topic says it already. Not stored: the
+        next call says it again."""
         if not self._table.loaded:
             return
         told, left_out = fitting(remarks(statuses, problems, notes))

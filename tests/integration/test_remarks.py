@@ -1,0 +1,42 @@
+"""What a real controller refuses is in the status topic, where commands on any machine read it."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from app.cli.contract import read_contract
+from app.cli.overview import rows
+from app.embedded import EmbeddedKafka
+from tests.integration.test_controller import Plant
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.asyncio
+async def test_what_is_refused_is_read_from_kafka(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    plant = Plant(kafka.bootstrap, tmp_path, f"i{uuid.uuid4().hex[:8]}")
+    plant.channel("orders", 2)
+    plant.subscription("lost", "nowhere")
+    (plant.folder / "bad.yaml").write_text("kind: [", "utf-8")
+
+    def told() -> dict[str, tuple[object, object]]:
+        shown = rows(read_contract(plant.config.kafka, plant.config.instance), 0.0)
+        found = {str(row["channel"]): row for row in shown["channels"]}
+        found |= {str(row["subscription"]): row for row in shown["subscriptions"]}
+        found |= {str(row["file"]): row for row in shown["problems"]}
+        return {name: (row["ready"], row["reason"]) for name, row in found.items()}
+
+    async with plant:
+        lost = ("False", "ChannelNotFound")
+        bad = ("False", "FileNotTaken")
+        await plant.until(
+            lambda: told() == {"default/orders": ("True", ""), "default/lost": lost, "bad.yaml:1": bad}, "all are told"
+        )
+        plant.remove("bad")
+        plant.remove("lost")
+        plant.channel("orders", 1)
+        await plant.until(lambda: told() == {"default/orders": ("True", "TopicDiffers")}, "what is mended is gone")
+    assert told() == {"default/orders": ("True", "TopicDiffers")}, "it stays when the controller is gone"

@@ -9,16 +9,21 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from agents.watermarks import Watermark
 from app.embedded import EmbeddedKafka
 from app.embedded.ports import free_port
+from knative.contract import ControllerReport, Remark
+from knative.names import status_topic
+from tables.status import REPORT_KEY, encode_report
 from tests.integration.looking import REPOSITORY, Looked
 from tests.processes import wait_until
 
@@ -172,6 +177,21 @@ def test_status_is_watched(looked: Looked, terminal: bool, tmp_path: Path) -> No
     code, shown = _watching(looked, terminal, tmp_path)
     assert code == 0
     assert ("\x1b" in shown) is terminal
+
+
+def test_status_ends_as_the_controller_says(looked: Looked) -> None:
+    """A channel without subscriptions is ready until something of it, or of any file, is refused."""
+    assert looked.penstock("status").returncode == 0
+    taken = Remark("KafkaChannel", "ns", "ch", "False", "HostTaken", "host 'h' belongs to another; choose one")
+    for remarks, code in (([replace(taken, ready="True")], 0), ([taken], 3), ([replace(taken, kind="File")], 3)):
+        producer = Producer({"bootstrap.servers": looked.bootstrap, "acks": "all"})
+        producer.produce(
+            status_topic(looked.instance), encode_report(ControllerReport(0.0, tuple(remarks))), REPORT_KEY
+        )
+        assert producer.flush(30) == 0
+        done = looked.penstock("status")
+        assert done.returncode == code
+        assert "host 'h' belongs to another; choose one" in done.stdout
 
 
 def _completions(looked: Looked, words: str, **more: str) -> list[str]:

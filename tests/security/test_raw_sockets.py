@@ -7,6 +7,7 @@ must close by itself (reading ends), and the next client must be served.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import socket
 import struct
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from app.factory import _driver_config
+from app.settings import Settings
 from knative.contract import Channel
 from tests.security.raw_cases import CASES, CHUNKED, CONFIG, GOOD, LAST, LINE, TWO, Case, P
 from tests.twins import CountingObserve, MemoryContract, MemoryProduce
@@ -186,6 +189,17 @@ def test_who_goes_on_sending_after_a_refusal_is_cut(hasty: Ingress) -> None:
     with contextlib.closing(hasty.running.connect()) as client:
         client.sendall(P + b"content-length: 99999999\r\n\r\n")
         assert send_until_cut(client, b"x" * 4096)
+
+
+@pytest.mark.parametrize("event_bytes_max", [1024 * 1024, 9 * 1024 * 1024], ids=["the default", "a large one"])
+@pytest.mark.parametrize("times", [1, 10], ids=["one over", "ten times over"])
+def test_a_client_that_sends_all_before_it_reads_gets_its_413(event_bytes_max: int, times: int) -> None:
+    body = b"x" * (times * event_bytes_max + 1)
+    with serving(_driver_config(Settings(event_bytes_max=event_bytes_max))) as server:
+        for _ in range(3):
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.running.port, timeout=20)) as client:
+                client.request("POST", "/channels/demo/orders", body, {"ce-id": "1"})
+                assert client.getresponse().status == 413
 
 
 def test_too_many_connections(hasty: Ingress) -> None:

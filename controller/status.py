@@ -131,9 +131,9 @@ class StatusFiles:
         path = self._root / "strangers.json"
         try:
             return frozenset(map(str, self._read(path).get("strangers", [])))
-        except (ValueError, TypeError) as error:
-            log.error("notes of strangers cannot be read", file=str(path), reason=repr(error))
-            return frozenset()
+        except (ValueError, TypeError) as error:  # without the notes, what they name would be removed
+            cure = "mend it, or remove it if no other installation is served by this contract"
+            raise OSError(f"{path} cannot be read ({error}); {cure}") from error
 
     def save_strangers(self, uids: Iterable[str]) -> None:
         """Note them durably."""

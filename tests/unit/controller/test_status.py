@@ -202,4 +202,5 @@ def test_strangers_are_noted_for_the_next_process(tmp_path: Path) -> None:
     StatusFiles(tmp_path).save_strangers(["u2", "u1"])
     assert StatusFiles(tmp_path).load_strangers() == {"u1", "u2"}
     (tmp_path / "strangers.json").write_bytes(b"\xff")
-    assert StatusFiles(tmp_path).load_strangers() == frozenset()
+    with pytest.raises(OSError, match="mend it, or remove it"):
+        StatusFiles(tmp_path).load_strangers()

@@ -43,6 +43,7 @@ class ObservedTopic:
     partitions: int
     replication: int
     configs: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""  #: another one for a topic made anew; "" = this Kafka has none
 
 
 class GroupState(Enum):

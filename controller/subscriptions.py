@@ -93,7 +93,10 @@ def plan_subscription(
     if record is None:
         waits = unknown("AddedToChannel", "ChannelNotReady", f"waits for channel {resource.channel!r}")
         return SubscriptionPlan(one, true("ReferencesResolved"), waits)
-    return _publish(one, _never_older(record, published), published, world)
+    # The id of the topic that its offsets are of: known from the moment in which they were committed.
+    began_with = (published.topic_id if published is not None else "") or _topic_id(record.topic, world)
+    record = _never_older(replace(record, topic_id=began_with), published)
+    return _publish(one, record, published, world)
 
 
 def _refused(
@@ -166,6 +169,22 @@ def _publish(
             return SubscriptionPlan(one, resolved, added, actions=(commit,))
     # Partitions that were added since are not committed: their group begins there at the start of the log.
     pending = record != published
-    added = published_condition(pending, one.uid, world, "AddedToChannel")
+    added = _other_topic(record, world) or published_condition(pending, one.uid, world, "AddedToChannel")
     actions = (PublishSubscription(record),) if pending else ()
     return SubscriptionPlan(one, resolved, added, published, actions=actions)
+
+
+def _topic_id(topic: str, world: World) -> str:
+    seen = world.observed.topics.get(topic)
+    return "" if seen is None else seen.id
+
+
+def _other_topic(record: contract.Subscription, world: World) -> Condition | None:
+    """What is wrong when the topic is not the one that the subscription's offsets are of."""
+    if _topic_id(record.topic, world) in ("", record.topic_id):
+        return None
+    message = (
+        f"topic {record.topic} was deleted and made anew, so the subscription's place in it means nothing; delete the "
+        "Subscription and add it again, with penstock.dev/start: earliest to get all that the topic holds now"
+    )
+    return false("AddedToChannel", "TopicReplaced", message)

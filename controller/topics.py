@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from controller.actions import Configs, GroupState, ObservedTopic
+from knative.names import topic_id
 
 T = TypeVar("T")
 
@@ -96,6 +97,7 @@ class Topics:
                 partitions=len(described.partitions),
                 replication=min(len(partition.replicas) for partition in described.partitions),
                 configs=configs.get(name, {}),
+                id=topic_id(described.topic_id),
             )
             for name, described in found.items()
         }

@@ -62,6 +62,31 @@ def test_nothing_is_published_before_every_partition_has_its_start() -> None:
     assert names_of(kafka.decide(channel(partitions=3), sub())) == ["PublishSubscription"]
 
 
+def test_a_topic_made_anew_is_told_until_the_subscription_begins_again() -> None:
+    kafka = Kafka()
+    kafka.settle(channel(), sub())
+    began_with = kafka.world.subscriptions["s-billing"].topic_id
+    assert began_with == kafka.topics[TOPIC].id != ""
+    del kafka.topics[TOPIC]
+    assert names_of(kafka.settle(channel(), sub())) == ["CreateTopic"]  # the record keeps the id that it began with
+    status = kafka.statuses(channel(), sub())["billing"]
+    assert condition(status, "AddedToChannel") == (Truth.FALSE, "TopicReplaced")
+    assert kafka.topics[TOPIC].id != began_with
+    kafka.settle(channel())
+    kafka.settle(channel(), sub())
+    assert kafka.world.subscriptions["s-billing"].topic_id == kafka.topics[TOPIC].id
+    status = kafka.statuses(channel(), sub())["billing"]
+    assert condition(status, "AddedToChannel") == (Truth.TRUE, "")
+
+
+def test_a_subscription_published_without_a_topic_id_gets_it_later() -> None:
+    kafka = Kafka()
+    kafka.settle(channel(), sub())
+    known = kafka.world.subscriptions["s-billing"]
+    kafka.world = replace(kafka.world, subscriptions={known.uid: replace(known, topic_id="")})
+    assert kafka.decide(channel(), sub()) == [PublishSubscription(known)]
+
+
 def test_raised_partitions_are_added_to_both_topics_then_published() -> None:
     kafka = Kafka()
     kafka.settle(channel(partitions=2), sub())

@@ -102,7 +102,8 @@ class Kafka:
         """Do as asked."""
         world = self.world
         if isinstance(action, CreateTopic):
-            self.topics[action.topic] = ObservedTopic(action.partitions, action.replication, dict(action.configs))
+            id_ = f"id-{len(self.done)}-{action.topic}"
+            self.topics[action.topic] = ObservedTopic(action.partitions, action.replication, dict(action.configs), id_)
         elif isinstance(action, AlterTopicConfig):
             before = self.topics[action.topic]
             self.topics[action.topic] = replace(before, configs={**before.configs, **dict(action.configs)})

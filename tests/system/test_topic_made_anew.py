@@ -1,0 +1,80 @@
+"""A channel's topic that is deleted under running workers: made anew, said loudly, and nothing lost in silence."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from app.embedded import EmbeddedKafka
+from tests.installation import Installation
+from tests.processes import Worker, wait_until
+from tests.resources import NAMESPACE, Wanted
+from tests.system.sending import post
+from tests.system.subscriber import ScriptedSubscriber, says
+
+pytestmark = pytest.mark.system
+LIMIT_S = 60.0
+
+
+def _send(worker: Worker, installation: Installation, ids: range) -> None:
+    """Each until it is accepted: while the topic is missing it may be refused."""
+    target = f"/channels/{NAMESPACE}/{installation.resources.channel}"
+
+    def accepted(id_: str) -> bool:
+        return post(worker.port, target, id_).status == 202
+
+    for number in ids:
+        wait_until(f"e{number} is accepted", partial(accepted, f"e{number}"), LIMIT_S)
+
+
+def _conditions(installation: Installation, name: str) -> dict[str, str]:
+    found: list[dict[str, Any]] = installation.status("Subscription", name)["status"]["conditions"]
+    return {one["type"]: one.get("reason", "") for one in found}
+
+
+def test_a_subscription_whose_topic_was_made_anew_stops_and_can_begin_again(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    installation = Installation(kafka.bootstrap, tmp_path, env={"PENSTOCK_RESYNC_S": "2"})
+    topic = installation.resources.topic
+    with ScriptedSubscriber() as subscriber:
+        billing = Wanted("billing", subscriber.script("/", says(202)))
+        installation.write([billing])
+        with installation.worker() as worker:
+            worker.wait_ready()
+            installation.wait_subscribers(worker, 1)
+            _send(worker, installation, range(20))
+            wait_until("they have come", lambda: len(subscriber.requests("/")) == 20, LIMIT_S)
+            admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+            admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
+            wait_until("it is made anew", lambda: topic in admin.list_topics(timeout=10).topics, LIMIT_S, 0.2)
+            # It grows past the position that the subscription had: no offset is out of range.
+            _send(worker, installation, range(100, 160))
+
+            def halted() -> bool:
+                [row] = worker.subscribers(installation.resources.channel)
+                return row["ready"] == "False" and "made anew" in row["message"]
+
+            wait_until("the subscription is halted", halted, LIMIT_S, 0.2)
+            wait_until(
+                "its status says why",
+                lambda: _conditions(installation, "billing")["AddedToChannel"] == "TopicReplaced",
+                LIMIT_S,
+                0.2,
+            )
+            installation.resources.remove("billing")
+            wait_until("it is gone", lambda: not worker.subscribers(installation.resources.channel), LIMIT_S, 0.2)
+            again = Wanted("billing", billing.uri, annotations={"penstock.dev/start": "earliest"})
+            installation.resources.write(again)
+            installation.wait_subscribers(worker, 1)
+            everything = {f"e{number}" for number in range(100, 160)}
+            wait_until(
+                "all that the topic holds has come",
+                lambda: everything <= {request.attributes["id"] for request in subscriber.requests("/")},
+                LIMIT_S,
+            )
+            assert worker.terminate() == 0, worker.tail()

@@ -29,9 +29,10 @@ first place that has one wins:
 4. for `PENSTOCK_HTTP_PORT` only, the plain variable `PORT`,
 5. the default below.
 
-A wrong value ends the start with exit code 2 and a sentence for each problem: name, value, reason and cure. A variable
-with the prefix that is no setting is warned about, with the nearest name. `penstock config show` prints every value and
-where it came from; secrets are masked.
+A wrong value ends the start with exit code 2 and a sentence for each problem: name, value, reason and cure; so does a
+line of the file that cannot be read. A variable with the prefix that is no setting is warned about, with the nearest
+name. `penstock config show` prints every value and where it came from; secrets are masked, and so are a user name and
+password in a URL. `penstock up` fixes [some of them](command-line.md#up).
 """
 
 

@@ -10,8 +10,11 @@ acknowledgements itself: between threads each handful of them would cost two swi
 A fatal client error (an idempotent producer can reach one) makes the client unusable for ever: everything that waits
 fails as unavailable, and a new client is built. It shows in any call, as an exception: the Python client raises it
 instead of calling `error_cb`. Any other exception in the poll thread ends the process: without that thread nobody would
-hear of an acknowledgement again. Refuses to retry a record: librdkafka does that, in order, until the produce time-out;
-after it the sender decides.
+hear of an acknowledgement again.
+
+A broker refuses a batch for the size of all of it, and librdkafka then fails every record in it. Each is sent again by
+a client that sends one at a time: only its answer says whether a record is too large. Refuses any other retry of a
+record: librdkafka does that, in order, until the produce time-out; after it the sender decides.
 """
 
 from __future__ import annotations
@@ -21,10 +24,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import get_ident
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -65,6 +68,7 @@ class ProducerConfig:
     message_bytes_max: int = 1_048_576 + 524_288
     queue_bytes_max: int = 128 * 1_048_576
     queue_records_max: int = 100_000
+    batch_records_max: int = 10_000
     compression: str = "lz4"
 
     def client(self) -> dict[str, Any]:
@@ -78,6 +82,7 @@ class ProducerConfig:
             "delivery.timeout.ms": int(self.timeout_s * 1000),
             "request.timeout.ms": int(self.timeout_s * 1000),
             "message.max.bytes": self.message_bytes_max,
+            "batch.num.messages": self.batch_records_max,
             "queue.buffering.max.messages": self.queue_records_max,
             "queue.buffering.max.kbytes": self.queue_bytes_max // 1024,
             "topic.metadata.refresh.interval.ms": 30_000,  # partitions that were added are used within this
@@ -115,8 +120,10 @@ class KafkaProducer:
         self.ever_connected = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: Producer | None = None
+        self._observe = observe
         self._produced = observe.produced
-        self._acks: deque[tuple[Stored, KafkaError | None, Message]] = deque()
+        self._alone: KafkaProducer | None = None  # sends one record at a time
+        self._acks: deque[tuple[Stored, Headers, KafkaError | None, Message]] = deque()
         self._ack_wake_up_sent = False
         self._outstanding = 0
         self._ticking = False
@@ -152,6 +159,8 @@ class KafkaProducer:
             self._client.purge()
             self._client.poll(0)
             self._drain_acks()
+        if self._alone is not None:
+            await self._alone.stop(max(0.0, end - loop.time()))
 
     def _build(self) -> Producer:
         self._built_at = time.monotonic()
@@ -167,7 +176,8 @@ class KafkaProducer:
         assert client is not None, "the producer is not started"
         try:
             pairs: Any = headers if isinstance(headers, list) else list(headers)  # librdkafka takes nothing else
-            client.produce(topic, value, key, partition, on_delivery=partial(self._on_delivery, done), headers=pairs)
+            told = partial(self._on_delivery, done, pairs)
+            client.produce(topic, value, key, partition, on_delivery=told, headers=pairs)
         except BufferError:
             done(ProduceFailure(ProduceProblem.FULL, "the producer's queue is full"))
             return
@@ -226,7 +236,7 @@ class KafkaProducer:
         while acks:
             self._settle(*acks.popleft())
 
-    def _settle(self, done: Stored, error: KafkaError | None, message: Message) -> None:
+    def _settle(self, done: Stored, headers: Headers, error: KafkaError | None, message: Message) -> None:
         """Never raises: the records behind this one, and the next poll, are not its affair."""
         self._outstanding -= 1
         try:
@@ -235,18 +245,35 @@ class KafkaProducer:
                 if not self.connected:
                     self.connected = self.ever_connected = True
                 done(None)
+            elif error.code() in _TOO_LARGE and self.config.batch_records_max > 1:
+                self._send_alone(done, headers, message)
             else:
                 done(failure(error))
         except Exception:
             log.exception("who waited for a record failed when told of it", topic=message.topic())
 
+    def _send_alone(self, done: Stored, headers: Headers, message: Message) -> None:
+        """To the partition it was meant for: the order of what was sent at the same time was never promised."""
+        if self._alone is None:
+            log.warning(
+                "a batch was refused as too large: its records are sent again one by one", topic=message.topic()
+            )
+            config = replace(self.config, name=self.config.name + "-alone", batch_records_max=1)
+            self._alone = KafkaProducer(config, self._observe, self._crashed)
+            self._alone.start()
+        partition = message.partition()
+        key = cast("bytes | None", message.key())
+        self._alone.send(
+            message.topic() or "", message.value(), key, headers, done, -1 if partition is None else partition
+        )
+
     # -- poll thread (and librdkafka's callbacks, which run in it)
 
-    def _on_delivery(self, done: Stored, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, done: Stored, headers: Headers, error: KafkaError | None, message: Message) -> None:
         if get_ident() == self._loop_thread:
-            self._settle(done, error, message)
+            self._settle(done, headers, error, message)
             return
-        self._acks.append((done, error, message))
+        self._acks.append((done, headers, error, message))
         if not self._ack_wake_up_sent:
             self._ack_wake_up_sent = True
             assert self._loop is not None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 
 import pytest
 from confluent_kafka import Producer
@@ -12,15 +13,22 @@ from app.embedded import EmbeddedKafka
 from app.metrics import Metrics
 from app.producer import KafkaProducer, ProducerConfig
 from knative.ports import ProduceFailure, ProduceProblem
+from tests.ledger import reader
 from tests.librdkafka import make_fatal
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 LIMIT_S = 30.0
 
 
-async def _send(producer: KafkaProducer, topic: str) -> ProduceFailure | None:
+async def _send(
+    producer: KafkaProducer,
+    topic: str,
+    value: bytes | None = b"x",
+    key: bytes | None = None,
+    headers: Sequence[tuple[str, bytes]] = (),
+) -> ProduceFailure | None:
     stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
-    producer.send(topic, b"x", None, [], stored.set_result)
+    producer.send(topic, value, key, headers, stored.set_result)
     return await asyncio.wait_for(stored, LIMIT_S)
 
 
@@ -108,3 +116,35 @@ async def test_a_poll_on_the_loop_that_fails_ends_the_process(
     assert str(crashes[0]) == "by a test"
     assert set(await asyncio.gather(*waiting)) == {None}, "the poll thread goes on meanwhile"
     await producer.stop(1.0)
+
+
+async def test_a_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    """Side by side they are in one batch, which the topic refuses; nothing of a record is lost by sending it again."""
+    topic = make_topic(3, max_message_bytes=20_000)
+    crashes: list[BaseException] = []
+    config = ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", linger_ms=100.0)
+    producer = KafkaProducer(config, Metrics(), crashes.append)
+    producer.start()
+    values: list[bytes | None] = [os.urandom(1000) for _ in range(200)]
+    values[3:5] = None, b""
+    try:
+        assert await _send(producer, topic, b"warm", b"warm") is None
+        waiting = [
+            asyncio.ensure_future(_send(producer, topic, value, b"k%d" % number, [("n", b"%d" % number)]))
+            for number, value in enumerate(values)
+        ]
+        large = asyncio.ensure_future(_send(producer, topic, os.urandom(30_000), b"large"))
+        assert set(await asyncio.gather(*waiting)) == {None}
+        told = await large
+        assert told is not None
+        assert told.problem is ProduceProblem.TOO_LARGE
+        assert producer._alone is not None, "there was such a batch"
+        assert (producer._outstanding, producer._alone._outstanding) == (0, 0)
+    finally:
+        await producer.stop(1.0)
+    assert crashes == []
+    stored = [message for message in reader.records(kafka.bootstrap, topic) if message.key() != b"warm"]
+    assert sorted((int(reader.header(one, "n")), one.key(), one.value()) for one in stored if one.value()) == [
+        (number, b"k%d" % number, value) for number, value in enumerate(values) if value
+    ]
+    assert {one.key(): one.value() for one in stored if not one.value()} == {b"k3": None, b"k4": b""}

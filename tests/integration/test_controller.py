@@ -14,118 +14,14 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from app.embedded import EmbeddedKafka
-from app.producer import KafkaProducer, ProducerConfig
 from controller.actions import GroupState
-from controller.config import ControllerConfig
-from controller.offsets import Offsets
-from controller.service import Controller, ensure_internal_topics
-from controller.topics import Topics, admin_client
 from knative import names
-from knative.contract import Channel, Subscription, WorkerStatus, WorkerSubscription
+from knative.contract import WorkerStatus, WorkerSubscription
 from knative.resources import Start
-from tables.contract import ContractTable
-from tables.status import StatusTable, encode_status
-from tests.twins import CountingObserve
+from tables.status import encode_status
+from tests.integration.plant import CHANNEL, Plant
 
 pytestmark = pytest.mark.integration
-
-LIMIT_S = 30.0
-
-CHANNEL = """\
-apiVersion: messaging.knative.dev/v1beta1
-kind: KafkaChannel
-metadata: {{name: {name}{more}}}
-spec: {{numPartitions: {partitions}}}
-"""
-SUBSCRIPTION = """\
-apiVersion: messaging.knative.dev/v1
-kind: Subscription
-metadata:
-  name: {name}
-  annotations: {{penstock.dev/start: {start}}}
-spec:
-  channel: {{apiVersion: messaging.knative.dev/v1beta1, kind: KafkaChannel, name: {channel}}}
-  subscriber: {{uri: "{uri}"}}
-"""
-
-
-class Plant:
-    """One controller with its tables and producer, on a directory of its own and an instance of its own."""
-
-    def __init__(self, bootstrap: str, folder: Path, instance: str) -> None:
-        self.folder = folder / "resources"
-        self.state = folder / "state"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        client = {"bootstrap.servers": bootstrap}
-        self.config = ControllerConfig(
-            kafka=client,
-            resources_dir=self.folder,
-            state_dir=self.state,
-            instance=instance,
-            topic_template=f"{instance}-t.{{namespace}}.{{name}}",
-            session_timeout_s=6.0,
-        )
-        self.crashes: list[BaseException] = []
-        self.contract = ContractTable(self.config.contract_topic, client, self.crashes.append)
-        self.status = StatusTable(names.status_topic(instance), client, self.crashes.append)
-        self.producer = KafkaProducer(ProducerConfig(kafka=client, name=instance), CountingObserve())
-        self.controller = Controller(self.config, self.contract, self.status, self.producer, self.crashes.append)
-        admin = admin_client(client)
-        self.topics, self.offsets, self.admin = Topics(admin, 15.0), Offsets(admin, 15.0), admin
-
-    async def __aenter__(self) -> Plant:
-        await ensure_internal_topics(self.config)
-        self.producer.start()
-        self.contract.start()
-        self.status.start()
-        await self.controller.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.controller.stop()
-        await self.contract.stop()
-        await self.status.stop()
-        await self.producer.stop(5.0)
-        assert self.crashes == []
-
-    def channel(self, name: str, partitions: int = 1, more: str = "") -> None:
-        text = CHANNEL.format(name=name, partitions=partitions, more=more)
-        (self.folder / f"{name}.yaml").write_text(text, "utf-8")
-
-    def subscription(self, name: str, channel: str, start: str = "latest", uri: str = "http://127.0.0.1:9/") -> None:
-        text = SUBSCRIPTION.format(name=name, channel=channel, start=start, uri=uri)
-        (self.folder / f"{name}.yaml").write_text(text, "utf-8")
-
-    def remove(self, name: str) -> None:
-        (self.folder / f"{name}.yaml").unlink()
-
-    def topic(self, name: str) -> str:
-        return f"{self.config.instance}-t.default.{name}"
-
-    def published(self, name: str) -> Any:
-        every: list[Channel | Subscription] = [*self.contract.channels.values(), *self.contract.subscriptions.values()]
-        return next((record for record in every if record.name == name), None)
-
-    def said(self, kind: str, name: str) -> dict[str, Any]:
-        path = self.state / kind / f"default.{name}.json"
-        found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        return found
-
-    def condition(self, kind: str, name: str, type_: str = "Ready") -> tuple[str, str]:
-        for one in self.said(kind, name).get("status", {}).get("conditions", []):
-            if one["type"] == type_:
-                return one["status"], one.get("reason", "")
-        return "", ""
-
-    async def until(self, there: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + LIMIT_S
-        while not there():
-            assert not self.crashes, self.crashes
-            assert time.monotonic() < end, f"waited {LIMIT_S} s for: {what}"
-            await asyncio.sleep(0.05)
-
-    async def look(self, name: str) -> Any:
-        return (await asyncio.to_thread(self.topics.observe, [name])).get(name)
 
 
 @pytest.fixture
@@ -252,69 +148,6 @@ async def test_a_bad_file_changes_nothing_and_is_told(plant: Plant) -> None:
         assert plant.published("orders") is not None
         plant.channel("orders", 2)
         await plant.until(lambda: not told() and plant.published("orders").partitions == 2, "the mended file")
-
-
-@pytest.mark.asyncio
-async def test_a_typing_error_in_a_kind_removes_nothing_now_nor_after_a_restart(
-    kafka: EmbeddedKafka, tmp_path: Path
-) -> None:
-    instance = f"i{uuid.uuid4().hex[:8]}"
-    first = Plant(kafka.bootstrap, tmp_path, instance)
-    first.channel("orders")
-    first.channel("stock")
-    async with first:
-        await first.until(lambda: bool(first.published("orders") and first.published("stock")), "the contract")
-        file = first.folder / "orders.yaml"
-        file.write_text(file.read_text("utf-8").replace("KafkaChannel", "KafkaChanel"), "utf-8")
-        await first.until(lambda: "did you mean" in _problems(first), "the problem")
-        assert "KafkaChannel default/orders" in _problems(first)
-        await asyncio.sleep(1.5)
-        orders = first.published("orders")
-        assert orders is not None
-    second = Plant(kafka.bootstrap, tmp_path, instance)
-    async with second:
-        await second.until(lambda: second.controller.leading, "a leader")
-        await asyncio.sleep(2.0)
-        assert second.published("orders") == orders
-        assert second.said("KafkaChannel", "orders"), "its status stays as well"
-        second.channel("orders", 2)
-        await second.until(lambda: bool(second.published("orders").generation == 2), "the mended file")
-        assert second.published("orders").uid == orders.uid
-
-
-@pytest.mark.asyncio
-async def test_another_directory_on_the_same_kafka_removes_nothing(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    instance = f"i{uuid.uuid4().hex[:8]}"
-    first = Plant(kafka.bootstrap, tmp_path / "first", instance)
-    first.channel("orders")
-    first.subscription("billing", "orders")
-    async with first:
-        await first.until(lambda: first.published("billing") is not None, "the contract")
-        served = [first.published("orders"), first.published("billing")]
-    await _publish_mine_and_leave_the_rest(Plant(kafka.bootstrap, tmp_path / "second", instance), served)
-    # By now something of its own is in the contract.
-    await _publish_mine_and_leave_the_rest(Plant(kafka.bootstrap, tmp_path / "second", instance), served)
-    third = Plant(kafka.bootstrap, tmp_path / "second", instance)
-    async with third:
-        third.channel("orders")
-        await third.until(lambda: "Subscription default/billing)" in _problems(third), "the channel's recognition")
-        third.remove("orders")
-        await third.until(lambda: third.published("orders") is None, "its removal")
-        assert third.published("billing") == served[1]
-
-
-async def _publish_mine_and_leave_the_rest(plant: Plant, served: list[Any]) -> None:
-    plant.channel("mine")
-    async with plant:
-        await plant.until(lambda: "PENSTOCK_INSTANCE" in _problems(plant), "the warning")
-        await plant.until(lambda: plant.published("mine") is not None, "its own channel")
-        await asyncio.sleep(2.0)
-        assert [plant.published(record.name) for record in served] == served
-
-
-def _problems(plant: Plant) -> str:
-    path = plant.state / "problems.json"
-    return path.read_text("utf-8") if path.exists() else ""
 
 
 @pytest.mark.asyncio

@@ -10,7 +10,7 @@ import pytest
 from app.cli.contract import read_contract
 from app.cli.overview import rows
 from app.embedded import EmbeddedKafka
-from tests.integration.test_controller import Plant
+from tests.integration.plant import Plant
 
 pytestmark = pytest.mark.integration
 

@@ -1,0 +1,119 @@
+"""One controller on a real Kafka, with a directory and an instance of its own, and what it made of its files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from app.producer import KafkaProducer, ProducerConfig
+from controller.config import ControllerConfig
+from controller.offsets import Offsets
+from controller.service import Controller, ensure_internal_topics
+from controller.topics import Topics, admin_client
+from knative import names
+from knative.contract import Channel, Subscription
+from tables.contract import ContractTable
+from tables.status import StatusTable
+from tests.twins import CountingObserve
+
+LIMIT_S = 30.0
+
+CHANNEL = """\
+apiVersion: messaging.knative.dev/v1beta1
+kind: KafkaChannel
+metadata: {{name: {name}{more}}}
+spec: {{numPartitions: {partitions}}}
+"""
+SUBSCRIPTION = """\
+apiVersion: messaging.knative.dev/v1
+kind: Subscription
+metadata:
+  name: {name}
+  annotations: {{penstock.dev/start: {start}}}
+spec:
+  channel: {{apiVersion: messaging.knative.dev/v1beta1, kind: KafkaChannel, name: {channel}}}
+  subscriber: {{uri: "{uri}"}}
+"""
+
+
+class Plant:
+    """One controller with its tables and producer, on a directory of its own and an instance of its own."""
+
+    def __init__(self, bootstrap: str, folder: Path, instance: str) -> None:
+        self.folder = folder / "resources"
+        self.state = folder / "state"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        client = {"bootstrap.servers": bootstrap}
+        self.config = ControllerConfig(
+            kafka=client,
+            resources_dir=self.folder,
+            state_dir=self.state,
+            instance=instance,
+            topic_template=f"{instance}-t.{{namespace}}.{{name}}",
+            session_timeout_s=6.0,
+        )
+        self.crashes: list[BaseException] = []
+        self.contract = ContractTable(self.config.contract_topic, client, self.crashes.append)
+        self.status = StatusTable(names.status_topic(instance), client, self.crashes.append)
+        self.producer = KafkaProducer(ProducerConfig(kafka=client, name=instance), CountingObserve())
+        self.controller = Controller(self.config, self.contract, self.status, self.producer, self.crashes.append)
+        admin = admin_client(client)
+        self.topics, self.offsets, self.admin = Topics(admin, 15.0), Offsets(admin, 15.0), admin
+
+    async def __aenter__(self) -> Plant:
+        await ensure_internal_topics(self.config)
+        self.producer.start()
+        self.contract.start()
+        self.status.start()
+        await self.controller.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.controller.stop()
+        await self.contract.stop()
+        await self.status.stop()
+        await self.producer.stop(5.0)
+        assert self.crashes == []
+
+    def channel(self, name: str, partitions: int = 1, more: str = "") -> None:
+        text = CHANNEL.format(name=name, partitions=partitions, more=more)
+        (self.folder / f"{name}.yaml").write_text(text, "utf-8")
+
+    def subscription(self, name: str, channel: str, start: str = "latest", uri: str = "http://127.0.0.1:9/") -> None:
+        text = SUBSCRIPTION.format(name=name, channel=channel, start=start, uri=uri)
+        (self.folder / f"{name}.yaml").write_text(text, "utf-8")
+
+    def remove(self, name: str) -> None:
+        (self.folder / f"{name}.yaml").unlink()
+
+    def topic(self, name: str) -> str:
+        return f"{self.config.instance}-t.default.{name}"
+
+    def published(self, name: str) -> Any:
+        every: list[Channel | Subscription] = [*self.contract.channels.values(), *self.contract.subscriptions.values()]
+        return next((record for record in every if record.name == name), None)
+
+    def said(self, kind: str, name: str) -> dict[str, Any]:
+        path = self.state / kind / f"default.{name}.json"
+        found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return found
+
+    def condition(self, kind: str, name: str, type_: str = "Ready") -> tuple[str, str]:
+        for one in self.said(kind, name).get("status", {}).get("conditions", []):
+            if one["type"] == type_:
+                return one["status"], one.get("reason", "")
+        return "", ""
+
+    async def until(self, there: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + LIMIT_S
+        while not there():
+            assert not self.crashes, self.crashes
+            assert time.monotonic() < end, f"waited {LIMIT_S} s for: {what}"
+            await asyncio.sleep(0.05)
+
+    async def look(self, name: str) -> Any:
+        return (await asyncio.to_thread(self.topics.observe, [name])).get(name)

@@ -1,0 +1,78 @@
+"""The controller on a real Kafka keeps what was perhaps not meant to go: over restarts, and beside strangers."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.embedded import EmbeddedKafka
+from tests.integration.plant import Plant
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.asyncio
+async def test_a_typing_error_in_a_kind_removes_nothing_now_nor_after_a_restart(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    instance = f"i{uuid.uuid4().hex[:8]}"
+    first = Plant(kafka.bootstrap, tmp_path, instance)
+    first.channel("orders")
+    first.channel("stock")
+    async with first:
+        await first.until(lambda: bool(first.published("orders") and first.published("stock")), "the contract")
+        file = first.folder / "orders.yaml"
+        file.write_text(file.read_text("utf-8").replace("KafkaChannel", "KafkaChanel"), "utf-8")
+        await first.until(lambda: "did you mean" in _problems(first), "the problem")
+        assert "KafkaChannel default/orders" in _problems(first)
+        await asyncio.sleep(1.5)
+        orders = first.published("orders")
+        assert orders is not None
+    second = Plant(kafka.bootstrap, tmp_path, instance)
+    async with second:
+        await second.until(lambda: second.controller.leading, "a leader")
+        await asyncio.sleep(2.0)
+        assert second.published("orders") == orders
+        assert second.said("KafkaChannel", "orders"), "its status stays as well"
+        second.channel("orders", 2)
+        await second.until(lambda: bool(second.published("orders").generation == 2), "the mended file")
+        assert second.published("orders").uid == orders.uid
+
+
+@pytest.mark.asyncio
+async def test_another_directory_on_the_same_kafka_removes_nothing(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    instance = f"i{uuid.uuid4().hex[:8]}"
+    first = Plant(kafka.bootstrap, tmp_path / "first", instance)
+    first.channel("orders")
+    first.subscription("billing", "orders")
+    async with first:
+        await first.until(lambda: first.published("billing") is not None, "the contract")
+        served = [first.published("orders"), first.published("billing")]
+    await _publish_mine_and_leave_the_rest(Plant(kafka.bootstrap, tmp_path / "second", instance), served)
+    # By now something of its own is in the contract.
+    await _publish_mine_and_leave_the_rest(Plant(kafka.bootstrap, tmp_path / "second", instance), served)
+    third = Plant(kafka.bootstrap, tmp_path / "second", instance)
+    async with third:
+        third.channel("orders")
+        await third.until(lambda: "Subscription default/billing)" in _problems(third), "the channel's recognition")
+        third.remove("orders")
+        await third.until(lambda: third.published("orders") is None, "its removal")
+        assert third.published("billing") == served[1]
+
+
+async def _publish_mine_and_leave_the_rest(plant: Plant, served: list[Any]) -> None:
+    plant.channel("mine")
+    async with plant:
+        await plant.until(lambda: "PENSTOCK_INSTANCE" in _problems(plant), "the warning")
+        await plant.until(lambda: plant.published("mine") is not None, "its own channel")
+        await asyncio.sleep(2.0)
+        assert [plant.published(record.name) for record in served] == served
+
+
+def _problems(plant: Plant) -> str:
+    path = plant.state / "problems.json"
+    return path.read_text("utf-8") if path.exists() else ""

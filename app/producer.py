@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import get_ident
-from typing import Any, cast
+from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -262,10 +262,8 @@ class KafkaProducer:
             self._alone = KafkaProducer(config, self._observe, self._crashed)
             self._alone.start()
         partition = message.partition()
-        key = cast("bytes | None", message.key())
-        self._alone.send(
-            message.topic() or "", message.value(), key, headers, done, -1 if partition is None else partition
-        )
+        partition = -1 if partition is None else partition
+        self._alone.send(message.topic() or "", message.value(), message.key(), headers, done, partition)
 
     # -- poll thread (and librdkafka's callbacks, which run in it)
 

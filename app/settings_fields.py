@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from app.settings_contradictions import contradictions
 from knative import census, names, targets
 from knative.delivery import parse_duration_s
 
@@ -147,8 +148,9 @@ class Settings(BaseSettings):
         10_000, "requests", "Requests that wait for Kafka's acknowledgement; over it 429.", ge=1, le=1_000_000
     )
     ingress_bytes_max: int = _setting(
-        64 * MIB, "bytes", "Events that wait for Kafka's acknowledgement, heads and bodies; over it 429.", ge=65_536, le=65_536 * MIB
-    )
+        64 * MIB, "bytes", "Events that wait for Kafka's acknowledgement, heads and bodies; over it 429.", ge=65_536,
+        le=65_536 * MIB,
+    )  # fmt: skip
 
     produce_timeout_s: float = _setting(
         10.0, "seconds", "How long Kafka may take to acknowledge an event; then 503.", ge=1, le=300
@@ -359,7 +361,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        if problems := _contradictions(self):
+        if problems := contradictions(self):
             raise ValueError("\n".join(problems))
         return self
 
@@ -375,25 +377,3 @@ def _refusal_of(parse: Any) -> Any:
         return None
 
     return check
-
-
-def _contradictions(settings: Settings) -> list[str]:
-    """Settings that are right one by one and wrong together: a sentence each, with the cure."""
-    problems = []
-    if settings.role == "controller" and not settings.resources:
-        problems.append("PENSTOCK_ROLE=controller has nothing to reconcile; set PENSTOCK_RESOURCES=file:DIR too.")
-    if settings.traffic_1m_keep_s < settings.traffic_10s_keep_s:
-        problems.append(
-            f"PENSTOCK_TRAFFIC_1M_KEEP_S={settings.traffic_1m_keep_s} is less than PENSTOCK_TRAFFIC_10S_KEEP_S="
-            f"{settings.traffic_10s_keep_s}, and minutes are made of windows of 10 s; raise it."
-        )
-    if settings.admin_port == settings.http_port:
-        problems.append(
-            f"PENSTOCK_HTTP_PORT and PENSTOCK_ADMIN_PORT are both {settings.http_port}; give one of them another port."
-        )
-    if settings.ingress_bytes_max < settings.event_bytes_max:
-        problems.append(
-            f"PENSTOCK_INGRESS_BYTES_MAX={settings.ingress_bytes_max} is less than one event "
-            f"(PENSTOCK_EVENT_BYTES_MAX={settings.event_bytes_max}); raise it."
-        )
-    return problems

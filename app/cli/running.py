@@ -27,6 +27,22 @@ if TYPE_CHECKING:
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 _POLL_S = 0.2
 _SUBSCRIBER_PORT = 8090
+ResourcesDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--resources",
+        help="Directory with YAML files of resources; by default PENSTOCK_RESOURCES, else examples/quickstart.",
+    ),
+]
+HttpPort = Annotated[
+    int | None, typer.Option("--http-port", min=1, max=65535, help="Port for events; by default from the settings.")
+]
+AdminPort = Annotated[
+    int | None, typer.Option("--admin-port", min=0, max=65535, help="Port for metrics; by default from the settings.")
+]
+KafkaPort = Annotated[
+    int | None, typer.Option("--kafka-port", min=1, max=65534, help=f"Start a Kafka at this port, not {DEFAULT_PORT}.")
+]
 
 
 def register(cli: typer.Typer) -> None:
@@ -81,27 +97,13 @@ def up(
     kafka: Annotated[
         str, typer.Option("--kafka", help="HOST:PORT of a Kafka that runs; by default PENSTOCK_KAFKA, else one starts.")
     ] = "",
-    resources: Annotated[
-        Path | None,
-        typer.Option(
-            "--resources",
-            help="Directory with YAML files of resources; by default PENSTOCK_RESOURCES, else examples/quickstart.",
-        ),
-    ] = None,
-    http_port: Annotated[
-        int | None, typer.Option("--http-port", min=1, max=65535, help="Port for events; by default from the settings.")
-    ] = None,
-    admin_port: Annotated[
-        int | None,
-        typer.Option("--admin-port", min=0, max=65535, help="Port for metrics; by default from the settings."),
-    ] = None,
+    resources: ResourcesDir = None,
+    http_port: HttpPort = None,
+    admin_port: AdminPort = None,
     subscriber_port: Annotated[
         int, typer.Option("--subscriber-port", min=0, max=65535, help="Port of the sample subscriber; 0 = none.")
     ] = _SUBSCRIBER_PORT,
-    kafka_port: Annotated[
-        int | None,
-        typer.Option("--kafka-port", min=1, max=65534, help=f"Start a Kafka at this port, not {DEFAULT_PORT}."),
-    ] = None,
+    kafka_port: KafkaPort = None,
     data: Data = HOME,
     home: Annotated[Path, typer.Option("--home", help="Directory for logs and statuses.")] = HOME.parent,
     heap: Heap = DEFAULT_HEAP,

@@ -24,6 +24,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from agents.fleet import Fleet
+from app import open_files
 from app.admin import AdminServer
 from app.memory import Trimmer
 from app.metrics import Metrics
@@ -91,8 +92,9 @@ class Lifecycle:
     async def before_start(self) -> None:
         """Wait for Kafka; a process without it ends with exit code 3 and says what to do."""
         settings = self._parts.settings
-        for warning in settings.warnings:
-            log.warning(warning)
+        for warning in (*settings.warnings, open_files.allow(settings.connections_max)):
+            if warning:
+                log.warning(warning)
         until = time.monotonic() + settings.kafka_wait_s
         admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
         told = False

@@ -129,8 +129,9 @@ class Settings(BaseSettings):
         "httptools://", "driver", "Web driver: Penstock's own, or Faust's on aiohttp (slower, fewer limits)."
     )
     connections_max: int = _setting(
-        10_000, "connections", "Open connections; further ones are answered 503 and closed.", ge=1, le=1_000_000
-    )
+        15_000, "connections", "Open connections; further ones are answered 503 and closed. More than "
+        "PENSTOCK_INGRESS_INFLIGHT_MAX, so that its 429 comes first.", ge=1, le=1_000_000,
+    )  # fmt: skip
     idle_timeout_s: float = _setting(
         75.0, "seconds", "A kept-alive connection without a request is closed after this.", ge=1, le=3600
     )

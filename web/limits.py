@@ -19,7 +19,7 @@ class DriverConfig:
     chunk_extension_bytes_max: int = 4 * 1024  #: of one request; over it 400
     trailer_bytes_max: int = 8 * 1024  #: of one chunked request; over it 431
     receiving_bytes_max: int = 64 * 1024 * 1024  #: of requests that came in part, all connections; over it 429
-    connections_max: int = 10_000  #: over it 503 and close
+    connections_max: int = 15_000  #: over it 503 and close
     header_timeout_s: float = 10.0  #: from a request's first byte to the end of its headers; then 408
     body_idle_s: float = 30.0  #: without a byte of the body; then 408
     body_bytes_min_per_s: float = 256.0  #: average a body must keep once `body_idle_s` have passed; below it 408

@@ -1,0 +1,54 @@
+"""A worker as a process, seen by its senders: how many may be connected, and what is known but served elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.embedded import EmbeddedKafka
+from tests.installation import Installation
+from tests.processes import wait_until
+from tests.resources import NAMESPACE
+from tests.system.sending import post
+
+pytestmark = pytest.mark.system
+
+USUAL_FILES = 1024
+LIMIT_S = 30.0
+
+
+@contextlib.contextmanager
+def usual_limit() -> Iterator[None]:
+    """What is started meanwhile may open as many files as a login usually may, until it raises that itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (USUAL_FILES, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def target_of(installation: Installation) -> str:
+    """The path of the channel."""
+    return f"/channels/{NAMESPACE}/{installation.resources.channel}"
+
+
+def test_idle_sockets_under_the_usual_limit_of_open_files(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    installation = Installation(kafka.bootstrap, tmp_path)
+    installation.write([])
+    with usual_limit():
+        worker = installation.worker()
+    with worker, contextlib.ExitStack() as stack:
+        worker.wait_ready()
+        target = target_of(installation)
+        wait_until("the channel is served", lambda: post(worker.port, target, "first").status == 202, LIMIT_S)
+        for _ in range(USUAL_FILES + 200):
+            stack.enter_context(socket.create_connection(("127.0.0.1", worker.port), LIMIT_S))
+        for number in range(20):
+            assert post(worker.port, target, f"e{number}").status == 202
+        assert b"files and sockets" not in worker.tail().encode()

@@ -1,0 +1,55 @@
+"""The limit of open files: raised to what is asked for and allowed, and told when that is too little."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from app import open_files
+from app.settings import Settings
+
+ENDLESS = resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "wanted", "set_to"),
+    [
+        (1024, 524_288, 19_096, 19_096),
+        (1024, 4096, 19_096, 4096),
+        (1024, ENDLESS, 19_096, 19_096),
+        (65_536, 524_288, 19_096, 65_536),
+        (ENDLESS, ENDLESS, 19_096, ENDLESS),
+        (1024, 1024, 19_096, 1024),
+    ],
+)
+def test_the_soft_limit_is_raised_as_far_as_it_goes(soft: int, hard: int, wanted: int, set_to: int) -> None:
+    assert open_files.raised(soft, hard, wanted) == set_to
+
+
+def test_too_few_are_told_with_the_cure() -> None:
+    assert open_files.shortage(15_200, 15_000) == open_files.shortage(ENDLESS, 15_000) == ""
+    told = open_files.shortage(1024, 15_000)
+    assert "1024" in told
+    assert "PENSTOCK_CONNECTIONS_MAX=15000" in told
+    assert "ulimit -Hn" in told
+
+
+def test_a_process_under_the_usual_limit_gets_more() -> None:
+    code = (
+        "import resource; from app import open_files\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))\n"
+        "told = open_files.allow(300)\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= min(500, hard), told)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["True"]
+
+
+def test_there_are_more_connections_than_requests_that_may_wait() -> None:
+    """Else a connection is refused with 503 before the 429 is ever reached: one that waits has one request."""
+    settings = Settings()
+    assert settings.connections_max > settings.ingress_inflight_max

@@ -277,6 +277,8 @@ def _decoded(name: str, text: bytes) -> bytes:
             text = _backslash.sub(rb"\1", text[1:-1])
         if b"%" in text:
             text = unquote_to_bytes(text)
+    else:
+        text = text.replace(b"\t", b" ")  # either may stand between the parts of a list
     fault = fault_of_text(text)
     if fault:
         raise BadEvent(shown(named), fault)

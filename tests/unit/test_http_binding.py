@@ -247,6 +247,15 @@ def test_a_plain_header_in_parts_is_one_list() -> None:
     assert record((b"tracestate", b"a=1"), (b"Tracestate", b"b=2, c=3"))["tracestate"] == b"a=1, b=2, c=3"
 
 
+@pytest.mark.parametrize("name", [b"tracestate", b"x-request-id", b"Knative-Foo"])
+def test_a_tab_in_a_plain_header_is_white_space(name: bytes) -> None:
+    for pairs, body in (([*REQUIRED, (b"x", b"y")], b""), (STRUCTURED, ENVELOPE)):
+        for fields in ([*pairs, (name, b"a=1,\tb=2\t")], dict([*pairs, (name, b"a=1,\tb=2\t")])):
+            headers, _, _ = to_record(fields, body)
+            assert dict(headers)[name.decode().lower()] == b"a=1, b=2"
+    assert refused([*REQUIRED, (b"ce-note", b"a\tb")]).attribute == "note", "an attribute has no control characters"
+
+
 @pytest.mark.parametrize("value", [b"a\r\nb", b"\xff", b"a\x00"])
 def test_plain_headers_must_be_text(value: bytes) -> None:
     assert refused([*REQUIRED, (b"traceparent", value)]).attribute == "traceparent"

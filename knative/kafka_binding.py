@@ -236,8 +236,13 @@ def _from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[
     added: dict[str, bytes | None] = {}
     others = []
     media_type = b""
+    seen = set()
     for name, content in headers:
         low = name.lower()
+        if low == _CONTENT_TYPE or low.startswith("ce_"):
+            if low in seen:
+                raise Unreadable(f"header '{shown(low)}' is there twice")
+            seen.add(low)
         if low == _CONTENT_TYPE:
             media_type = content or b""
         elif low.startswith("ce_knativeerror"):

@@ -158,6 +158,20 @@ def test_null_and_doubled_headers() -> None:
     assert "twice" in unreadable([*REQUIRED, ("content-type", b"a/b"), ("Content-Type", b"a/b")])
 
 
+@pytest.mark.parametrize(
+    "twice",
+    [
+        [("ce_x", b"1"), ("CE_X", b"2")],
+        [("ce_knativeerrorcode", b"1"), ("ce_KnativeErrorCode", b"2")],
+        [("Content-Type", b"application/cloudevents+json")],
+        [("Content-Type", b"a/b")],
+    ],
+)
+def test_a_header_twice_is_unreadable_in_a_structured_record_too(twice: list[tuple[str, bytes | None]]) -> None:
+    headers: list[tuple[str, bytes | None]] = [("content-type", b"application/cloudevents+json"), *twice]
+    assert "is there twice" in unreadable(headers, ENVELOPE)
+
+
 @pytest.mark.parametrize("kind", [None, b"", b"  "])
 def test_an_empty_content_type_is_none(kind: bytes | None) -> None:
     assert b"content-type" not in sent([*REQUIRED, ("content-type", kind)])
@@ -203,7 +217,7 @@ def test_plain_headers_that_could_do_harm_stay_behind(name: str, value: bytes | 
 def test_structured_records_become_binary(kind: bytes) -> None:
     headers: list[tuple[str, bytes | None]] = [
         ("ce_id", b"other"),
-        ("ce_id", None),
+        ("ce_source", None),
         ("ce_bad-", b""),
         ("traceparent", b"0"),
     ]

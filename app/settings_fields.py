@@ -139,7 +139,9 @@ class Settings(BaseSettings):
     event_bytes_max: int = _setting(
         MIB, "bytes", "Largest body of an event; a larger one is answered 413.", ge=65_536, le=256 * MIB
     )
-    header_bytes_max: int = _setting(65_536, "bytes", "All header lines of a request; over it 431.", ge=4_096, le=MIB)
+    header_bytes_max: int = _setting(
+        65_536, "bytes", "All header lines of a request; over it 431.", ge=4_096, le=122_880
+    )
     headers_max: int = _setting(128, "headers", "Header lines of a request; over it 431.", ge=16, le=10_000)
     header_timeout_s: float = _setting(
         10.0, "seconds", "From a request's first byte to the end of its headers; then 408.", ge=0.5, le=600
@@ -158,7 +160,7 @@ class Settings(BaseSettings):
     )
     linger_ms: float = _setting(
         2.0, "milliseconds", "Most that an event waits for others to share a request to Kafka, under load only.", ge=0,
-        le=1000,
+        le=5,
     )  # fmt: skip
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = _setting(
         "lz4", "word", "How events are compressed on the way to Kafka and in it."

@@ -17,6 +17,9 @@ from knative.events import BadEvent, fault_of_text, shown
 #: An envelope becomes record and request headers, so it is bounded as those are at ingress.
 MEMBERS_MAX = 256
 ATTRIBUTES_BYTES_MAX = 65_536
+#: Arrays and objects in each other that are read, wherever this is called from. What goes deeper is refused as soon as
+#: it does not fit the interpreter's stack, which is at some 900.
+NESTING_READ = 500
 
 #: These are strings by the specification; any other attribute may also be an integer or a boolean.
 _STRINGS_ONLY = frozenset(

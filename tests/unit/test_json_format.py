@@ -247,3 +247,14 @@ def test_version_0_3_with_encoded_data(kind: str | None, expected: bytes) -> Non
 )
 def test_json_media_types(media_type: str, expected: bool) -> None:
     assert is_json(media_type) is expected
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_so_many_levels_are_read_wherever_it_is_called_from(opening: str, closing: str) -> None:
+    nested = opening * json_format.NESTING_READ + "1" + closing * json_format.NESTING_READ
+    body = f'{{"id":"1","source":"/s","type":"t","specversion":"1.0","data":{nested}}}'.encode()
+
+    def called_from(frames: int) -> bytes | None:
+        return called_from(frames - 1) if frames else json_format.read(body)[1]
+
+    assert called_from(200) == nested.encode()

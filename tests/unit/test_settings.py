@@ -18,7 +18,10 @@ from app import settings_reference
 from app.producer import ProducerConfig
 from app.settings import Settings, describe, load_settings
 from app.settings_describe import MASK, allowed, is_secret, unit
+from controller.channels import topic_configs
+from controller.config import KIB, ControllerConfig
 from knative.errors import UsageError
+from knative.resources import KafkaChannel
 
 APP = Path(settings_reference.__file__).parent
 
@@ -175,6 +178,17 @@ def test_the_largest_values_are_taken_by_the_clients_too() -> None:
     before = gc.get_threshold()
     gc.set_threshold(settings.gc_threshold, *before[1:])
     gc.set_threshold(*before)
+
+
+def test_the_largest_head_fits_a_record_beside_the_largest_body() -> None:
+    """One attribute may be nearly all of it, and it is in the record twice when it is the key."""
+    event_bytes = load_settings().event_bytes_max
+    config = ControllerConfig(kafka={}, resources_dir=Path(), state_dir=Path(), event_bytes_max=event_bytes)
+    channel = KafkaChannel("demo", "orders")
+    topic_bytes_max = int(dict(topic_configs(channel, config))["max.message.bytes"])
+    framing_bytes = 8 * KIB  # of the batch, and of each header where there are many short ones
+
+    assert event_bytes + 2 * _most("header_bytes_max") + framing_bytes <= topic_bytes_max
 
 
 def _most(name: str) -> int:

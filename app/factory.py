@@ -156,6 +156,8 @@ def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | N
             store, view = spans.storing(producer), traced_view(spans.tracing)
         taken = ingress.register(app, _ingress_config(settings), contract, store, metrics, view, tallies)
         metrics.watch_ingress(lambda: (taken.inflight, taken.inflight_bytes))
+    else:
+        ingress.register(app, replace(_ingress_config(settings), takes_events=False), contract, producer, metrics)
     if settings.role in ("all", "dispatcher"):
         around = _surroundings(settings, kafka, producer, metrics, lifecycle, spans)
         parts.fleet = Fleet(app, contract, replace(around, tallies=tallies))

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 from knative.http_binding import BadEvent
 from knative.ports import ProduceFailure, ProduceProblem
+from web.heads import ALLOW
 from web.messages import encode
 from web.routing import NotFound, NotYet
-
-ALLOW = "POST, OPTIONS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,11 @@ NOT_ALLOWED = _json_line(405, {"error": "events are sent by POST"}, ("allow", AL
 CODED = _json_line(400, {"error": "a coded body: send the event as it is, with Content-Length or chunked"})
 OPTIONS = Answer(200, b"", (("allow", ALLOW),))
 WEBHOOK_OPTIONS = Answer(200, b"", (("allow", ALLOW), ("webhook-allowed-origin", "*"), ("webhook-allowed-rate", "*")))
+
+
+def malformed(reason: str) -> Answer:
+    """400: not HTTP as it must be."""
+    return _json_line(400, {"error": reason})
 
 
 def bad_event(error: BadEvent) -> Answer:

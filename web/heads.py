@@ -34,6 +34,8 @@ LENGTH_DIGITS_MAX = 18
 #: reg-name, IPv4, [IPv6] and a port: no white space, comma, slash, user information.
 _HOST_SHAPE = re.compile(rb"(?:\[[0-9A-Fa-f:.%\w]*\]|[A-Za-z0-9._~!$&'()*+;=%-]*)(?::[0-9]*)?").fullmatch
 _good_hosts: set[bytes] = set()
+_REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} [!-~]+ HTTP/1\.[01]\r\n").match
+ALLOW = "POST, OPTIONS"  #: for requests that are refused before any View
 
 
 def pairs_of(fields: Fields) -> Pairs:
@@ -164,6 +166,13 @@ def without_upgrade(method: bytes, url: bytes, version: str, pairs: Sequence[tup
     lines = [b"%s %s HTTP/%s" % (method, url, version.encode())]
     lines += [name + b": " + value for name, value in pairs if name.lower() != b"upgrade"]
     return b"\r\n".join(lines) + b"\r\n\r\n"
+
+
+def unknown_method(data: bytes, start: int) -> Refusal:
+    """For what the parser knows no method of: 405 when all else of the request line is as it must be."""
+    if _REQUEST_LINE(data, start):
+        return Refusal(405, "events are sent by POST", (("allow", ALLOW),))
+    return Refusal(400, "not HTTP/1.1: no request line")
 
 
 def split_target(target: bytes, host: bytes | None) -> tuple[bytes, bytes | None]:

@@ -22,15 +22,17 @@ from knative.contract import Channel
 from knative.http_binding import BadEvent, to_record
 from knative.ports import Headers, Observe, Produce, ProduceFailure
 from knative.tallies import Tallies, Tally
-from web import answers
+from web import answers, heads
 from web.answers import Answer
 from web.heads import Fields
+from web.limits import Refusal
 from web.protocol import Connection
-from web.routing import ContractView, NotFound, Routes, split_path
+from web.routing import ContractView, NotFound, NotYet, Routes, split_path
 
 #: Everything that no other View serves: ingress knows best how to say what it takes.
 PATH = "/{path:.*}"
 _CACHE_MAX = 4096
+_ELSEWHERE = "this process takes no events in: send it to one whose PENSTOCK_ROLE is ingress or all"
 _ACCEPTED_WIRE = answers.ACCEPTED.wire
 
 
@@ -42,6 +44,7 @@ class IngressConfig:
     bytes_max: int = 64 * 1024 * 1024  #: of their heads and bodies; over it 429
     event_bytes_max: int = 1024 * 1024  #: one body; over it 413
     retry_after_s: int = 1  #: `Retry-After` of 429 and 503
+    takes_events: bool = True  #: False: another process does, and what is known is answered 503
 
 
 class Ingress:
@@ -88,6 +91,8 @@ class Ingress:
         if found is not None:
             return found
         resolved = self._routes.resolve(host, target.partition(b"?")[0])
+        if isinstance(resolved, Channel) and not self.config.takes_events:
+            resolved = NotYet(_ELSEWHERE)
         if not isinstance(resolved, Channel):
             return answers.not_served(resolved, self.config.retry_after_s)
         if len(self.cache) >= _CACHE_MAX:
@@ -128,7 +133,7 @@ class IngressView(View):
     """Bound to one `Ingress` by `register`."""
 
     ingress: Ingress
-    allow = answers.ALLOW
+    allow = heads.ALLOW
 
     def __post_init__(self) -> None:
         if hasattr(self.web, "on_refused"):
@@ -204,8 +209,9 @@ class IngressView(View):
         channel = ingress.channel(_raw_path(request), _raw_host(request))
         if isinstance(channel, Answer):
             return channel
-        if _is_coded(request):
-            return answers.CODED
+        refused = _refused_head(request)
+        if refused is not None:
+            return refused
         head_bytes = sum(len(name) + len(value) for name, value in request.raw_headers)
         length = request.headers.get("content-length")
         refused = ingress.room(head_bytes, int(length) if length and length.isdigit() else 0)
@@ -244,6 +250,9 @@ class IngressView(View):
 
     async def get(self, request: Any, **info: str) -> Any:
         """405, or the network probe of Knative's activator."""
+        refused = _refused_head(request)
+        if refused is not None:
+            return self._respond(refused)
         answer = self.ingress.other(request.method, _raw_path(request), _raw_host(request), request.headers)
         return self._respond(answer)
 
@@ -254,13 +263,16 @@ class IngressView(View):
         return self.bytes(answer.body, status=answer.status, headers=dict(answer.headers))
 
 
-def _is_coded(request: Any) -> bool:
-    """Our own driver has refused such a request before; another one may not."""
-    headers = request.headers
-    return (
-        headers.get("content-encoding", "").lower() not in ("", "identity")
-        or headers.get("transfer-encoding", "chunked").lower() != "chunked"
-    )
+def _refused_head(request: Any) -> Answer | None:
+    """For what is not HTTP's plain text and body. Our own driver has refused it before; another one may not."""
+    try:
+        heads.check_text(request.raw_headers)
+    except Refusal as refusal:
+        return answers.malformed(refusal.reason)
+    for name, good in (("content-encoding", ("", "identity")), ("transfer-encoding", ("chunked",))):
+        if any(value.lower() not in good for value in request.headers.getall(name, ())):
+            return answers.CODED
+    return None
 
 
 def _raw_path(request: Any) -> bytes:

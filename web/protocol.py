@@ -20,6 +20,7 @@ from typing import Protocol, cast
 import httptools
 import structlog
 
+from web import heads
 from web.heads import Fields
 from web.limits import DriverConfig, Refusal
 from web.messages import problem, with_close
@@ -224,7 +225,7 @@ class Connection(RequestReader, asyncio.Protocol):
 
     def _pump(self, data: bytes, pos: int) -> None:
         """Read as many requests out of `data` from `pos` on as can be begun; hold the rest."""
-        size = len(data)
+        size, start = len(data), pos
         self._pumping = True
         try:
             while pos < size and self.state <= BODY and self._writable:
@@ -238,6 +239,8 @@ class Connection(RequestReader, asyncio.Protocol):
             self.refuse(refusal)
         except httptools.HttpParserCallbackError:
             self._failed()
+        except httptools.HttpParserInvalidMethodError:
+            self.refuse(heads.unknown_method(data, start))
         except httptools.HttpParserError as error:
             self.refuse(Refusal(400, f"not HTTP/1.1: {error}"))
         except Exception:  # called from whoever finished the request before, who has nothing to do with this one

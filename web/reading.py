@@ -281,7 +281,7 @@ class RequestReader:
         """The parser stops at `Upgrade`, without the body; we do not upgrade, so a new one gets a head without it."""
         method = self._parser.get_method()
         if method == b"CONNECT":
-            raise Refusal(405, "CONNECT is not served", (("allow", "POST, OPTIONS"),))
+            raise Refusal(405, "CONNECT is not served", (("allow", heads.ALLOW),))
         again = heads.without_upgrade(method, self._url, self._parser.get_http_version(), self._pairs)
         self._parser = httptools.HttpRequestParser(self)
         self._url, self._pairs, self._complete = b"", [], False

@@ -177,8 +177,9 @@ OWN_DRIVER_ONLY = {
 class Service:
     """Ingress, health and subscribers on one driver, with twins behind them."""
 
-    def __init__(self, driver: str) -> None:
+    def __init__(self, driver: str, takes_events: bool = True) -> None:
         self.driver = driver
+        self.takes_events = takes_events
         self.produce = MemoryProduce()
         self.observe = CountingObserve()
         self.contract = MemoryContract(ORDERS, BILLS, BROKER)
@@ -186,7 +187,12 @@ class Service:
         self.running = RunningWeb(self._setup, driver, DriverConfig(event_bytes_max=EVENT_BYTES_MAX))
 
     def _setup(self, app: Any) -> None:
-        limits = ingress.IngressConfig(inflight_max=5, bytes_max=WAITING_BYTES_MAX, event_bytes_max=EVENT_BYTES_MAX)
+        limits = ingress.IngressConfig(
+            inflight_max=5,
+            bytes_max=WAITING_BYTES_MAX,
+            event_bytes_max=EVENT_BYTES_MAX,
+            takes_events=self.takes_events,
+        )
         self.state = ingress.register(app, limits, self.contract, self.produce, self.observe)
         health.register(app, lambda: (True, {}), lambda: (self.ready, {"kafka": False}))
         subscribers.register(app, self.contract, lambda namespace, channel: None, lambda namespace, channel: None)
@@ -243,6 +249,30 @@ def test_answer(service: Service, row: Row) -> None:
     assert [record.topic for record in service.produce.records] == ([row.topic] if row.topic else [])
     if service.driver == "httptools":
         assert service.observe.requests == {status: 1}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [("Content-Encoding", b"identity"), ("Content-Encoding", b"gzip")],
+        [("x-request-id", b"\xff")],
+        [("x", b"\xc0\xa0")],
+        [("K-Network-Probe", b"probe"), ("K-Network-Hash", b"\xff")],
+    ],
+    ids=["coded in the second place", "no UTF-8", "overlong UTF-8", "a hash that is no UTF-8"],
+)
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_a_head_that_is_malformed_is_400(service: Service, method: str, lines: list[tuple[str, bytes]]) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", service.running.port, timeout=10)) as client:
+        client.putrequest(method, URL)
+        for name, value in [*((name, text.encode()) for name, text in CE.items()), *lines]:
+            client.putheader(name, value)
+        client.putheader("Content-Length", "0")
+        client.endheaders()
+        answer = client.getresponse()
+        assert answer.status == 400
+        assert b"Traceback" not in answer.read()
+    assert service.produce.records == []
 
 
 @pytest.mark.parametrize(
@@ -303,6 +333,23 @@ def test_before_the_contract_is_read_503_then_202(service: Service) -> None:
     assert service.request("POST", "/a/b/c/d", CE, b"")[0] == 404, "no ingress URL, whatever the contract says"
     service.running.call(lambda: service.contract.change(ORDERS))
     assert service.post()[0] == 202
+
+
+def test_where_no_events_are_taken_what_is_known_is_503(service: Service) -> None:
+    elsewhere = Service(service.driver, takes_events=False)
+    try:
+        for _ in range(2):
+            status, headers, body = elsewhere.post()
+            assert (status, headers["retry-after"]) == (503, "1")
+            assert "PENSTOCK_ROLE" in body.decode()
+        by_host = CE | {"Host": "orders-kn-channel.demo.svc"}
+        assert elsewhere.request("POST", "/", by_host, b"")[0] == 503
+        assert elsewhere.request("GET", URL, PROBE, None)[0] == 503
+        assert elsewhere.request("POST", "/channels/demo/nothing", CE, b"")[0] == 404
+        assert elsewhere.request("GET", "/healthz", {}, None)[0] == 200
+        assert elsewhere.produce.records == []
+    finally:
+        elsewhere.running.stop()
 
 
 def test_a_removed_channel_is_404_at_once(service: Service) -> None:

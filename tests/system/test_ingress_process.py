@@ -6,13 +6,14 @@ import contextlib
 import resource
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from app.embedded import EmbeddedKafka
 from tests.installation import Installation
-from tests.processes import wait_until
+from tests.processes import Worker, wait_until
 from tests.resources import NAMESPACE
 from tests.system.sending import post
 
@@ -38,6 +39,10 @@ def target_of(installation: Installation) -> str:
     return f"/channels/{NAMESPACE}/{installation.resources.channel}"
 
 
+def _knows(worker: Worker, target: str) -> bool:
+    return post(worker.port, target, "e").status == 503
+
+
 def test_idle_sockets_under_the_usual_limit_of_open_files(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     installation = Installation(kafka.bootstrap, tmp_path)
     installation.write([])
@@ -52,3 +57,20 @@ def test_idle_sockets_under_the_usual_limit_of_open_files(kafka: EmbeddedKafka, 
         for number in range(20):
             assert post(worker.port, target, f"e{number}").status == 202
         assert b"files and sockets" not in worker.tail().encode()
+
+
+def test_a_process_that_takes_no_events_in_says_where_they_go(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    installation = Installation(kafka.bootstrap, tmp_path)
+    installation.write([])
+    target = target_of(installation)
+    with (
+        installation.worker("controller") as controller,
+        installation.worker("dispatcher", controller=False) as dispatcher,
+    ):
+        for worker in (controller, dispatcher):
+            worker.wait_ready()
+            wait_until("it knows the channel", partial(_knows, worker, target), LIMIT_S)
+            answer = post(worker.port, target, "e")
+            assert answer.headers["retry-after"] == "1"
+            assert b"PENSTOCK_ROLE" in answer.body
+            assert post(worker.port, target + "-other", "e").status == 404

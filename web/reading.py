@@ -294,11 +294,13 @@ class RequestReader:
             stop = min(size, start + self._remaining_bytes)
             self._remaining_bytes -= stop - start
             last = self._remaining_bytes == 0
+            part = data if start == 0 and stop == size else data[start:stop]
         else:
             end = self._walk.feed(data, start)
             last = end >= 0
             stop = end if last else size
-        self._parser.feed_data(data if start == 0 and stop == size else data[start:stop])
+            part = self._walk.plain
+        self._parser.feed_data(part)
         if last != self._complete or self._ahead:
             raise Refusal(400, "a body that does not end where its framing says")
         return stop

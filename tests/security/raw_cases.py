@@ -60,6 +60,13 @@ CASES = [
     case("chunked, empty", P + CLOSE + CHUNKED + END, 202, b""),
     case("CHUNKED in capitals", P + CLOSE + b"Transfer-Encoding: CHUNKED\r\n\r\n2\r\nhi\r\n" + END, 202, b"hi"),
     case("short chunk extensions", P + CLOSE + CHUNKED + b'2;a=b;c="d"\r\nhi\r\n' + END, 202, b"hi"),
+    case("chunk extensions with white space", P + CLOSE + CHUNKED + b'2 ; a = "b; c"\t;d\r\nhi\r\n' + END, 202, b"hi"),
+    case(
+        "chunk extensions with white space, split in every byte",
+        each_byte(P + CLOSE + CHUNKED + b"2 ;\ta\r\nhi\r\n0 ; b\r\nx: y\r\n\r\n"),
+        202,
+        b"hi",
+    ),
     case("trailers are not headers", P + CLOSE + CHUNKED + b"2\r\nhi\r\n0\r\nce-id: 2\r\nx: y\r\n\r\n", 202, b"hi"),
     case("split in every byte", each_byte(LAST), 202, b"hi"),
     case(

@@ -1,6 +1,6 @@
 """Every row of the ingress answer table, through real HTTP on a real socket, on both web drivers.
 
-Rows about limits of the connection and about the parser belong to our driver: `OWN_DRIVER_ONLY` names them.
+Beside the table of `ingress_rows`: what takes more than one request, or a Kafka that does not answer.
 """
 
 from __future__ import annotations
@@ -11,167 +11,22 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from knative.contract import Channel
 from knative.ports import ProduceProblem
+from tests.contract.ingress_rows import ATTRIBUTES, CE, EVENT_BYTES_MAX, OWN_DRIVER_ONLY, PROBE, ROWS, URL, Row
 from tests.twins import CountingObserve, MemoryContract, MemoryProduce
 from tests.webapp import RunningWeb
 from web import health, ingress, subscribers
 from web.limits import DriverConfig
 
-EVENT_BYTES_MAX = 64 * 1024
 WAITING_BYTES_MAX = 3 * (EVENT_BYTES_MAX + 512)
 ORDERS = Channel("u1", 1, "demo", "orders", "t.orders", "t.orders.dlq", 4, ("orders.example.com",))
 BILLS = Channel("u2", 1, "demo", "bills", "t.bills", "t.bills.dlq", 1)
 BROKER = Channel("u3", 1, "demo", "default", "t.broker", "t.broker.dlq", 1, kind="Broker")
-CE = {"ce-id": "1", "ce-source": "/s", "ce-type": "t", "ce-specversion": "1.0"}
-ATTRIBUTES = {"ce_id": b"1", "ce_source": b"/s", "ce_type": b"t", "ce_specversion": b"1.0"}
-URL = "/channels/demo/orders"
-STRUCTURED = {"content-type": "application/cloudevents+json"}
-ENVELOPE = b'{"id":"1","source":"/s","type":"t","specversion":"1.0","data":[1,true]}'
-
-
-@dataclass(frozen=True)
-class Row:
-    """One request and what must come of it."""
-
-    name: str
-    status: int
-    method: str = "POST"
-    path: str = URL
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes | None = b"{}"
-    says: tuple[str, ...] = ()  #: in the body
-    answers: dict[str, str | None] = field(default_factory=dict)  #: headers of the answer; None: absent
-    topic: str | None = None  #: where the record is, None: nothing was stored
-
-
-def binary(name: str, status: int, **changes: Any) -> Row:
-    """A binary-mode event with other headers; a header of None is left out."""
-    headers = {key: value for key, value in {**CE, **changes.pop("headers", {})}.items() if value is not None}
-    topic = "t.orders" if status == 202 else None
-    return Row(name, status, headers=headers, **{"topic": topic, **changes})
-
-
-def refused(name: str, attribute: str, headers: dict[str, str | None], body: bytes = b"{}") -> Row:
-    """A 400 that names the attribute."""
-    return binary(name, 400, headers=headers, body=body, says=(f'"attribute": "{attribute}"',))
-
-
-ALLOW: dict[str, str | None] = {"allow": "POST, OPTIONS"}
-PROBE = {"K-Network-Probe": "probe", "K-Network-Hash": "abc"}
-
-ROWS = [
-    # 202, and addressing
-    binary("valid event by path", 202),
-    binary("trailing slash", 202, path=URL + "/"),
-    binary("a query is ignored", 202, path=URL + "?x=1"),
-    binary("by service host", 202, path="/", headers={"Host": "orders-kn-channel.demo.svc.cluster.local"}),
-    binary("by service host, short, with port", 202, path="/", headers={"Host": "orders-kn-channel.demo.svc:8080"}),
-    binary("by service host, capitals", 202, path="/", headers={"Host": "ORDERS-kn-channel.Demo.svc"}),
-    binary("by published host", 202, path="/", headers={"Host": "orders.example.com:80"}),
-    binary("the path counts, not the host", 202, headers={"Host": "bills-kn-channel.demo.svc"}),
-    binary("a broker", 202, path="/demo/default", topic="t.broker"),
-    binary("a broker, trailing slash", 202, path="/demo/default/", topic="t.broker"),
-    Row("structured", 202, headers=STRUCTURED, body=ENVELOPE, topic="t.orders"),
-    binary("specversion 0.3", 202, headers={"ce-specversion": "0.3"}),
-    # 404 and 503
-    binary(
-        "unknown channel", 404, path="/channels/demo/nothing", says=("no KafkaChannel demo/nothing", "POST /channels/")
-    ),
-    binary("unknown broker", 404, path="/demo/nothing", says=("no Broker demo/nothing",)),
-    binary("a channel is no broker", 404, path="/demo/orders", says=("no Broker",)),
-    binary(
-        "unknown host",
-        404,
-        path="/",
-        headers={"Host": "nobody.example.com"},
-        says=("nobody.example.com", "POST /channels/"),
-    ),
-    binary(
-        "unknown service host",
-        404,
-        path="/",
-        headers={"Host": "no-kn-channel.demo.svc"},
-        says=("no KafkaChannel demo/no",),
-    ),
-    binary("another path", 404, path="/a/b/c/d", says=("POST /channels/<namespace>/<channel>",)),
-    binary("one segment", 404, path="/favicon.ico"),
-    # OPTIONS and other methods
-    Row("OPTIONS", 200, "OPTIONS", answers={**ALLOW, "webhook-allowed-origin": None}),
-    Row(
-        "OPTIONS of a webhook",
-        200,
-        "OPTIONS",
-        headers={"WebHook-Request-Origin": "sender.example.com"},
-        answers={**ALLOW, "webhook-allowed-origin": "*", "webhook-allowed-rate": "*"},
-    ),
-    Row("GET", 405, "GET", answers=ALLOW),
-    Row("GET /", 405, "GET", "/", answers=ALLOW),
-    Row("HEAD", 405, "HEAD", answers=ALLOW),
-    Row("PUT", 405, "PUT", answers=ALLOW),
-    Row("DELETE", 405, "DELETE", answers=ALLOW),
-    Row("PATCH", 405, "PATCH", answers=ALLOW),
-    Row("a method Faust does not know", 405, "PROPFIND", answers=ALLOW),
-    # probes
-    Row("network probe", 200, "GET", headers=PROBE, answers={"k-network-hash": "abc"}),
-    Row(
-        "network probe without hash", 200, "GET", headers={"K-Network-Probe": "probe"}, answers={"k-network-hash": None}
-    ),
-    Row(
-        "network probe of nothing",
-        404,
-        "GET",
-        "/channels/demo/nothing",
-        headers=PROBE,
-        answers={"k-network-hash": None},
-    ),
-    Row("another probe", 405, "GET", headers={"K-Network-Probe": "else"}),
-    # 400 for events
-    Row("no CloudEvents attributes", 400, headers={"content-type": "application/json"}, says=('"error"',)),
-    *(refused(f"{name} is missing", name, {f"ce-{name}": None}) for name in ("id", "source", "type", "specversion")),
-    *(refused(f"{name} is empty", name, {f"ce-{name}": ""}) for name in ("id", "source", "type", "specversion")),
-    refused("specversion 2.0", "specversion", {"ce-specversion": "2.0"}),
-    refused("bad attribute name", "b_d", {"ce-b_d": "x"}),
-    refused("bad time", "time", {"ce-time": "yesterday"}),
-    refused("source is no URI-reference", "source", {"ce-source": "a b"}),
-    refused("empty subject", "subject", {"ce-subject": ""}),
-    refused("ce-datacontenttype", "datacontenttype", {"ce-datacontenttype": "text/plain"}),
-    refused("control character", "subject", {"ce-subject": "a%00b"}),
-    Row("malformed JSON", 400, headers=STRUCTURED, body=b"{", says=('"error"',)),
-    Row("batch", 400, headers={"content-type": "application/cloudevents-batch+json"}, body=b"[]", says=("batch",)),
-    Row("unknown format", 400, headers={"content-type": "application/cloudevents+avro"}, says=('"error"',)),
-    # sizes
-    binary("a body of exactly the limit", 202, body=b"\xff" * EVENT_BYTES_MAX),
-    binary("a body one byte over the limit", 413, body=b"x" * (EVENT_BYTES_MAX + 1)),
-    binary("a body ten times over the limit", 413, body=b"x" * (EVENT_BYTES_MAX * 10)),
-    binary("header bytes over the limit", 431, headers={"x": "a" * 70_000}),
-    binary("too many headers", 431, headers={f"x{i}": "a" for i in range(200)}),
-    # framing and coding
-    binary("Content-Encoding gzip", 400, headers={"Content-Encoding": "gzip"}),
-    binary(
-        "Content-Length with Transfer-Encoding", 400, headers={"Transfer-Encoding": "chunked", "Content-Length": "2"}
-    ),
-    binary("Transfer-Encoding gzip, chunked", 400, headers={"Transfer-Encoding": "gzip, chunked"}, body=b"0\r\n\r\n"),
-    binary(
-        "Upgrade is ignored",
-        202,
-        headers={"Upgrade": "h2c", "Connection": "Upgrade, HTTP2-Settings", "HTTP2-Settings": "x"},
-    ),
-]
-
-#: Limits of the connection and the parser, which are aiohttp's own on its driver. `tests/security` has many more.
-OWN_DRIVER_ONLY = {
-    "header bytes over the limit",
-    "too many headers",
-    "Content-Length with Transfer-Encoding",
-    "Transfer-Encoding gzip, chunked",
-    "a method Faust does not know",
-}
 
 
 class Service:
@@ -247,6 +102,9 @@ def test_answer(service: Service, row: Row) -> None:
     if status == 202:
         assert body == b""
     assert [record.topic for record in service.produce.records] == ([row.topic] if row.topic else [])
+    if row.record is not None:
+        (record,) = service.produce.records
+        assert (record.headers, record.value) == row.record
     if service.driver == "httptools":
         assert service.observe.requests == {status: 1}
 

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, Producer
 # rd_kafka_vtype_t: the kind of each argument of rd_kafka_producev
 _END, _TOPIC, _PARTITION, _VALUE, _MSGFLAGS, _HEADER = 0, 1, 3, 4, 7, 9
 _COPY = 2  # RD_KAFKA_MSG_F_COPY
+_PRODUCE = 0  # the API key of produce requests
 
 
 def _library() -> ctypes.CDLL:
@@ -27,6 +28,15 @@ def _handle(client: Producer) -> ctypes.c_void_p:
 def make_fatal(client: Producer) -> None:
     """As after an error that ends an idempotent producer for good."""
     assert _library().rd_kafka_test_fatal_error(_handle(client), KafkaError.INVALID_PRODUCER_EPOCH, b"by a test") == 0
+
+
+def refuse_produce_requests(client: Producer, *errors: int) -> None:
+    """The client's own mock cluster (`test.mock.num.brokers`) answers its next produce requests with these errors."""
+    library = _library()
+    library.rd_kafka_handle_mock_cluster.restype = ctypes.c_void_p
+    cluster = ctypes.c_void_p(library.rd_kafka_handle_mock_cluster(_handle(client)))
+    codes = [ctypes.c_int(error) for error in errors]
+    library.rd_kafka_mock_push_request_errors(cluster, ctypes.c_int16(_PRODUCE), ctypes.c_size_t(len(codes)), *codes)
 
 
 def produce(bootstrap: str, topic: str, value: bytes, header: tuple[bytes, bytes], partition: int = 0) -> None:

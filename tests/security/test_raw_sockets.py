@@ -19,7 +19,7 @@ from app import open_files
 from app.factory import _driver_config
 from app.settings import Settings
 from knative.contract import Channel
-from tests.security.raw_cases import CASES, CHUNKED, CONFIG, GOOD, LAST, LINE, TWO, Case, P
+from tests.security.raw_cases import CASES, CHUNKED, CLOSE, CONFIG, GOOD, HOST, LAST, LINE, TWO, Case, P
 from tests.twins import CountingObserve, MemoryContract, MemoryProduce
 from tests.webapp import RunningWeb, read_all, statuses
 from web import ingress
@@ -201,6 +201,18 @@ def test_a_client_that_sends_all_before_it_reads_gets_its_413(event_bytes_max: i
             with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.running.port, timeout=20)) as client:
                 client.request("POST", "/channels/demo/orders", body, {"ce-id": "1"})
                 assert client.getresponse().status == 413
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":'], ids=["arrays", "objects"])
+def test_json_100000_deep(opening: bytes) -> None:
+    envelope = b'{"id":"1","source":"/s","type":"t","specversion":"1.0","data":' + opening * 100_000
+    head = LINE + HOST + CLOSE + b"content-type: application/cloudevents+json\r\ncontent-length: %d\r\n\r\n"
+    with serving(DriverConfig()) as server:
+        for _ in range(3):
+            wire = server.running.exchange(head % len(envelope) + envelope)
+            assert statuses(wire) == [400]
+            assert b"nested too deeply" in wire
+        assert statuses(server.running.exchange(LAST)) == [202]
 
 
 def test_too_many_connections(hasty: Ingress) -> None:

@@ -110,7 +110,7 @@ def test_kafka_away_for_thirty_seconds(tmp_path: Path) -> None:
                 options: dict[str, Any] = {"events": 0, "rate": 200, "keys": 100, "connections": 32}
                 url, ledger = installation.url(worker), tmp_path / "sent"
                 with LoadProcess(tmp_path, url, sequential=True, ledger=ledger, **options) as load:
-                    fault = _outage(broker, worker, sink)
+                    fault = _outage(broker, worker, sink, _target(installation))
                     load.process.terminate()
                     result = load.result(60)
                 assert set(result["statuses"]) <= {"202", "429", "503"}, result
@@ -131,7 +131,7 @@ def test_kafka_away_for_thirty_seconds(tmp_path: Path) -> None:
     assert verdict.report.events > 0
 
 
-def _outage(broker: EmbeddedKafka, worker: Worker, sink: SinkProcess) -> Fault:
+def _outage(broker: EmbeddedKafka, worker: Worker, sink: SinkProcess, target: str) -> Fault:
     """Events flow, Kafka is killed for 30 s, events flow again."""
 
     def received() -> int:
@@ -142,6 +142,8 @@ def _outage(broker: EmbeddedKafka, worker: Worker, sink: SinkProcess) -> Fault:
     broker.kill()
     time.sleep(OUTAGE_S)
     assert worker.running, worker.tail()
+    answer = post(worker.port, target, "not-now")
+    assert (answer.status, answer.headers.get("retry-after")) == (503, "1"), answer
     ready, shown = get(worker.port, "/readyz")
     assert ready == 200, "an outage of Kafka must not take the worker out"
     assert json.loads(shown)["kafka"] in (False, "down", "unreachable", "disconnected"), shown

@@ -1,0 +1,96 @@
+"""Ingress over HTTP with the real producer, before Kafkas that do not store: what their answers become."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import KafkaError
+
+from app.metrics import Metrics
+from app.producer import KafkaProducer, ProducerConfig
+from knative.contract import Channel
+from tests.librdkafka import refuse_produce_requests
+from tests.processes import free_port
+from tests.security.raw_cases import LAST
+from tests.twins import MemoryContract
+from tests.webapp import HubApp, RunningWeb, statuses
+from web import ingress
+
+pytestmark = pytest.mark.integration
+LIMIT_S = 30.0
+
+
+@contextmanager
+def serving(**kafka: object) -> Iterator[tuple[RunningWeb, KafkaProducer]]:
+    """An ingress whose producer gives a record up after a second."""
+    metrics = Metrics()
+    crashes: list[BaseException] = []
+    producer = KafkaProducer(ProducerConfig(kafka, "p", timeout_s=1.0), metrics, crashes.append)
+
+    def setup(app: HubApp) -> None:
+        contract = MemoryContract(Channel("u1", 1, "demo", "orders", "t", "t.dlq", 1))
+        ingress.register(app, ingress.IngressConfig(), contract, producer, metrics)
+
+    with RunningWeb(setup) as running:
+        running.call(producer.start)
+        try:
+            yield running, producer
+        finally:
+            asyncio.run_coroutine_threadsafe(producer.stop(1.0), running.loop).result(LIMIT_S)
+    assert crashes == []
+
+
+def post(running: RunningWeb) -> tuple[int, bytes]:
+    """One event -> (status, the whole answer)."""
+    wire = running.exchange(LAST, timeout_s=LIMIT_S)
+    (status,) = statuses(wire)
+    return status, wire
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_what_a_broker_does_not_store_is_503(error: int) -> None:
+    """librdkafka's mock cluster stands in: of one real broker no topic wants more replicas than there are."""
+    with serving(**{"test.mock.num.brokers": 1}) as (running, producer):
+        assert post(running)[0] == 202
+        client = producer._client
+        assert client is not None
+        refuse_produce_requests(client, *[error] * 100)
+        status, wire = post(running)
+        assert status == 503
+        assert b"retry-after: 1\r\n" in wire
+        assert b"not stored" in wire
+
+
+def test_a_kafka_that_is_not_there_is_503() -> None:
+    with serving(**{"bootstrap.servers": f"127.0.0.1:{free_port()}"}) as (running, _):
+        status, wire = post(running)
+        assert status == 503
+        assert b"retry-after: 1\r\n" in wire
+
+
+@pytest.mark.parametrize("error", [KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE])
+def test_a_record_that_is_too_large_by_itself_is_413(error: int) -> None:
+    with serving(**{"test.mock.num.brokers": 1}) as (running, producer):
+        assert post(running)[0] == 202
+        client = producer._client
+        assert client is not None
+        refuse_produce_requests(client, error)
+        assert post(running)[0] == 202, "sent again by itself it fits"
+        alone = producer._alone
+        assert alone is not None
+        assert alone._client is not None
+        refuse_produce_requests(client, error)
+        refuse_produce_requests(alone._client, error)
+        assert post(running)[0] == 413

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import socket
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 
 from app.embedded import EmbeddedKafka
 from tests.installation import Installation
-from tests.processes import Worker, wait_until
+from tests.ledger import reader
+from tests.ledger.facts import Sent, read
+from tests.processes import LoadProcess, Worker, wait_until
 from tests.resources import NAMESPACE
 from tests.system.sending import post
 
@@ -39,6 +42,10 @@ def target_of(installation: Installation) -> str:
     return f"/channels/{NAMESPACE}/{installation.resources.channel}"
 
 
+def _takes(worker: Worker, target: str, event_id: str) -> bool:
+    return post(worker.port, target, event_id).status == 202
+
+
 def _knows(worker: Worker, target: str) -> bool:
     return post(worker.port, target, "e").status == 503
 
@@ -51,7 +58,7 @@ def test_idle_sockets_under_the_usual_limit_of_open_files(kafka: EmbeddedKafka, 
     with worker, contextlib.ExitStack() as stack:
         worker.wait_ready()
         target = target_of(installation)
-        wait_until("the channel is served", lambda: post(worker.port, target, "first").status == 202, LIMIT_S)
+        wait_until("the channel is served", partial(_takes, worker, target, "first"), LIMIT_S)
         for _ in range(USUAL_FILES + 200):
             stack.enter_context(socket.create_connection(("127.0.0.1", worker.port), LIMIT_S))
         for number in range(20):
@@ -74,3 +81,38 @@ def test_a_process_that_takes_no_events_in_says_where_they_go(kafka: EmbeddedKaf
             assert answer.headers["retry-after"] == "1"
             assert b"PENSTOCK_ROLE" in answer.body
             assert post(worker.port, target + "-other", "e").status == 404
+
+
+def test_a_kill_between_kafkas_acknowledgement_and_the_202(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """Stopped, it hears nothing of what Kafka stores of the requests under way; then it is killed."""
+    installation = Installation(kafka.bootstrap, tmp_path, partitions=3)
+    installation.write([])
+    target, topic = target_of(installation), installation.resources.topic
+    ledger = tmp_path / "sent"
+    with installation.worker("controller") as controller:
+        controller.wait_ready()
+        for seed in range(1, 6):
+            with installation.worker("ingress", controller=False) as worker:
+                worker.wait_ready()
+                wait_until("the channel is served", partial(_takes, worker, target, f"first-{seed}"), LIMIT_S)
+                url = installation.url(worker)
+                with LoadProcess(tmp_path, url, events=0, connections=64, keys=100, seed=seed, ledger=ledger) as load:
+                    before = sum(reader.ends(kafka.bootstrap, topic).values())
+                    wait_until(
+                        "events flow",
+                        lambda: sum(reader.ends(kafka.bootstrap, topic).values()) > before + 500,  # noqa: B023
+                        LIMIT_S,
+                    )
+                    worker.pause()
+                    time.sleep(1.0)  # for Kafka to store what it was sent
+                    worker.kill()
+                    load.process.terminate()
+                    load.result(LIMIT_S)
+            accepted = {fact.id for fact in read(ledger) if isinstance(fact, Sent) and fact.status == 202}
+            stored = {fact.id for fact in reader.stored(kafka.bootstrap, topic) if not fact.id.startswith("first-")}
+            assert accepted
+            assert accepted <= stored, "what was answered 202 is there"
+            if stored - accepted:
+                break
+        else:
+            pytest.fail("no kill came between the two")

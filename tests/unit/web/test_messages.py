@@ -61,3 +61,9 @@ def test_form_and_absent_body() -> None:
     dated = request(b"/", (b"if-modified-since", b"Sat, 21 Nov 2026 11:36:39 GMT")).if_modified_since
     assert dated is not None
     assert dated.year == 2026
+
+
+@pytest.mark.parametrize("target", [b"//[", b"//x/a", b"//a:b/", b"*", b"/[", b"/a#b", b"//"])
+def test_a_path_is_a_path_whatever_it_looks_like(target: bytes) -> None:
+    got = request(target + b"?q=1")
+    assert (got.raw_path, got.query["q"]) == (target.decode(), "1")

@@ -147,6 +147,7 @@ class Connection(RequestReader, asyncio.Protocol):
         """Answer with a refusal, and end the connection in a way that lets the client read it."""
         self._server.refused(refusal.status)
         self._release()
+        self._forget()  # thousands may linger
         self._transport.write(with_close(problem(refusal.status, refusal.reason, refusal.headers)))
         self._linger()
 

@@ -197,9 +197,13 @@ class RequestReader:
         self._body = None
 
     def _begin_parts(self, now: float) -> None:
+        self._forget()
         self.state = HEAD
         self._since = now
-        self._target = self._url = self._tail = b""  # nothing is left of the request before
+
+    def _forget(self) -> None:
+        """Nothing is left of the request before."""
+        self._target = self._url = self._tail = b""
         self._headers = self._pairs = []
         self.host = None
         self.head_bytes = 0

@@ -16,7 +16,7 @@ from web.heads import Fields, pairs_of
 from web.limits import DriverConfig
 from web.messages import encode
 from web.protocol import Connection
-from web.reading import CLOSED
+from web.reading import CLOSED, LINGER
 
 CONFIG = DriverConfig(event_bytes_max=64, header_bytes_max=400, header_count_max=10, url_bytes_max=80)
 GOOD = (
@@ -186,3 +186,11 @@ def test_who_answers_a_request_does_not_suffer_from_the_next_one() -> None:
     server.answer(*server.waiting.pop())
     assert re.findall(rb"HTTP/1\.1 (\d{3}) ", transport.written) == [b"202", b"500"]
     assert server.refusals == [500]
+
+
+def test_a_refused_request_holds_no_memory_while_its_client_lingers() -> None:
+    for part in (GOOD[:-6] + b"\r\nx: y" * 40, b"POST / HTTP/1.1\r\n" + b"x: y\r\n" * 40):
+        server, _, connection = talk([part], False)
+        assert (server.refusals, connection.state) == ([431], LINGER)
+        assert connection._pairs == connection._headers == []
+        assert (connection._body, connection._url, connection._rest) == (None, b"", b"")

@@ -17,8 +17,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 import structlog
@@ -33,6 +32,8 @@ from agents.log_ends import LogEnds
 from agents.pace import Pace
 from agents.positions import committed, log_start
 from agents.room import record_bytes
+from agents.stalls import Stalls
+from agents.waiting import at_most
 from agents.watermarks import Watermark
 from knative.contract import Subscription
 from knative.ports import Observe
@@ -88,7 +89,7 @@ class Feed:
         self._loop = asyncio.get_running_loop()
         self.commits = Commits(subscription.label, config.commit_interval_s, owner.fatal)
         self._partitions: dict[int, Partition] = {}
-        self._ends = LogEnds()
+        self._ends, self._stalls = LogEnds(), Stalls()
         self.rebalances = {"assigned": 0, "revoked": 0, "lost": 0}  #: how often; written by the thread
         self._stop = threading.Event()
         self._pace = Pace(config.buffer_bytes_max, self._stop)
@@ -113,8 +114,8 @@ class Feed:
         self._stop.set()
         if self._thread.ident is None:
             return
-        await _at_most(self._drained.wait(), drain_s + _LEAVE_S)
-        await _at_most(self._ended.wait(), _LEAVE_S)
+        await at_most(self._drained.wait(), drain_s + _LEAVE_S)
+        await at_most(self._ended.wait(), _LEAVE_S)
         if not self._ended.is_set():
             log.error("the consumer did not stop in time", subscription=self.subscription.label)
 
@@ -173,7 +174,7 @@ class Feed:
                 self.commits.carry_out(consumer)
                 if self._halted:
                     self._fail(consumer, self._partitions.values(), self._halted)
-                self._ends.look(consumer, self._partitions.values(), time.monotonic())
+                self._look_after(consumer, time.monotonic())
                 busy = self.commits.wanted or any(p.in_flight for p in self._partitions.values())
                 wait_s = _BUSY_POLL_S if busy else _POLL_S
                 if self._pace.make_room(consumer, self._partitions.values()):
@@ -189,6 +190,19 @@ class Feed:
                 self._partitions.clear()
                 self._on_loop(self._owner.dropped, left)
             consumer.close()
+
+    def _look_after(self, consumer: Consumer, now: float) -> None:
+        partitions = self._partitions.values()
+        self._ends.look(consumer, partitions, now)
+        for stalled in self._stalls.found(partitions, self._pace.room.paused, now):
+            log.warning(
+                "a partition gives nothing although there is more; it is assigned anew",
+                subscription=self.subscription.label,
+                partition=stalled.number,
+                offset=stalled.watermark.fetched,
+                end=stalled.end,
+            )
+            self._read_from(consumer, stalled, stalled.watermark.fetched)
 
     def _fetch(self, consumer: Consumer, wait_s: float) -> list[Message]:
         """What there is, or comes within `wait_s`, by as few calls as will do."""
@@ -309,7 +323,7 @@ class Feed:
 
     def _read_from(self, consumer: Consumer, partition: Partition, offset: int) -> None:
         """Assigned anew at `offset`: a partition whose position was refused cannot be told to seek."""
-        self._pace.room.forget(partition.number)  # the client has forgotten that it was paused
+        self._pace.forget(consumer, partition)
         where = TopicPartition(partition.topic, partition.number, offset)
         consumer.incremental_unassign([where])
         consumer.incremental_assign([where])
@@ -349,7 +363,7 @@ class Feed:
             self._loop.call_soon_threadsafe(drained.set)
         for partition in partitions:
             self._partitions.pop(partition.number, None)
-            self._pace.room.forget(partition.number)
+            self._pace.forget(consumer, partition)
         commit_now(consumer, self._on_loop(offsets, partitions), self.subscription.label)
 
     def _drain(self, consumer: Consumer, partitions: list[Partition], limit_s: float) -> None:
@@ -369,7 +383,7 @@ class Feed:
         self.rebalances["lost"] += 1
         mine = [self._partitions.pop(p.partition) for p in lost if p.partition in self._partitions]
         for partition in mine:
-            self._pace.room.forget(partition.number)
+            self._pace.forget(consumer, partition)
         self._on_loop(self._owner.dropped, mine)
         log.warning("partitions lost", subscription=self.subscription.label, partitions=[p.number for p in mine])
 
@@ -383,8 +397,3 @@ class Feed:
 
     def _wait(self, work: Coroutine[Any, Any, T], limit_s: float) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
-
-
-async def _at_most(what: Awaitable[object], limit_s: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(what, limit_s)

@@ -70,6 +70,12 @@ class Pace:
             consumer.resume([TopicPartition(p.topic, p.number) for p in resume])
         return bool(room.paused)
 
+    def forget(self, consumer: Consumer, partition: Partition) -> None:
+        """The partition goes, or is assigned anew. It is resumed while it is still there: the client would keep it
+        paused over all assignments to come, and nobody would know."""
+        consumer.resume([TopicPartition(partition.topic, partition.number)])
+        self.room.forget(partition.number)
+
     def _ahead(self) -> bool:
         return self._handed - self._taken >= _BATCHES_AHEAD
 

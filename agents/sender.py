@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agents.egress_guard import EgressGuard
@@ -27,6 +27,7 @@ from agents.sender_connection import Connection, Done
 from agents.sender_dial import SendError, dial
 from agents.sender_names import Names
 from agents.sender_target import BadTarget, Target, read_target
+from agents.waiting import at_most
 from knative.delivery import Destination
 
 __all__ = ["Done", "SendError", "Sender", "SenderConfig"]
@@ -154,7 +155,7 @@ class Sender:
         self._closed = True
         self._at_rest = self._at_rest or asyncio.Event()
         if self.in_flight:
-            await _at_most(self._at_rest.wait(), limit_s)
+            await at_most(self._at_rest.wait(), limit_s)
         self.abort()
         for connection in list(self._connections):
             self._drop(connection)
@@ -166,7 +167,7 @@ class Sender:
             await asyncio.wait(self._tasks, timeout=_LINGER_S)
         if self._sockets:
             self._at_rest.clear()
-            await _at_most(self._at_rest.wait(), _LINGER_S)
+            await at_most(self._at_rest.wait(), _LINGER_S)
 
     # -- for connections
 
@@ -329,11 +330,3 @@ class Sender:
             self._drop(connection)
         if self._idle:
             self._idle_timer = self._loop.call_at(self._idle[0].idle_since + self._config.idle_s, self._close_idle)
-
-
-async def _at_most(what: Awaitable[object], limit_s: float) -> None:
-    try:
-        async with asyncio.timeout(limit_s):
-            await what
-    except TimeoutError:
-        return

@@ -1,0 +1,44 @@
+"""When a partition counts as lost by its client."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.lanes import Partition
+from agents.stalls import STALL_S, Stalls
+from agents.watermarks import Watermark
+
+
+def _partition(end: int, fetched: int = 0) -> Partition:
+    partition = Partition("t", 0, Watermark(fetched))
+    partition.end = end
+    return partition
+
+
+def _looks(stalls: Stalls, partition: Partition, paused: set[int], seconds: float) -> int:
+    """How often it is named while it is looked at ten times a second."""
+    return sum(len(stalls.found([partition], paused, at / 10)) for at in range(round(10 * seconds)))
+
+
+def test_what_gives_nothing_is_named_once_in_a_while() -> None:
+    assert _looks(Stalls(), _partition(5), set(), 2.5 * STALL_S) == 2
+
+
+@pytest.mark.parametrize(
+    ("end", "fetched", "paused", "failure"),
+    [(5, 5, set(), ""), (-1, 0, set(), ""), (5, 0, {0}, ""), (5, 0, set(), "made anew")],
+)
+def test_what_may_give_nothing(end: int, fetched: int, paused: set[int], failure: str) -> None:
+    partition = _partition(end, fetched)
+    partition.failure = failure
+    assert _looks(Stalls(), partition, paused, 3 * STALL_S) == 0
+
+
+def test_every_record_begins_the_time_anew_and_so_does_another_assignment() -> None:
+    stalls, partition = Stalls(), _partition(100)
+    for at in range(0, 200, 10):
+        partition.taken += 1
+        assert stalls.found([partition], set(), float(at)) == []
+    again = _partition(100)
+    again.taken = partition.taken
+    assert stalls.found([again], set(), 200.0 + STALL_S) == []

@@ -13,8 +13,8 @@ from knative.delivery import Order
 from tests.ledger.facts import Committed, Dead, Fact, Fault, Received, Sent, Stored
 
 #: Faults after which an event may be delivered again, and those that may cost an attempt.
-REPEATING = frozenset({"kill", "kafka"})
-INTERRUPTING = frozenset({"kill", "kafka", "term", "join"})
+REPEATING = frozenset({"kill", "freeze", "kafka"})
+INTERRUPTING = frozenset({"kill", "freeze", "kafka", "term", "join"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""The main proof: 20,000 events through two workers, one of which is killed three times, and nothing is lost.
+"""The main proof: 20,000 events through two workers, one of which is killed and frozen, and nothing is lost.
 
     load --> worker `all` --> Kafka --> 3 subscriptions on both workers --> sink (random 500s)
-                                          ^ the dispatcher: SIGTERM, start, then SIGKILL and start three times
+                                          ^ the dispatcher: SIGTERM, start, SIGKILL and start three times, SIGSTOP
+                                            for longer than its session, SIGCONT
 
 Sender, sink and Kafka's own logs write the ledger; the checker judges it.
 """
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.system
 EVENTS, KEYS, PARTITIONS, SEED = 20_000, 500, 6, 20_261_121
 DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 KILLS = 3
+FROZEN_S = 10.0  # its session is over after 8
 
 
 def _wanted(sink: SinkProcess) -> list[Wanted]:
@@ -36,6 +38,15 @@ def _kill(worker: Worker) -> Fault:
     from_s = time.time()
     worker.kill()
     return Fault("kill", from_s, time.time(), SEED)
+
+
+def _freeze(worker: Worker) -> Fault:
+    """Others take its partitions over; when it goes on it does not know, and what it settles must not be committed."""
+    from_s = time.time()
+    worker.pause()
+    time.sleep(FROZEN_S)
+    worker.resume()
+    return Fault("freeze", from_s, time.time() + 1.0, SEED)  # until it has heard of it
 
 
 def _received(sink: SinkProcess) -> int:
@@ -65,7 +76,7 @@ def _end(worker: Worker) -> Fault:
 
 
 def _break_things(installation: Installation, sink: SinkProcess) -> tuple[list[Fault], Worker]:
-    """End the second worker with SIGTERM while it delivers, then kill and restart it three times."""
+    """End the second worker with SIGTERM while it delivers, kill and restart it three times, and freeze the last."""
     faults: list[Fault] = []
     with _second_worker(installation, sink, faults) as second:
         faults.append(_end(second))
@@ -76,6 +87,10 @@ def _break_things(installation: Installation, sink: SinkProcess) -> tuple[list[F
     last = installation.worker("dispatcher", controller=False).wait_ready()
     _wait_share(last)
     faults.append(Fault("join", started_s, time.time(), SEED))
+    _wait_progress(sink, 300)
+    faults.append(_freeze(last))
+    before = last.consumed()
+    wait_until("the frozen worker consumes again", lambda: last.consumed() > before, 60)
     return faults, last
 
 
@@ -128,5 +143,5 @@ def test_nothing_is_lost_overtaken_or_repeated_without_reason(kafka: EmbeddedKaf
     report = verdict.report
     assert (report.events, report.subscriptions, report.partitions) == (EVENTS, len(ORDERS), PARTITIONS)
     assert report.deliveries + report.dead_letters >= EVENTS * len(ORDERS)
-    assert report.faults == {"kill": KILLS, "join": KILLS + 2, "term": 3}
+    assert report.faults == {"kill": KILLS, "freeze": 1, "join": KILLS + 2, "term": 3}
     assert report.commits > 0

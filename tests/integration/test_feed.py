@@ -4,111 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
-from agents import stalls
 from agents.commit_metadata import Known, read
-from agents.commits import Commits
 from agents.config import DeliveryConfig
-from agents.feed import Batch, Feed
-from agents.lanes import Partition, Record
+from agents.feed import Feed
+from agents.lanes import Partition
 from agents.watermarks import Watermark
 from app.embedded import EmbeddedKafka
 from app.metrics import Metrics
-from knative.contract import Subscription
-from knative.delivery import Destination
+from tests.integration.feeds import LIMIT_S, Settler, commit, committed, feeding, fill, subscription
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
-LIMIT_S = 40.0
-
-
-class Settler:
-    """An owner that settles what it is told to, and keeps what it got."""
-
-    def __init__(self, settle: Callable[[Record], bool] = lambda _: True) -> None:
-        self.settle = settle
-        self.got: list[tuple[int, int]] = []
-        self.partitions: list[Partition] = []
-        self.problems: list[BaseException] = []
-        self.stopped = 0
-        self.feed: Feed
-
-    def opened(self, partitions: Sequence[Partition]) -> None:
-        self.partitions.extend(partitions)
-
-    def take(self, batches: list[Batch]) -> None:
-        for partition, records in batches:
-            for record in records:
-                if partition.open and partition.watermark.add(record.offset):
-                    self.got.append((partition.number, record.offset))
-                    if self.settle(record):
-                        partition.watermark.settle(record.offset)
-                partition.released += 1
-                partition.released_bytes += record.size
-        self.feed.taken()
-        self.feed.commits.touch()
-
-    async def drain(self, partitions: Sequence[Partition], limit_s: float) -> None:
-        for partition in partitions:
-            partition.open = partition.owned = False
-
-    def dropped(self, partitions: Sequence[Partition]) -> None:
-        for partition in partitions:
-            partition.open = partition.owned = False
-
-    def failing(self) -> None:
-        self.stopped += 1
-
-    def fatal(self, problem: BaseException) -> None:
-        self.problems.append(problem)
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(LIMIT_S):
-            while not condition() and not self.problems:
-                await asyncio.sleep(0.01)
-        assert not self.problems
-
-
-def subscription(topic: str, partitions: int = 1) -> Subscription:
-    return Subscription(
-        "u", 1, "ns", "s", "c", "ch", topic, f"{topic}.dlq", partitions, f"g-{topic}", Destination("http://x/")
-    )
-
-
-@asynccontextmanager
-async def feeding(kafka: EmbeddedKafka, topic: str, owner: Settler, partitions: int = 1) -> AsyncIterator[Feed]:
-    config = DeliveryConfig({"bootstrap.servers": kafka.bootstrap}, session_timeout_s=6.0, commit_interval_s=0.1)
-    owner.feed = Feed(subscription(topic, partitions), config, owner, Metrics())
-    owner.feed.start()
-    try:
-        yield owner.feed
-    finally:
-        await owner.feed.stop(1.0)
-
-
-def fill(kafka: EmbeddedKafka, topic: str, count: int, partitions: int = 1) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for number in range(count):
-        producer.produce(topic, b"x" * 100, b"k", number % partitions)
-    assert producer.flush(20) == 0
-
-
-def committed(kafka: EmbeddedKafka, topic: str, partition: int = 0) -> tuple[int, str]:
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}"})
-    found = consumer.committed([TopicPartition(topic, partition)], timeout=20)[0]
-    consumer.close()
-    return found.offset, found.metadata or ""
-
-
-def commit(kafka: EmbeddedKafka, topic: str, offset: int) -> None:
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}"})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
 
 
 async def test_it_starts_at_the_log_start_commits_and_goes_on_there(
@@ -159,6 +71,27 @@ async def test_an_offset_below_the_log_goes_on_at_its_start(
         await owner.until(lambda: len(owner.got) == 20)
     assert owner.got[0] == (0, 10)
     assert committed(kafka, topic)[0] == 30
+    assert owner.observe.others["expired", "ns/s"] == 7
+
+
+async def test_partitions_that_are_added_are_served_from_their_beginning(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic()
+    fill(kafka, topic, 5)
+    commit(kafka, topic, 5)
+    owner = Settler()
+    async with feeding(kafka, topic, owner):
+        await owner.until(lambda: bool(owner.partitions))
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        admin.create_partitions([NewPartitions(topic, 3)], operation_timeout=20)[topic].result(20)
+        fill(kafka, topic, 30, 3)
+        await owner.until(lambda: len(owner.got) == 30)
+    assert sorted(owner.got) == [
+        *((0, offset) for offset in range(5, 15)),
+        *((p, o) for p in (1, 2) for o in range(10)),
+    ]
+    assert [committed(kafka, topic, p)[0] for p in (0, 1, 2)] == [15, 10, 10]
 
 
 async def test_an_offset_beyond_the_end_stops_the_partition_loudly(
@@ -213,98 +146,6 @@ async def test_two_owners_share_and_take_over_without_loss_or_repetition(
         fill(kafka, topic, 400, 4)
         await one.until(lambda: len(one.got) + len(two.got) == 1200)
     assert sorted(one.got + two.got) == [(p, o) for p in range(4) for o in range(300)]
-
-
-async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_others(
-    kafka: EmbeddedKafka, make_topic: Callable[..., str]
-) -> None:
-    topic = make_topic(2)
-    fill(kafka, topic, 20_000, 2)
-    config = DeliveryConfig(
-        {"bootstrap.servers": kafka.bootstrap}, buffer_bytes_max=400_000, fetch_bytes=200_000, session_timeout_s=6.0
-    )
-
-    class Stuck(Settler):
-        def take(self, batches: list[Batch]) -> None:
-            for partition, records in batches:
-                for record in records:
-                    partition.watermark.add(record.offset)
-                    if partition.number == 1:
-                        self.got.append((partition.number, record.offset))
-                        partition.watermark.settle(record.offset)
-                        partition.released += 1
-                        partition.released_bytes += record.size
-            self.feed.taken()
-
-    owner = Stuck()
-    owner.feed = Feed(subscription(topic, 2), config, owner, Metrics())
-    owner.feed.start()
-    try:
-        await owner.until(lambda: len(owner.got) == 10_000)
-        stuck = next(p for p in owner.partitions if p.number == 0)
-        batch_bytes = 1000 * (1024 + 100)
-        assert 0 < stuck.held_bytes <= config.buffer_bytes_max + batch_bytes
-    finally:
-        await owner.feed.stop(0.1)
-
-
-async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
-    kafka: EmbeddedKafka, make_topic: Callable[..., str]
-) -> None:
-    """The client keeps a pause over assignments, and would never fetch the partition again."""
-    topic = make_topic(2)
-    fill(kafka, topic, 20_000, 2)
-    config = DeliveryConfig(
-        {"bootstrap.servers": kafka.bootstrap}, buffer_bytes_max=400_000, fetch_bytes=200_000, session_timeout_s=6.0
-    )
-
-    class Stuck(Settler):
-        stuck = True
-
-        def take(self, batches: list[Batch]) -> None:
-            if not self.stuck:
-                super().take(batches)
-                return
-            for partition, records in batches:
-                for record in records:
-                    partition.watermark.add(record.offset)
-            self.feed.taken()
-
-    one, two = Stuck(), Stuck()
-    one.feed = Feed(subscription(topic, 2), config, one, Metrics())
-    one.feed.start()
-    try:
-        await one.until(lambda: len(one.feed._pace.room.paused) == 2)
-        async with feeding(kafka, topic, two, 2):
-            await two.until(lambda: len(two.feed.partitions) == len(one.feed.partitions) == 1)
-        one.stuck = False
-        await one.until(lambda: len(one.partitions) == 3)
-        back = one.partitions[2].number
-        await one.until(lambda: len([number for number, _ in one.got if number == back]) == 10_000)
-    finally:
-        await one.feed.stop(0.1)
-
-
-async def test_a_partition_that_the_client_has_lost_track_of_is_assigned_anew(
-    kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic = make_topic()
-    monkeypatch.setattr(stalls, "STALL_S", 0.5)
-    fill(kafka, topic, 10)
-    owner = Settler()
-    lost = threading.Event()
-
-    def lose(consumer: Consumer) -> None:  # in its own thread, behind our own back
-        if len(owner.got) >= 10 and not lost.is_set():
-            consumer.pause([TopicPartition(topic, 0)])
-            lost.set()
-
-    monkeypatch.setattr(Commits, "carry_out", lambda _, consumer, wait=False: lose(consumer))
-    async with feeding(kafka, topic, owner):
-        await owner.until(lost.is_set)
-        fill(kafka, topic, 10)
-        await owner.until(lambda: len(owner.got) == 20)
-    assert owner.got == [(0, offset) for offset in range(20)]
 
 
 async def test_commits_go_on_during_a_drain(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:

@@ -1,0 +1,114 @@
+"""A feed on a real Kafka, and an owner for it that settles what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from agents.config import DeliveryConfig
+from agents.feed import Batch, Feed
+from agents.lanes import Partition, Record
+from app.embedded import EmbeddedKafka
+from knative.contract import Subscription
+from knative.delivery import Destination
+from tests.twins import CountingObserve
+
+LIMIT_S = 40.0
+
+
+class Settler:
+    """An owner that settles what it is told to, and keeps what it got."""
+
+    def __init__(self, settle: Callable[[Record], bool] = lambda _: True) -> None:
+        self.settle = settle
+        self.got: list[tuple[int, int]] = []
+        self.partitions: list[Partition] = []
+        self.problems: list[BaseException] = []
+        self.stopped = 0
+        self.observe = CountingObserve()
+        self.feed: Feed
+
+    def opened(self, partitions: Sequence[Partition]) -> None:
+        self.partitions.extend(partitions)
+
+    def take(self, batches: list[Batch]) -> None:
+        for partition, records in batches:
+            for record in records:
+                if partition.open and partition.watermark.add(record.offset):
+                    self.got.append((partition.number, record.offset))
+                    if self.settle(record):
+                        partition.watermark.settle(record.offset)
+                partition.released += 1
+                partition.released_bytes += record.size
+        self.feed.taken()
+        self.feed.commits.touch()
+
+    async def drain(self, partitions: Sequence[Partition], limit_s: float) -> None:
+        for partition in partitions:
+            partition.open = partition.owned = False
+
+    def dropped(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            partition.open = partition.owned = False
+
+    def failing(self) -> None:
+        self.stopped += 1
+
+    def fatal(self, problem: BaseException) -> None:
+        self.problems.append(problem)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while not condition() and not self.problems:
+                await asyncio.sleep(0.01)
+        assert not self.problems
+
+
+def subscription(topic: str, partitions: int = 1) -> Subscription:
+    return Subscription(
+        "u", 1, "ns", "s", "c", "ch", topic, f"{topic}.dlq", partitions, f"g-{topic}", Destination("http://x/")
+    )
+
+
+@asynccontextmanager
+async def feeding(kafka: EmbeddedKafka, topic: str, owner: Settler, partitions: int = 1) -> AsyncIterator[Feed]:
+    config = DeliveryConfig(
+        {"bootstrap.servers": kafka.bootstrap}, session_timeout_s=6.0, commit_interval_s=0.1,
+        client={"topic.metadata.refresh.interval.ms": 1_000},
+    )  # fmt: skip
+    owner.feed = Feed(subscription(topic, partitions), config, owner, owner.observe)
+    owner.feed.start()
+    try:
+        yield owner.feed
+    finally:
+        await owner.feed.stop(1.0)
+
+
+def tight(kafka: EmbeddedKafka) -> DeliveryConfig:
+    """So little memory that partitions are soon paused."""
+    return DeliveryConfig(
+        {"bootstrap.servers": kafka.bootstrap}, buffer_bytes_max=400_000, fetch_bytes=200_000, session_timeout_s=6.0
+    )
+
+
+def fill(kafka: EmbeddedKafka, topic: str, count: int, partitions: int = 1) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(count):
+        producer.produce(topic, b"x" * 100, b"k", number % partitions)
+    assert producer.flush(20) == 0
+
+
+def committed(kafka: EmbeddedKafka, topic: str, partition: int = 0) -> tuple[int, str]:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}"})
+    found = consumer.committed([TopicPartition(topic, partition)], timeout=20)[0]
+    consumer.close()
+    return found.offset, found.metadata or ""
+
+
+def commit(kafka: EmbeddedKafka, topic: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}"})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()

@@ -1,0 +1,106 @@
+"""The feed against a real Kafka when it must wait: bounded memory, paused partitions, and none that is forgotten."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from agents import stalls
+from agents.commits import Commits
+from agents.feed import Batch, Feed
+from app.embedded import EmbeddedKafka
+from app.metrics import Metrics
+from tests.integration.feeds import Settler, feeding, fill, subscription, tight
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+
+
+async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_others(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(2)
+    fill(kafka, topic, 20_000, 2)
+    config = tight(kafka)
+
+    class Stuck(Settler):
+        def take(self, batches: list[Batch]) -> None:
+            for partition, records in batches:
+                for record in records:
+                    partition.watermark.add(record.offset)
+                    if partition.number == 1:
+                        self.got.append((partition.number, record.offset))
+                        partition.watermark.settle(record.offset)
+                        partition.released += 1
+                        partition.released_bytes += record.size
+            self.feed.taken()
+
+    owner = Stuck()
+    owner.feed = Feed(subscription(topic, 2), config, owner, Metrics())
+    owner.feed.start()
+    try:
+        await owner.until(lambda: len(owner.got) == 10_000)
+        stuck = next(p for p in owner.partitions if p.number == 0)
+        batch_bytes = 1000 * (1024 + 100)
+        assert 0 < stuck.held_bytes <= config.buffer_bytes_max + batch_bytes
+    finally:
+        await owner.feed.stop(0.1)
+
+
+async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    """The client keeps a pause over assignments, and would never fetch the partition again."""
+    topic = make_topic(2)
+    fill(kafka, topic, 20_000, 2)
+    config = tight(kafka)
+
+    class Stuck(Settler):
+        stuck = True
+
+        def take(self, batches: list[Batch]) -> None:
+            if not self.stuck:
+                super().take(batches)
+                return
+            for partition, records in batches:
+                for record in records:
+                    partition.watermark.add(record.offset)
+            self.feed.taken()
+
+    one, two = Stuck(), Stuck()
+    one.feed = Feed(subscription(topic, 2), config, one, Metrics())
+    one.feed.start()
+    try:
+        await one.until(lambda: len(one.feed._pace.room.paused) == 2)
+        async with feeding(kafka, topic, two, 2):
+            await two.until(lambda: len(two.feed.partitions) == len(one.feed.partitions) == 1)
+        one.stuck = False
+        await one.until(lambda: len(one.partitions) == 3)
+        back = one.partitions[2].number
+        await one.until(lambda: len([number for number, _ in one.got if number == back]) == 10_000)
+    finally:
+        await one.feed.stop(0.1)
+
+
+async def test_a_partition_that_the_client_has_lost_track_of_is_assigned_anew(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = make_topic()
+    monkeypatch.setattr(stalls, "STALL_S", 0.5)
+    fill(kafka, topic, 10)
+    owner = Settler()
+    lost = threading.Event()
+
+    def lose(consumer: Consumer) -> None:  # in its own thread, behind our own back
+        if len(owner.got) >= 10 and not lost.is_set():
+            consumer.pause([TopicPartition(topic, 0)])
+            lost.set()
+
+    monkeypatch.setattr(Commits, "carry_out", lambda _, consumer, wait=False: lose(consumer))
+    async with feeding(kafka, topic, owner):
+        await owner.until(lost.is_set)
+        fill(kafka, topic, 10)
+        await owner.until(lambda: len(owner.got) == 20)
+    assert owner.got == [(0, offset) for offset in range(20)]

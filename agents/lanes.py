@@ -172,9 +172,9 @@ class Window:
         while ready and self.in_flight < self.concurrency:
             record = ready.popleft()
             partition = record.partition
-            if not partition.open:
-                continue
             resume = record.resume
+            if resume is None and not partition.open:
+                continue
             if resume is None and partition.started >= STARTED_MAX:
                 partition.parked.append(record)
                 continue
@@ -195,7 +195,7 @@ class Window:
             self.pump()
 
     def give_back(self, record: Record) -> None:
-        """The slot of a record that begins without a request: for `start`, after which `pump` goes on."""
+        """The slot of a record that makes no request: for `start` and `resume`, after which `pump` goes on."""
         self.in_flight -= 1
         record.partition.in_flight -= 1
 
@@ -204,6 +204,12 @@ class Window:
         record.resume = resume
         self.ready.appendleft(record)
         self.pump()
+
+    def withdraw(self, record: Record) -> None:
+        """The record no longer wants the slot that `retry` asked for."""
+        if record.resume is not None:
+            record.resume = None
+            self.ready.remove(record)
 
     def done(self, record: Record) -> None:
         """The attempt has ended and the record is settled: the happy path, both steps in one."""
@@ -254,7 +260,8 @@ class Window:
         partition.released_bytes += record.size
 
     def close(self, partitions: Iterable[Partition]) -> None:
-        """Nothing more of these partitions is started; what is under way may still be settled."""
+        """Nothing more of these partitions is started; what is under way may still be settled, for which it may want
+        another slot."""
         for partition in partitions:
             partition.open = False
             partition.beyond.clear()
@@ -262,7 +269,7 @@ class Window:
             for behind in partition.lanes.values():
                 if behind:
                     behind.clear()
-        self.ready = deque(record for record in self.ready if record.partition.open)
+        self.ready = deque(record for record in self.ready if record.partition.open or record.resume is not None)
 
     def abandon(self, record: Record) -> None:
         """A started record (it holds no slot) is left unsettled: its partition has gone to another owner."""

@@ -239,18 +239,23 @@ class Settling:
     @asynccontextmanager
     async def _slot(self, record: Record) -> AsyncIterator[None]:
         """One of the requests that the subscription may have in flight; waited for before anything new is started."""
-        if not record.partition.open:  # being let go: what is under way comes to its end, and nothing new is started
-            yield
-            return
         window = self._around.window
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._holding.add(record)
-        window.retry(record, lambda: slot.set_result(None))
+
+        def granted() -> None:
+            if slot.done():  # its task has been cancelled, and will hear of it in a moment
+                window.give_back(record)
+            else:
+                slot.set_result(None)
+
+        window.retry(record, granted)
         try:
             await slot
         except asyncio.CancelledError:
             if slot.done() and not slot.cancelled():
                 window.attempt_over(record)  # the slot came at the very moment of being let go
+            else:
+                window.withdraw(record)
             raise
         self._holding.discard(record)
         try:

@@ -243,6 +243,42 @@ async def test_no_more_than_the_cap_is_in_flight_to_a_dead_letter_sink() -> None
             assert (len(sink.requests), service.window.in_flight) == (3, 3)
 
 
+async def test_a_drain_ends_what_had_begun_dead_letters_within_the_cap_too() -> None:
+    """They are not left to the next owner, who would ask the subscriber once more."""
+    busy, most = 0, 0
+
+    async def slowly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        nonlocal busy, most
+        busy, most = busy + 1, max(most, busy + 1)
+        await asyncio.sleep(0.01)
+        busy -= 1
+        writer.write(answer(200))
+        return True
+
+    async with ScriptedServer(reply(answer(400))) as subscriber, ScriptedServer(slowly) as sink:
+        delivery = DeliverySpec(dead_letter_sink=Destination(sink.url()))
+        async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as service:
+            partition = feed(service, 0, 20)
+            await until(lambda: len(subscriber.requests) == 20)
+            assert partition.watermark.next < 20
+            await service.drain([partition], LIMIT_S)
+            assert partition.watermark.next == 20
+            assert (len(sink.requests), most, service.window.in_flight) == (20, 2, 0)
+
+
+async def test_what_waits_for_a_slot_and_is_lost_leaves_none_behind() -> None:
+    async with ScriptedServer(reply(answer(400))) as subscriber, ScriptedServer(silence()) as sink:
+        delivery = DeliverySpec(dead_letter_sink=Destination(sink.url()))
+        async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as service:
+            gone = feed(service, 0, 20)
+            await until(lambda: len(sink.requests) == 2)
+            service.dropped([gone])
+            await until(lambda: service.window.in_flight == 0 and not service.window.started)
+            assert not service.window.ready
+            feed(service, 1, 2)
+            await until(lambda: len(sink.requests) == 4)
+
+
 async def test_a_dead_letter_names_the_url_that_was_asked() -> None:
     produce, answered = MemoryProduce(), asyncio.Event()
 

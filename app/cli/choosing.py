@@ -1,6 +1,7 @@
 """Which dead letters a command means: the options that `penstock dlq` commands share, and where they lead.
 
-Refuses to read letters before it is asked to.
+Refuses a subscription that neither the contract nor any letter knows, and to read letters before it is asked to (but
+for the first one of a subscription that the contract does not know).
 """
 
 from __future__ import annotations
@@ -51,10 +52,7 @@ class Look:
         """Those that are meant; `starts` as in `read_letters`."""
         from app.dead_letters.reading import read_letters
 
-        def missing(topic: str) -> None:
-            note(f"There is no topic {topic} yet.")
-
-        return read_letters(self.client, self.topics, self.selection, missing, starts)
+        return read_letters(self.client, self.topics, self.selection, _say_missing, starts)
 
     def marks(self) -> Marks:
         """What was redriven."""
@@ -64,12 +62,15 @@ class Look:
 
 
 def look(kafka: str, subscription: str, channel: str, topic: str, reason: str, since: str, until: str) -> Look:
-    """The options of a command -> where to look. Raises UsageError, NotReadyError, PenstockError."""
+    """The options of a command -> where to look. Raises UsageError, NotReadyError, PenstockError, with the names that
+    are known, for a channel or subscription that is not there."""
     from app.cli.contract import choose_channel, read_contract
     from app.cli.receive import kafka_client
     from app.dead_letters.letters import Selection
     from app.settings import load_settings
 
+    for option, wish in (("--subscription", subscription), ("--channel", channel)):
+        _check_name(option, wish)
     now_s = time.time()
     selection = Selection(
         subscription,
@@ -87,7 +88,34 @@ def look(kafka: str, subscription: str, channel: str, topic: str, reason: str, s
         # A subscription that is no more has letters too, so its name need not be in the contract.
         own = tuple(one.dlq_topic for one in contract.subscriptions if one.label == subscription)
         topics = own or tuple(one.dlq_topic for one in contract.channels)
+    if subscription:
+        _check_known(client, contract, topics, subscription)
     return Look(client, contract, instance, topics, selection)
+
+
+def _check_name(option: str, wish: str) -> None:
+    namespace, _, name = wish.rpartition("/")
+    if wish and not (namespace and name):
+        raise UsageError(f"{option} {wish!r} is not NAMESPACE/NAME.", "Write it as `penstock status` shows it.")
+
+
+def _check_known(client: Mapping[str, Any], contract: Contract, topics: tuple[str, ...], subscription: str) -> None:
+    """Raises PenstockError when neither the contract nor any letter in these topics knows the subscription."""
+    from app.cli.contract import has_subscription, no_subscription
+    from app.dead_letters.letters import Selection
+    from app.dead_letters.reading import read_letters
+
+    missing: list[str] = []
+    own = Selection(subscription)  # whatever the other options leave out: a letter is a letter
+    if has_subscription(contract, subscription) or any(read_letters(client, topics, own, missing.append)):
+        return
+    for topic in missing:
+        _say_missing(topic)
+    raise no_subscription(contract, subscription)
+
+
+def _say_missing(topic: str) -> None:
+    note(f"There is no topic {topic} yet.")
 
 
 def refuse_both(refs: list[str] | None, *wishes: str) -> None:

@@ -65,10 +65,20 @@ def choose_channel(contract: Contract, wish: str) -> Channel:
 def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") -> tuple[Subscription, ...]:
     """Those named `wish` (NAMESPACE/NAME) and of this channel; "" = all. Raises PenstockError for a name unknown."""
     uid = choose_channel(contract, channel).uid if channel else ""
-    if wish and all(one.label != wish for one in contract.subscriptions):
-        known = ", ".join(one.label for one in contract.subscriptions) or "none"
-        raise PenstockError(f"There is no subscription {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
+    if wish and not has_subscription(contract, wish):
+        raise no_subscription(contract, wish)
     return tuple(one for one in contract.subscriptions if wish in ("", one.label) and uid in ("", one.channel_uid))
+
+
+def has_subscription(contract: Contract, wish: str) -> bool:
+    """Whether NAMESPACE/NAME is in it."""
+    return any(one.label == wish for one in contract.subscriptions)
+
+
+def no_subscription(contract: Contract, wish: str) -> PenstockError:
+    """To be raised for a name that nothing knows; it says those that are known."""
+    known = ", ".join(one.label for one in contract.subscriptions) or "none"
+    return PenstockError(f"There is no subscription {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
 
 
 def _latest(topic: str, client: Mapping[str, Any], limit_s: float) -> dict[bytes, bytes]:

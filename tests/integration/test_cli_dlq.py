@@ -147,6 +147,26 @@ def test_what_cannot_be_redriven(looked: Looked, subscriber: ScriptedSubscriber)
     assert subscriber.requests("/gone") == []
 
 
+@pytest.mark.parametrize("command", [("list",), ("show",), ("redrive", "--dry-run"), ("redrive",)])
+def test_a_subscription_that_nothing_knows_is_an_error(looked: Looked, command: tuple[str, ...]) -> None:
+    """It is none while its letters are there, whatever else is asked for."""
+    looked.subscribe("one")
+    gone = looked.subscribe("gone")
+    looked.dead_letters(gone, ["1"])
+    looked.publish(gone.uid, None)
+    unknown = looked.penstock("dlq", *command, "--subscription", "ns/onne")
+    assert unknown.returncode == 1
+    assert "There is no subscription ns/onne; known: ns/one." in unknown.stderr
+    assert unknown.stdout == ""
+    for wish in ("--subscription", "--channel"):
+        bare = looked.penstock("dlq", *command, wish, "one")
+        assert bare.returncode == 2
+        assert f"{wish} 'one' is not NAMESPACE/NAME." in bare.stderr
+    for known in ("ns/one", "ns/gone"):
+        done = looked.penstock("dlq", *command, "--subscription", known, "--reason", "another")
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_reply_goes_where_replies_go(looked: Looked, subscriber: ScriptedSubscriber) -> None:
     """And a letter counts as redriven only when that has taken it."""
     answer = says(200, b"hi", *EVENT_HEADERS)

@@ -20,6 +20,8 @@ _POLL_S = 0.1
 _BATCH = 500
 _ASK_LIMIT_S = 10.0
 _SILENT_S = 15.0  #: without any answer to a fetch, a look at what is stored is given up
+#: What Kafka says of a topic that is not there, or of which nothing is known yet.
+_ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.TOPIC_EXCEPTION})
 
 
 class NoSuchTopicError(PenstockError):
@@ -45,7 +47,8 @@ class TopicReader:
     def __init__(self, topic: str, kafka: Mapping[str, Any], limit_s: float = _ASK_LIMIT_S) -> None:
         """`limit_s` is for each question to Kafka.
 
-        Raises NotReadyError when Kafka does not answer, NoSuchTopicError when there is no such topic.
+        Raises NotReadyError when Kafka does not answer, NoSuchTopicError when there is no such topic,
+        PenstockError for one that may not be read.
         """
         self.topic = topic
         self._limit_s = limit_s
@@ -84,11 +87,13 @@ class TopicReader:
     def _look_up(self) -> dict[int, tuple[int, int]]:
         """Partition -> (first offset, offset after the last)."""
         found = self._consumer.list_topics(self.topic, timeout=self._limit_s).topics[self.topic]
-        if found.error is not None:
+        if found.error is not None and found.error.code() in _ABSENT:
             raise NoSuchTopicError(
                 f"There is no topic {self.topic} ({found.error.str()}).",
                 "See `penstock status` for channels and their topics.",
             )
+        if found.error is not None:  # it may well be there
+            raise PenstockError(f"The topic {self.topic} cannot be read ({found.error.str()}).")
         ranges = {}
         for number in sorted(found.partitions):
             partition = TopicPartition(self.topic, number)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.topic_reader import TopicReader
+from app.topic_reader import NoSuchTopicError, TopicReader
 from knative.contract import Channel, ControllerReport, Subscription, WorkerStatus
 from knative.errors import PenstockError
 from knative.names import contract_topic, status_topic
@@ -31,8 +31,19 @@ def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.
     """`limit_s` is for each question to Kafka.
 
     Raises NotReadyError when Kafka does not answer, PenstockError when no worker ever ran on it."""
-    entries = _latest(contract_topic(instance), client, limit_s).values()
-    return contract_of(instance, entries, _latest(status_topic(instance), client, limit_s).values())
+    try:
+        entries = _latest(contract_topic(instance), client, limit_s).values()
+    except NoSuchTopicError as problem:
+        raise PenstockError(
+            f"There is no installation `{instance}` on the Kafka at {client['bootstrap.servers']}: nothing has ever "
+            "run there under that name.",
+            "Start a worker, or set PENSTOCK_INSTANCE (or PENSTOCK_KAFKA) to the one that you mean.",
+        ) from problem
+    try:
+        statuses = _latest(status_topic(instance), client, limit_s)
+    except NoSuchTopicError:  # the first start was cut short: nobody has said anything yet
+        statuses = {}
+    return contract_of(instance, entries, statuses.values())
 
 
 def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[bytes]) -> Contract:

@@ -40,6 +40,22 @@ def _groups(bootstrap: str) -> set[str]:
     return {one.group_id for one in found.valid}
 
 
+def test_an_installation_that_is_not_there(looked: Looked) -> None:
+    """Said by every command that reads the contract; without a topic of statuses there are just none."""
+    elsewhere = replace(looked, instance="mistyped")
+    says = f"There is no installation `mistyped` on the Kafka at {looked.bootstrap}: nothing has ever run there under "
+    for command in (["status"], ["lag"], ["dlq", "list"], ["receive", "--channel", "ns/ch"], ["tail", "ns/ch"]):
+        done = elsewhere.penstock(*command)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(says)
+        assert "or set PENSTOCK_INSTANCE (or PENSTOCK_KAFKA) to the one that you mean." in done.stderr
+        assert "penstock status" not in done.stderr
+    admin = AdminClient({"bootstrap.servers": looked.bootstrap})
+    for deleted in admin.delete_topics([status_topic(looked.instance)], operation_timeout=30).values():
+        deleted.result(30)
+    assert "ns/ch" in looked.penstock("status").stdout
+
+
 def test_lag(looked: Looked) -> None:
     """In events, less what is settled above the watermark, and in seconds; the furthest first; nothing joins."""
     fast, slow = looked.subscribe("fast"), looked.subscribe("slow")

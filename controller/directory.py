@@ -37,7 +37,8 @@ Key = tuple[str, str, str]  #: (kind, namespace, name)
 
 @dataclass(frozen=True, slots=True)
 class FileProblem:
-    """Something wrong in the directory. `ignored`: only this document is left out, the rest of the file counts."""
+    """Something wrong in the directory. `ignored`: only this document is left out, the rest of the file counts; `slip`:
+    of what is ignored, what was probably meant to be served."""
 
     file: str  #: relative to the directory; "." is the directory itself
     line: int
@@ -45,6 +46,7 @@ class FileProblem:
     what: str
     cure: str
     ignored: bool = False
+    slip: bool = False
     object: str = ""  #: such as `KafkaChannel default/orders`; "" = it is not known, or not about one object
 
 
@@ -190,9 +192,8 @@ class Directory:
             first = objects.setdefault(written.key, written)
             if first is not written:
                 what = f"{written} is already in {first.file}:{first.line}, which counts"
-                problems.append(
-                    _left_out(written.file, written.line, "metadata.name", what, "remove one", str(written))
-                )
+                left_out = _left_out(written.file, written.line, "metadata.name", what, "remove one", str(written))
+                problems.append(replace(left_out, slip=True))
         problems += self._keep_missing(objects, {problem.file for problem in problems})
         self._objects = dict(sorted(objects.items()))
         # A first look may fall between two steps of an editor.
@@ -257,7 +258,8 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
         for path in (Path(folder, name) for name in folders):
             if os.path.islink(path):
                 what = "this is a link to a folder, which is not followed"
-                unread.append(_left_out(_shown(path, root), 0, "", what, "put a folder there, or link its files"))
+                left_out = _left_out(_shown(path, root), 0, "", what, "put a folder there, or link its files")
+                unread.append(replace(left_out, slip=True))
         for name in sorted(names):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
                 if len(files) == FILES_MAX:
@@ -324,7 +326,8 @@ def _read_object(name: str, document: Document, problems: list[FileProblem]) -> 
         known = ", ".join(kind for _, kind in resources.KINDS)
         cure = f"did you mean {meant}?" if meant else f"served are {known}"
         cure += "; move the document elsewhere if it is not meant for this directory"
-        problems.append(_left_out(name, document.line_of(("kind",)), "kind", what, cure, about))
+        left_out = _left_out(name, document.line_of(("kind",)), "kind", what, cure, about)
+        problems.append(replace(left_out, slip=bool(meant)))
         return None
     return Written(resource, resources.spec_hash(document.value), name, document.line)
 

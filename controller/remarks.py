@@ -39,10 +39,10 @@ _URGENCY = {"False": 0, "Unknown": 1, "True": 2}
 def remarks(
     statuses: Iterable[WriteStatus], problems: Iterable[FileProblem], notes: Iterable[FileProblem] = ()
 ) -> list[Remark]:
-    """One for each object that is not simply well and for each file that is not taken; the worst first.
+    """One for each object that is not simply well and for each file that is not taken wholly; the worst first.
 
     `notes`: what is odd about the directory, and keeps nothing in it from being served."""
-    found = [_on_file(problem, "False", "FileNotTaken") for problem in problems if not problem.ignored]
+    found = [_on_problem(problem) for problem in problems]
     found += [_on_file(note, "True", "OthersStay") for note in notes]
     found += [remark for status in statuses if (remark := _on_object(status)) is not None]
     return sorted(found, key=lambda one: (_URGENCY[one.ready], one.kind, one.namespace, one.name, one.message))
@@ -56,6 +56,12 @@ def fitting(found: Sequence[Remark], bytes_max: int = RECORD_BYTES_MAX) -> tuple
         if room < 0:
             return tuple(found[:count]), len(found) - count
     return tuple(found), 0
+
+
+def _on_problem(problem: FileProblem) -> Remark:
+    if not problem.ignored:
+        return _on_file(problem, "False", "FileNotTaken")
+    return _on_file(problem, "False" if problem.slip else "True", "DocumentLeftOut")
 
 
 def _on_file(problem: FileProblem, ready_: str, reason: str) -> Remark:

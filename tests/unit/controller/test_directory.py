@@ -95,6 +95,18 @@ def test_kinds_of_others_are_told_and_left_out(tmp_path: Path) -> None:
     assert found(snapshot) == {"one": 1}
     (problem,) = snapshot.problems
     assert (problem.line, problem.ignored, problem.object) == (2, True, "ConfigMap default/x")
+    assert not problem.slip
+
+
+def test_what_looks_like_a_slip_is_told_from_what_is_no_business_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(TEXT.format(name="one", partitions=1).replace("KafkaChannel", "KafkaChanel"))
+    write(tmp_path, "b.yaml", "two")
+    write(tmp_path, "c.yaml", "two")
+    problems = Directory(tmp_path).scan().problems
+    assert [(problem.file, problem.ignored, problem.slip) for problem in problems] == [
+        ("a.yaml", True, True),
+        ("c.yaml", True, True),
+    ]
 
 
 def test_of_two_files_with_one_name_the_first_counts_and_keeps_it(tmp_path: Path) -> None:

@@ -41,12 +41,16 @@ def test_of_an_object(parts: list[Condition], told: tuple[str, str] | None) -> N
 def test_of_a_file_and_the_worst_first() -> None:
     ignored = FileProblem("b.yaml", 1, "kind", "a Deployment is not served here", "move it", ignored=True)
     differs = _status(true("TopicReady", "TopicDiffers", "m"), name="a")
-    found = remarks([differs, _status(REFUSED)], [PROBLEM, ignored, FileProblem(".", 0, "", "gone", "bring it back")])
-    assert [(one.kind, one.name, one.message) for one in found] == [
-        ("File", ".", "gone; bring it back"),
-        ("File", "a.yaml:4", "spec.numPartitions: 'x' is no whole number; write one from 1"),
-        ("KafkaChannel", "orders", "the topic belongs to another; rename one"),
-        ("KafkaChannel", "a", "m"),
+    slip = FileProblem("c.yaml", 1, "kind", "a Subscripton is not served here", "mend it", ignored=True, slip=True)
+    gone = FileProblem(".", 0, "", "gone", "bring it back")
+    found = remarks([differs, _status(REFUSED)], [PROBLEM, ignored, slip, gone])
+    assert [(one.kind, one.name, one.ready, one.message) for one in found] == [
+        ("File", ".", "False", "gone; bring it back"),
+        ("File", "a.yaml:4", "False", "spec.numPartitions: 'x' is no whole number; write one from 1"),
+        ("File", "c.yaml:1", "False", "kind: a Subscripton is not served here; mend it"),
+        ("KafkaChannel", "orders", "False", "the topic belongs to another; rename one"),
+        ("File", "b.yaml:1", "True", "kind: a Deployment is not served here; move it"),
+        ("KafkaChannel", "a", "True", "m"),
     ]
 
 

@@ -106,6 +106,7 @@ def test_problems(tmp_path: Path) -> None:
         "what": "is a list",
         "cure": "write a mapping",
         "ignored": False,
+        "slip": False,
         "object": "",
     }
     assert files.write_problems([])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from knative import names
+
 if TYPE_CHECKING:
     from app.settings_fields import Settings
 
@@ -17,6 +19,13 @@ def contradictions(settings: Settings) -> list[str]:
         problems.append(
             f"PENSTOCK_TRAFFIC_1M_KEEP_S={settings.traffic_1m_keep_s} is less than PENSTOCK_TRAFFIC_10S_KEEP_S="
             f"{settings.traffic_10s_keep_s}, and minutes are made of windows of 10 s; raise it."
+        )
+    topic = names.channel_topic(settings.topic_template, "namespace", "name")
+    if names.topic_problem(topic, settings.instance) is not None:
+        problems.append(
+            f"PENSTOCK_TOPIC_TEMPLATE={settings.topic_template} makes topics such as {topic}, which lie among the "
+            f"internal ones of PENSTOCK_INSTANCE={settings.instance} ({settings.instance}.*); begin it otherwise, for "
+            f"example {settings.instance}-events.{{namespace}}.{{name}}."
         )
     if settings.admin_port == settings.http_port:
         problems.append(

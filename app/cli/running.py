@@ -128,7 +128,7 @@ def up(
       penstock up --resources my/resources --subscriber-port 0
       penstock up --http-port 8088 --admin-port 8089
       export PENSTOCK_INSTANCE=mine
-      export PENSTOCK_TOPIC_TEMPLATE='mine.{namespace}.{name}'
+      export PENSTOCK_TOPIC_TEMPLATE='mine-events.{namespace}.{name}'
       penstock up --kafka kafka-1:9092
     """
     from app.settings import load_settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,10 @@ def test_all_problems_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ({"role": "controller"}, "PENSTOCK_RESOURCES"),
         ({"http_port": "8081"}, "both 8081"),
+        (
+            {"instance": "mine", "topic_template": "mine.{namespace}.{name}"},
+            "for example mine-events",
+        ),
         ({"ingress_bytes_max": "65536"}, "PENSTOCK_EVENT_BYTES_MAX"),
     ],
 )
@@ -320,3 +325,11 @@ def test_a_settings_value_made_in_a_test_does_not_see_the_environment(monkeypatc
 
     assert Settings().headers_max == 128
     assert load_settings().headers_max == 17
+
+
+def test_the_names_of_the_how_to_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "docs/how-to/use-your-own-kafka.md").read_text()
+    for name, value in re.findall(r"^export (PENSTOCK_\w+)='?([^'\n]+)'?$", text, re.MULTILINE):
+        monkeypatch.setenv(name, value)
+    settings = load_settings({})
+    assert (settings.instance, settings.topic_template) == ("mine", "mine-events.{namespace}.{name}")

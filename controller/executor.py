@@ -130,6 +130,7 @@ class Executor:
         elif isinstance(action, Retract):
             await self._publisher.retract(action.uid)
         elif isinstance(action, Remember):
+            self._tell(action.removal)
             await self._note({**self._removals, action.removal.uid: action.removal})
         elif isinstance(action, Forget):
             if action.why:
@@ -137,6 +138,14 @@ class Executor:
             await self._note({uid: one for uid, one in self._removals.items() if uid != action.uid})
         else:
             await self._blocking(self._kafka_call(action))
+
+    @staticmethod
+    def _tell(removal: Removal) -> None:
+        what = {"kind": removal.kind, "resource": removal.label}
+        if removal.topics:
+            log.warning("resource is gone; its topics are deleted with it", **what, topics=", ".join(removal.topics))
+        else:
+            log.info("resource is gone", **what, group=removal.group)
 
     async def _blocking(self, call: Callable[[], T]) -> T:
         try:

@@ -6,6 +6,7 @@ it. Refuses to restart anything: that a child ended is told, and everything ends
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import threading
 from collections import deque
@@ -15,6 +16,7 @@ from pathlib import Path
 import orjson
 
 from app.embedded.processes import die_with_parent
+from app.embedded.reaping import KILL_LIMIT_S, ended, exit_code, send
 
 _LAST_LINES = 3
 _LOUD = frozenset({"warning", "error", "critical"})
@@ -68,7 +70,7 @@ class Child:
     @property
     def code(self) -> int | None:
         """Exit code once it has ended, negative for a signal."""
-        return self._process.poll()
+        return exit_code(self._process)
 
     @property
     def last_words(self) -> str:
@@ -80,10 +82,8 @@ class Child:
 
     def stop(self, limit_s: float) -> bool:
         """SIGTERM, wait, SIGKILL after `limit_s`. True when it ended by itself."""
-        self._process.terminate()
-        try:
-            self._process.wait(max(0.0, limit_s))
-        except subprocess.TimeoutExpired:
+        send(self._process, signal.SIGTERM)
+        if not ended(self._process, limit_s):
             self.kill()
             return False
         self._settle()
@@ -91,8 +91,8 @@ class Child:
 
     def kill(self) -> None:
         """SIGKILL."""
-        self._process.kill()
-        self._process.wait()
+        send(self._process, signal.SIGKILL)
+        ended(self._process, KILL_LIMIT_S)
         self._settle()
 
     def _settle(self) -> None:

@@ -11,6 +11,7 @@ Refuses a port that something else listens on, and a data directory on which a b
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ from app.embedded.jars import Progress, ensure_jars
 from app.embedded.locks import locked
 from app.embedded.ports import LOOPBACK, free_port, is_free, is_open
 from app.embedded.processes import die_with_parent, start_time
+from app.embedded.reaping import KILL_LIMIT_S, ended, exit_code, send
 from app.embedded.record import Running, read_record, remove_record, write_record
 from app.embedded.storage import make_folder, prepare
 from app.embedded.toolchain import find_java
@@ -70,7 +72,7 @@ class EmbeddedKafka:
     @property
     def pid(self) -> int | None:
         """The process number while it runs."""
-        return self._process.pid if self._process is not None and self._process.poll() is None else None
+        return self._process.pid if self._process is not None and exit_code(self._process) is None else None
 
     @property
     def log_file(self) -> Path:
@@ -110,12 +112,8 @@ class EmbeddedKafka:
         """SIGTERM and wait; SIGKILL after `limit_s`. True when it ended by itself, or did not run."""
         if self._process is None:
             return True
-        clean = True
-        self._process.terminate()
-        try:
-            self._process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            clean = False
+        send(self._process, signal.SIGTERM)
+        clean = ended(self._process, limit_s)
         self.kill()
         return clean
 
@@ -123,8 +121,8 @@ class EmbeddedKafka:
         """SIGKILL at once; nothing happens when it does not run."""
         if self._process is None:
             return
-        self._process.kill()
-        self._process.wait()
+        send(self._process, signal.SIGKILL)
+        ended(self._process, KILL_LIMIT_S)
         self._process = None
         remove_record(self.data_dir)
 
@@ -167,7 +165,7 @@ class EmbeddedKafka:
         end = time.monotonic() + limit_s
         while not (is_open(self.port) and (not alone or answers(self.bootstrap))):
             assert self._process is not None
-            code = self._process.poll()
+            code = exit_code(self._process)
             if code is not None:
                 if not is_free(self.port):
                     raise self._port_taken()

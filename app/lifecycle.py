@@ -51,7 +51,7 @@ log = structlog.get_logger(__name__)
 EXIT_FAILED = 1
 EXIT_NOT_READY = 3
 _SOON_S = 0.05
-_GONE_S = 2.0  # for Faust's own stop, when everything of ours has ended
+_GONE_S = 1.0  # for Faust's own stop, when everything of ours has ended
 _STOP_S = 40.0  # beside the drain: for a Kafka that does not answer, and for Faust
 _SPANS_S = 2.0  # at stop, for the last spans
 

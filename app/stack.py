@@ -116,7 +116,7 @@ class Stack:
         """Stops everything in order, what does not end in time by SIGKILL."""
         end = time.monotonic() + limit_s
         for child in reversed(self._children):
-            if child.code is None and not child.stop(min(_DRAIN_S + 2.0, end - time.monotonic())):
+            if child.code is None and not child.stop(min(_DRAIN_S + 3.0, end - time.monotonic())):
                 self._say(f"The {child.name} did not stop in time and was killed.")
         self._children.clear()
         if self._kafka is not None and not self._kafka.stop(max(0.5, end - time.monotonic())):

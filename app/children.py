@@ -119,7 +119,11 @@ def short_line(line: str) -> str:
     fields = _fields(line)
     told = line
     if fields is not None:
-        details = [f"{name}={value}" for name, value in fields.items() if name not in _APART | _FULL_LOG_ONLY]
+        details = [
+            f"{name}={value}"
+            for name, value in fields.items()
+            if name not in _APART | _FULL_LOG_ONLY and value not in ("", None)
+        ]
         why = str(fields.get("exception", "")).strip().rpartition("\n")[2]  # of a traceback, what it ends with
         told = " ".join([f"{fields.get('level', '')}:", str(fields.get("event", "")), *details, why]).rstrip()
     return told if told.isprintable() else ascii(told)[1:-1]

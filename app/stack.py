@@ -83,9 +83,11 @@ class Stack:
         """Blocks until events flow. Raises PenstockError; call `stop` then too."""
         config = self.config
         channels = subscriptions_by_channel(resources_in(config.resources))
+        if not self.bootstrap:
+            self._check_alone()  # before the ports: if it is so they are taken, and that is not what is wrong
         self._check_ports()
         if self.bootstrap:
-            self._say(f"Using the Kafka at {self.bootstrap} ...")
+            self._say(f"Using the Kafka at {self.bootstrap}; it is waited for if it does not answer ...")
         else:
             self._start_kafka()
         self.worker_log.parent.mkdir(parents=True, exist_ok=True)
@@ -143,14 +145,20 @@ class Stack:
                     f"Stop that one, or choose another port: {option} {free_port()}.",
                 )
 
-    def _start_kafka(self) -> None:
-        config = self.config
-        running = read_record(config.kafka_data)
+    def _check_alone(self) -> None:
+        data = self.config.kafka_data
+        running = read_record(data)
         if running is not None and running.attached:
             raise UsageError(
-                f"Another command runs the Kafka on {config.kafka_data} (process {running.pid}).",
-                "Stop that one (Ctrl-C in its terminal), or choose other data: --data DIR.",
+                f"Penstock already runs here: another command runs the Kafka on {data} (process {running.pid}).",
+                "Stop that one (Ctrl-C in its terminal), or choose other data and ports: --data DIR --home DIR "
+                "--http-port N --admin-port N --subscriber-port N.",
             )
+
+    def _start_kafka(self) -> None:
+        config = self.config
+        self._check_alone()
+        running = read_record(config.kafka_data)
         if running is not None:
             self.bootstrap = running.bootstrap
             self._say(f"Kafka is up already at {running.bootstrap}; it stays up afterwards.")

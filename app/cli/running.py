@@ -134,7 +134,7 @@ def up(
     from app.settings import load_settings
     from app.stack import StackConfig, place_quickstart
 
-    settings = load_settings()
+    settings = load_settings({"kafka": kafka} if kafka else {})
     for sentence in said_of_settings(settings, chosen=resources is not None):
         note(sentence)
     resources = resources or settings.resources_dir or QUICKSTART
@@ -144,7 +144,7 @@ def up(
         home=home,
         resources=resources,
         jars_root=HOME,
-        kafka=kafka or (settings.kafka if "kafka" in settings.sources and kafka_port is None else ""),
+        kafka=settings.kafka if kafka or ("kafka" in settings.sources and kafka_port is None) else "",
         kafka_port=kafka_port or DEFAULT_PORT,
         kafka_data=data,
         heap=heap,

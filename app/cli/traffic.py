@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +37,11 @@ _LISTING = Listing(
     wide={"window": "FROM", "bytes": "BYTES", "filtered": "FILTERED", "ignored": "IGNORED", "p95": "P95"},
     name="channel",
     empty="No traffic in this time.",
+)
+_EACH = replace(
+    _LISTING,
+    columns={"window": "FROM", **_LISTING.columns},
+    wide={name: heading for name, heading in _LISTING.wide.items() if name != "window"},
 )
 
 
@@ -89,7 +95,7 @@ def traffic(
         return read_lines(client, settings.instance, _SECONDS[window], last, namespace, name)
 
     def tables(lines: list[Line]) -> list[tuple[Listing, list[dict[str, object]]]]:
-        return [(_LISTING, rows(lines, _SECONDS[window], last, each=each))]
+        return [(_EACH if each else _LISTING, rows(lines, _SECONDS[window], last, each=each))]
 
     def show(lines: list[Line]) -> None:
         if output in (View.JSON, View.YAML):

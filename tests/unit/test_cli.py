@@ -279,6 +279,7 @@ def test_the_sample_subscriber_prints_one_safe_line() -> None:
 def test_loud_lines() -> None:
     assert loud_line('{"level": "warning", "event": "odd", "topic": "t", "logger": "x"}') == "warning: odd topic=t"
     assert loud_line('{"level": "info", "event": "fine"}') is None
+    assert loud_line('{"level": "error", "event": "odd", "field": "", "line": null, "n": 0}') == "error: odd n=0"
     trace = {"level": "critical", "event": "ends", "exception": "Traceback\n  File x\nTypeError: odd"}
     assert loud_line(json.dumps(trace)) == "critical: ends TypeError: odd"
     assert loud_line("plain") is None

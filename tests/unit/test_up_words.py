@@ -13,13 +13,16 @@ import pytest
 
 from app.children import loud_line
 from app.cli.output import jar_progress
-from app.cli.running import command_here, said_of_settings
+from app.cli.running import QUICKSTART, command_here, said_of_settings
 from app.cli.welcome import welcome
 from app.embedded import jars
 from app.embedded.jar_sets import JarSet
 from app.embedded.ports import free_port
+from app.embedded.processes import start_time
+from app.embedded.record import Running, write_record
 from app.settings import load_settings
 from app.stack import Stack, StackConfig
+from knative.errors import UsageError
 
 _CHANNEL = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata: {name: orders, namespace: shop}\n"
 _CURSOR_BACK = "\x1b[?25h"
@@ -106,10 +109,30 @@ def test_up_obeys_the_settings_of_the_ports(
         taken = str(other.getsockname()[1])
         monkeypatch.setenv(name, value.format(taken=taken))
         command = [sys.executable, "-m", "app.cli", "up", "--subscriber-port", "0", "--home", str(tmp_path)]
+        command += ["--data", str(tmp_path / "kafka")]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert says.format(taken=taken) in done.stderr
     assert "Stopped." not in done.stderr
     assert done.returncode == (2 if value == "abc" else 1)
+
+
+def test_a_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
+    """Its ports are taken too, and none of them is what is wrong."""
+    write_record(tmp_path, Running(os.getpid(), start_time(os.getpid()) or "", 9092, attached=True))
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        config = StackConfig(
+            home=tmp_path, resources=QUICKSTART, jars_root=tmp_path, kafka_data=tmp_path,
+            http_port=first.getsockname()[1],
+        )  # fmt: skip
+        with pytest.raises(UsageError, match=f"already runs here: .* \\(process {os.getpid()}\\)"):
+            Stack(config, print).start()
+
+
+def test_a_kafka_without_a_port_is_refused_before_anything_starts() -> None:
+    command = [sys.executable, "-m", "app.cli", "up", "--kafka", "127.0.0.1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "PENSTOCK_KAFKA='127.0.0.1' from the command line" in done.stderr
 
 
 def test_a_stack_that_never_started_has_nothing_to_stop(tmp_path: Path) -> None:

@@ -77,7 +77,15 @@ async def test_a_server_without_tls() -> None:
 
 
 async def test_accidents_look_the_same_through_tls(context: ssl.SSLContext) -> None:
-    script = (FINE, reset(), FINE, silence(), forever(b"HTTP/1.1 200 OK\r\nce-id: 1\r\n\r\n", b"x" * 65_536), reset(), FINE)
+    script = (
+        FINE,
+        reset(),
+        FINE,
+        silence(),
+        forever(b"HTTP/1.1 200 OK\r\nce-id: 1\r\n\r\n", b"x" * 65_536),
+        reset(),
+        FINE,
+    )
     async with ScriptedServer(*script, tls=context) as server, posting(server.url(), ca_certs=CA) as poster:
         assert (await poster.answer()).status == 202
         assert (await poster.answer()).status == 202, "a stale connection"

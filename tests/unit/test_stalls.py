@@ -20,8 +20,10 @@ def _looks(stalls: Stalls, partition: Partition, paused: set[int], seconds: floa
     return sum(len(stalls.found([partition], paused, at / 10)) for at in range(round(10 * seconds)))
 
 
-def test_what_gives_nothing_is_named_once_in_a_while() -> None:
-    assert _looks(Stalls(), _partition(5), set(), 2.5 * STALL_S) == 2
+def test_what_gives_nothing_is_named_ever_more_seldom() -> None:
+    """It may be the marker of a transaction, which nobody will ever read."""
+    assert _looks(Stalls(), _partition(5), set(), 2.9 * STALL_S) == 1
+    assert _looks(Stalls(), _partition(5), set(), 8 * STALL_S) == 3
 
 
 @pytest.mark.parametrize(

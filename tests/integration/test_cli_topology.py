@@ -122,7 +122,7 @@ def test_wrong_input_is_told_in_words(
 
     code, words = fails()
     assert code == 1
-    assert "no topic" in words
+    assert "no installation" in words
     topics(command.bootstrap, command.instance)
     publish(command.bootstrap, command.instance, healthy())
     (tmp_path / "page.html").write_text("<html>")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -24,11 +25,11 @@ LIMIT_S = 30.0
 
 
 @contextmanager
-def serving(**kafka: object) -> Iterator[tuple[RunningWeb, KafkaProducer]]:
-    """An ingress whose producer gives a record up after a second."""
+def serving(kafka: dict[str, Any], timeout_s: float = 1.0) -> Iterator[tuple[RunningWeb, KafkaProducer]]:
+    """An ingress whose producer gives a record up after `timeout_s`."""
     metrics = Metrics()
     crashes: list[BaseException] = []
-    producer = KafkaProducer(ProducerConfig(kafka, "p", timeout_s=1.0), metrics, crashes.append)
+    producer = KafkaProducer(ProducerConfig(kafka, "p", timeout_s=timeout_s), metrics, crashes.append)
 
     def setup(app: HubApp) -> None:
         contract = MemoryContract(Channel("u1", 1, "demo", "orders", "t", "t.dlq", 1))
@@ -62,7 +63,7 @@ def post(running: RunningWeb) -> tuple[int, bytes]:
 )
 def test_what_a_broker_does_not_store_is_503(error: int) -> None:
     """librdkafka's mock cluster stands in: of one real broker no topic wants more replicas than there are."""
-    with serving(**{"test.mock.num.brokers": 1}) as (running, producer):
+    with serving({"test.mock.num.brokers": 1}) as (running, producer):
         assert post(running)[0] == 202
         client = producer._client
         assert client is not None
@@ -74,7 +75,7 @@ def test_what_a_broker_does_not_store_is_503(error: int) -> None:
 
 
 def test_a_kafka_that_is_not_there_is_503() -> None:
-    with serving(**{"bootstrap.servers": f"127.0.0.1:{free_port()}"}) as (running, _):
+    with serving({"bootstrap.servers": f"127.0.0.1:{free_port()}"}) as (running, _):
         status, wire = post(running)
         assert status == 503
         assert b"retry-after: 1\r\n" in wire
@@ -82,7 +83,8 @@ def test_a_kafka_that_is_not_there_is_503() -> None:
 
 @pytest.mark.parametrize("error", [KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE])
 def test_a_record_that_is_too_large_by_itself_is_413(error: int) -> None:
-    with serving(**{"test.mock.num.brokers": 1}) as (running, producer):
+    # The second client starts within the limit.
+    with serving({"test.mock.num.brokers": 1}, LIMIT_S) as (running, producer):
         assert post(running)[0] == 202
         client = producer._client
         assert client is not None

@@ -20,7 +20,7 @@ from app.embedded import EmbeddedKafka
 from app.embedded.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.embedded.jars import Progress
 from app.embedded.ports import LOOPBACK, free_port, is_free
-from app.embedded.record import read_record
+from app.embedded.record import Running, read_record
 from app.readiness import resources_in, subscribers_not_ready, subscriptions_by_channel, worker_not_ready
 from app.sample_subscriber import DEFAULT_PORT as SUBSCRIBER_PORT
 from knative.errors import NotReadyError, PenstockError, UsageError
@@ -83,13 +83,13 @@ class Stack:
         """Blocks until events flow. Raises PenstockError; call `stop` then too."""
         config = self.config
         channels = subscriptions_by_channel(resources_in(config.resources))
-        if not self.bootstrap:
-            self._check_alone()  # before the ports: if it is so they are taken, and that is not what is wrong
+        # Before the ports: when another command runs here they are taken, and that is not what is wrong.
+        running = None if self.bootstrap else self._kafka_of_others()
         self._check_ports()
         if self.bootstrap:
             self._say(f"Using the Kafka at {self.bootstrap}; it is waited for if it does not answer ...")
         else:
-            self._start_kafka()
+            self._start_kafka(running)
         self.worker_log.parent.mkdir(parents=True, exist_ok=True)
         if config.subscriber_port:
             command = ["-m", "app.sample_subscriber", "--port", str(config.subscriber_port)]
@@ -145,7 +145,8 @@ class Stack:
                     f"Stop that one, or choose another port: {option} {free_port()}.",
                 )
 
-    def _check_alone(self) -> None:
+    def _kafka_of_others(self) -> Running | None:
+        """The Kafka that runs on our data already, and stays up by itself. Raises UsageError for one that does not."""
         data = self.config.kafka_data
         running = read_record(data)
         if running is not None and running.attached:
@@ -154,11 +155,10 @@ class Stack:
                 "Stop that one (Ctrl-C in its terminal), or choose other data and ports: --data DIR --home DIR "
                 "--http-port N --admin-port N --subscriber-port N.",
             )
+        return running
 
-    def _start_kafka(self) -> None:
+    def _start_kafka(self, running: Running | None) -> None:
         config = self.config
-        self._check_alone()
-        running = read_record(config.kafka_data)
         if running is not None:
             self.bootstrap = running.bootstrap
             self._say(f"Kafka is up already at {running.bootstrap}; it stays up afterwards.")

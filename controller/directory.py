@@ -192,8 +192,9 @@ class Directory:
             first = objects.setdefault(written.key, written)
             if first is not written:
                 what = f"{written} is already in {first.file}:{first.line}, which counts"
-                left_out = _left_out(written.file, written.line, "metadata.name", what, "remove one", str(written))
-                problems.append(replace(left_out, slip=True))
+                problems.append(
+                    _left_out(written.file, written.line, "metadata.name", what, "remove one", str(written), slip=True)
+                )
         problems += self._keep_missing(objects, {problem.file for problem in problems})
         self._objects = dict(sorted(objects.items()))
         # A first look may fall between two steps of an editor.
@@ -258,8 +259,8 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
         for path in (Path(folder, name) for name in folders):
             if os.path.islink(path):
                 what = "this is a link to a folder, which is not followed"
-                left_out = _left_out(_shown(path, root), 0, "", what, "put a folder there, or link its files")
-                unread.append(replace(left_out, slip=True))
+                cure = "put a folder there, or link its files"
+                unread.append(_left_out(_shown(path, root), 0, "", what, cure, slip=True))
         for name in sorted(names):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
                 if len(files) == FILES_MAX:
@@ -284,8 +285,10 @@ def _unreadable(name: str, path: Path, error: OSError) -> FileProblem:
     return FileProblem(name, 0, "", f"the file cannot be read: {error.strerror}", "mend its permissions")
 
 
-def _left_out(file: str, line: int, field: str, what: str, cure: str, about: str = "") -> FileProblem:
-    return FileProblem(file, line, field, what, cure, ignored=True, object=about)
+def _left_out(
+    file: str, line: int, field: str, what: str, cure: str, about: str = "", *, slip: bool = False
+) -> FileProblem:
+    return FileProblem(file, line, field, what, cure, ignored=True, slip=slip, object=about)
 
 
 def read_file(name: str, data: bytes) -> tuple[list[Written], list[FileProblem]]:
@@ -326,8 +329,7 @@ def _read_object(name: str, document: Document, problems: list[FileProblem]) -> 
         known = ", ".join(kind for _, kind in resources.KINDS)
         cure = f"did you mean {meant}?" if meant else f"served are {known}"
         cure += "; move the document elsewhere if it is not meant for this directory"
-        left_out = _left_out(name, document.line_of(("kind",)), "kind", what, cure, about)
-        problems.append(replace(left_out, slip=bool(meant)))
+        problems.append(_left_out(name, document.line_of(("kind",)), "kind", what, cure, about, slip=bool(meant)))
         return None
     return Written(resource, resources.spec_hash(document.value), name, document.line)
 

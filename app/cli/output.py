@@ -56,10 +56,11 @@ def print_json(value: object) -> None:
 
 
 def print_yaml(value: object) -> None:
-    """One YAML document."""
+    """One YAML document, with the same value that `print_json` prints."""
     import yaml
 
-    print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), end="", flush=True)
+    plain = json.loads(json.dumps(value))  # safe_dump refuses enums and other subclasses of str that JSON takes
+    print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), end="", flush=True)
 
 
 def print_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
@@ -101,7 +102,7 @@ class Listing:
         if view is View.JSON:
             print_json(rows)
         elif view is View.YAML:
-            print_yaml([dict(row) for row in rows])
+            print_yaml(rows)
         elif view is View.NAME:
             for name in dict.fromkeys(str(row[self.name]) for row in rows):
                 print(name)

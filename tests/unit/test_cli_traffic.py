@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
+from enum import StrEnum
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
-from app.cli import cli
+from app.cli import cli, traffic
+from app.cli.output import print_yaml
 from app.cli.traffic import rows
 from tables.traffic_rows import Line
 from tables.windows import Window
@@ -61,3 +65,25 @@ def test_a_wrong_question_is_a_usage_error(arguments: list[str], says: str) -> N
 
     assert done.exit_code != 0
     assert says in (done.output + str(done.exception))
+
+
+@pytest.mark.parametrize("arguments", [[], ["--window", "1m"], ["--each"]])
+def test_yaml_is_the_same_page_as_json(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "read_lines", lambda *_: lines(int(time.time())))
+    shown = CliRunner().invoke(cli, ["traffic", *arguments, "-o", "yaml"])
+    page = CliRunner().invoke(cli, ["traffic", *arguments, "-o", "json"])
+
+    assert (shown.exit_code, page.exit_code) == (0, 0), shown.exception
+    found, wanted = yaml.safe_load(shown.output), json.loads(page.output)
+    assert found.keys() == wanted.keys()
+    assert found["window"] == wanted["window"]
+    assert found["channels"][0]["subscriptions"][0]["name"] == "sub"
+
+
+def test_yaml_takes_what_json_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    class Size(StrEnum):
+        SHORT = "10s"
+
+    print_yaml({"size": Size.SHORT, "pair": (1, None), "rows": [{"on": True}]})
+
+    assert yaml.safe_load(capsys.readouterr().out) == {"size": "10s", "pair": [1, None], "rows": [{"on": True}]}

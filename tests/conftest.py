@@ -15,6 +15,7 @@ import pytest
 from analytics.session import SparkOptions, spark_session, spark_settings
 from app.embedded import EmbeddedKafka
 from app.spark import jar_places
+from tests.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,19 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     )
     with broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def _brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    with KafkaCluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(_brokers: KafkaCluster) -> KafkaCluster:
+    """Three brokers behind proxies, shared by the session; each test finds them whole, whatever the last one broke."""
+    _brokers.heal()
+    return _brokers
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ class Installation:
     name: str = field(default_factory=lambda: f"i{uuid.uuid4().hex[:8]}")
     env: dict[str, str] = field(default_factory=dict)
     channel: str = "ch"
+    replication: int = 1
 
     def beside(self, channel: str, partitions: int = 1) -> Installation:
         """The same installation, seen from another channel."""
@@ -38,7 +39,7 @@ class Installation:
     @property
     def resources(self) -> Resources:
         """The directory that the worker with the controller watches; no other installation has a channel so named."""
-        return Resources(self.folder / "resources", f"{self.channel}-{self.name}")
+        return Resources(self.folder / "resources", f"{self.channel}-{self.name}", self.replication)
 
     @property
     def state(self) -> Path:

@@ -35,6 +35,7 @@ class Resources:
 
     folder: Path
     channel: str = "orders"
+    replication: int = 1
 
     @property
     def topic(self) -> str:
@@ -48,7 +49,7 @@ class Resources:
 
     def write_channel(self, partitions: int, delivery: dict[str, Any] | None = None) -> None:
         """Create or change the channel."""
-        spec: dict[str, Any] = {"numPartitions": partitions, "replicationFactor": 1}
+        spec: dict[str, Any] = {"numPartitions": partitions, "replicationFactor": self.replication}
         if delivery is not None:
             spec["delivery"] = delivery
         self._write(f"{self.channel}.yaml", "messaging.knative.dev/v1beta1", "KafkaChannel", self.channel, {}, spec)

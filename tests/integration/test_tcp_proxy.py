@@ -1,0 +1,167 @@
+"""The proxy that breaks networks in tests: each of its modes, seen from a client and from a server."""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from app.embedded.ports import LOOPBACK
+from tests.processes import wait_until
+from tests.tcp_proxy import TcpProxy
+
+LIMIT_S = 20.0
+
+
+class _Echo(socketserver.BaseRequestHandler):
+    """Sends back what comes, and END at the end of it."""
+
+    request: socket.socket
+
+    def handle(self) -> None:
+        try:
+            while data := self.request.recv(1 << 16):
+                self.request.sendall(data)
+            self.request.sendall(b"END")
+        except OSError:
+            return  # the proxy has reset it
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+@pytest.fixture
+def proxy() -> Iterator[TcpProxy]:
+    with _Server((LOOPBACK, 0), _Echo) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            with TcpProxy(server.server_address[1]) as one:
+                yield one
+        finally:
+            server.shutdown()
+            thread.join(LIMIT_S)
+
+
+def _connect(proxy: TcpProxy) -> socket.socket:
+    return socket.create_connection((LOOPBACK, proxy.port), LIMIT_S)
+
+
+def _echoed(client: socket.socket, data: bytes) -> bytes:
+    client.sendall(data)
+    return _read(client, len(data))
+
+
+def _read(client: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size and (data := client.recv(size - len(found))):
+        found += data
+    return found
+
+
+def test_it_passes_everything_on_also_the_end(proxy: TcpProxy) -> None:
+    data = bytes(range(256)) * 2000
+    with _connect(proxy) as client:
+        assert _echoed(client, b"hello") == b"hello"
+        sender = threading.Thread(target=client.sendall, args=(data,))
+        sender.start()
+        assert _read(client, len(data)) == data
+        sender.join(LIMIT_S)
+        client.shutdown(socket.SHUT_WR)
+        assert _read(client, 10) == b"END"
+    wait_until("the connection is gone", lambda: proxy.connections == 0, LIMIT_S)
+
+
+def test_a_delay_counts_in_both_directions_and_keeps_the_bandwidth(proxy: TcpProxy) -> None:
+    with _connect(proxy) as client:
+        proxy.delay(0.1)
+        began_s = time.monotonic()
+        assert _echoed(client, b"hello") == b"hello"
+        assert time.monotonic() - began_s >= 0.2
+
+
+def test_a_limited_line_is_shared(proxy: TcpProxy) -> None:
+    with _connect(proxy) as one, _connect(proxy) as two:
+        proxy.limit(64_000)
+        began_s = time.monotonic()
+        one.sendall(b"x" * 16_000)
+        assert _echoed(two, b"y" * 16_000) == b"y" * 16_000
+        assert _read(one, 16_000) == b"x" * 16_000
+        assert time.monotonic() - began_s >= 0.5
+
+
+def test_a_blackhole_swallows_and_what_was_swallowed_never_comes(proxy: TcpProxy) -> None:
+    with _connect(proxy) as before:
+        assert _echoed(before, b"hello") == b"hello"
+        proxy.blackhole()
+        with _connect(proxy) as within:
+            for client in (before, within):
+                client.sendall(b"into the dark")
+                client.settimeout(0.3)
+                with pytest.raises(TimeoutError):
+                    client.recv(1)
+            proxy.forward()
+            for client in (before, within):
+                client.settimeout(LIMIT_S)
+                with pytest.raises(ConnectionResetError):
+                    client.recv(1)
+    with _connect(proxy) as after:
+        assert _echoed(after, b"hello") == b"hello"
+
+
+def test_a_connection_that_is_quiet_in_a_blackhole_survives_it(proxy: TcpProxy) -> None:
+    with _connect(proxy) as client:
+        assert _echoed(client, b"hello") == b"hello"
+        proxy.blackhole()
+        proxy.forward()
+        assert _echoed(client, b"again") == b"again"
+
+
+def test_a_reset_ends_what_is_open_once(proxy: TcpProxy) -> None:
+    with _connect(proxy) as client:
+        assert _echoed(client, b"hello") == b"hello"
+        proxy.reset()
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+    with _connect(proxy) as after:
+        assert _echoed(after, b"hello") == b"hello"
+
+
+def test_resets_go_on_until_the_next_mode(proxy: TcpProxy) -> None:
+    proxy.reset(every_s=0.1)
+    for _ in range(2):
+        with _connect(proxy) as client, pytest.raises(ConnectionResetError):
+            client.recv(1)
+    proxy.forward()
+    with _connect(proxy) as after:
+        assert _echoed(after, b"hello") == b"hello"
+
+
+def test_who_is_refused_comes_in_later_at_the_same_port(proxy: TcpProxy) -> None:
+    with _connect(proxy) as client:
+        assert _echoed(client, b"hello") == b"hello"
+        proxy.refuse()
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
+    with pytest.raises(ConnectionRefusedError):
+        _connect(proxy)
+    proxy.forward()
+    with _connect(proxy) as after:
+        assert _echoed(after, b"hello") == b"hello"
+
+
+def test_a_server_that_is_away_shows_as_a_reset() -> None:
+    with socket.socket() as nobody:
+        nobody.bind((LOOPBACK, 0))
+        with (
+            TcpProxy(nobody.getsockname()[1]) as proxy,
+            _connect(proxy) as client,
+            pytest.raises(ConnectionResetError),
+        ):
+            client.recv(1)

@@ -51,6 +51,7 @@ log = structlog.get_logger(__name__)
 EXIT_FAILED = 1
 EXIT_NOT_READY = 3
 _SOON_S = 0.05
+_ASK_LIMIT_S = 2.0  # at start, for each question whether Kafka is there
 _GONE_S = 1.0  # for Faust's own stop, when everything of ours has ended
 _STOP_S = 40.0  # beside the drain: for a Kafka that does not answer, and for Faust
 _SPANS_S = 2.0  # at stop, for the last spans
@@ -96,11 +97,10 @@ class Lifecycle:
             if warning:
                 log.warning(warning)
         until = time.monotonic() + settings.kafka_wait_s
-        admin = AdminClient({"bootstrap.servers": settings.kafka, "log_level": 0})
         told = False
         while True:
             try:
-                await asyncio.to_thread(admin.list_topics, timeout=2.0)
+                await asyncio.to_thread(_ask, settings.kafka)
                 return
             except KafkaException as problem:
                 if not told:
@@ -119,7 +119,7 @@ class Lifecycle:
         parts = self._parts
         self._watchdog.start()
         self.memory.start()
-        parts.producer.start()
+        await parts.producer.start()
         await self._internal_topics()
         if parts.controller is not None:
             try:
@@ -307,3 +307,8 @@ class Lifecycle:
     def _parts(self) -> Parts:
         assert self.parts is not None, "the worker is not composed yet"
         return self.parts
+
+
+def _ask(kafka: str) -> None:
+    """Blocks, with a client of its own: those are not made or destroyed on the event loop. Raises KafkaException."""
+    AdminClient({"bootstrap.servers": kafka, "log_level": 0}).list_topics(timeout=_ASK_LIMIT_S)

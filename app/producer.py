@@ -123,6 +123,8 @@ class KafkaProducer:
         self._observe = observe
         self._produced = observe.produced
         self._alone: KafkaProducer | None = None  # sends one record at a time
+        self._starting_alone: asyncio.Task[None] | None = None
+        self._for_alone: deque[tuple[Stored, Headers, Message]] = deque()  # until it has started
         self._acks: deque[tuple[Stored, Headers, KafkaError | None, Message]] = deque()
         self._ack_wake_up_sent = False
         self._outstanding = 0
@@ -135,12 +137,12 @@ class KafkaProducer:
         self._built_at = 0.0
         self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Build the client and its poll thread; connecting goes on in the background (`connected` tells)."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = get_ident()
         self._later = self._loop.call_later
-        self._client = self._build()
+        self._client = await asyncio.to_thread(self._build)  # making one may take 55 ms
         self._thread = threading.Thread(target=self._run, name="kafka-producer", daemon=True)
         self._thread.start()
 
@@ -159,8 +161,12 @@ class KafkaProducer:
             self._client.purge()
             self._client.poll(0)
             self._drain_acks()
+        if self._starting_alone is not None:
+            await self._starting_alone
         if self._alone is not None:
             await self._alone.stop(max(0.0, end - loop.time()))
+        clients, self._client = [self._client], None
+        await asyncio.to_thread(clients.clear)  # destroys it, which may take as long as making it
 
     def _build(self) -> Producer:
         self._built_at = time.monotonic()
@@ -173,7 +179,9 @@ class KafkaProducer:
     ) -> None:
         """See `Produce.send`."""
         client = self._client
-        assert client is not None, "the producer is not started"
+        if client is None:
+            done(ProduceFailure(ProduceProblem.UNAVAILABLE, "the producer is not started, or stopped"))
+            return
         try:
             pairs: Any = headers if isinstance(headers, list) else list(headers)  # librdkafka takes nothing else
             told = partial(self._on_delivery, done, pairs)
@@ -218,7 +226,8 @@ class KafkaProducer:
 
     def _take_acks(self) -> int:
         client = self._client
-        assert client is not None
+        if client is None:  # stopped meanwhile
+            return 0
         try:
             return client.poll(0)
         except KafkaException as problem:
@@ -260,10 +269,23 @@ class KafkaProducer:
             )
             config = replace(self.config, name=self.config.name + "-alone", batch_records_max=1)
             self._alone = KafkaProducer(config, self._observe, self._crashed)
-            self._alone.start()
-        partition = message.partition()
-        partition = -1 if partition is None else partition
-        self._alone.send(message.topic() or "", message.value(), message.key(), headers, done, partition)
+            assert self._loop is not None
+            self._starting_alone = self._loop.create_task(self._start_alone(self._alone))
+        self._for_alone.append((done, headers, message))
+        if self._starting_alone is None:
+            self._pass_on(self._alone)
+
+    async def _start_alone(self, alone: KafkaProducer) -> None:
+        await alone.start()
+        self._starting_alone = None
+        self._pass_on(alone)
+
+    def _pass_on(self, alone: KafkaProducer) -> None:
+        while self._for_alone:
+            done, headers, message = self._for_alone.popleft()
+            partition = message.partition()
+            partition = -1 if partition is None else partition
+            alone.send(message.topic() or "", message.value(), message.key(), headers, done, partition)
 
     # -- poll thread (and librdkafka's callbacks, which run in it)
 

@@ -40,9 +40,13 @@ STEPS_MAX = 20  #: rounds of observe, decide, act in one go; what is left waits 
 
 async def ensure_internal_topics(config: ControllerConfig) -> None:
     """Make the contract and status topics unless they are there. Raises ActionFailed (KafkaAway: try again)."""
+    await asyncio.to_thread(_make_internal_topics, config)
+
+
+def _make_internal_topics(config: ControllerConfig) -> None:
     topics = Topics(admin_client(config.kafka), config.admin_timeout_s)
     internal = (config.contract_topic, names.status_topic(config.instance))
-    await asyncio.to_thread(topics.ensure_compacted, internal, config.internal_replication)
+    topics.ensure_compacted(internal, config.internal_replication)
 
 
 @dataclass(slots=True)

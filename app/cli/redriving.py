@@ -135,7 +135,7 @@ async def _run(where: Look, refs: Sequence[str], config: RedriveConfig) -> Summa
 
     async with alone(where.client, where.instance, lost, note):
         marks = await asyncio.to_thread(where.marks)  # what the one before has redriven is among them
-        writer = MarkWriter(where.client, where.instance)
+        writer = await asyncio.to_thread(MarkWriter, where.client, where.instance)
         sending = SenderConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
         run = Redrive(config, sending, where.contract.subscriptions, marks, writer, tell)
         loop = asyncio.get_running_loop()
@@ -149,6 +149,7 @@ async def _run(where: Look, refs: Sequence[str], config: RedriveConfig) -> Summa
             saying.cancel()
         if summary.complete:
             await asyncio.to_thread(_tidy, writer, marks, starts)
+        await asyncio.to_thread(writer.close)
         return summary
 
 

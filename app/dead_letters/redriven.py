@@ -111,7 +111,7 @@ def _is_ref(text: str) -> bool:
 
 
 class MarkWriter:
-    """Writes marks. Blocking: call it in a thread; `record` may be called from several at once."""
+    """Writes marks. Blocking: make, use and let it go in a thread; `record` may be called from several at once."""
 
     def __init__(self, kafka: Mapping[str, Any], instance: str) -> None:
         self.topic = redriven_topic(instance)
@@ -126,6 +126,10 @@ class MarkWriter:
                 **kafka,
             }
         )
+
+    def close(self) -> None:
+        """Destroy the client; nothing may be recorded afterwards."""
+        del self._producer
 
     def record(self, letter: DeadLetter, mark: Mark) -> None:
         """Returns when Kafka has acknowledged it. Raises NotReadyError when it does not."""

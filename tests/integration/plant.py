@@ -66,7 +66,7 @@ class Plant:
 
     async def __aenter__(self) -> Plant:
         await ensure_internal_topics(self.config)
-        self.producer.start()
+        await self.producer.start()
         self.contract.start()
         self.status.start()
         await self.controller.start()

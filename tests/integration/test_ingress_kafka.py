@@ -36,7 +36,7 @@ def serving(kafka: dict[str, Any], timeout_s: float = 1.0) -> Iterator[tuple[Run
         ingress.register(app, ingress.IngressConfig(), contract, producer, metrics)
 
     with RunningWeb(setup) as running:
-        running.call(producer.start)
+        asyncio.run_coroutine_threadsafe(producer.start(), running.loop).result(LIMIT_S)
         try:
             yield running, producer
         finally:

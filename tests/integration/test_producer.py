@@ -40,7 +40,7 @@ async def test_after_a_fatal_error_all_who_wait_are_told_and_a_new_client_goes_o
     crashes: list[BaseException] = []
     config = ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", linger_ms=200.0)
     producer = KafkaProducer(config, Metrics(), crashes.append)
-    producer.start()
+    await producer.start()
     try:
         assert await _send(producer, topic) is None
         client = producer._client
@@ -67,7 +67,7 @@ async def test_a_poll_thread_that_dies_is_told(kafka: EmbeddedKafka) -> None:
 
     crash: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
     producer = Broken(ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p"), Metrics(), crash.set_result)
-    producer.start()
+    await producer.start()
     assert str(await asyncio.wait_for(crash, LIMIT_S)) == "by a test"
     await producer.stop(1.0)
 
@@ -82,7 +82,7 @@ async def test_one_that_fails_when_it_is_told_does_not_keep_others_from_being_to
     topic = make_topic()
     crashes: list[BaseException] = []
     producer = KafkaProducer(ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p"), Metrics(), crashes.append)
-    producer.start()
+    await producer.start()
     try:
         for _ in range(3):
             waiting = []
@@ -107,7 +107,7 @@ async def test_a_poll_on_the_loop_that_fails_ends_the_process(
     topic = make_topic()
     crashes: list[BaseException] = []
     producer = Broken(ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p"), Metrics(), crashes.append)
-    producer.start()
+    await producer.start()
     waiting = []
     async with asyncio.timeout(LIMIT_S):
         while not crashes:
@@ -124,7 +124,7 @@ async def test_a_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, 
     crashes: list[BaseException] = []
     config = ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", linger_ms=100.0)
     producer = KafkaProducer(config, Metrics(), crashes.append)
-    producer.start()
+    await producer.start()
     values: list[bytes | None] = [os.urandom(1000) for _ in range(200)]
     values[3:5] = None, b""
     try:

@@ -136,3 +136,96 @@ def test_no_error_is_swallowed_in_silence(path: Path) -> None:
     ]
 
     assert not silent
+
+
+#: What makes a librdkafka client. Its length is the number of its messages on the way: at rest it is falsy.
+_CLIENTS = ("AdminClient", "Consumer", "Producer", "admin_client")
+
+
+def _mentions_client(node: ast.AST | None) -> bool:
+    """An annotation, or a value, that names one of the clients."""
+    return node is not None and any(isinstance(part, ast.Name) and part.id in _CLIENTS for part in ast.walk(node))
+
+
+def _makes_client(node: ast.AST | None) -> bool:
+    called = node.func if isinstance(node, ast.Call) else None
+    return isinstance(called, ast.Name) and called.id in _CLIENTS
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _client_names(tree: ast.Module) -> set[str]:
+    """Variables, parameters and attributes of a file that hold a client, by what they are annotated with or given."""
+    names: set[str] = set()
+    if not any(name.startswith("confluent_kafka") or name.endswith(".admin_client") for name in _imported(tree)):
+        return names  # a class of its own that has the same name
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and _mentions_client(node.annotation):
+            names.add(node.arg)
+        elif isinstance(node, ast.AnnAssign) and _mentions_client(node.annotation):
+            names.add(_last_name(node.target))
+        elif isinstance(node, ast.Assign) and _makes_client(node.value):
+            names.update(_last_name(target) for target in node.targets)
+    return names - {""}
+
+
+def _truth_tested(tree: ast.Module) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BoolOp):
+            yield from node.values
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield node.operand
+        elif isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+            yield node.test
+        elif isinstance(node, ast.comprehension):
+            yield from node.ifs
+
+
+def _tested_clients(text: str) -> list[str]:
+    """Names of clients that are asked whether they are true, which none is at rest."""
+    tree = ast.parse(text)
+    names = _client_names(tree)
+    return [_last_name(node) for node in _truth_tested(tree) if _last_name(node) in names]
+
+
+def _made_on_the_loop(text: str) -> list[str]:
+    """Coroutine functions that make a client themselves; what they define or hand to a thread is another matter."""
+    found = []
+    for function in [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.AsyncFunctionDef)]:
+        waiting: list[ast.AST] = list(function.body)
+        while waiting:
+            node = waiting.pop()
+            if _makes_client(node):
+                found.append(function.name)
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                waiting.extend(ast.iter_child_nodes(node))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "tested", "made"),
+    [
+        ("async def f(admin: AdminClient | None):\n    admin = admin or AdminClient({})", ["admin"], ["f"]),
+        ("class A:\n    def f(self):\n        self._p = Producer({})\n        if not self._p: g()", ["_p"], []),
+        ("def f(consumer: Consumer):\n    while consumer: consumer.poll(1)", ["consumer"], []),
+        ("def f():\n    one = None\n    if one is None: one = Consumer({})", [], []),
+        ("async def f():\n    await to_thread(Producer, {})\n    def g(): return Producer({})", [], []),
+    ],
+)
+def test_the_rules_about_kafka_clients_find_what_they_are_for(text: str, tested: list[str], made: list[str]) -> None:
+    text = f"from confluent_kafka import *\n{text}"
+    assert (_tested_clients(text), _made_on_the_loop(text)) == (tested, made)
+
+
+def test_no_kafka_client_is_asked_whether_it_is_true() -> None:
+    found = {_name(path): names for path in ALL if (names := _tested_clients(path.read_text(encoding="utf-8")))}
+
+    assert not found
+
+
+def test_no_kafka_client_is_made_on_the_event_loop() -> None:
+    found = {_name(path): names for path in OURS if (names := _made_on_the_loop(path.read_text(encoding="utf-8")))}
+
+    assert not found

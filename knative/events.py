@@ -27,7 +27,12 @@ _REQUIRED = ("id", "source", "type", "specversion")
 _OPTIONAL_NON_EMPTY = ("subject", "time", "dataschema", "partitionkey")
 
 _NAME = re.compile("[a-z0-9]+").fullmatch
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]").search
+#: What the CloudEvents type system bars from a String: control characters, and noncharacters (the last two code points
+#: of each plane among them). Surrogates cannot come out of UTF-8.
+_NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
+    map(chr, (plane << 16 | low for plane in range(17) for low in (0xFFFE, 0xFFFF)))
+)
+_BARRED = re.compile(f"[\x00-\x1f\x7f-\x9f{_NONCHARACTERS}]").search
 _LONG_MONTHS = frozenset((b"01", b"03", b"05", b"07", b"08", b"10", b"12"))
 
 #: RFC 3339, section 5.6; ranges included, but for the days of each month. Second 60 is a leap second.
@@ -37,15 +42,42 @@ _TIME = re.compile(
     rb"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
 ).fullmatch
 
-#: RFC 3986, section 4.1. A relative reference has no colon in its first segment; brackets belong to the authority.
-#: Possessive repeats: a hostile value costs linear time.
+# RFC 3986, appendix A. Every repeat is possessive and no two alternatives begin alike for long: a hostile value costs
+# linear time.
+_ESCAPE = "%[0-9A-Fa-f]{2}"
+_PLAIN = "A-Za-z0-9\\-._~!$&'()*+,;="  # unreserved and sub-delims
+_H16 = "[0-9A-Fa-f]{1,4}"
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_LS32 = rf"(?:{_H16}:{_H16}|{_OCTET}(?:\.{_OCTET}){{3}})"
+_IPV6 = "|".join(
+    (
+        f"(?:{_H16}:){{6}}{_LS32}",
+        f"::(?:{_H16}:){{5}}{_LS32}",
+        f"(?:{_H16})?::(?:{_H16}:){{4}}{_LS32}",
+        f"(?:(?:{_H16}:){{0,1}}{_H16})?::(?:{_H16}:){{3}}{_LS32}",
+        f"(?:(?:{_H16}:){{0,2}}{_H16})?::(?:{_H16}:){{2}}{_LS32}",
+        f"(?:(?:{_H16}:){{0,3}}{_H16})?::{_H16}:{_LS32}",
+        f"(?:(?:{_H16}:){{0,4}}{_H16})?::{_LS32}",
+        f"(?:(?:{_H16}:){{0,5}}{_H16})?::{_H16}",
+        f"(?:(?:{_H16}:){{0,6}}{_H16})?::",
+    )
+)
+_IP_LITERAL = rf"\[(?:{_IPV6}|[Vv][0-9A-Fa-f]++\.[{_PLAIN}:]++)\]"
+_AUTHORITY = rf"(?:(?:[{_PLAIN}:]++|{_ESCAPE})*+@)?+(?:{_IP_LITERAL}|(?:[{_PLAIN}]++|{_ESCAPE})*+)(?::[0-9]*+)?+"
 _URI_REFERENCE = re.compile(
-    rb"(?:[A-Za-z][A-Za-z0-9+.\-]*+:|(?![^/?#:]*+:))"
-    rb"(?://(?:[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]]++|%[0-9A-Fa-f]{2})*+)?"
-    rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/]++|%[0-9A-Fa-f]{2})*+"
-    rb"(?:\?(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]++|%[0-9A-Fa-f]{2})*+)?"
-    rb"(?:#(?:[A-Za-z0-9\-._~!$&'()*+,;=:@/?]++|%[0-9A-Fa-f]{2})*+)?"
+    # A scheme, or a first segment without a colon.
+    rf"(?:[A-Za-z][A-Za-z0-9+.\-]*+:|(?![^/?#:]*+:))"
+    # What begins with two slashes has an authority; it ends where the path, the query or the fragment begins.
+    rf"(?://{_AUTHORITY}(?=[/?#]|\Z)|(?!//))"
+    rf"(?:[{_PLAIN}:@/]++|{_ESCAPE})*+"
+    rf"(?:\?(?:[{_PLAIN}:@/?]++|{_ESCAPE})*+)?+"
+    rf"(?:\#(?:[{_PLAIN}:@/?]++|{_ESCAPE})*+)?+".encode()
 ).fullmatch
+
+#: Why a value is not a URI-reference, for the message only: what cannot stand in any, and where an authority stands.
+_NOT_OF_URIS = re.compile(rf"[^{_PLAIN}:@/?#\[\]%]|%(?![0-9A-Fa-f]{{2}})".encode()).search
+_AUTHORITY_OF = re.compile(rb"(?:[^/?#:]++:)?+//([^/?#]*+)").match
+_is_authority = re.compile(_AUTHORITY.encode()).fullmatch
 
 _uris: set[bytes] = set()
 
@@ -69,12 +101,15 @@ def shown(name: str) -> str:
 
 
 def fault_of_text(value: bytes) -> str | None:
-    """Why `value` cannot be an attribute's text (not UTF-8, a control character), or None when it can."""
+    """Why `value` cannot be an attribute's text (not UTF-8, a control character, a noncharacter), or None."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
         return "is not valid UTF-8"
-    return "has a control character" if _CONTROL(text) else None
+    barred = _BARRED(text)
+    if barred is None:
+        return None
+    return "has a control character" if barred[0] < "\xa0" else f"has U+{ord(barred[0]):04X}, which is not a character"
 
 
 def fault_of_name(name: str) -> str | None:
@@ -161,10 +196,23 @@ def _fault(event: Mapping[str, bytes]) -> BadEvent:
         if event.get(f"ce_{name}") == b"" and (name != "schemaurl" or event["ce_specversion"] == b"0.3"):
             return BadEvent(name, "is empty; leave it out instead")
     if not is_uri_reference(event["ce_source"]):
-        return BadEvent("source", "is not a URI-reference")
+        return BadEvent("source", _fault_of_uri(event["ce_source"]))
     if "ce_time" in event and not is_time(event["ce_time"]):
         return BadEvent("time", "is not an RFC 3339 date and time")
-    return BadEvent("dataschema" if event["ce_specversion"] == b"1.0" else "schemaurl", "is not a URI-reference")
+    schema = "dataschema" if event["ce_specversion"] == b"1.0" else "schemaurl"
+    return BadEvent(schema, _fault_of_uri(event[f"ce_{schema}"]))
+
+
+def _fault_of_uri(value: bytes) -> str:
+    """Which part of the grammar a value breaks that is not a URI-reference."""
+    barred = _NOT_OF_URIS(value)
+    if barred is not None:
+        what = "a '%' without two hex digits" if barred[0] == b"%" else f"{chr(barred[0][0])!a} unescaped"
+        return f"is not a URI-reference: it has {what} at byte {barred.start()}"
+    authority = _AUTHORITY_OF(value)
+    if authority is not None and _is_authority(authority[1]) is None:
+        return "is not a URI-reference: its authority is not [user@]host[:port]"
+    return "is not a URI-reference (RFC 3986)"
 
 
 def _day_exists(value: bytes) -> bool:

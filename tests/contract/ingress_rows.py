@@ -135,6 +135,13 @@ ROWS = [
     refused("bad attribute name", "b_d", {"ce-b_d": "x"}),
     refused("bad time", "time", {"ce-time": "yesterday"}),
     refused("source is no URI-reference", "source", {"ce-source": "a b"}),
+    *(
+        refused(f"source is {uri}", "source", {"ce-source": uri})
+        for uri in ("http://[bad", "http://a]b/", "http://h:8x/", "http://a@b@c/", "http://a:b:c/")
+    ),
+    refused("dataschema is no URI-reference", "dataschema", {"ce-dataschema": "http://a]b/"}),
+    refused("a noncharacter", "subject", {"ce-subject": "%EF%BF%BE"}),
+    refused("a noncharacter in the id", "id", {"ce-id": "%ef%b7%90"}),
     refused("empty subject", "subject", {"ce-subject": ""}),
     refused("ce-datacontenttype", "datacontenttype", {"ce-datacontenttype": "text/plain"}),
     refused("control character", "subject", {"ce-subject": "a%00b"}),
@@ -162,6 +169,20 @@ ROWS = [
     Row("batch in capitals", 400, headers={"content-type": "APPLICATION/CLOUDEVENTS-BATCH+JSON"}, body=b"[]"),
     enveloped("data and data_base64", 400, ',"data":1,"data_base64":"AA=="', says=("exclude each other",)),
     enveloped("data and data_base64, both null", 400, ',"data":null,"data_base64":"AA=="', says=("exclude",)),
+    enveloped(
+        "structured, dataschema is no URI-reference",
+        400,
+        ',"dataschema":"http://h:8x/"',
+        says=("attribute 'dataschema'", "authority"),
+    ),
+    enveloped("structured, a noncharacter", 400, ',"subject":"a\\ufffe"', says=("attribute 'subject'", "U+FFFE")),
+    Row(
+        "structured, source is no URI-reference",
+        400,
+        headers=STRUCTURED,
+        body=ENVELOPE.replace(b"/s", b"http://[bad"),
+        says=("attribute 'source'",),
+    ),
     enveloped("bad base64", 400, ',"data_base64":"A"', says=("base64",)),
     enveloped("NaN", 400, ',"data":NaN', says=("NaN",)),
     enveloped("Infinity", 400, ',"data":[-Infinity]', says=("Infinity",)),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
+
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from knative import events
-from knative.events import BadEvent, check, is_time, is_uri_reference, shown
+from knative.events import BadEvent, check, fault_of_text, is_time, is_uri_reference, shown
 
 EVENT = {"ce_id": b"1", "ce_source": b"/s", "ce_type": b"t", "ce_specversion": b"1.0"}
 
@@ -58,6 +63,27 @@ URIS = [
     "./a:b",
     "/apis/v1/ns/x#name",
     "tag:x,2026:y",
+    "http://",
+    "//",
+    "///",
+    "file:///etc",
+    "http://h:/",
+    "http://h?q",
+    "http://h#f",
+    "http://u:p:q@h:80/",
+    "http://@:",
+    "http://%41b.c/",
+    "http:a@b@c/",
+    "/a:b@c@d",
+    "http://1.2.3.4:80",
+    "http://999.2.3.4",
+    "//[1:2:3:4:5:6:7:8]",
+    "//[1:2:3:4:5:6:7::]",
+    "//[::2:3:4:5:6:7:8]",
+    "//[1::8]:1/x",
+    "//[::ffff:1.2.3.4]",
+    "//[1:2:3:4:5:6:1.2.3.4]",
+    "//u@[v1F.a:b(c)]:1",
 ]
 NO_URIS = [
     "<a>",
@@ -76,7 +102,98 @@ NO_URIS = [
     "/[x]",
     "/é",
     "/a\x00b",
+    "http://[bad",
+    "http://a]b/",
+    "http://h:8x/",
+    "http://a@b@c/",
+    "http://a:b:c/",
+    "http://[bad]/",
+    "http://[]/",
+    "http://[::1",
+    "http://[::1]x/",
+    "http://x[::1]/",
+    "http://[::1]:8x",
+    "http://[::1%25eth0]/",
+    "http://[1.2.3.4]/",
+    "//[1:2:3:4:5:6:7]",
+    "//[1:2:3:4:5:6:7:8:9]",
+    "//[1:2:3:4:5:6:7:8::]",
+    "//[1::2::3]",
+    "//[12345::]",
+    "//[::1.2.3.256]",
+    "//[::01.2.3.4]",
+    "//[::1.2.3.4:5]",
+    "//[v1]",
+    "//[v1.]",
+    "//[vg.a]",
+    "//[v1.%41]",
+    "//h:-1",
+    "//h:%31",
+    "//a@b:80@c",
 ]
+
+
+_PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)  # appendix B
+_DELIMITERS = "-._~!$&'()*+,;="
+
+
+def _consists_of(text: str, more: str) -> bool:
+    """Unreserved characters, sub-delims, `more` and escapes."""
+    plain = re.sub("%[0-9A-Fa-f]{2}", "", text)
+    return plain.isascii() and all(mark.isalnum() or mark in _DELIMITERS + more for mark in plain)
+
+
+def _is_host(host: str) -> bool:
+    if not host.startswith("["):
+        return _consists_of(host, "")
+    literal = host[1:-1]
+    if not host.endswith("]"):
+        return False
+    if literal[:1] in ("v", "V"):
+        version, _, rest = literal[1:].partition(".")
+        return (
+            bool(version and rest)
+            and re.sub("[0-9A-Fa-f]", "", version) == ""
+            and _consists_of(rest, ":")
+            and ("%" not in rest)
+        )
+    try:
+        return "%" not in literal and bool(ipaddress.IPv6Address(literal))
+    except ValueError:
+        return False
+
+
+def by_parts(uri: str) -> bool:
+    """Whether it is a URI-reference: another way than by one regular expression."""
+    parts = _PARTS.fullmatch(uri)
+    assert parts is not None, "appendix B takes any text apart"
+    scheme, authority, path, query, fragment = parts.groups()
+    if scheme is not None and not re.fullmatch("[A-Za-z][A-Za-z0-9+.-]*", scheme):
+        return False
+    if scheme is None and authority is None and ":" in path.partition("/")[0]:
+        return False
+    if authority is not None:
+        user, at, rest = authority.rpartition("@")
+        end = rest.rfind("]") + 1
+        host, port = (rest[:end], rest[end:]) if end else (rest.partition(":")[0], rest[len(rest.partition(":")[0]) :])
+        if (at and not _consists_of(user, ":")) or not _is_host(host) or not re.fullmatch("(?::[0-9]*)?", port):
+            return False
+    return _consists_of(path, ":@/") and _consists_of(query or "", ":@/?") and _consists_of(fragment or "", ":@/?")
+
+
+_words = st.text("ab1.%-~:@/", max_size=6)
+_hosts = st.one_of(
+    st.sampled_from(["h", "[::1]", "[v1.a]", "1.2.3.4", ""]), st.builds("[{}]".format, st.text("0:f1.", max_size=16))
+)
+uri_parts = st.builds(
+    lambda scheme, user, host, port, path: scheme + "//" + user + host + port + path,
+    st.sampled_from(["", "a:", "A1+:", "1:"]),
+    st.sampled_from(["", "u@", "u:p@", "@", "u@v@", "%41@"]),
+    _hosts,
+    st.sampled_from(["", ":", ":80", ":x", ":8:8"]),
+    st.sampled_from(["", "/", "/a", "?q", "#f", "?#", "x", "//"]),
+)
+near_uris = st.builds("{}{}{}".format, _words, st.sampled_from(["", ":", "/", "//", "?", "#", "%"]), _words)
 
 
 @pytest.mark.parametrize("time", TIMES)
@@ -107,6 +224,34 @@ def test_no_uri_references(uri: str) -> None:
             check({**EVENT, "ce_dataschema": uri.encode()})
 
 
+@pytest.mark.parametrize(
+    ("uri", "reason"),
+    [
+        ("http://a@b@c/", "its authority is not [user@]host[:port]"),
+        ("//[bad", "its authority is not [user@]host[:port]"),
+        ("/a b", "it has ' ' unescaped at byte 2"),
+        ("/é", "it has '\\xc3' unescaped at byte 1"),
+        ("/a%2", "it has a '%' without two hex digits at byte 2"),
+        ("/[x]", "is not a URI-reference (RFC 3986)"),
+        ("1a:b", "is not a URI-reference (RFC 3986)"),
+    ],
+)
+def test_what_is_wrong_with_a_uri_is_said(uri: str, reason: str) -> None:
+    for version, schema in ((b"1.0", "dataschema"), (b"0.3", "schemaurl")):
+        for name in ("source", schema):
+            with pytest.raises(BadEvent) as refused:
+                check({**EVENT, "ce_specversion": version, f"ce_{name}": uri.encode()})
+            assert refused.value.attribute == name
+            assert reason in refused.value.reason
+
+
+@settings(deadline=None, max_examples=3000)
+@given(st.one_of(uri_parts, near_uris, st.text("a:/?#[]@1.%vf -", max_size=12)))
+@example("//[::%41]")
+def test_uri_references_are_those_of_the_grammar_read_part_by_part(uri: str) -> None:
+    assert is_uri_reference(uri.encode()) is by_parts(uri)
+
+
 def test_the_table_of_uris_stays_bounded() -> None:
     for number in range(events.URI_TABLE_ENTRIES_MAX + 10):
         assert is_uri_reference(b"/more/%d" % number)
@@ -118,6 +263,21 @@ def test_the_table_of_uris_stays_bounded() -> None:
 def test_hostile_uris_cost_little() -> None:
     assert not is_uri_reference(b"a" * 100_000 + b" ")
     assert not is_uri_reference(b"//" + b"a%41" * 50_000 + b"\\")
+    for part in (b"a:", b"a@", b"%41", b"[", b"[::", b"0:", b"1.", b"/", b"//", b"?", b"#", b"a%", b"v1.", b"::"):
+        for start in (b"", b"//", b"a://", b"//[", b"//[v1.", b"//a@"):
+            assert not is_uri_reference(start + part * 50_000 + b" ")
+
+
+@pytest.mark.parametrize("code", [0xFDD0, 0xFDEF, 0xFFFE, 0xFFFF, 0x1FFFE, 0x9FFFF, 0x10FFFE, 0x10FFFF])
+def test_noncharacters_are_not_text(code: int) -> None:
+    assert fault_of_text(f"a{chr(code)}".encode()) == f"has U+{code:04X}, which is not a character"
+
+
+def test_all_other_characters_are_text() -> None:
+    barred = {*range(0x20), *range(0x7F, 0xA0), *range(0xFDD0, 0xFDF0)}
+    barred |= {plane << 16 | low for plane in range(17) for low in (0xFFFE, 0xFFFF)}
+    scalars = (code for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+    assert {code for code in scalars if fault_of_text(chr(code).encode())} == barred
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,22 @@ def test_null_is_unset() -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", ["1.0", "1e3", "[]", "{}", '{"a":1}', '["a"]', '"\\u0000"', '"\\u0085"', '"\\ud800"', '"\x7f"']
+    "raw",
+    [
+        "1.0",
+        "1e3",
+        "[]",
+        "{}",
+        '{"a":1}',
+        '["a"]',
+        '"\\u0000"',
+        '"\\u0085"',
+        '"\\ud800"',
+        '"\x7f"',
+        '"\\ufffe"',
+        '"\ufdd0"',
+        '"\\udbff\\udfff"',
+    ],
 )
 def test_values_that_are_no_attribute(raw: str) -> None:
     assert refused(envelope(note=raw)).attribute == "note"

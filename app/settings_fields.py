@@ -140,9 +140,9 @@ class Settings(BaseSettings):
         MIB, "bytes", "Largest body of an event; a larger one is answered 413.", ge=65_536, le=256 * MIB
     )
     header_bytes_max: int = _setting(
-        65_536, "bytes", "All header lines of a request; over it 431.", ge=4_096, le=122_880
+        131_072, "bytes", "All header lines of a request; over it 431.", ge=4_096, le=131_072
     )
-    headers_max: int = _setting(128, "headers", "Header lines of a request; over it 431.", ge=16, le=10_000)
+    headers_max: int = _setting(512, "headers", "Header lines of a request; over it 431.", ge=16, le=10_000)
     header_timeout_s: float = _setting(
         10.0, "seconds", "From a request's first byte to the end of its headers; then 408.", ge=0.5, le=600
     )

@@ -71,8 +71,9 @@ _SHAPES_MAX, _SHAPE_NAMES_MAX = 512, 48
 def to_record(fields: Pairs | dict[bytes, bytes], body: bytes | None) -> Record:
     """A request's headers and body -> (record headers, key, value). Raises BadEvent.
 
-    `fields` is a dict where no name is there twice. `body` None is no body at all (null value), b"" is data of length
-    0. Besides the event the record headers hold the plain headers that pass through (`is_pass_through`), lower-case.
+    `fields` is a dict where no name is there twice. `body` None is no body at all (null value); b"" is data of length
+    0 when there is a content type, else no data either. Besides the event the record headers hold the plain headers
+    that pass through (`is_pass_through`), lower-case.
     """
     if not isinstance(fields, dict):
         return _judged(fields, body)
@@ -92,7 +93,7 @@ def to_record(fields: Pairs | dict[bytes, bytes], body: bytes | None) -> Record:
             and key != b""
             and (shape.subject_at < 0 or values[shape.subject_at])
         ):
-            return list(zip(shape.names, values, strict=True)), key, body
+            return list(zip(shape.names, values, strict=True)), key, body if body or shape.is_typed else None
     return _judged(list(fields.items()), body)
 
 
@@ -127,27 +128,20 @@ def _judged(pairs: Pairs, body: bytes | None) -> Record:
     key = check(record)
     if content_type is not None:
         record["content-type"] = content_type
-    return list(record.items()), key, body
+    return list(record.items()), key, body if body or content_type is not None else None
 
 
 def read_reply(pairs: Pairs, body: bytes) -> Record | None:
     """A subscriber's answer -> the event in it as (record headers, key, value), or None when it claims to be none.
 
-    It claims to be one by a CloudEvents media type or a `ce-specversion` header. An empty body without a content type
-    is no data. Raises BadEvent when the claim does not hold.
+    It claims to be one by a CloudEvents media type or a `ce-specversion` header. Raises BadEvent when the claim does
+    not hold.
     """
-    claimed = False
-    typed = False
     for raw, value in pairs:
         name = raw.lower()
-        if name == b"content-type":
-            typed = True
-            claimed = claimed or _names_cloudevents(value)
-        elif name == b"ce-specversion":
-            claimed = True
-    if not claimed:
-        return None
-    return to_record(pairs, body if body or typed else None)
+        if name == b"ce-specversion" or (name == b"content-type" and _names_cloudevents(value)):
+            return to_record(pairs, body)
+    return None
 
 
 def is_pass_through(name: str) -> bool:

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from knative.events import BadEvent, fault_of_text, shown
 
 #: An envelope becomes record and request headers, so it is bounded as those are at ingress.
-MEMBERS_MAX = 256
-ATTRIBUTES_BYTES_MAX = 65_536
+MEMBERS_MAX = 512
+ATTRIBUTES_BYTES_MAX = 131_072
 #: Arrays and objects in each other that are read, wherever this is called from. What goes deeper is refused as soon as
 #: it does not fit the interpreter's stack, which is at some 900.
 NESTING_READ = 500

@@ -176,7 +176,10 @@ def unknown_method(data: bytes, start: int) -> Refusal:
 
 
 def split_target(target: bytes, host: bytes | None) -> tuple[bytes, bytes | None]:
-    """A request target in absolute form (`http://host/path`) -> (path, host); others as they are. Raises Refusal."""
+    """-> (path, host) of a request target and its Host header. Raises Refusal.
+
+    A target in absolute form (`http://host/path`) names the host itself, and Host is ignored (RFC 9112, 3.2.2).
+    """
     if target[:1] == b"/" or target == b"*":
         return target, host
     scheme, mark, rest = target.partition(b"://")
@@ -184,6 +187,6 @@ def split_target(target: bytes, host: bytes | None) -> tuple[bytes, bytes | None
         raise Refusal(400, "a request target that is neither a path nor an http URL")
     authority = re.split(rb"[/?#]", rest, maxsplit=1)[0]
     path = rest[len(authority) :]
-    if host is not None and authority.lower() != host.lower():
-        raise Refusal(400, "the request target names one host, the Host header another")
-    return (path if path[:1] == b"/" else b"/" + path), check_host(authority)
+    if not authority or authority[:1] == b":" or not learn_host(authority):
+        raise Refusal(400, "the request target is a URL without a valid host")
+    return (path if path[:1] == b"/" else b"/" + path), authority

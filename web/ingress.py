@@ -26,6 +26,7 @@ from web import answers, heads
 from web.answers import Answer
 from web.heads import Fields
 from web.limits import Refusal
+from web.messages import Request
 from web.protocol import Connection
 from web.routing import ContractView, NotFound, NotYet, Routes, split_path
 
@@ -114,13 +115,13 @@ class Ingress:
         path = target.partition(b"?")[0]
         if split_path(path) is None:
             return answers.not_served(self._unserved(host, path), self.config.retry_after_s)
-        if method == "OPTIONS":
-            return answers.WEBHOOK_OPTIONS if "webhook-request-origin" in headers else answers.OPTIONS
-        if method != "GET" or headers.get("k-network-probe") != "probe":
+        if method != "OPTIONS" and (method != "GET" or headers.get("k-network-probe") != "probe"):
             return answers.NOT_ALLOWED
         found = self.channel(target, host)
         if isinstance(found, Answer):
             return found
+        if method == "OPTIONS":
+            return answers.WEBHOOK_OPTIONS if "webhook-request-origin" in headers else answers.OPTIONS
         echo = headers.get("k-network-hash")
         return Answer(200, b"", (("k-network-hash", echo),) if echo is not None else ())
 
@@ -281,8 +282,11 @@ def _raw_path(request: Any) -> bytes:
 
 
 def _raw_host(request: Any) -> bytes | None:
-    host: str | None = request.headers.get("host")
-    return None if host is None else host.encode("latin-1", "replace")
+    """The host that a request is for: of a target in absolute form, else of the Host header."""
+    if isinstance(request, Request):
+        return request.raw_host
+    # aiohttp gives this machine's name where there is neither; nobody asked for that one.
+    return request.host.encode("latin-1", "replace") if "host" in request.headers else None
 
 
 def register(

@@ -13,8 +13,8 @@ class DriverConfig:
     """Set it as `app.driver_config` on the Faust app before its web server is first touched."""
 
     event_bytes_max: int = 1024 * 1024  #: one request body; over it 413
-    header_bytes_max: int = 64 * 1024  #: all header lines of a request; over it 431
-    header_count_max: int = 128  #: over it 431
+    header_bytes_max: int = 128 * 1024  #: all header lines of a request; over it 431
+    header_count_max: int = 512  #: over it 431
     url_bytes_max: int = 8 * 1024  #: over it 414
     chunk_extension_bytes_max: int = 4 * 1024  #: of one request; over it 400
     trailer_bytes_max: int = 8 * 1024  #: of one chunked request; over it 431

@@ -70,6 +70,20 @@ ROWS = [
     binary("by service host, short, with port", 202, path="/", headers={"Host": "orders-kn-channel.demo.svc:8080"}),
     binary("by service host, capitals", 202, path="/", headers={"Host": "ORDERS-kn-channel.Demo.svc"}),
     binary("by published host", 202, path="/", headers={"Host": "orders.example.com:80"}),
+    binary("absolute form", 202, path="http://orders.example.com/", headers={"Host": "orders.example.com"}),
+    binary("absolute form, other host", 202, path="http://orders.example.com/", headers={"Host": "nobody.example.com"}),
+    binary(
+        "absolute form, with port", 202, path="http://Orders.example.com:80/", headers={"Host": "orders.example.com"}
+    ),
+    binary("absolute form, no path", 202, path="http://orders-kn-channel.demo.svc", headers={"Host": "x"}),
+    binary(
+        "absolute form, Host is ignored",
+        404,
+        path="http://nobody.example.com/",
+        headers={"Host": "orders.example.com"},
+        says=("nobody.example.com",),
+    ),
+    binary("absolute form, the path counts", 202, path="http://x" + URL, headers={"Host": "bills-kn-channel.demo.svc"}),
     binary("the path counts, not the host", 202, headers={"Host": "bills-kn-channel.demo.svc"}),
     binary("a broker", 202, path="/demo/default", topic="t.broker"),
     binary("a broker, trailing slash", 202, path="/demo/default/", topic="t.broker"),
@@ -106,6 +120,11 @@ ROWS = [
         headers={"WebHook-Request-Origin": "sender.example.com"},
         answers={**ALLOW, "webhook-allowed-origin": "*", "webhook-allowed-rate": "*"},
     ),
+    Row("OPTIONS of nothing", 404, "OPTIONS", "/channels/demo/nothing", says=("no KafkaChannel demo/nothing",)),
+    Row("OPTIONS by host", 200, "OPTIONS", "/", headers={"Host": "orders.example.com"}, answers=ALLOW),
+    Row("OPTIONS of a host that no channel has", 404, "OPTIONS", "/", headers={"WebHook-Request-Origin": "x"}),
+    Row("OPTIONS in absolute form", 200, "OPTIONS", "http://orders.example.com/", headers={"Host": "x"}, answers=ALLOW),
+    Row("OPTIONS in absolute form of nothing", 404, "OPTIONS", "http://x/", headers={"Host": "orders.example.com"}),
     Row("GET", 405, "GET", answers=ALLOW),
     Row("GET /", 405, "GET", "/", answers=ALLOW),
     Row("HEAD", 405, "HEAD", answers=ALLOW),
@@ -125,6 +144,14 @@ ROWS = [
         "/channels/demo/nothing",
         headers=PROBE,
         answers={"k-network-hash": None},
+    ),
+    Row(
+        "network probe in absolute form",
+        200,
+        "GET",
+        "http://orders.example.com/",
+        headers=PROBE | {"Host": "x"},
+        answers={"k-network-hash": "abc"},
     ),
     Row("another probe", 405, "GET", headers={"K-Network-Probe": "else"}),
     # 400 for events
@@ -206,8 +233,29 @@ ROWS = [
     binary("a body of exactly the limit", 202, body=b"\xff" * EVENT_BYTES_MAX),
     binary("a body one byte over the limit", 413, body=b"x" * (EVENT_BYTES_MAX + 1)),
     binary("a body ten times over the limit", 413, body=b"x" * (EVENT_BYTES_MAX * 10)),
-    binary("header bytes over the limit", 431, headers={"x": "a" * 70_000}),
-    binary("too many headers", 431, headers={f"x{i}": "a" for i in range(200)}),
+    binary("200 attributes", 202, headers={f"ce-x{i}": "a" * 300 for i in range(200)}),
+    binary("an attribute of 64 KiB", 202, headers={"ce-x": "a" * 65_536}),
+    binary("500 header lines", 202, headers={f"x{i}": "a" for i in range(490)}),
+    binary("header bytes over the limit", 431, headers={"x": "a" * 140_000}),
+    binary("header bytes over the limit together", 431, headers={f"x{i}": "a" * 30_000 for i in range(5)}),
+    binary("too many headers", 431, headers={f"x{i}": "a" for i in range(513)}),
+    # no data, and data of length 0
+    binary("no data", 202, body=None, record=(ATTRIBUTES, None)),
+    binary("Content-Length 0", 202, body=b"", headers={"content-length": "0"}, record=(ATTRIBUTES, None)),
+    binary(
+        "Content-Length 0 with a type",
+        202,
+        body=b"",
+        headers={"content-length": "0", "content-type": "text/plain"},
+        record=(ATTRIBUTES | {"content-type": b"text/plain"}, b""),
+    ),
+    binary(
+        "Content-Length 0, read with care",
+        202,
+        body=b"",
+        headers={"content-length": "0", "ce-subject": "a%20b"},
+        record=(ATTRIBUTES | {"ce_subject": b"a b"}, None),
+    ),
     # framing and coding
     binary("Content-Encoding gzip", 400, headers={"Content-Encoding": "gzip"}),
     binary(
@@ -223,6 +271,7 @@ ROWS = [
 
 #: Limits of the connection and the parser, which are aiohttp's own on its driver. `tests/security` has many more.
 OWN_DRIVER_ONLY = {
+    "absolute form, no path",
     "header bytes over the limit",
     "too many headers",
     "Content-Length with Transfer-Encoding",

@@ -22,12 +22,12 @@ from tests.installation import Installation
 from tests.ledger import reader
 from tests.processes import Worker, wait_until
 from tests.resources import NAMESPACE, Wanted
-from tests.system.sending import PLAIN, Answered, HeaderLines, exchange, post, request
+from tests.system.refused import LIMIT_BYTES, REFUSED, event
+from tests.system.sending import Answered, HeaderLines, exchange, post, request
 from tests.system.subscriber import Request, ScriptedSubscriber, says
 
 pytestmark = pytest.mark.system
 
-LIMIT_BYTES = 1_048_576
 LIMIT_S = 30.0
 
 
@@ -108,9 +108,10 @@ def test_bodies_are_unchanged(name: str, content_type: str, running: Running) ->
 
 
 def test_an_absent_body_stays_absent(running: Running) -> None:
-    """Null in Kafka, where a body of no bytes is a value of no bytes; nothing at the subscriber."""
-    for event_id, body in (("absent", None), ("zero", b"")):
-        assert post(running.worker.port, running.target, event_id, body).status == 202
+    """Null in Kafka, where a body of no bytes and some type is a value of no bytes; nothing at the subscriber."""
+    typed = [("content-type", "text/plain")]
+    for event_id, body, headers in (("absent", None, []), ("zero", b"", []), ("typed", b"", typed)):
+        assert post(running.worker.port, running.target, event_id, body, headers).status == 202
         assert running.delivered(event_id).body == b""
     installation = running.installation
     values = {
@@ -118,7 +119,24 @@ def test_an_absent_body_stays_absent(running: Running) -> None:
         for message in reader.records(installation.bootstrap, installation.resources.topic)
     }
     assert values["absent"] is None
-    assert values["zero"] == b""
+    assert values["zero"] is None
+    assert values["typed"] == b""
+
+
+@pytest.mark.parametrize(
+    ("event_id", "attributes"),
+    [
+        ("many", [(f"ce-x{number}", f"{number}-" * 60) for number in range(200)]),
+        ("long", [("ce-subject", "a" * 65_536), ("ce-x", "b" * 60_000)]),
+    ],
+)
+def test_events_with_large_heads_pass(event_id: str, attributes: list[tuple[str, str]], running: Running) -> None:
+    """Beside the largest body."""
+    body = os.urandom(LIMIT_BYTES)
+    assert post(running.worker.port, running.target, event_id, body, attributes).status == 202
+    got = running.delivered(event_id)
+    assert got.body == body
+    assert [got.attributes[name.removeprefix("ce-")] for name, _ in attributes] == [value for _, value in attributes]
 
 
 #: header as sent -> header as delivered (the canonical encoding)
@@ -237,46 +255,6 @@ def test_the_largest_event_that_fails_for_ever_is_kept_in_the_dlq_topic(running:
     assert reader.header(letters[0], "penstock-subscription") == f"{NAMESPACE}/dying"
 
 
-def _event(*headers: tuple[str, str | bytes], without: str = "") -> HeaderLines:
-    plain = [pair for pair in [("ce-id", "x"), *PLAIN] if pair[0] != without]
-    return [*plain, *headers]
-
-
-JSON = [("content-type", "application/cloudevents+json")]
-REFUSED: dict[str, tuple[int, HeaderLines, bytes | None]] = {
-    "no attributes": (400, [], b"x"),
-    "no id": (400, _event(without="ce-id"), b""),
-    "empty id": (400, _event(("ce-id", ""), without="ce-id"), b""),
-    "no source": (400, _event(without="ce-source"), b""),
-    "no type": (400, _event(without="ce-type"), b""),
-    "no specversion": (400, _event(without="ce-specversion"), b""),
-    "other specversion": (400, _event(("ce-specversion", "2.0"), without="ce-specversion"), b""),
-    "bad name": (400, _event(("ce-a_b", "1")), b""),
-    "no name": (400, _event(("ce-", "1")), b""),
-    "bad time": (400, _event(("ce-time", "yesterday")), b""),
-    "empty subject": (400, _event(("ce-subject", "")), b""),
-    "bad source": (400, _event(("ce-source", "a%20b"), without="ce-source"), b""),
-    "attribute twice": (400, _event(("ce-a", "1"), ("CE-A", "2")), b""),
-    "datacontenttype": (400, _event(("ce-datacontenttype", "a/b")), b""),
-    "bad utf-8": (400, _event(("ce-a", "%C0%A0")), b""),
-    "control character": (400, _event(("ce-a", "%00")), b""),
-    "8-bit": (400, _event(("ce-a", b"\xff")), b""),
-    "batch": (400, [("content-type", "application/cloudevents-batch+json")], b"[]"),
-    "broken structured": (400, JSON, b'{"id":'),
-    "structured without id": (400, JSON, b'{"specversion":"1.0","source":"/s","type":"t"}'),
-    "unknown format": (400, [("content-type", "application/cloudevents+avro")], b"x"),
-    "gzip": (400, _event(("content-encoding", "gzip")), b"x"),
-    "two lengths": (400, _event(("content-length", "1")), b"xx"),
-    "length and chunks": (400, _event(("transfer-encoding", "chunked")), b"0\r\n\r\n"),
-    "gzip transfer": (400, _event(("transfer-encoding", "gzip, chunked")), None),
-    "two hosts": (400, _event(("host", "other")), b""),
-    "one over": (413, _event(), b"x" * (LIMIT_BYTES + 1)),
-    "ten times over": (413, _event(), b"x" * (10 * LIMIT_BYTES)),
-    "header bytes": (431, _event(("ce-a", "x" * 70_000)), b""),
-    "header count": (431, _event(*[(f"ce-a{number}", "1") for number in range(200)]), b""),
-}
-
-
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str, running: Running) -> None:
     status, headers, body = REFUSED[name]
@@ -292,11 +270,17 @@ def test_addresses(running: Running) -> None:
     for number, host in enumerate(
         [f"{channel}-kn-channel.{NAMESPACE}.svc", f"{channel}-kn-channel.{NAMESPACE}.svc:80"]
     ):
-        data = request("/", _event(("ce-id", f"h{number}"), without="ce-id"), b"", host=host)
+        data = request("/", event(("ce-id", f"h{number}"), without="ce-id"), b"", host=host)
         assert exchange(port, data).status == 202
         assert running.delivered(f"h{number}").body == b""
+    url = f"http://{channel}-kn-channel.{NAMESPACE}.svc:80/"
+    assert exchange(port, request(url, event(("ce-id", "url"), without="ce-id"), b"", host="other")).status == 202
+    assert running.delivered("url").body == b""
+    assert exchange(port, request(url, [], None, "OPTIONS", host="other"), "OPTIONS").status == 200
+    assert exchange(port, request("http://other/", event(), b"", host=url[7:-1])).status == 404
+    assert exchange(port, request("/channels/test/other", [], None, "OPTIONS"), "OPTIONS").status == 404
     for target in ("/", "/channels/test/other", "/channels/other/" + channel, "/x", running.target + "/more"):
-        assert exchange(port, request(target, _event(), b"")).status == 404
+        assert exchange(port, request(target, event(), b"")).status == 404
 
 
 def test_methods(running: Running) -> None:
@@ -323,7 +307,7 @@ def test_an_upgrade_is_ignored(running: Running) -> None:
 
 
 def test_chunked_bodies_arrive_whole(running: Running) -> None:
-    headers = _event(("ce-id", "chunked"), ("transfer-encoding", "chunked"), without="ce-id")
+    headers = event(("ce-id", "chunked"), ("transfer-encoding", "chunked"), without="ce-id")
     data = request(running.target, headers) + b"3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\n\r\n"
     assert exchange(running.worker.port, data).status == 202
     assert running.delivered("chunked").body == b"abcdefg"

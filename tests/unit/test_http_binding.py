@@ -178,7 +178,6 @@ def test_values_are_undone_once(wire: bytes, value: str) -> None:
         b"%EF%BF%BE",
         b"%ef%b7%90",
         b"\xef\xbf\xbf",
-        b"%F4%8F%BF%BF",
     ],
 )
 def test_values_that_are_no_text(wire: bytes) -> None:

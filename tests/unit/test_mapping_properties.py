@@ -154,8 +154,8 @@ def test_any_request_is_an_event_or_a_bad_event(
     except BadEvent as error:
         check_message(str(error))
         return
-    assert value is body
     stored = dict(headers)
+    assert value is (body if body or "content-type" in stored else None)
     assert len(stored) == len(headers)
     # What ingress accepts can be delivered, and says the same again.
     assert dict(to_record(Parsed(to_request(PREFIX, headers, value)).pairs, value)[0]) == stored

@@ -182,14 +182,14 @@ def test_the_largest_values_are_taken_by_the_clients_too() -> None:
 
 
 def test_the_largest_head_fits_a_record_beside_the_largest_body() -> None:
-    """One attribute may be nearly all of it, and it is in the record twice when it is the key."""
+    """So does a key of 64 KiB, which is in the record twice; what is larger yet is answered 413."""
     event_bytes = load_settings().event_bytes_max
     config = ControllerConfig(kafka={}, resources_dir=Path(), state_dir=Path(), event_bytes_max=event_bytes)
     channel = KafkaChannel("demo", "orders")
     topic_bytes_max = int(dict(topic_configs(channel, config))["max.message.bytes"])
     framing_bytes = 8 * KIB  # of the batch, and of each header where there are many short ones
 
-    assert event_bytes + 2 * _most("header_bytes_max") + framing_bytes <= topic_bytes_max
+    assert event_bytes + _most("header_bytes_max") + 64 * KIB + framing_bytes <= topic_bytes_max
 
 
 def _most(name: str) -> int:
@@ -323,7 +323,7 @@ def test_the_reference_page_is_what_the_settings_say() -> None:
 def test_a_settings_value_made_in_a_test_does_not_see_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_HEADERS_MAX", "17")
 
-    assert Settings().headers_max == 128
+    assert Settings().headers_max == 512
     assert load_settings().headers_max == 17
 
 

@@ -70,7 +70,10 @@ def test_targets() -> None:
     assert heads.split_target(b"http://H:1/a?b", b"h:1") == (b"/a?b", b"H:1")
     assert heads.split_target(b"http://h", None) == (b"/", b"h")
     assert heads.split_target(b"http://h?x", b"h") == (b"/?x", b"h")
-    for target in (b"ftp://h/", b"h:80", b"http://other/", b"http://a@h/"):
+    assert heads.split_target(b"http://other/a", b"h") == (b"/a", b"other"), "Host is ignored"
+    assert heads.split_target(b"http://h:80/", b"h") == (b"/", b"h:80")
+    assert heads.split_target(b"HTTP://[::1]:8/", b"h") == (b"/", b"[::1]:8")
+    for target in (b"ftp://h/", b"h:80", b"http://a@h/", b"http:///a", b"http://", b"http://:80/", b"http://h:x/", b""):
         with pytest.raises(Refusal):
             heads.split_target(target, b"h")
 

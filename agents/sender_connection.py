@@ -234,11 +234,13 @@ class Connection(asyncio.Protocol):
         state = self._state
         if not heard and self._used:
             self._owner.stale(self)
-        elif exc is None and (state == _INFORMED or (state == _BODY and self._ends_with_connection())):
+        elif exc is None and state == _BODY and self._ends_with_connection():
             self._status = self._parser.get_status_code()
             self._finish(False)
         else:
             what = "in the middle of the answer" if heard else "before an answer"
+            if state == _INFORMED:  # more was to come: what the subscriber did with the event is not known
+                what = "after an interim answer, before the final one"
             self._owner.failed(self, SendError("read", f"connection lost {what}" + (f": {exc}" if exc else "")))
 
     def _ends_with_connection(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+from functools import partial
 
 import pytest
 
@@ -35,11 +36,20 @@ BY_STATUS: list[tuple[Step, Verdict | tuple[type[Verdict], int]]] = [
         for status in (300, 301, 302, 307, 308, 400, 401, 403, 405, 410, 418, 451)
     ],
     (reply(b"HTTP/1.1 304 Not Modified\r\ncontent-length: 5\r\n\r\n"), (FinalFailure, 304)),
-    # informational answers: not final, unless nothing comes after them
+    # interim answers: none is the answer, not even when nothing comes after it; 101 ends HTTP and is final
     (reply(b"HTTP/1.1 100 Continue\r\n\r\n", answer(202), gap_s=0.01), DELIVERED),
     (reply(b"HTTP/1.1 102 P\r\n\r\nHTTP/1.1 103 E\r\nce-specversion: 1.0\r\n\r\n" + answer(200)), DELIVERED),
-    (reply(b"HTTP/1.1 100 Continue\r\n\r\n", keep=False), (FinalFailure, 100)),
-    (reply(b"HTTP/1.1 103 Early\r\nx: y\r\n\r\n", keep=False), (FinalFailure, 103)),
+    *[
+        (step(b"HTTP/1.1 %d Soon\r\nx: y\r\n\r\n" % status), (RetryableFailure, 500))
+        for status in (100, 102, 103, 199)
+        for step in (partial(reply, keep=False), half_close, reset)
+    ],
+    (reply(b"HTTP/1.1 100 C\r\n\r\nHTTP/1.1 103 E\r\n\r\n", keep=False), (RetryableFailure, 500)),
+    *[
+        (reply(b"HTTP/1.1 %d Soon\r\n\r\n" % status, answer(404), gap_s=0.01), (RetryableFailure, 404))
+        for status in (100, 102, 103)
+    ],
+    (reply(b"HTTP/1.1 102 Soon\r\n\r\n", answer(400), keep=False, gap_s=0.01), (FinalFailure, 400)),
     (reply(b"HTTP/1.1 101 S\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n\x00\x01"), (FinalFailure, 101)),
     (reply(b"HTTP/1.1 101 S\r\n\r\n"), (FinalFailure, 101)),
     (reply(b"HTTP/1.1 100 C\r\n\r\nHTTP/1.1 200", keep=False), (RetryableFailure, 500)),

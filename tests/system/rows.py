@@ -95,8 +95,13 @@ def _by_status() -> list[Row]:
         else:
             rows.append(Row(f"status-{code}", (says(code, b"no", where),), 1, code, b"no"))
     switch = raw(b"HTTP/1.1 101 Switching\r\nupgrade: other\r\nconnection: upgrade\r\n\r\n")
-    early = raw(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", keep=True)
-    return [*rows, Row("status-101", (switch,), 1, 101), Row("status-100-then-200", (early,))]
+    for code in (100, 102, 103):
+        interim = b"HTTP/1.1 %d Soon\r\nx: y\r\n\r\n" % code
+        fine = raw(interim + b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", keep=True)
+        rows.append(Row(f"status-{code}-then-200", (fine,)))
+        rows.append(Row(f"status-{code}-then-400", (raw(interim + b"HTTP/1.1 400 No\r\n\r\nno"),), 1, 400, b"no"))
+        rows.append(Row(f"status-{code}-then-the-end", (raw(interim),), ALL, 500))
+    return [*rows, Row("status-101", (switch,), 1, 101)]
 
 
 def _without_an_answer() -> list[Row]:

@@ -21,6 +21,7 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str) -> d
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
+        "enable.partition.eof": True,  # where a log ends in what is no record, nothing else says that all was read
         "fetch.wait.max.ms": 200,
         "queued.max.messages.kbytes": max(64, config.fetch_bytes // 1024),
         "fetch.queue.backoff.ms": 10,  # by default a full queue stops fetching for a whole second

@@ -28,7 +28,7 @@ from agents.commits import Commits, commit_now, offsets
 from agents.config import DeliveryConfig
 from agents.consumer_settings import consumer_settings
 from agents.lanes import Partition, Record
-from agents.log_ends import LogEnds
+from agents.log_ends import LogEnds, pass_over, read_through
 from agents.pace import Pace
 from agents.positions import committed, log_start
 from agents.room import record_bytes
@@ -194,6 +194,10 @@ class Feed:
     def _look_after(self, consumer: Consumer, now: float) -> None:
         partitions = self._partitions.values()
         self._ends.look(consumer, partitions, now)
+        if self._pace.all_taken:
+            for partition in read_through(partitions):
+                self._on_loop(pass_over, partition)
+                self._on_loop(self.commits.touch)
         for stalled in self._stalls.found(partitions, self._pace.room.paused, now):
             log.warning(
                 "a partition gives nothing although there is more; it is assigned anew",
@@ -214,13 +218,13 @@ class Feed:
         first = consumer.poll(wait_s)
         if first is None:
             return []
-        number = first.partition() or 0
-        owner = self._partitions.get(number)
+        number = first.partition()
+        owner = self._partitions.get(number)  # type: ignore[arg-type]  # None: an error of the client's
         now = time.monotonic()
         rest = consumer.consume(_BATCH - 1, 0) if now - self._last < _ALONE_S else []
         self._last, self._much = now, len(rest) >= _MUCH
         # A rebalance inside consume() may have taken its partition away: the next owner reads it again.
-        moved = first.error() is None and self._partitions.get(number) is not owner
+        moved = self._partitions.get(number) is not owner  # type: ignore[arg-type]
         return rest if moved else [first, *rest]
 
     def _take(self, consumer: Consumer, messages: list[Message]) -> None:
@@ -245,17 +249,8 @@ class Feed:
             partition.taken_bytes += size
             partition.taken += 1
             total += size
-            batch[1].append(
-                Record(
-                    partition,
-                    message.offset(),  # type: ignore[arg-type]
-                    key,
-                    value,
-                    headers,
-                    size,
-                    message.timestamp()[1],
-                )
-            )
+            offset: int = message.offset()  # type: ignore[assignment]  # likewise
+            batch[1].append(Record(partition, offset, key, value, headers, size, message.timestamp()[1]))
         if batches:
             topic = self.subscription.topic
             for number, (_, records) in batches.items():
@@ -274,6 +269,8 @@ class Feed:
         partition = self._partitions.get(number) if number is not None else None
         if error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
             self._out_of_range(consumer, partition)
+        elif error.code() == KafkaError._PARTITION_EOF and partition is not None:
+            partition.reached = message.offset() or 0
         elif error.fatal() or error.code() == KafkaError._MAX_POLL_EXCEEDED:
             raise KafkaException(error)
         else:

@@ -45,6 +45,7 @@ class Partition:
         "open",
         "owned",
         "parked",
+        "reached",
         "released",
         "released_bytes",
         "shared",
@@ -63,6 +64,7 @@ class Partition:
         self.owned = True  #: False: let go; results that still arrive are not committed
         self.committed = 0  #: the watermark's `changes` as last committed
         self.end = -1  #: one past the newest record in the log, as last heard; -1 = not heard yet
+        self.reached = -1  #: the client met the end of the log here: every record below it has been handed over
         self.failure = ""  #: why it is not served although owned
         self.lanes: dict[bytes, deque[Record] | None] = {}  # lane -> records behind its started one
         self.shared: dict[bytes, int] = {}  # lane -> started records beside its first (after a change of order only)

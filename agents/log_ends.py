@@ -3,6 +3,9 @@
 The client hears the end with every fetch, so looking costs nothing. It hears nothing while it does not fetch: while a
 partition is paused or the client's queue is full, which is when lag is of interest; then, and only then, the broker is
 asked, now and then and briefly. Refuses to fail: an end that cannot be had stays as it was.
+
+A log may end in offsets that are no records: markers of transactions, and what was aborted. The client reads over them
+in silence, and says only that it has reached the end.
 """
 
 from __future__ import annotations
@@ -16,6 +19,19 @@ from agents.lanes import Partition
 LOOK_S = 1.0
 _ASK_S = 5.0
 _ASK_LIMIT_S = 0.5
+
+
+def read_through(partitions: Collection[Partition]) -> list[Partition]:
+    """Those that were read to an end beyond their newest record: what lies between is no record. Ask when every record
+    that was handed over is in its lane."""
+    return [p for p in partitions if p.reached > p.watermark.fetched and not p.failure]
+
+
+def pass_over(partition: Partition) -> None:
+    """On the event loop: the committed offset may move to the end that was reached, once all below is settled. What
+    was handed over to a partition that is closed has been dropped, and is not settled."""
+    if partition.open and partition.reached > partition.watermark.fetched:
+        partition.watermark.skip_to(partition.reached)
 
 
 class LogEnds:

@@ -26,7 +26,8 @@ SENT = EVENTS + 6  #: with those of the second half
 PATIENT = {"retry": 1000, "backoffPolicy": "linear", "backoffDelay": "PT10S"}
 
 
-def _penstock(installation: Installation, *arguments: str) -> Any:
+def penstock(installation: Installation, *arguments: str) -> Any:
+    """The lines of a command's JSON."""
     env = {
         "PATH": "/usr/bin:/bin",
         "PYTHONPATH": str(REPOSITORY),
@@ -54,8 +55,8 @@ def test_lag_and_dead_letters_of_a_worker(kafka: EmbeddedKafka, tmp_path: Path) 
             for number in range(EVENTS):
                 assert post(worker.port, target, f"e{number}").status == 202
             installation.wait_settled(["good", "picky"], LIMIT_S)
-            assert {row["events"] for row in _penstock(installation, "lag")[0]} == {0}
-            events = _penstock(installation, "tail", f"{NAMESPACE}/{installation.resources.channel}", "--no-follow")
+            assert {row["events"] for row in penstock(installation, "lag")[0]} == {0}
+            events = penstock(installation, "tail", f"{NAMESPACE}/{installation.resources.channel}", "--no-follow")
             assert [one["attributes"]["id"] for one in events] == [f"e{number}" for number in range(2, EVENTS)]
 
             installation.write([Wanted("stuck", stuck, "key-ordered", PATIENT)])
@@ -68,7 +69,7 @@ def test_lag_and_dead_letters_of_a_worker(kafka: EmbeddedKafka, tmp_path: Path) 
 
             def held() -> dict[str, Any]:
                 row: dict[str, Any]
-                (row,) = _penstock(installation, "lag", "--subscription", f"{NAMESPACE}/stuck")[0]
+                (row,) = penstock(installation, "lag", "--subscription", f"{NAMESPACE}/stuck")[0]
                 return row
 
             wait_until("the others are settled above it", lambda: held()["settled_above"] == 5, LIMIT_S)
@@ -79,16 +80,16 @@ def test_lag_and_dead_letters_of_a_worker(kafka: EmbeddedKafka, tmp_path: Path) 
             subscriber.script("/stuck", says(200))
             installation.wait_settled(["stuck", "picky", "good"], LIMIT_S)
 
-            (groups,) = _penstock(installation, "dlq", "list")
+            (groups,) = penstock(installation, "dlq", "list")
             assert [(row["subscription"], row["count"]) for row in groups] == [(f"{NAMESPACE}/picky", SENT)]
-            letter = _penstock(installation, "dlq", "show", "--last", "1")[0]
+            letter = penstock(installation, "dlq", "show", "--last", "1")[0]
             assert (letter["attributes"]["id"][:4], letter["answer"]) == ("free", "not this one")
             subscriber.script("/picky", says(200))
             before = len(subscriber.requests("/good"))
-            (summary,) = _penstock(installation, "dlq", "redrive", "--subscription", f"{NAMESPACE}/picky")
+            (summary,) = penstock(installation, "dlq", "redrive", "--subscription", f"{NAMESPACE}/picky")
             assert (summary["redriven"], summary["failed"]) == (SENT, 0)
             assert len({one.attributes["id"] for one in subscriber.requests("/picky")}) == SENT
             assert len(subscriber.requests("/good")) == before
-            (status,) = _penstock(installation, "status")
+            (status,) = penstock(installation, "status")
             assert {row["ready"] for row in status["subscriptions"]} == {"True"}
             assert worker.terminate() == 0, worker.tail()

@@ -10,7 +10,7 @@ while something is in flight, a second one after connections that nobody uses; a
 
 Answers over a limit: a body over `reply_bytes_max` fails the attempt (kind "read") when it may be an event; where the
 status and the headers decide without it (202, everything that is no 2xx, and what claims no event) they are reported
-with the start of the body. In all cases the connection is closed.
+with the start of the body. Of what is no 2xx 8 KiB are read. In all cases the connection is closed.
 
 Refuses to follow redirects, to send credentials, to decide what an answer means (`knative/verdicts`) and to retry.
 """
@@ -46,7 +46,7 @@ class SenderConfig:
     idle_s: float = 30.0  #: an unused connection is closed after this
     connect_limit_s: float = 10.0  #: for each address, TLS included; the attempt's own deadline counts too
     head_bytes_max: int = 65_536  #: headers of an answer
-    reply_bytes_max: int = 1_048_576  #: body of an answer
+    reply_bytes_max: int = 1_048_576  #: body of an answer; of a failure less is read
 
 
 class _Attempt:

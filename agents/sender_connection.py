@@ -3,7 +3,8 @@
 A protocol of callbacks around httptools' response parser; one request at a time. It is the place for everything that
 an answer can be: informational ones before the final one, bodies that end with the connection or do not end at all,
 bytes that nobody asked for. Memory is bounded by two limits whatever is sent: `head_bytes_max` on bytes that are no
-body (headers, trailers, chunk extensions, informational answers; looked at every 16 KiB) and `body_bytes_max`.
+body (headers, trailers, chunk extensions, informational answers; looked at every 16 KiB) and `body_bytes_max`, which
+is 8 KiB for an answer that fails the attempt.
 
 Refuses to connect, to keep time and to choose what happens to a failed attempt: its owner does.
 """
@@ -26,6 +27,8 @@ Done = Callable[[int | SendError, Pairs | None, bytes], None]
 
 #: Answers are parsed in pieces of this size, so that a limit is looked at between two pieces.
 _PIECE_BYTES = 16_384
+#: Of an answer that fails the attempt no more is read: a dead letter quotes 768 bytes of it.
+FAILURE_BYTES_MAX = 8_192
 
 
 class Owner(Protocol):
@@ -68,6 +71,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_body",
+        "_body_max",
         "_head_bytes",
         "_headers",
         "_keep",
@@ -173,7 +177,11 @@ class Connection(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         self._head_bytes = 0
         body = self._body
-        room = self._owner.body_bytes_max - len(body)
+        if not body:
+            self._body_max = self._owner.body_bytes_max
+            if self._parser.get_status_code() >= 300:
+                self._body_max = min(self._body_max, FAILURE_BYTES_MAX)
+        room = self._body_max - len(body)
         if len(data) > room:
             data = data[:room]
             self._over_limit = True

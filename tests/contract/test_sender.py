@@ -201,14 +201,37 @@ async def test_memory_stays_flat_on_endless_answers() -> None:
     assert grown_kib < 32 * 1024, "120 answers of over 1 MiB each were read, four at a time"
 
 
-@pytest.mark.parametrize("status", [202, 400, 404, 503])
-async def test_where_the_status_decides_a_body_over_the_limit_changes_nothing(status: int) -> None:
+@pytest.mark.parametrize(("status", "read"), [(202, 20_000), (400, 8_192), (404, 8_192), (503, 8_192)])
+async def test_where_the_status_decides_a_body_over_the_limit_changes_nothing(status: int, read: int) -> None:
     big = reply(answer(status, b"b" * 300_000))
     async with ScriptedServer(big) as server, posting(server.url(), SMALL) as poster:
         got = await poster.answer(b"event")
-        assert (got.status, got.body) == (status, b"b" * 20_000)
+        assert (got.status, got.body) == (status, b"b" * read)
         assert (await poster.answer(b"event")).status == status
     assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize("status", [300, 400, 429, 500, 799])
+@pytest.mark.parametrize(
+    "framing", [b"content-length: 1000000\r\n\r\n", b"transfer-encoding: chunked\r\n\r\nf4240\r\n"]
+)
+async def test_of_a_failure_only_the_start_is_read(status: int, framing: bytes) -> None:
+    """The rest of it is never sent: whoever wants more than 8 KiB waits until the attempt's time is over."""
+    long = reply(b"HTTP/1.1 %d No\r\n" % status + framing + b"e" * 8_193)
+    async with ScriptedServer(long) as server, posting(server.url()) as poster:
+        got = await poster.answer(b"event")
+        assert (got.status, got.body) == (status, b"e" * 8_192)
+        assert (await poster.answer(b"event")).status == status
+    assert len(server.connections) == 2
+
+
+async def test_after_a_failure_that_is_read_whole_the_connection_stays() -> None:
+    whole = reply(answer(500, b"e" * 8_192))
+    async with ScriptedServer(whole) as server, posting(server.url()) as poster:
+        for _ in range(3):
+            got = await poster.answer(b"event")
+            assert (got.status, len(got.body)) == (500, 8_192)
+    assert len(server.connections) == 1
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -2,7 +2,8 @@
 
     stat -> changed? -> read -> documents -> resources -> the file's good state, or problems and the last good state
 
-A file is taken whole or not at all; a document of a kind that is not ours is left out. While a file has any problem, or
+A file is taken whole or not at all; a document of a kind that is not ours is left out. A file that held resources and
+is empty now keeps what it said: only taking the file away removes that. While a file has any problem, or
 its folder cannot be read, nothing that it held counts as removed; nor what vanished when the file got its problem, for
 it may have moved there. Apart from that an object counts as removed when two looks in a row did not find it: editors
 save by truncating, or by renaming, and a look in between must not delete a topic. When all of several files vanish at
@@ -85,6 +86,7 @@ class _File:
     good: tuple[Written, ...] = ()  #: the last good state
     problems: tuple[FileProblem, ...] = ()
     since: int = 0  #: the look since which it has problems
+    emptied: bool = False  #: it holds no document any more; `good` is what it held, and counts unless it is elsewhere
 
 
 class _Untaken(Exception):
@@ -170,6 +172,10 @@ class Directory:
         if before is not None and before.digest == digest:
             return replace(before, signature=signature)
         written, problems = read_file(name, data)
+        if not written and not problems:
+            held = before.good if before else ()
+            since = before.since if before and before.problems else self._looks
+            return _File(signature, digest, held, (_holds_nothing(name),), since, emptied=True)
         return self._state(signature, digest, before, tuple(written), tuple(problems))
 
     def _state(
@@ -186,8 +192,10 @@ class Directory:
         return _File(signature, digest, written, problems, since)
 
     def _merge(self, unread: list[FileProblem]) -> Snapshot:
-        problems = [*unread, *(problem for name in sorted(self._files) for problem in self._files[name].problems)]
         objects: dict[Key, Written] = {}
+        problems = [*unread]
+        for _, file in sorted(self._files.items()):
+            problems += () if file.emptied else file.problems  # `_keep_emptied` knows better
         for written in self._in_order_of_precedence():
             first = objects.setdefault(written.key, written)
             if first is not written:
@@ -195,11 +203,23 @@ class Directory:
                 problems.append(
                     _left_out(written.file, written.line, "metadata.name", what, "remove one", str(written), slip=True)
                 )
+        problems += self._keep_emptied(objects)
         problems += self._keep_missing(objects, {problem.file for problem in problems})
         self._objects = dict(sorted(objects.items()))
         # A first look may fall between two steps of an editor.
         complete = self._looks >= LOOKS_MIN and not problems
         return Snapshot(tuple(self._objects.values()), tuple(problems), complete)
+
+    def _keep_emptied(self, objects: dict[Key, Written]) -> list[FileProblem]:
+        """Add to `objects` what emptied files held and no other file has; a problem for each such file."""
+        problems: list[FileProblem] = []
+        for name, file in sorted(self._files.items()):
+            if not file.emptied:
+                continue
+            kept = [one for one in file.good if one.key not in objects]
+            objects.update((one.key, one) for one in kept)
+            problems += [_emptied_file(name, kept)] if kept else file.problems
+        return problems
 
     def _keep_missing(self, objects: dict[Key, Written], troubled: Collection[str]) -> list[FileProblem]:
         """Add to `objects` what was not found and does not count as removed yet; the problems that keep some of it."""
@@ -233,7 +253,8 @@ class Directory:
             before = self._objects.get(one.key)
             return before is not None and before.file != one.file
 
-        return sorted((one for name in sorted(self._files) for one in self._files[name].good or ()), key=is_new)
+        files = (file for _, file in sorted(self._files.items()) if not file.emptied)
+        return sorted((one for file in files for one in file.good), key=is_new)
 
 
 def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
@@ -283,6 +304,18 @@ def _unreadable(name: str, path: Path, error: OSError) -> FileProblem:
             what, cure = "the file is gone while it is read", "nothing needs to be done if it was removed"
         return FileProblem(name, 0, "", what, cure)
     return FileProblem(name, 0, "", f"the file cannot be read: {error.strerror}", "mend its permissions")
+
+
+def _emptied_file(name: str, kept: list[Written]) -> FileProblem:
+    more = f" and {len(kept) - 1} more" if len(kept) > 1 else ""
+    what = f"the file is empty now; {kept[0]}{more}, which it held, stay{'' if more else 's'}"
+    return FileProblem(name, 0, "", what, "delete the file to remove its resources, or put them back")
+
+
+def _holds_nothing(name: str) -> FileProblem:
+    """For a file without a document. What it held before this process first read it is not known here."""
+    what = "the file is empty; if it held resources, they stay"
+    return _left_out(name, 0, "", what, "delete the file")
 
 
 def _left_out(

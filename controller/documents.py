@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -18,6 +19,7 @@ from knative.fields import Path
 
 FILE_BYTES_MAX = 1024 * 1024
 NODES_MAX = 50_000  #: per file; counted as they are written, and again with aliases expanded
+ANCHORS_MAX = 1_000  #: per file; no file of resources needs more, and each costs time before anything is known of it
 DEPTH_MAX = 64
 
 _TAG = "tag:yaml.org,2002:"
@@ -58,16 +60,23 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._values = 0
+        self._anchors = 0
 
     def flatten_mapping(self, node: MappingNode) -> None:
         """Merge keys are not applied."""
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
-        """A node more. Values are counted here too: reading the rest of a file that is refused would take seconds."""
+        """A node more. Values and anchors are counted here: reading the rest of a refused file would take seconds."""
         is_key = isinstance(parent, MappingNode) and index is None
         self._values += not is_key
         if self._values > NODES_MAX:
             raise _too_many_values(self.line + 1, ())
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
+            self._anchors += 1
+            if self._anchors > ANCHORS_MAX:
+                what = f"the file has over {ANCHORS_MAX} anchors (&name)"
+                raise BadDocument(event.start_mark.line + 1, (), what, "write the values out, or split it")
         return super().compose_node(parent, index)
 
 

@@ -44,6 +44,32 @@ async def test_a_typing_error_in_a_kind_removes_nothing_now_nor_after_a_restart(
 
 
 @pytest.mark.asyncio
+async def test_an_emptied_file_removes_nothing_now_nor_after_a_restart_until_it_is_deleted(
+    kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    instance = f"i{uuid.uuid4().hex[:8]}"
+    first = Plant(kafka.bootstrap, tmp_path, instance)
+    first.channel("orders")
+    first.channel("stock")
+    async with first:
+        await first.until(lambda: bool(first.published("orders") and first.published("stock")), "the contract")
+        orders = first.published("orders")
+        (first.folder / "orders.yaml").write_text("# KafkaChannel\n", "utf-8")
+        await first.until(lambda: "delete the file" in _problems(first), "the problem")
+        await asyncio.sleep(1.5)
+        assert first.published("orders") == orders
+    second = Plant(kafka.bootstrap, tmp_path, instance)
+    async with second:
+        await second.until(lambda: second.controller.leading, "a leader")
+        await asyncio.sleep(2.0)
+        assert second.published("orders") == orders
+        assert "orders.yaml" in _problems(second)
+        (second.folder / "orders.yaml").unlink()
+        await second.until(lambda: second.published("orders") is None, "its removal")
+        assert second.published("stock") is not None
+
+
+@pytest.mark.asyncio
 async def test_another_directory_on_the_same_kafka_removes_nothing(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     instance = f"i{uuid.uuid4().hex[:8]}"
     first = Plant(kafka.bootstrap, tmp_path / "first", instance)

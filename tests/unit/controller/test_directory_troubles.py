@@ -76,6 +76,90 @@ def test_a_file_that_turned_bad_while_it_was_saved_keeps_what_it_held(tmp_path: 
         assert found(directory.scan()) == {"one": 1}
 
 
+ANCHORS = b"".join(b"k%d: &a%d x\n" % (number, number) for number in range(30_000))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"# nothing here\n", b"---\n---\n", b"\xef\xbb\xbf", b"~\n"])
+def test_a_file_that_was_emptied_keeps_what_it_held_until_it_is_deleted(tmp_path: Path, content: bytes) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one", "two", partitions=2)
+    write(tmp_path, "b.yaml", "three")
+    for _ in range(2):
+        directory.scan()
+    (tmp_path / "a.yaml").write_bytes(content)
+    for _ in range(4):
+        snapshot = directory.scan()
+        assert found(snapshot) == {"one": 2, "two": 2, "three": 1}
+        (problem,) = snapshot.problems
+        assert (problem.file, problem.ignored) == ("a.yaml", False)
+        assert problem.what == "the file is empty now; KafkaChannel default/one and 1 more, which it held, stay"
+        assert "delete the file" in problem.cure
+        assert not snapshot.complete
+    (tmp_path / "a.yaml").unlink()
+    directory.scan()
+    snapshot = directory.scan()
+    assert (found(snapshot), snapshot.problems) == ({"three": 1}, ())
+
+
+def test_what_an_emptied_file_held_may_be_in_another_one(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one", "two")
+    directory.scan()
+    (tmp_path / "a.yaml").write_text("")
+    directory.scan()
+    write(tmp_path, "b.yaml", "one", partitions=3)
+    snapshot = directory.scan()
+    assert found(snapshot) == {"one": 3, "two": 1}
+    assert [problem.what for problem in snapshot.problems] == [
+        "the file is empty now; KafkaChannel default/two, which it held, stays"
+    ]
+    write(tmp_path, "b.yaml", "one", "two", partitions=4)
+    snapshot = directory.scan()
+    assert found(snapshot) == {"one": 4, "two": 4}
+    assert [(problem.file, problem.ignored, problem.slip) for problem in snapshot.problems] == [("a.yaml", True, False)]
+    write(tmp_path, "a.yaml", "five")
+    assert directory.scan().problems == ()
+    assert found(directory.scan()) == {"one": 4, "two": 4, "five": 1}
+
+
+def test_an_emptied_file_that_was_bad_before_keeps_its_last_good_state(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one")
+    directory.scan()
+    for text in ("kind: [", "", "kind: [", ""):
+        (tmp_path / "a.yaml").write_text(text)
+        for _ in range(3):
+            assert found(directory.scan()) == {"one": 1}
+
+
+def test_nobody_knows_what_an_empty_file_held_before_the_first_look(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "one")
+    (tmp_path / "b.yaml").write_text("# later\n")
+    directory = Directory(tmp_path)
+    for _ in range(3):
+        snapshot = directory.scan()
+    assert not snapshot.complete, "what nobody saw go is not removed"
+    assert [(problem.file, problem.ignored, problem.slip) for problem in snapshot.problems] == [("b.yaml", True, False)]
+    assert "if it held resources, they stay" in snapshot.problems[0].what
+    (tmp_path / "a.yaml").unlink()
+    directory.scan()
+    assert found(directory.scan()) == {}, "what was seen to go is"
+
+
+def test_a_file_of_many_anchors_is_told_and_keeps_what_it_held(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one")
+    directory.scan()
+    (tmp_path / "a.yaml").write_bytes(ANCHORS)
+    write(tmp_path, "b.yaml", "two")
+    for _ in range(3):
+        snapshot = directory.scan()
+        assert found(snapshot) == {"one": 1, "two": 1}
+    (problem,) = snapshot.problems
+    assert (problem.file, problem.line) == ("a.yaml", 1001)
+    assert "anchors" in problem.what
+
+
 @contextmanager
 def folder_without_privileges() -> Iterator[Path]:
     """A directory, looked at by a user who may not do everything: root may, whatever the permissions."""

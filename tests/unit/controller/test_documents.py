@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.directory import read_file
-from controller.documents import DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX, BadDocument, read_documents
+from controller.documents import ANCHORS_MAX, DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX, BadDocument, read_documents
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,27 @@ def test_aliases_are_values_and_bombs_are_refused() -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     with pytest.raises(BadDocument, match=f"over {NODES_MAX} values"):
         read_documents("\n".join(lines).encode())
+
+
+@pytest.mark.parametrize(
+    ("line", "joint", "at"),
+    [
+        (b"k%d: &a%d x", b"\n", ANCHORS_MAX + 1),
+        (b"- &a%d%d x", b"\n", ANCHORS_MAX + 1),
+        (b"&k%d k%d: x", b"\n", ANCHORS_MAX + 1),
+        (b"--- {k%d: &a%d [x]}", b"\n", ANCHORS_MAX + 1),
+    ],
+)
+def test_too_many_anchors_are_refused_where_they_get_too_many(line: bytes, joint: bytes, at: int) -> None:
+    text = joint.join(line % (number, number) for number in range(30_000)) + b"\nb: ["  # never read so far
+    with pytest.raises(BadDocument, match=f"over {ANCHORS_MAX} anchors") as caught:
+        read_documents(text)
+    assert caught.value.line == at
+
+
+def test_as_many_anchors_as_a_file_may_have_are_read() -> None:
+    text = b"".join(b"k%d: &a%d x\nl%d: *a%d\n" % ((number,) * 4) for number in range(ANCHORS_MAX))
+    assert len(read_documents(text)[0].value) == 2 * ANCHORS_MAX, "an alias is no anchor"
 
 
 def test_a_file_with_too_many_values_is_refused_before_the_rest_of_it_is_read() -> None:

@@ -1,0 +1,164 @@
+"""What healthy subscriptions have of a worker while others of it are sick or greedy, as facts to read.
+
+    python -m benchmarks.isolation sick       12 kinds of sick subscribers beside 4 healthy ones
+    python -m benchmarks.isolation backlog    an ordered subscription beside two with deep backlogs and concurrency 100
+
+Real Kafka, one real worker, subscribers in processes of their own; prints one JSON object for each scene. Rates and
+delays are the healthy ones', alone and beside the others. Refuses to judge: tests hold the promises.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from app.embedded import EmbeddedKafka
+from benchmarks.sick import KINDS
+from benchmarks.subscribers import Subscribers
+from tests.installation import Installation
+from tests.ledger.report import percentile
+from tests.processes import Child, Failed, LoadProcess, Worker, get, wait_until
+from tests.resources import Wanted
+
+_LIMIT_S = 240.0
+_HEALTHY = {"ordered": "ordered", "keyed": "key-ordered", "unordered": "unordered", "second": "ordered"}
+_RATE = 40
+_DELIVERY = {"retry": 10, "backoffPolicy": "exponential", "backoffDelay": "PT0.2S", "timeout": "PT5S"}
+_GREEDY = ("greedy-1", "greedy-2")
+
+
+class Sick(Child):
+    """`benchmarks.sick` on a free port."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("sick", [sys.executable, "-m", "benchmarks.sick"], folder)
+        wait_until("it says its port", lambda: self.output().endswith("\n") or not self.running, 20)
+        if not self.running:
+            raise Failed(self.tail())
+        self._port = int(json.loads(self.output())["port"])
+
+    def url(self, kind: str) -> str:
+        """The URL of one kind."""
+        return f"http://127.0.0.1:{self._port}/{kind}"
+
+
+def _lines(worker: Worker) -> int:
+    return worker.log.read_bytes().count(b"\n") + worker.output().count("\n")
+
+
+def _flow(installation: Installation, worker: Worker, sink: Subscribers, seconds: float) -> dict[str, Any]:
+    """40 events a second for so long: what each healthy subscription got of them, and how old it was."""
+    for name in _HEALTHY:
+        sink.times(name)
+    before = {name: sink.counter([name]) for name in _HEALTHY}
+    cpu_s, lines, began_s = worker.cpu_s(), _lines(worker), time.monotonic()
+    options = {"rate": _RATE, "connections": 4, "seconds": seconds, "events": 0, "keys": 200}
+    with LoadProcess(installation.folder, installation.url(worker), **options) as load:
+        sent = load.result(_LIMIT_S)["accepted"]
+    took_s = time.monotonic() - began_s
+    got = {name: count() for name, count in before.items()}
+    delays = {name: sorted(sink.times(name).delays_s) for name in _HEALTHY}
+    return {
+        "accepted": sent,
+        "rate_percent": {name: round(100 * count / sent, 1) for name, count in got.items()},
+        "p50_ms": {name: round(1000 * percentile(found, 50), 1) for name, found in delays.items()},
+        "p99_ms": {name: round(1000 * percentile(found, 99), 1) for name, found in delays.items()},
+        "cpu_percent": round(100 * (worker.cpu_s() - cpu_s) / took_s, 1),
+        "log_lines_per_s": round((_lines(worker) - lines) / took_s, 1),
+    }
+
+
+def sick(installation: Installation, seconds: float, kinds: Sequence[str], profile: Path | None) -> dict[str, Any]:
+    """All subscriptions are of one channel, so that each sick one gets every event, and every retry of it."""
+    with Sick(installation.folder) as bad, Subscribers(installation.folder) as sink:
+        healthy = [Wanted(name, sink.url(name), order) for name, order in _HEALTHY.items()]
+        installation.write(healthy)
+        with installation.worker() as worker:
+            worker.wait_ready()
+            installation.wait_subscribers(worker, len(healthy), _LIMIT_S)
+            _flow(installation, worker, sink, 3.0)
+            found = {"alone": _flow(installation, worker, sink, seconds)}
+            for kind in kinds:
+                installation.resources.write(Wanted(kind, bad.url(kind), "key-ordered", _DELIVERY))
+            installation.wait_subscribers(worker, len(healthy) + len(kinds), _LIMIT_S)
+            _flow(installation, worker, sink, seconds / 3)  # until as much is retried as ever will be
+            if profile is not None:
+                _profile(worker, profile, seconds / 2)
+            found["beside sick ones"] = _flow(installation, worker, sink, seconds)
+            worker.kill()
+    return found
+
+
+def _profile(worker: Worker, file: Path, seconds: float) -> None:
+    """The worker's own sampling profile, beside the measured load."""
+    from threading import Thread
+
+    def fetch() -> None:
+        _, body = get(worker.admin_port, f"/debug/profile?seconds={seconds:g}", seconds + 60)
+        file.write_bytes(body)
+
+    Thread(target=fetch, daemon=True).start()
+
+
+def backlog(installation: Installation, seconds: float) -> dict[str, Any]:
+    """The same events for all three; the healthy one may have one under way in a partition, the others 100."""
+    with Subscribers(installation.folder) as sink, Subscribers(installation.folder) as own:
+        ordered = Wanted("ordered", own.url("ordered"))
+        found = {}
+        for greedy in ((), _GREEDY):
+            here = installation.beside(f"backlog{len(greedy)}", installation.partitions)
+            here.write([ordered, *(Wanted(name, sink.url(name), "unordered") for name in greedy)])
+            with here.worker() as worker:
+                worker.wait_ready()
+                here.wait_subscribers(worker, 1 + len(greedy), _LIMIT_S)
+                options = {"connections": 64, "events": int(3_000 * seconds), "keys": 1000}
+                with LoadProcess(here.folder, here.url(worker), **options) as load:
+                    load.result(_LIMIT_S)
+                time.sleep(1.0)
+                counts = {name: own.counter([name]) for name in ("ordered",)}
+                counts |= {name: sink.counter([name]) for name in greedy}
+                began_s, cpu_s = time.monotonic(), worker.cpu_s()
+                time.sleep(seconds)
+                took_s = time.monotonic() - began_s
+                rates = {name: round(count() / took_s, 1) for name, count in counts.items()}
+                found["beside two" if greedy else "alone"] = {
+                    "per_s": rates,
+                    "cpu_percent": round(100 * (worker.cpu_s() - cpu_s) / took_s, 1),
+                }
+                worker.kill()
+            for wanted in ("ordered", *greedy):
+                here.resources.remove(wanted)
+    return found
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="benchmarks.isolation", description=__doc__.partition("\n")[0])
+    parser.add_argument("scenes", nargs="*", default=["sick", "backlog"])
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each measurement")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="which sick ones, by commas")
+    parser.add_argument("--profile", type=Path, help="a file for the worker's profile beside the sick ones")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="penstock-isolation-") as name:
+        folder = Path(name)
+        jars = Path(__file__).parent.parent / ".penstock" / "kafka"
+        with EmbeddedKafka(folder / "kafka", port=0, heap="512m", jars_root=jars) as kafka:
+            for scene in given.scenes:
+                installation = Installation(kafka.bootstrap, folder / scene, partitions=4)
+                installation.env["PENSTOCK_DEBUG"] = "true"
+                if scene == "sick":
+                    found = sick(installation, given.seconds, given.kinds.split(","), given.profile)
+                else:
+                    found = backlog(installation, given.seconds)
+                sys.stdout.write(json.dumps({scene: found}, indent=2) + "\n")
+                sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -11,15 +11,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-import structlog
-
 from agents.dead_letters import HeaderList
 from agents.lanes import Record
-from agents.telling import in_trace
+from agents.telling import Telling
 from knative.contract import Subscription
 from knative.ports import Produce, ProduceFailure, ProduceProblem
-
-log = structlog.get_logger(__name__)
 
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
@@ -34,11 +30,14 @@ class Owner(Protocol):
 class DlqTopic:
     """Of one subscription. Event loop only."""
 
-    def __init__(self, owner: Owner, produce: Produce, rest: Callable[[Record, float], Awaitable[None]]) -> None:
+    def __init__(
+        self, owner: Owner, produce: Produce, rest: Callable[[Record, float], Awaitable[None]], telling: Telling
+    ) -> None:
         """`rest(record, seconds)` waits between two tries; it may be cancelled."""
         self._owner = owner
         self._produce = produce
         self._rest = rest
+        self._telling = telling
 
     async def take(self, record: Record, choices: Iterable[HeaderList]) -> None:
         """Store it; `choices`: its headers, each smaller than the ones before."""
@@ -55,15 +54,7 @@ class DlqTopic:
                 continue
             if not told:
                 told = True
-                log.error(
-                    "dead letter cannot be stored; the event stays unsettled and is tried again",
-                    subscription=self._owner.subscription.label,
-                    topic=topic,
-                    partition=record.partition.number,
-                    offset=record.offset,
-                    reason=failure.message,
-                    **in_trace(record),
-                )
+                self._telling.not_stored(record, topic, failure.message)
             await self._rest(record, wait_s)
             wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 

@@ -20,23 +20,19 @@ from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-import structlog
-
 from agents.dead_letters import HeaderList, unreadable_versions, versions
 from agents.dlq_topic import DlqTopic
 from agents.lanes import Partition, Record, Window
 from agents.retrying import Caps, Outcome, rest_s, until_settled
 from agents.sender import Sender, SendError
 from agents.spans import ABANDONED, Spans
-from agents.telling import in_trace, tell
+from agents.telling import Telling
 from agents.troubles import Troubles
 from knative.contract import Subscription
 from knative.delivery import DeliverySpec, Destination, Exhausted
 from knative.kafka_binding import to_request
 from knative.ports import Clock, Observe, Produce
 from knative.verdicts import DELIVERED, Delivered, FinalFailure, Reply, Verdict, decide, decide_error
-
-log = structlog.get_logger(__name__)
 
 
 class Surroundings(Protocol):
@@ -75,7 +71,8 @@ class Settling:
         troubles: Troubles,
     ) -> None:
         self._around = around
-        self._dlq = DlqTopic(around, produce, self._rest)
+        self.telling = Telling(around.subscription.label)
+        self._dlq = DlqTopic(around, produce, self._rest, self.telling)
         self._observe = observe
         self._clock = clock
         self._caps = caps
@@ -343,15 +340,7 @@ class Settling:
         self._around.window.attempt_over(record)
         subscription = self._around.subscription
         await self._dlq.take(record, unreadable_versions(record, subscription, reason, self._clock.time()))
-        log.warning(
-            "record is no CloudEvent",
-            subscription=subscription.label,
-            partition=record.partition.number,
-            offset=record.offset,
-            reason=reason,
-            to=subscription.dlq_topic,
-            **in_trace(record),
-        )
+        self.telling.unreadable(record, reason, subscription.dlq_topic)
         return "dead-lettered"
 
     async def _to_sink(self, record: Record, headers: HeaderList) -> str:
@@ -396,4 +385,4 @@ class Settling:
         self._tell("delivered", record, outcome)
 
     def _tell(self, what: str, record: Record, outcome: Outcome, **more: object) -> None:
-        tell(what, self._around.subscription.label, record, outcome, **more)
+        self.telling.outcome(what, record, outcome, **more)

@@ -125,6 +125,7 @@ class SubscriptionService(Service):
         self._senders.clear()
         if self._agent is not None:
             await self._end_agent()
+        self._settling.telling.close()
         self._around.observe.closed(self._feed.client_name)
         if self._tally is not None:
             self._tally.close()

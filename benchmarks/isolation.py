@@ -29,7 +29,9 @@ from tests.resources import Wanted
 _LIMIT_S = 240.0
 _HEALTHY = {"ordered": "ordered", "keyed": "key-ordered", "unordered": "unordered", "second": "ordered"}
 _RATE = 40
-_DELIVERY = {"retry": 10, "backoffPolicy": "exponential", "backoffDelay": "PT0.2S", "timeout": "PT5S"}
+_BACKLOG = 4_000  #: events that every sick subscription begins with
+_DELIVERY = {"retry": 3, "backoffPolicy": "linear", "backoffDelay": "PT0.1S", "timeout": "PT2S"}
+_FROM_THE_START = {"penstock.dev/start": "earliest"}
 _GREEDY = ("greedy-1", "greedy-2")
 
 
@@ -58,7 +60,7 @@ def _flow(installation: Installation, worker: Worker, sink: Subscribers, seconds
         sink.times(name)
     before = {name: sink.counter([name]) for name in _HEALTHY}
     cpu_s, lines, began_s = worker.cpu_s(), _lines(worker), time.monotonic()
-    options = {"rate": _RATE, "connections": 4, "seconds": seconds, "events": 0, "keys": 200}
+    options = {"rate": _RATE, "connections": 4, "seconds": seconds, "events": 0, "keys": 200, "stamp": True}
     with LoadProcess(installation.folder, installation.url(worker), **options) as load:
         sent = load.result(_LIMIT_S)["accepted"]
     took_s = time.monotonic() - began_s
@@ -82,12 +84,15 @@ def sick(installation: Installation, seconds: float, kinds: Sequence[str], profi
         with installation.worker() as worker:
             worker.wait_ready()
             installation.wait_subscribers(worker, len(healthy), _LIMIT_S)
-            _flow(installation, worker, sink, 3.0)
+            fill = {"connections": 16, "events": _BACKLOG, "keys": 200}
+            with LoadProcess(installation.folder, installation.url(worker), **fill) as load:
+                load.result(_LIMIT_S)
+            installation.wait_settled(list(_HEALTHY), _LIMIT_S)
             found = {"alone": _flow(installation, worker, sink, seconds)}
             for kind in kinds:
-                installation.resources.write(Wanted(kind, bad.url(kind), "key-ordered", _DELIVERY))
+                url = bad.url(kind)
+                installation.resources.write(Wanted(kind, url, "unordered", _DELIVERY, annotations=_FROM_THE_START))
             installation.wait_subscribers(worker, len(healthy) + len(kinds), _LIMIT_S)
-            _flow(installation, worker, sink, seconds / 3)  # until as much is retried as ever will be
             if profile is not None:
                 _profile(worker, profile, seconds / 2)
             found["beside sick ones"] = _flow(installation, worker, sink, seconds)

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from agents.lanes import Partition, Record
 from agents.retrying import Outcome
 from agents.spans import ABANDONED, UNTRACED, Spans, TracedSpans
-from agents.telling import tell
+from agents.telling import Telling
 from agents.watermarks import Watermark
 from knative.contract import Subscription
 from knative.delivery import Destination
@@ -109,6 +109,7 @@ def test_without_a_trace_headers_stay_the_same_object() -> None:
     spans.let_go([record.partition])
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("verdict", "attempts", "headers", "level", "fields"),
     [
@@ -117,14 +118,16 @@ def test_without_a_trace_headers_stay_the_same_object() -> None:
         (FinalFailure(400, "no"), 1, IN_TRACE, "warning", {"status": 400, "reason": "no", "trace_id": TRACE}),
     ],
 )
-def test_a_line_for_each_verdict(
+async def test_a_line_for_each_verdict(
     verdict: Verdict, attempts: int, headers: Headers, level: str, fields: dict[str, object]
 ) -> None:
     record = _record(_partition(3), 7, list(headers))
     outcome = Outcome(verdict, "http://sub.test/x", attempts, 0.0, 0.0123, 202)
 
     with capture_logs() as lines:
-        tell("told", "ns/sub", record, outcome, more=1)
+        telling = Telling("ns/sub")
+        telling.outcome("told", record, outcome, more=1)
+        telling.close()
 
     assert lines == [
         {

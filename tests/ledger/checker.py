@@ -25,6 +25,8 @@ from tests.ledger.report import Report, summarize
 
 #: Commit times come from the broker's clock in whole milliseconds, rounded down.
 _COMMIT_TICK_S = 0.002
+#: A Kafka that fails repeats nothing that settled earlier than so long before the worker paused for it.
+_SETTLED_BEFORE_PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ def check(
         found += _intact(history, rule)
     duplicates = [pair for rule in rules for pair in _duplicates(history, rule)]
     for earlier, again in duplicates:
-        if not any(_explains(fault, earlier, again, settled_before_kill_s) for fault in history.faults):
+        pauses = history.pauses[again.subscription]
+        if not any(_explains(fault, earlier, again, settled_before_kill_s, pauses) for fault in history.faults):
             found.append(Violation("duplicate", f"{again.subscription} got {again.id} again: {earlier} then {again}"))
     report = summarize(history, rules, len(duplicates), _counts(found), max_rss_bytes)
     return Verdict(tuple(found), report)
@@ -202,13 +205,21 @@ def _duplicates(history: History, rule: Rule) -> Iterator[tuple[Received, Receiv
                 before = visit
 
 
-def _explains(fault: Fault, earlier: Received, again: Received, settled_before_s: float) -> bool:
+def _explains(
+    fault: Fault, earlier: Received, again: Received, settled_before_s: float, pauses: Sequence[float]
+) -> bool:
     """In flight at the fault, or settled shortly before; and it came again after the fault began."""
-    return (
-        fault.kind in REPEATING
-        and earlier.time_s <= fault.to_s
-        and earlier.answered_s >= fault.from_s - settled_before_s
-        and again.time_s >= fault.from_s
+    if again.time_s < fault.from_s or earlier.time_s > fault.to_s:
+        return False
+    if fault.kind == "kafka":
+        return any(_open_at(pause_s, earlier) for pause_s in pauses if fault.from_s <= pause_s)
+    return fault.kind in REPEATING and earlier.answered_s >= fault.from_s - settled_before_s
+
+
+def _open_at(pause_s: float, earlier: Received) -> bool:
+    """In flight when the worker paused, or settled shortly before. Afterwards it only retries."""
+    return earlier.answered_s >= pause_s - _SETTLED_BEFORE_PAUSE_S and (
+        earlier.time_s <= pause_s or earlier.attempt > 1
     )
 
 

@@ -1,8 +1,8 @@
 """Facts of a run, one frozen value and one JSON line each.
 
 Written by the load generator (`sent`), the sink (`received`), an outside reader of Kafka (`stored`, `dead`,
-`committed`) and whoever breaks things (`fault`). Times are Unix seconds of one machine. Refuses to judge them: the
-checker does; and refuses a line it cannot read, because evidence that is skipped proves nothing.
+`committed`), a reader of workers' logs (`paused`) and whoever breaks things (`fault`). Times are Unix seconds of one
+machine. The checker judges them. A line that cannot be read is an error: evidence that is skipped proves nothing.
 """
 
 from __future__ import annotations
@@ -94,7 +94,15 @@ class Fault:
     seed: int = 0
 
 
-Fact = Sent | Stored | Received | Dead | Committed | Fault
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A worker stopped making first attempts for a subscription, because Kafka confirmed no commits."""
+
+    subscription: str
+    time_s: float
+
+
+Fact = Sent | Stored | Received | Dead | Committed | Fault | Paused
 
 _KINDS: dict[str, type[Fact]] = {
     "sent": Sent,
@@ -103,6 +111,7 @@ _KINDS: dict[str, type[Fact]] = {
     "dead": Dead,
     "committed": Committed,
     "fault": Fault,
+    "paused": Paused,
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from knative.delivery import Order
-from tests.ledger.facts import Committed, Dead, Fact, Fault, Received, Sent, Stored
+from tests.ledger.facts import Committed, Dead, Fact, Fault, Paused, Received, Sent, Stored
 
-#: Faults after which an event may be delivered again, and those that may cost an attempt.
-REPEATING = frozenset({"kill", "freeze", "kafka"})
+#: Faults of a worker after which an event may be delivered again, and all that may cost an attempt.
+REPEATING = frozenset({"kill", "freeze"})
 INTERRUPTING = frozenset({"kill", "freeze", "kafka", "term", "join"})
 
 
@@ -40,6 +40,7 @@ class History:
     dead: dict[str, dict[str, list[Dead]]] = field(default_factory=lambda: defaultdict(dict))
     committed: dict[str, list[Committed]] = field(default_factory=lambda: defaultdict(list))
     faults: list[Fault] = field(default_factory=list)
+    pauses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     sent_twice: list[str] = field(default_factory=list)
     stored_twice: list[Stored] = field(default_factory=list)
 
@@ -78,6 +79,8 @@ class History:
                 self.committed[fact.group].append(fact)
             case Fault():
                 self.faults.append(fact)
+            case Paused():
+                self.pauses[fact.subscription].append(fact.time_s)
 
     def settled_s(self, subscription: str, event: str) -> float | None:
         """When the event was first delivered or dead-lettered; None = never."""

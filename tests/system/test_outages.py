@@ -17,6 +17,7 @@ from tests.installation import Installation
 from tests.ledger import reader
 from tests.ledger.checker import check
 from tests.ledger.facts import Fault, Writer, read
+from tests.ledger.worker_log import pauses
 from tests.processes import REPOSITORY, LoadProcess, SinkProcess, Worker, free_port, get, wait_until
 from tests.resources import NAMESPACE, Wanted
 from tests.system.sending import post
@@ -121,6 +122,7 @@ def test_kafka_away_for_thirty_seconds(tmp_path: Path) -> None:
         groups = [installation.group(one.name) for one in wanted]
         with Writer(tmp_path / "outside") as writer:
             writer.write(fault)
+            writer.write_all(pauses(worker.log))
             writer.write_all(reader.stored(broker.bootstrap, installation.resources.topic))
             writer.write_all(reader.committed(broker.bootstrap, groups))
         facts = read(tmp_path / "sent", tmp_path / "received", tmp_path / "outside")

@@ -23,6 +23,7 @@ from tests.ledger.facts import (
     Dead,
     Fact,
     Fault,
+    Paused,
     Received,
     Sent,
     Stored,
@@ -268,19 +269,45 @@ def test_planted_faults_are_named_whatever_the_run(
     assert _judge(facts).of(kind)
 
 
-@pytest.mark.parametrize("kind", ["kill", "kafka"])
-def test_a_fault_explains_what_it_may(kind: str) -> None:
+def test_a_kill_explains_what_it_may() -> None:
     """Settled 0.9 s before it, in flight during it, and one more attempt than the policy allows."""
     facts = clean_ledger()
     visit = _find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
     again = [fact for fact in _deliver_again(facts) if fact not in facts]
     for from_s, to_s in [(visit.answered_s + 0.9, visit.answered_s + 1), (visit.time_s + 0.001, visit.time_s + 0.002)]:
-        verdict = _judge([*facts, *again, Fault(kind, from_s, to_s, 7)])
+        verdict = _judge([*facts, *again, Fault("kill", from_s, to_s, 7)])
         assert verdict.violations == ()
-        assert (verdict.report.duplicates, verdict.report.seed, verdict.report.faults) == (1, 7, {kind: 1})
+        assert (verdict.report.duplicates, verdict.report.seed, verdict.report.faults) == (1, 7, {"kill": 1})
     tried = _find(facts, Received, subscription="ns/keyed", id="e30")
     more = replace(tried[-1], attempt=5, time_s=tried[-1].time_s + 0.0001)
-    assert _judge([*facts, more, Fault(kind, tried[1].time_s, tried[1].answered_s)]).violations == ()
+    for kind in ("kill", "kafka"):
+        assert _judge([*facts, more, Fault(kind, tried[1].time_s, tried[1].answered_s)]).violations == ()
+
+
+@pytest.mark.parametrize(
+    ("pause_s", "attempt", "explained"),
+    [
+        (None, 1, False),  # nobody paused: Kafka's failure is no excuse
+        (0.45, 1, True),  # settled shortly before the pause
+        (0.55, 1, False),
+        (-0.005, 1, True),  # in flight when it paused
+        (-0.02, 1, False),  # a first attempt after the pause
+        (-0.02, 2, True),  # a retry after the pause
+    ],
+)
+def test_a_failure_of_kafka_explains_what_was_open_when_the_worker_paused(
+    pause_s: float | None, attempt: int, explained: bool
+) -> None:
+    """`pause_s`: after the event was answered, which took 0.01 s."""
+    facts = clean_ledger()
+    visit = _find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
+    facts = [replace(fact, attempt=attempt) if fact == visit else fact for fact in facts]
+    again = [fact for fact in _deliver_again(facts) if fact not in facts]
+    fault = Fault("kafka", visit.time_s - 3, visit.answered_s + 9, 7)
+    pauses = [] if pause_s is None else [Paused("ns/unordered", visit.answered_s + pause_s)]
+    assert bool(_judge([*facts, *again, fault, *pauses]).of("duplicate")) != explained
+    elsewhere = [replace(pause, subscription="ns/keyed") for pause in pauses]
+    assert _judge([*facts, *again, fault, *elsewhere]).of("duplicate")
 
 
 def test_a_refused_event_may_arrive_or_not() -> None:

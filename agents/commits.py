@@ -5,6 +5,10 @@
                                              +------- still dirty -------|--------------------+            +-> barriers
     thread:                                                  commit(async), then on_commit
 
+    waiting:  no  --(a commit without success for `timeout_s`)-->  yes  --(success, or nothing is owned)-->  no
+
+While it is waiting, no first attempts are made: what is delivered now would be delivered again if the partition went
+to another worker.
 A retry waits at the barrier until the attempts made so far are committed, so that a crash costs at most one attempt.
 The client is used by its own thread only: a commit from another one waits for ever while the first one polls.
 A request that was made before a partition was let go and is sent after it would put the last commit back, and the next
@@ -19,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -27,6 +32,8 @@ from agents.lanes import Partition
 
 log = structlog.get_logger(__name__)
 
+#: The event in the log when first attempts pause.
+WAITING = "Kafka confirms no commits; new events wait"
 _SOON_S = 0.02
 _AGAIN_S = 0.1
 _REBALANCING = frozenset(
@@ -54,15 +61,12 @@ def offsets(partitions: Iterable[Partition]) -> list[TopicPartition]:
     ]
 
 
-def _errors(error: KafkaError | None, partitions: Iterable[TopicPartition]) -> dict[int, KafkaError | None]:
-    return {p.partition: p.error or error for p in partitions}
-
-
-def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tries: int = 3) -> None:
-    """Commit and wait; from the consumer's own thread. What cannot be committed is logged: it will be repeated."""
+def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tries: int = 3) -> set[int]:
+    """Commit and wait; from the consumer's own thread. Gives the partitions that could not be committed: they are
+    logged, and what they settled may be delivered again."""
     for left in reversed(range(tries)):
         if not wanted:
-            return
+            break
         if left < tries - 1:
             time.sleep(_AGAIN_S)
         try:
@@ -74,47 +78,89 @@ def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tri
             reason = "; ".join(f"{p}: {error.str()}" for (_, p), error in refused.items())
             wanted = [w for w in wanted if (w.topic, w.partition) in refused]
         if wanted and not left:
-            log.error("last commit failed; some events will be delivered again", subscription=label, reason=reason)
+            log.error("last commit failed; some events may be delivered again", subscription=label, reason=reason)
+    return {where.partition for where in wanted}
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """One commit from its request to its answer: what is committed, of which partition, at which of its changes."""
+
+    wanted: tuple[tuple[Partition, int, TopicPartition], ...]
+
+    def answered_by(self, results: Iterable[TopicPartition]) -> bool:
+        """True when the results are of this commit and not of an earlier one that was given up."""
+        mine = {_place(where) for _, _, where in self.wanted}
+        return all(_place(result) in mine for result in results)
+
+
+def _place(where: TopicPartition) -> tuple[int, int, str]:
+    return where.partition, where.offset, where.metadata or ""
 
 
 class Commits:
     """Event loop only, but for `carry_out` and `on_commit`, which run in the consumer's thread."""
 
-    def __init__(self, label: str, interval_s: float, fatal: Callable[[BaseException], None]) -> None:
-        """`label`: the subscription, for logs. `fatal` ends the process: nothing of it can be committed any more."""
+    def __init__(
+        self,
+        label: str,
+        interval_s: float,
+        fatal: Callable[[BaseException], None],
+        *,
+        timeout_s: float = 2.0,
+        waiting: Callable[[bool], None] = lambda _: None,
+    ) -> None:
+        """`label`: the subscription, for logs. `fatal` ends the process: nothing of it can be committed any more.
+        `waiting(True)` is called when a commit has gone without success for `timeout_s`, `waiting(False)` when one has
+        succeeded again, or nothing is left to commit for."""
         self._label = label
         self._fatal = fatal
         self._interval_s = interval_s
+        self._timeout_s = timeout_s
+        self._listener = waiting
         self._loop = asyncio.get_running_loop()
         self._attached = False
         self._partitions: dict[int, Partition] = {}
-        self._request: list[tuple[Partition, TopicPartition]] | None = None
-        self._flying: dict[int, tuple[Partition, int]] = {}
+        self._request: _Flight | None = None  # of `_flight`, until the thread takes it
+        self._flight: _Flight | None = None
+        self._overdue: asyncio.TimerHandle | None = None  # since the first commit that had no success
+        self.waiting = False  #: Kafka has confirmed no commit for too long
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
+        self._missed = False  # a commit was due while another one was on its way
         self._barriers: list[tuple[Partition, int, asyncio.Future[None]]] = []
         self._failing = False
         self._denied_since: float | None = None
-        self._unheard = 0  # commits that were given up while they were on their way; what comes of them is not heard
         self.count = 0  #: commits that succeeded
         self.failures = 0  #: commits that did not
 
     @property
     def wanted(self) -> bool:
         """A commit is due soon or on its way: the thread should look often (it may ask from outside the loop)."""
-        return self._timer is not None or bool(self._flying)
+        return self._timer is not None or self._flight is not None
+
+    @property
+    def in_flight(self) -> bool:
+        """A commit was sent and is not answered; for the consumer's thread, while it sends none."""
+        return self._flight is not None and self._request is None
 
     def attach(self, partitions: dict[int, Partition]) -> None:
         """A consumer is there; commit the partitions in this (live) mapping from now on."""
         self._attached, self._partitions = True, partitions
-        self._request, self._flying, self._unheard = None, {}, 0
+        self.forget()
 
     def detach(self) -> None:
         """The consumer is about to be closed."""
         self._attached = False
+        self.forget()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def forget(self) -> None:
+        """The group has taken every partition away: what is on its way counts for nothing, and nobody waits for it."""
+        self._request = self._flight = None
+        self._confirmed()
 
     def touch(self, within_s: float | None = None) -> None:
         """Something moved: commit within the interval, or sooner."""
@@ -129,9 +175,8 @@ class Commits:
     def give_up_flight(self) -> None:
         """The thread is about not to poll for a while, and so not to hear of the commit that is on its way: it counts
         for nothing, and others are made meanwhile."""
-        if self._flying and self._request is None:
-            self._flying = {}
-            self._unheard += 1
+        if self._flight is not None and self._request is None:
+            self._flight = None
             self.touch(_SOON_S)
 
     async def barrier(self, partition: Partition) -> None:
@@ -145,6 +190,8 @@ class Commits:
 
     def _commit(self) -> None:
         try:
+            if self._loop.time() - self._due > self._timeout_s and not self.waiting:
+                self._unanswered()  # the process was frozen: its session may be over, and the group at work elsewhere
             self._take_stock()
         except Exception as problem:  # nobody else would hear of what a timer raises
             self._fatal(problem)
@@ -153,14 +200,29 @@ class Commits:
         self._timer = None
         if not self._attached:
             return
-        if self._flying:
-            self.touch()  # one at a time, or a result could not be told from the next one's
+        if self._flight is not None:
+            self._missed = True  # one at a time; the answer brings the next one
             return
         dirty = [p for p in self._owned() if p.watermark.changes != p.committed]
-        if dirty:
-            request = list(zip(dirty, offsets(dirty), strict=True))
-            self._flying = {p.number: (p, p.watermark.changes) for p in dirty}
-            self._request = request
+        if not dirty:
+            return
+        wanted = zip(dirty, [p.watermark.changes for p in dirty], offsets(dirty), strict=True)
+        self._request = self._flight = _Flight(tuple(wanted))
+        if self._overdue is None:
+            self._overdue = self._loop.call_later(self._timeout_s, self._unanswered)
+
+    def _unanswered(self) -> None:
+        self.waiting = True
+        log.warning(WAITING, subscription=self._label, after_s=self._timeout_s)
+        self._listener(True)
+
+    def _confirmed(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+        if self.waiting:
+            self.waiting = False
+            self._listener(False)
 
     def _owned(self) -> list[Partition]:
         """Copied in one step: the consumer's thread changes the mapping."""
@@ -168,51 +230,63 @@ class Commits:
 
     def carry_out(self, consumer: Consumer, wait: bool = False) -> None:
         """Send what was requested; from the consumer's thread. `wait` where nobody polls for the result."""
-        request, self._request = self._request, None
-        if request is None:
+        flight, self._request = self._request, None
+        if flight is None:
             return
         owned = self._partitions
-        wanted = [where for partition, where in request if owned.get(partition.number) is partition]
+        wanted = []
+        for partition, _, where in flight.wanted:
+            if owned.get(partition.number) is partition:
+                partition.requested = where.offset
+                wanted.append(where)
         if not wanted:  # all of it was let go, with a last commit of its own, or lost
-            self._loop.call_soon_threadsafe(self._committed, None, {})
+            self._loop.call_soon_threadsafe(self._answered, flight, None, [])
             return
         try:
             results = consumer.commit(offsets=wanted, asynchronous=not wait)  # type: ignore[call-overload]
             if wait:
-                self._loop.call_soon_threadsafe(self._committed, None, _errors(None, results or []))
+                self._loop.call_soon_threadsafe(self._answered, flight, None, results or [])
         except KafkaException as problem:
-            self._loop.call_soon_threadsafe(self._committed, problem.args[0], {})
+            self._loop.call_soon_threadsafe(self._answered, flight, problem.args[0], [])
 
     def on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """librdkafka's callback, in the consumer's thread."""
-        self._loop.call_soon_threadsafe(self._heard, error, _errors(error, partitions))
+        self._loop.call_soon_threadsafe(self._heard, error, partitions)
 
-    def _heard(self, error: KafkaError | None, errors: dict[int, KafkaError | None]) -> None:
-        if self._unheard:  # they come in the order in which they were sent
-            self._unheard -= 1
-        else:
-            self._committed(error, errors)
+    def _heard(self, error: KafkaError | None, results: list[TopicPartition]) -> None:
+        if self._flight is not None and self._flight.answered_by(results):
+            self._answered(self._flight, error, results)
 
-    def _committed(self, error: KafkaError | None, errors: dict[int, KafkaError | None]) -> None:
-        flying, self._flying = self._flying, {}
+    def _answered(self, flight: _Flight, error: KafkaError | None, results: list[TopicPartition]) -> None:
+        if flight is not self._flight:
+            return  # it was given up
+        self._flight = None
+        errors = {result.partition: result.error or error for result in results}
         problem: KafkaError | None = None
-        for number, (partition, changes) in flying.items():
-            refused = errors.get(number, error)
+        for partition, changes, where in flight.wanted:
+            refused = errors.get(partition.number, error)
             if refused is None:
                 partition.committed = max(partition.committed, changes)
+                partition.acknowledged = max(partition.acknowledged, where.offset)
             else:
                 problem = refused
         if problem is not None:
             self._failed(problem)
-        elif flying:
-            self.count += 1
-            self._denied_since = None
-            if self._failing:
-                self._failing = False
-                log.info("commits work again", subscription=self._label)
+        else:
+            self._succeeded()
         self._release()
+        soon = problem is None and (self._missed or bool(self._barriers))
+        self._missed = False
         if any(p.watermark.changes != p.committed for p in self._owned()):
-            self.touch(_SOON_S if self._barriers and problem is None else None)
+            self.touch(_SOON_S if soon else None)
+
+    def _succeeded(self) -> None:
+        self.count += 1
+        self._denied_since = None
+        self._confirmed()
+        if self._failing:
+            self._failing = False
+            log.info("commits work again", subscription=self._label)
 
     def _failed(self, error: KafkaError) -> None:
         self.failures += 1

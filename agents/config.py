@@ -17,6 +17,7 @@ class DeliveryConfig:
     fetch_bytes: int = 2 * 1_048_576  #: the client's queue of one subscription
     event_bytes_max: int = 1_048_576
     commit_interval_s: float = 0.5
+    commit_timeout_s: float = 2.0  #: new events wait when Kafka has confirmed no commit for so long
     session_timeout_s: float = 8.0
     group_protocol: str = "classic"  #: or "consumer" (KIP-848)
     revoke_drain_s: float = 3.0

@@ -1,8 +1,7 @@
 """The feed of one subscription: a librdkafka consumer in its group, in a thread of its own.
 
     thread:  poll -> records by partition -> hand over (bounded in bytes, records and batches)
-             assigned:  committed offset + metadata -> Partition -> opened() on the loop -> only then fetching begins
-             revoked:   drain() on the loop -> last commit -> let go          lost: dropped() on the loop, no commit
+                 assigned, revoked, lost: `agents/rebalance`
 
 A partition and its watermark exist before the first record of it can be fetched, and a batch carries its partition: a
 record without one is a crash, never a skip. Where no committed offset is left (retention, an expired group), the feed
@@ -17,31 +16,30 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+import uuid
+from collections.abc import Collection, Mapping
+from typing import Protocol
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from agents.commit_metadata import read
-from agents.commits import Commits, commit_now, offsets
+from agents.commits import Commits
 from agents.config import DeliveryConfig
 from agents.consumer_settings import consumer_settings
 from agents.lanes import Partition, Record
 from agents.log_ends import LogEnds, pass_over, read_through
+from agents.loop_bridge import LOOP_S, LoopBridge
 from agents.pace import Pace
-from agents.positions import committed, log_start
+from agents.rebalance import Rebalance, RebalanceListener
 from agents.room import record_bytes
 from agents.stalls import Stalls
 from agents.waiting import at_most
-from agents.watermarks import Watermark
 from knative.contract import Subscription
 from knative.ports import Observe
 from knative.record_headers import record_headers
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T")
 Batch = tuple[Partition, list[Record]]
 
 _POLL_S = 0.25  # at rest
@@ -50,25 +48,19 @@ _PAUSED_POLL_S = 0.01  # while partitions wait for room
 _BATCH = 1000
 _ALONE_S = 0.0015  # a record so long after the one before is taken as alone: looking for more would cost as much as it
 _MUCH = 100  # after so many records at once more are expected to be there
-_LOOP_S = 30.0  # the event loop answers within this, or the process is beyond help
 _STEADY_S = 60.0  # a consumer that failed after this begins again soon
+_UNSUBSCRIBE_S = 2.0  # Kafka is not asked for it
 _LEAVE_S = 4.0  # at stop: for the last commit and leaving the group, and for a call that was under way before
 
 
-class Owner(Protocol):
-    """What the feed tells, on the event loop."""
-
-    def opened(self, partitions: Sequence[Partition]) -> None:
-        """Partitions were assigned; records of them follow."""
+class Owner(RebalanceListener, Protocol):
+    """Called on the event loop."""
 
     def take(self, batches: list[Batch]) -> None:
         """Records, in order; call `Feed.taken` once for each call when they are in the lanes."""
 
-    async def drain(self, partitions: Sequence[Partition], limit_s: float) -> None:
-        """Start nothing more, wait for what is in flight, at most `limit_s`; afterwards a commit follows."""
-
-    def dropped(self, partitions: Sequence[Partition]) -> None:
-        """Partitions went to somebody else without notice: nothing of them may be committed."""
+    def waiting_for_kafka(self, waiting: bool) -> None:
+        """Kafka confirms no commits: start nothing new until it does."""
 
     def failing(self) -> None:
         """A partition has been stopped."""
@@ -83,16 +75,25 @@ class Feed:
     def __init__(self, subscription: Subscription, config: DeliveryConfig, owner: Owner, observe: Observe) -> None:
         self.subscription = subscription
         self.client_name = f"{config.instance}-{subscription.namespace}-{subscription.name}"
+        self._member = f"{self.client_name}-{uuid.uuid4().hex[:12]}"
         self._config = config
         self._owner = owner
         self._observe = observe
         self._loop = asyncio.get_running_loop()
-        self.commits = Commits(subscription.label, config.commit_interval_s, owner.fatal)
-        self._partitions: dict[int, Partition] = {}
+        self._bridge = LoopBridge(self._loop)
+        self.commits = Commits(
+            subscription.label,
+            config.commit_interval_s,
+            owner.fatal,
+            timeout_s=config.commit_timeout_s,
+            waiting=owner.waiting_for_kafka,
+        )
         self._ends, self._stalls = LogEnds(), Stalls()
-        self.rebalances = {"assigned": 0, "revoked": 0, "lost": 0}  #: how often; written by the thread
         self._stop = threading.Event()
         self._pace = Pace(config.buffer_bytes_max, self._stop)
+        self._rebalance = Rebalance(
+            subscription, config, owner, self.commits, self._pace, self._bridge, observe, self._stop
+        )
         self._drained, self._ended = asyncio.Event(), asyncio.Event()
         self._much = False  # the last call gave many records: more are expected to be there
         self._last = 0.0  # when the last one came by itself
@@ -126,7 +127,12 @@ class Feed:
     @property
     def partitions(self) -> list[Partition]:
         """Owned now."""
-        return list(self._partitions.values())
+        return list(self._rebalance.partitions.values())
+
+    @property
+    def rebalances(self) -> Mapping[str, int]:
+        """How often partitions were assigned, revoked and lost."""
+        return self._rebalance.counts
 
     @property
     def still_s(self) -> float:
@@ -159,45 +165,47 @@ class Feed:
                 self._stop.wait(wait_s)
 
     def _session(self) -> None:
-        settings = consumer_settings(self._config, self.subscription.group, self.client_name)
+        settings = consumer_settings(self._config, self.subscription.group, self.client_name, self._member)
         consumer = Consumer({**settings, "on_commit": self.commits.on_commit, "error_cb": self._on_error})
-        self._partitions = {}
+        rebalance = self._rebalance
         self._pace.begin()
-        self._on_loop(self.commits.attach, self._partitions)
-        consumer.subscribe(
-            [self.subscription.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
+        rebalance.begin(consumer)
         self._much, self._last = False, 0.0
         try:
-            while not self._stop.is_set():
+            while not (self._stop.is_set() or rebalance.stuck):
                 self._turned = time.monotonic()
                 self.commits.carry_out(consumer)
+                owned = rebalance.partitions.values()
                 if self._halted:
-                    self._fail(consumer, self._partitions.values(), self._halted)
+                    self._fail(consumer, owned, self._halted)
                 self._look_after(consumer, time.monotonic())
-                busy = self.commits.wanted or any(p.in_flight for p in self._partitions.values())
+                busy = self.commits.wanted or any(p.in_flight for p in owned)
                 wait_s = _BUSY_POLL_S if busy else _POLL_S
-                if self._pace.make_room(consumer, self._partitions.values()):
+                if self._pace.make_room(consumer, owned):
                     wait_s = _PAUSED_POLL_S
                 messages = self._fetch(consumer, wait_s)
                 if messages:
                     self._take(consumer, messages)
-            self._let_go(consumer, list(self._partitions.values()), self._drain_s, self._drained)
+            if not rebalance.stuck:
+                rebalance.let_go(consumer, list(rebalance.partitions.values()), self._drain_s, self._drained)
+                _leave(consumer)
         finally:
-            self._on_loop(self.commits.detach)
-            left = list(self._partitions.values())
-            if left:  # an exception brought us here: what is owned is given up as if it had been lost
-                self._partitions.clear()
-                self._on_loop(self._owner.dropped, left)
-            consumer.close()
+            rebalance.drop()  # what an exception has left
+            hangs = rebalance.stuck or self.commits.in_flight
+            self._bridge.call(self.commits.detach)
+            if hangs:  # it closes when its last commit has failed, which may take minutes
+                threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
+            else:
+                consumer.close()
 
     def _look_after(self, consumer: Consumer, now: float) -> None:
-        partitions = self._partitions.values()
+        self._rebalance.open_deferred(consumer, now)
+        partitions = self._rebalance.partitions.values()
         self._ends.look(consumer, partitions, now)
         if self._pace.all_taken:
             for partition in read_through(partitions):
-                self._on_loop(pass_over, partition)
-                self._on_loop(self.commits.touch)
+                self._bridge.call(pass_over, partition)
+                self._bridge.call(self.commits.touch)
         for stalled in self._stalls.found(partitions, self._pace.room.paused, now):
             log.warning(
                 "a partition gives nothing although there is more; it is assigned anew",
@@ -206,7 +214,7 @@ class Feed:
                 offset=stalled.watermark.fetched,
                 end=stalled.end,
             )
-            self._read_from(consumer, stalled, stalled.watermark.fetched)
+            self._rebalance.read_from(consumer, stalled, stalled.watermark.fetched)
 
     def _fetch(self, consumer: Consumer, wait_s: float) -> list[Message]:
         """What there is, or comes within `wait_s`, by as few calls as will do."""
@@ -219,18 +227,19 @@ class Feed:
         if first is None:
             return []
         number = first.partition()
-        owner = self._partitions.get(number)  # type: ignore[arg-type]  # None: an error of the client's
+        partitions = self._rebalance.partitions
+        owner = partitions.get(number)  # type: ignore[arg-type]  # None: an error of the client's
         now = time.monotonic()
         rest = consumer.consume(_BATCH - 1, 0) if now - self._last < _ALONE_S else []
         self._last, self._much = now, len(rest) >= _MUCH
         # A rebalance inside consume() may have taken its partition away: the next owner reads it again.
-        moved = self._partitions.get(number) is not owner  # type: ignore[arg-type]
+        moved = partitions.get(number) is not owner  # type: ignore[arg-type]
         return rest if moved else [first, *rest]
 
     def _take(self, consumer: Consumer, messages: list[Message]) -> None:
         batches: dict[int, Batch] = {}
         errors: list[tuple[Message, KafkaError]] = []
-        partitions = self._partitions
+        partitions = self._rebalance.partitions
         total = 0
         for message in messages:
             error = message.error()
@@ -266,11 +275,12 @@ class Feed:
 
     def _on_message_error(self, consumer: Consumer, message: Message, error: KafkaError) -> None:
         number = message.partition()
-        partition = self._partitions.get(number) if number is not None else None
+        partition = self._rebalance.partitions.get(number) if number is not None else None
         if error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
             self._out_of_range(consumer, partition)
-        elif error.code() == KafkaError._PARTITION_EOF and partition is not None:
-            partition.reached = message.offset() or 0
+        elif error.code() == KafkaError._PARTITION_EOF:
+            if partition is not None:  # else it was lost meanwhile
+                partition.reached = message.offset() or 0
         elif error.fatal() or error.code() == KafkaError._MAX_POLL_EXCEEDED:
             raise KafkaException(error)
         else:
@@ -278,7 +288,7 @@ class Feed:
 
     def _out_of_range(self, consumer: Consumer, partition: Partition) -> None:
         """The position is not in the log: below its start (retention) or beyond its end (topic re-made)."""
-        until = time.monotonic() + _LOOP_S
+        until = time.monotonic() + LOOP_S
         while not self._pace.all_taken:  # what was fetched before is still delivered
             if self._stop.wait(0.001):
                 return
@@ -288,7 +298,7 @@ class Feed:
         low, high = consumer.get_watermark_offsets(where, timeout=10)
         at = partition.watermark.fetched
         if low <= at <= high:
-            self._read_from(consumer, partition, at)
+            self._rebalance.read_from(consumer, partition, at)
         elif at < low:
             log.warning(
                 "records expired before they were read",
@@ -297,9 +307,9 @@ class Feed:
                 count=low - at,
             )
             self._observe.expired(self.subscription.label, low - at)
-            self._on_loop(partition.watermark.skip_to, low)
-            self._on_loop(self.commits.touch)
-            self._read_from(consumer, partition, low)
+            self._bridge.call(partition.watermark.skip_to, low)
+            self._bridge.call(self.commits.touch)
+            self._rebalance.read_from(consumer, partition, low)
         else:
             self._fail(consumer, [partition], f"offset {at} is beyond the end {high}: the topic was made anew, or cut")
 
@@ -325,72 +335,10 @@ class Feed:
         consumer.incremental_unassign([where])
         consumer.incremental_assign([where])
 
-    # -- rebalances, inside poll() in the thread
 
-    def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
-        if not assigned:
-            return
-        self.rebalances["assigned"] += 1
-        opened = []
-        for found in committed(consumer, assigned, self._stop):
-            start = found.offset
-            if start < 0:
-                start = log_start(consumer, found, self.subscription.label)
-                if start:
-                    self._observe.expired(self.subscription.label, start)
-            opened.append(Partition(found.topic, found.partition, Watermark(start, read(start, found.metadata))))
-        self._on_loop(self._owner.opened, opened)
-        self._partitions.update((p.number, p) for p in opened)
-        consumer.incremental_assign([TopicPartition(p.topic, p.number, p.watermark.next) for p in opened])
-        log.info("partitions assigned", subscription=self.subscription.label, partitions=[p.number for p in opened])
-
-    def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
-        mine = [self._partitions[p.partition] for p in revoked if p.partition in self._partitions]
-        self._let_go(consumer, mine, self._config.revoke_drain_s)
-        if mine:
-            self.rebalances["revoked"] += 1
-            log.info("partitions revoked", subscription=self.subscription.label, partitions=[p.number for p in mine])
-
-    def _let_go(
-        self, consumer: Consumer, partitions: list[Partition], limit_s: float, drained: asyncio.Event | None = None
-    ) -> None:
-        if partitions:
-            self._drain(consumer, partitions, limit_s)
-        if drained is not None:
-            self._loop.call_soon_threadsafe(drained.set)
-        for partition in partitions:
-            self._partitions.pop(partition.number, None)
-            self._pace.forget(consumer, partition)
-        commit_now(consumer, self._on_loop(offsets, partitions), self.subscription.label)
-
-    def _drain(self, consumer: Consumer, partitions: list[Partition], limit_s: float) -> None:
-        """Commits go on meanwhile, of these partitions and of those that stay."""
-        until = time.monotonic() + limit_s + _LOOP_S
-        self._on_loop(self.commits.give_up_flight)
-        work = asyncio.run_coroutine_threadsafe(self._owner.drain(partitions, limit_s), self._loop)
-        while True:
-            try:
-                return work.result(self._config.commit_interval_s)
-            except TimeoutError:
-                if work.done() or time.monotonic() > until:
-                    raise
-            self.commits.carry_out(consumer, wait=True)
-
-    def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
-        self.rebalances["lost"] += 1
-        mine = [self._partitions.pop(p.partition) for p in lost if p.partition in self._partitions]
-        for partition in mine:
-            self._pace.forget(consumer, partition)
-        self._on_loop(self._owner.dropped, mine)
-        log.warning("partitions lost", subscription=self.subscription.label, partitions=[p.number for p in mine])
-
-    # -- from the thread to the loop
-
-    def _on_loop(self, function: Callable[..., T], *args: Any) -> T:
-        async def call() -> T:
-            return function(*args)
-
-        return self._wait(call(), _LOOP_S)
-
-    def _wait(self, work: Coroutine[Any, Any, T], limit_s: float) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
+def _leave(consumer: Consumer) -> None:
+    """Leave the group at once. A static member that only closes stays in it until its session ends."""
+    consumer.unsubscribe()
+    until = time.monotonic() + _UNSUBSCRIBE_S
+    while consumer.assignment() and time.monotonic() < until:
+        consumer.poll(0.02)

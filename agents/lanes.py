@@ -35,6 +35,7 @@ class Partition:
     """One partition of one subscription from its assignment to its revocation. A re-assignment makes a new one."""
 
     __slots__ = (
+        "acknowledged",
         "beyond",
         "committed",
         "end",
@@ -48,6 +49,7 @@ class Partition:
         "reached",
         "released",
         "released_bytes",
+        "requested",
         "shared",
         "started",
         "taken",
@@ -63,6 +65,8 @@ class Partition:
         self.open = True  #: False: nothing new is started (being revoked, or gone)
         self.owned = True  #: False: let go; results that still arrive are not committed
         self.committed = 0  #: the watermark's `changes` as last committed
+        self.acknowledged = watermark.next  #: the committed offset that Kafka confirmed last
+        self.requested = watermark.next  #: the committed offset that Kafka was asked for last; it may not have answered
         self.end = -1  #: one past the newest record in the log, as last heard; -1 = not heard yet
         self.reached = -1  #: the client met the end of the log here: every record below it has been handed over
         self.failure = ""  #: why it is not served although owned
@@ -126,6 +130,12 @@ class Window:
         self.in_flight = 0  #: slots in use
         self.started: set[Record] = set()  #: started and unsettled, whether in flight or waiting for a retry
         self.settled = 0  #: records settled so far
+        self.paused = False  #: True: no first attempt is started; see `pause`
+
+    def pause(self, paused: bool) -> None:
+        """Start no first attempts, or start them again. Retries and what is in flight go on."""
+        self.paused = paused
+        self.pump()
 
     def feed(self, partition: Partition, records: Sequence[Record]) -> None:
         """Take fetched records of one partition, in offset order. Those of a closed partition are dropped: the next
@@ -172,6 +182,8 @@ class Window:
         """Start what may be started."""
         ready = self.ready
         while ready and self.in_flight < self.concurrency:
+            if self.paused and ready[0].resume is None:  # retries are in front of all first attempts
+                return
             record = ready.popleft()
             partition = record.partition
             resume = record.resume

@@ -29,7 +29,7 @@ from agents.sender import Done, Sender, SenderConfig, SendError
 from agents.settling import Settling
 from agents.spans import Spans
 from agents.troubles import Troubles
-from knative.contract import Subscription, WorkerSubscription
+from knative.contract import WAITING_FOR_KAFKA, Subscription, WorkerSubscription
 from knative.delivery import Destination
 from knative.kafka_binding import Unreadable, to_request
 from knative.ports import Clock, Observe, Produce
@@ -206,7 +206,9 @@ class SubscriptionService(Service):
         """For the status topic."""
         partitions = self._feed.partitions
         failures = "; ".join(f"partition {p.number}: {p.failure}" for p in partitions if p.failure)
-        state = f"failed: {failures}" if failures else "running" if partitions else "starting"
+        state = WAITING_FOR_KAFKA if self._feed.commits.waiting else "running" if partitions else "starting"
+        if failures:
+            state = f"failed: {failures}"
         owned = tuple(sorted(p.number for p in partitions if not p.failure))
         return WorkerSubscription(self.subscription.generation, owned, state)
 
@@ -227,6 +229,7 @@ class SubscriptionService(Service):
             oldest=readings.oldest(self.window),
             lanes=readings.lanes(partitions),
             buffered_bytes=readings.buffered_bytes(partitions),
+            waiting_for_kafka=self._feed.commits.waiting,
             commits=self._feed.commits.count,
             commits_failed=self._feed.commits.failures,
             rebalances=tuple(self._feed.rebalances.items()),
@@ -356,6 +359,11 @@ class SubscriptionService(Service):
         """Partitions are somebody else's already."""
         self.window.close(partitions)
         self._let_go(partitions)
+
+    def waiting_for_kafka(self, waiting: bool) -> None:
+        """What is delivered while nothing can be committed may be delivered again: first attempts wait."""
+        self.window.pause(waiting)
+        self._around.changed()
 
     def failing(self) -> None:
         """A partition has been stopped."""

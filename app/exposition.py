@@ -118,6 +118,11 @@ _GAUGES = (
     ("penstock_lag_events", "Events of the owned partitions that are not settled", "lag"),
     ("penstock_lanes", "Lanes that hold an event; none in the order mode unordered", "lanes"),
     ("penstock_buffered_bytes", "Records in memory", "buffered_bytes"),
+    (
+        "penstock_waiting_for_kafka",
+        "1 while first attempts wait, because Kafka confirms no commits",
+        "waiting_for_kafka",
+    ),
 )
 
 

@@ -220,6 +220,7 @@ def _surroundings(
         fetch_bytes=settings.fetch_bytes,
         event_bytes_max=settings.event_bytes_max,
         commit_interval_s=settings.commit_interval_s,
+        commit_timeout_s=settings.commit_timeout_s,
         session_timeout_s=settings.session_timeout_s,
         group_protocol=settings.group_protocol,
         revoke_drain_s=settings.revoke_drain_s,

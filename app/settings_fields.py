@@ -173,8 +173,16 @@ class Settings(BaseSettings):
         2 * MIB, "bytes", "Records that the Kafka client of one subscription fetches ahead.", ge=65_536, le=1024 * MIB
     )
     commit_interval_s: float = _setting(
-        0.5, "seconds", "At most this much settled work is repeated after a kill.", ge=0.1, le=0.5
+        0.5,
+        "seconds",
+        "Settled work is committed this often; a kill repeats at most this much and one commit's round trip.",
+        ge=0.1,
+        le=0.5,
     )
+    commit_timeout_s: float = _setting(
+        2.0, "seconds", "New events wait while Kafka has confirmed no commit for so long: what is delivered then may "
+        "be delivered again.", ge=0.5, le=300,
+    )  # fmt: skip
     revoke_drain_s: float = _setting(
         3.0, "seconds", "A partition that moves to another worker: how long its requests in flight may take.", ge=0,
         le=60,

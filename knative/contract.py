@@ -12,6 +12,8 @@ from knative.delivery import DeliverySpec, Destination, Exhausted, Order
 from knative.progress import Progress
 
 SCHEMA_VERSION = 1
+#: A worker's state of a subscription: it makes no first attempts, because Kafka confirms no commits.
+WAITING_FOR_KAFKA = "waiting for Kafka"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class WorkerSubscription:
 
     generation: int
     partitions: tuple[int, ...]
-    state: str  #: "starting" | "running" | "failed: <why>"
+    state: str  #: "starting" | "running" | WAITING_FOR_KAFKA | "failed: <why>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class Reading:
     commits: int = 0
     commits_failed: int = 0
     rebalances: tuple[tuple[str, int], ...] = ()  #: (assigned | revoked | lost, how often)
+    waiting_for_kafka: bool = False  #: first attempts are paused, because Kafka confirms no commits
 
 
 @dataclass(frozen=True, slots=True)

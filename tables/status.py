@@ -20,6 +20,7 @@ import structlog
 from knative.conditions import Condition, false, true, unknown
 from knative.contract import (
     SCHEMA_VERSION,
+    WAITING_FOR_KAFKA,
     ControllerReport,
     Remark,
     SubscriberStatus,
@@ -100,12 +101,15 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
     owned: set[int] = set()
     current = stale = 0
     failures: list[str] = []
+    waiting: list[str] = []
     for worker in workers:
         mine = worker.subscriptions.get(subscription.uid)
         if mine is None or now - worker.time > FRESH_S:
             continue
         if mine.state.startswith("failed"):
             failures.append(f"{worker.worker}: {mine.state}")
+        if mine.state == WAITING_FOR_KAFKA:
+            waiting.append(worker.worker)
         if mine.generation != subscription.generation:
             stale += 1
             continue
@@ -116,7 +120,7 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
         return SubscriberStatus(subscription.uid, generation, "False", "; ".join(failures))
     missing = set(range(subscription.partitions)) - owned
     if current and not missing:
-        return SubscriberStatus(subscription.uid, generation, "True")
+        return SubscriberStatus(subscription.uid, generation, "True", _waits(waiting))
     if not current and not stale:
         nobody = "no worker serves this subscription; start one in the role all or dispatcher"
         return SubscriberStatus(subscription.uid, generation, "Unknown", nobody)
@@ -127,6 +131,13 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
     parts = ", ".join(map(str, sorted(missing)))
     waits = f"partitions without an owner yet: {parts}; workers take them within half a minute"
     return SubscriberStatus(subscription.uid, generation, "Unknown", waits)
+
+
+def _waits(workers: Collection[str]) -> str:
+    """For people: still served, and slower than usual; "" when none waits."""
+    if not workers:
+        return ""
+    return f"{', '.join(sorted(workers))}: {WAITING_FOR_KAFKA}, which confirms no commits; new events wait"
 
 
 def subscriber_details(subscription: Subscription, workers: Collection[WorkerStatus], now: float) -> SubscriberDetails:

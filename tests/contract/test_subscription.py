@@ -118,7 +118,7 @@ async def test_nothing_is_judged_after_the_stop_of_a_feed_that_hangs() -> None:
         serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as service,
     ):
         partition = feed(service, 0, 30)
-        service._feed._partitions[0] = partition
+        service._feed._rebalance.partitions[0] = partition
         await until(lambda: len(server.requests) == 10)
         await service.on_stop()
         await asyncio.sleep(0.05)

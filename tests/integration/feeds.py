@@ -27,6 +27,7 @@ class Settler:
         self.got: list[tuple[int, int]] = []
         self.partitions: list[Partition] = []
         self.problems: list[BaseException] = []
+        self.waits: list[bool] = []
         self.stopped = 0
         self.observe = CountingObserve()
         self.feed: Feed
@@ -53,6 +54,9 @@ class Settler:
     def dropped(self, partitions: Sequence[Partition]) -> None:
         for partition in partitions:
             partition.open = partition.owned = False
+
+    def waiting_for_kafka(self, waiting: bool) -> None:
+        self.waits.append(waiting)
 
     def failing(self) -> None:
         self.stopped += 1

@@ -197,7 +197,7 @@ async def test_what_was_fetched_before_its_log_expired_is_still_delivered(
     owner = Settler()
     config = DeliveryConfig({"bootstrap.servers": kafka.bootstrap})
     owner.feed = Feed(subscription(topic), config, owner, Metrics())
-    partition = owner.feed._partitions[0] = Partition(topic, 0, Watermark(0))
+    partition = owner.feed._rebalance.partitions[0] = Partition(topic, 0, Watermark(0))
     await asyncio.to_thread(owner.feed._take, consumer, messages)
     consumer.close()
     assert owner.got == [(0, 0), (0, 1), (0, 2)]

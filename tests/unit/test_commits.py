@@ -21,10 +21,12 @@ class Notes:
 
     def __init__(self) -> None:
         self.sent: list[dict[int, int]] = []
+        self.last: list[TopicPartition] = []
 
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition] | None:
         """Note it; one that waits for the answer gets it."""
         self.sent.append({p.partition: p.offset for p in offsets})
+        self.last = offsets
         return None if asynchronous else offsets
 
 
@@ -58,7 +60,7 @@ async def requested(partitions: dict[int, Partition], fatal: Callable[[BaseExcep
     commits.attach(partitions)
     commits.touch()
     async with asyncio.timeout(10):
-        while not commits._flying:
+        while not commits._flight:
             await asyncio.sleep(0.001)
     return commits
 
@@ -115,7 +117,7 @@ async def test_what_is_denied_for_long_ends_the_process(monkeypatch: pytest.Monk
 
     async def answered(error: KafkaError | None) -> None:
         async with asyncio.timeout(10):
-            while not commits._flying:
+            while not commits._flight:
                 await asyncio.sleep(0.001)
         commits.carry_out(Notes())  # type: ignore[arg-type]
         hour[0] += 45
@@ -160,7 +162,7 @@ async def test_nothing_waits_for_a_commit_of_which_nobody_hears() -> None:
     commits.on_commit(None, [TopicPartition("t", 0, 1)])  # of the first one
     await asyncio.sleep(0.01)
     assert not barrier.done()
-    commits.on_commit(None, [TopicPartition("t", 0, 2)])
+    commits.on_commit(None, consumer.last)
     await asyncio.wait_for(barrier, 10)
 
 
@@ -187,3 +189,79 @@ async def test_a_fault_while_a_commit_is_made_up_ends_the_process() -> None:
     commits.attach({0: partition})
     commits.touch()
     assert str(await asyncio.wait_for(problem, 10)) == "by a test"
+
+
+async def test_new_events_wait_while_no_commit_has_success() -> None:
+    """It begins when a commit is unanswered for the limit, refusals do not end it, success does."""
+    waits: list[bool] = []
+    partitions: dict[int, Partition] = {0: moved(0)}
+    commits = Commits("ns/s", 0.001, fail, timeout_s=0.05, waiting=waits.append)
+    commits.attach(partitions)
+    consumer: Any = Notes()
+    commits.touch()
+
+    async def sent(count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(consumer.sent) < count:
+                await asyncio.sleep(0.001)
+                commits.carry_out(consumer)
+
+    async def until(count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(waits) < count:
+                await asyncio.sleep(0.001)
+
+    await sent(1)
+    await until(1)
+    commits.on_commit(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), consumer.last)
+    await sent(2)
+    assert waits == [True]
+    commits.on_commit(None, consumer.last)
+    await until(2)
+    assert waits == [True, False]
+
+
+async def test_a_lost_group_ends_the_waiting() -> None:
+    """Nothing is owned, so nothing waits; an answer that comes later is of no commit."""
+    waits: list[bool] = []
+    partitions: dict[int, Partition] = {0: moved(0)}
+    commits = Commits("ns/s", 0.001, fail, timeout_s=0.01, waiting=waits.append)
+    commits.attach(partitions)
+    consumer: Any = Notes()
+    commits.touch()
+    async with asyncio.timeout(10):
+        while not waits:
+            await asyncio.sleep(0.001)
+            commits.carry_out(consumer)
+    flying = commits.in_flight
+    lost = partitions.pop(0)
+    commits.forget()
+    assert waits == [True, False]
+    assert (flying, commits.in_flight) == (True, False)
+    commits.on_commit(None, consumer.last)
+    await asyncio.sleep(0.01)
+    assert lost.committed == 0
+
+
+async def test_a_commit_that_was_due_while_another_flew_follows_at_once() -> None:
+    """What a kill repeats was settled within one interval and one round trip, not within two intervals."""
+    partitions: dict[int, Partition] = {0: moved(0)}
+    commits = Commits("ns/s", 3600.0, fail)
+    commits.attach(partitions)
+    consumer: Any = Notes()
+    commits.touch(0.0)
+    async with asyncio.timeout(10):
+        while not consumer.sent:
+            await asyncio.sleep(0.001)
+            commits.carry_out(consumer)
+    partitions[0].watermark.add(1)
+    partitions[0].watermark.settle(1)
+    commits.touch(0.0)
+    await asyncio.sleep(0.01)
+    assert len(consumer.sent) == 1
+    commits.on_commit(None, consumer.last)
+    async with asyncio.timeout(10):
+        while len(consumer.sent) < 2:
+            await asyncio.sleep(0.001)
+            commits.carry_out(consumer)
+    assert consumer.sent == [{0: 1}, {0: 2}]

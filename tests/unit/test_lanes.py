@@ -12,6 +12,7 @@ import pytest
 
 from agents.commit_metadata import METADATA_MAX, SPAN_MAX, STARTED_MAX, Known, read
 from agents.lanes import Partition, Record, Window
+from agents.retained import resumed
 from agents.watermarks import Watermark
 from knative.delivery import Order
 
@@ -41,6 +42,8 @@ class Simulation:
         self.kills = 0
         self.first_seen: dict[tuple[int, bytes], int] = {}  # lane -> newest offset delivered
         self.order_changed = False
+        self.known: list[set[int]] = []  # what the present owner knows to be settled
+        self.kept: list[set[int]] = []  # what it knew when it lost its partitions and had them again
         self.take_over()
 
     def make_log(self) -> Log:
@@ -55,21 +58,46 @@ class Simulation:
 
     def take_over(self) -> None:
         """A new owner starts at what was committed."""
-        self.window = Window(self.started, self.order, self.concurrency)
-        self.flying: list[Record] = []
-        self.waiting: list[Record] = []
-        self.partitions = []
-        self.position = []
-        for number, log in enumerate(self.logs):
+        marks = []
+        for log in self.logs:
             known = read(log.committed, log.metadata)
             assert known.settled <= log.settled, "skips what nobody settled: lost"
-            self.partitions.append(Partition("t", number, Watermark(log.committed, known)))
-            self.position.append(
-                next((i for i, (o, _) in enumerate(log.records) if o >= log.committed), len(log.records))
-            )
+            marks.append(Watermark(log.committed, known))
+        self.kept = [set() for _ in self.logs]
+        self.known = [
+            {o for o, _ in log.records if o < mark.next or o in mark.settled}
+            for log, mark in zip(self.logs, marks, strict=True)
+        ]
+        self.own(marks)
+
+    def come_back(self) -> None:
+        """The owner lost everything without a commit, and has it again: nothing that was settled is repeated."""
+        marks = []
+        for partition, log in zip(self.partitions, self.logs, strict=True):
+            mark = resumed(log.committed, read(log.committed, log.metadata), partition.watermark, log.committed)
+            assert mark.settled <= log.settled, "skips what nobody settled: lost"
+            marks.append(mark)
+        self.kept = [set(known) for known in self.known]
+        self.own(marks)
+
+    def own(self, marks: list[Watermark]) -> None:
+        """Fetch and deliver from these."""
+        self.window = Window(self.began, self.order, self.concurrency)
+        self.flying: list[Record] = []
+        self.waiting: list[Record] = []
+        self.partitions = [Partition("t", number, mark) for number, mark in enumerate(marks)]
+        self.position = [
+            next((i for i, (o, _) in enumerate(log.records) if o >= mark.next), len(log.records))
+            for log, mark in zip(self.logs, marks, strict=True)
+        ]
+
+    def began(self, record: Record) -> None:
+        assert not self.window.paused, "a first attempt while nothing can be committed"
+        self.started(record)
 
     def started(self, record: Record) -> None:
         log = self.logs[record.partition.number]
+        assert record.offset not in self.kept[record.partition.number], "settled before the partition came back"
         log.attempts[record.offset] = log.attempts.get(record.offset, 0) + 1
         self.flying.append(record)
         self.check_order(record)
@@ -103,6 +131,11 @@ class Simulation:
         elif choice < 0.985 and self.kills < 5:
             self.kills += 1
             self.take_over()
+        elif choice < 0.995:
+            self.window.pause(not self.window.paused)
+        elif choice < 0.997 and self.kills < 5:
+            self.kills += 1  # what was in flight is aborted, and counts as an attempt
+            self.come_back()
 
     def fetch(self) -> None:
         number = self.random.randrange(len(self.logs))
@@ -124,6 +157,7 @@ class Simulation:
             self.window.attempt_over(record)
         else:
             log.settled.add(record.offset)
+            self.known[record.partition.number].add(record.offset)
             self.window.done(record)
 
     def retry(self, record: Record) -> None:
@@ -221,6 +255,22 @@ def test_at_most_so_many_of_a_partition_are_started() -> None:
     assert len(started) == STARTED_MAX
     window.done(started[0])
     assert len(started) == STARTED_MAX + 1
+
+
+def test_while_paused_only_retries_start() -> None:
+    started: list[int] = []
+    window = Window(lambda record: started.append(record.offset), Order.UNORDERED, 2)
+    partition = Partition("t", 0, Watermark(0))
+    records = [Record(partition, o, None, None, [], 1) for o in range(4)]
+    window.feed(partition, records)
+    window.pause(True)
+    window.attempt_over(records[0])
+    window.done(records[1])
+    assert started == [0, 1]
+    window.retry(records[0], lambda: started.append(100))
+    assert started == [0, 1, 100]
+    window.pause(False)
+    assert started == [0, 1, 100, 2]
 
 
 def test_a_closed_partition_starts_nothing_and_others_go_on() -> None:

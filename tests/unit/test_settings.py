@@ -174,7 +174,7 @@ def test_the_largest_values_are_taken_by_the_clients_too() -> None:
         queue_bytes_max=2 * settings.ingress_bytes_max,
     )  # fmt: skip
 
-    Consumer(consumer_settings(delivery, "g", "c")).close()
+    Consumer(consumer_settings(delivery, "g", "c", "c-1")).close()
     Producer(producing.client())
     before = gc.get_threshold()
     gc.set_threshold(settings.gc_threshold, *before[1:])

@@ -121,6 +121,21 @@ class TopicReader:
         """What was in the topic when this reader was made, from the first record of each partition of that time on."""
         yield from self._until_end(self._starts_at(timestamp_ms))
 
+    def between(self, since_ms: int | None, until_ms: int | None) -> Iterator[StoredRecord]:
+        """What was in the topic when this reader was made, and was stored in this time (`until_ms` not included).
+
+        None = no limit on that side. Records far behind `until_ms` are not read.
+        """
+        starts = {number: low for number, (low, _) in self._ranges.items()}
+        if since_ms is not None:
+            starts = self._starts_at(since_ms)
+        ends = {number: high for number, (_, high) in self._ranges.items()}
+        if until_ms is not None:
+            ends |= self._starts_at(until_ms)  # not there: no record is so new
+        for record in self._until_end(starts, ends):
+            if until_ms is None or record.timestamp_ms < until_ms:
+                yield record
+
     def count_since(self, timestamp_ms: int) -> int:
         """How many offsets that is: nothing is read."""
         return sum(self._ranges[number][1] - offset for number, offset in self._starts_at(timestamp_ms).items())
@@ -155,8 +170,8 @@ class TopicReader:
     def _assign(self, starts: Mapping[int, int]) -> None:
         self._consumer.assign([TopicPartition(self.topic, number, offset) for number, offset in starts.items()])
 
-    def _until_end(self, starts: Mapping[int, int]) -> Iterator[StoredRecord]:
-        ends = {number: self._ranges[number][1] for number in starts}
+    def _until_end(self, starts: Mapping[int, int], until: Mapping[int, int] | None = None) -> Iterator[StoredRecord]:
+        ends = until or {number: self._ranges[number][1] for number in starts}
         open_ends = {number for number, offset in starts.items() if offset < ends[number]}
         self._assign({number: starts[number] for number in open_ends})
         silent_since = time.monotonic()

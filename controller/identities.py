@@ -41,9 +41,16 @@ class Identities:
         self.strangers = frozenset(strangers)
 
     def recognise(
-        self, snapshot: Snapshot, published: Iterable[Record], removing: Collection[str]
+        self,
+        snapshot: Snapshot,
+        published: Iterable[Record],
+        removing: Collection[str],
+        asked: Collection[str] = (),
     ) -> tuple[FileProblem, ...]:
-        """Find out who the strangers are; the problem that there are some. Before `assign` and `held`."""
+        """Find out who the strangers are; the problem that there are some. Before `assign` and `held`.
+
+        `asked`: uids that a person wants removed; a stranger among them is no longer kept.
+        """
         keys = {written.key for written in snapshot.objects}
         served = {record.uid: record for record in published if record.uid not in removing}
         if not self._compared and (keys or snapshot.complete):
@@ -54,6 +61,7 @@ class Identities:
         self.strangers = frozenset(
             uid for uid in self.strangers & served.keys() if _key(served[uid]) not in keys and uid not in here
         )
+        self.strangers -= releasable(self.strangers & set(asked), served.values())
         return (_problem(sorted(_key(served[uid]) for uid in self.strangers)),) if self.strangers else ()
 
     def assign(
@@ -97,6 +105,12 @@ class Identities:
         return Object(uid, generation, spec_hash, resource)
 
 
+def releasable(asked: Collection[str], served: Iterable[Record]) -> frozenset[str]:
+    """Those that may go: a channel only together with every subscription that reads it."""
+    read = {one.channel_uid for one in served if isinstance(one, contract.Subscription) and one.uid not in asked}
+    return frozenset(asked) - read
+
+
 def _key(record: Record) -> Key:
     return record.kind, record.namespace, record.name
 
@@ -113,6 +127,6 @@ def _problem(strangers: list[Key]) -> FileProblem:
     what = f"what was served before ({kind} {namespace}/{name}{more}) never was in a file here; it stays"
     cure = (
         "give this installation a name of its own (PENSTOCK_INSTANCE), or name the directory that they came from; "
-        "to have one removed, put its file here and take it away again"
+        f"to have one removed: `penstock remove {kind}/{namespace}/{name} --yes`"
     )
     return FileProblem(".", 0, "", what, cure)

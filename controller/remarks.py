@@ -23,6 +23,7 @@ from knative.ports import Produce, ProduceFailure
 from tables.status import (
     RECORD_BYTES_MAX,
     REPORT_KEY,
+    REQUEST_KEY,
     SUBSCRIBER_FAILED,
     SUBSCRIBER_NOT_SERVED,
     StatusTable,
@@ -32,6 +33,8 @@ from tables.status import (
 log = structlog.get_logger(__name__)
 
 SILENT_S = 600.0  #: a worker that said nothing for so long will not come back under its name
+FOREIGN_MAX = 5_000  #: uids of foreign resources in one record
+REQUEST_LIVES_S = 120.0  #: what was asked for longer ago is not done any more: whoever asked has given up
 _SEEN_BY_READERS = frozenset({SUBSCRIBER_FAILED, SUBSCRIBER_NOT_SERVED})
 _URGENCY = {"False": 0, "Unknown": 1, "True": 2}
 
@@ -95,16 +98,29 @@ class Teller:
         self._heard: dict[str, tuple[float, float]] = {}  #: worker -> (time in its last record, when that was new here)
 
     def tell(
-        self, statuses: Iterable[WriteStatus], problems: Iterable[FileProblem], notes: Iterable[FileProblem] = ()
+        self,
+        statuses: Iterable[WriteStatus],
+        problems: Iterable[FileProblem],
+        notes: Iterable[FileProblem] = (),
+        foreign: Iterable[str] = (),
     ) -> None:
-        """Say what cannot be taken, and `notes` on the directory, unless the topic says it already. Not stored: the
-        next call says it again."""
+        """Say what cannot be taken, `notes` on the directory, and the uids of what is foreign to it, unless the topic
+        says it already. Not stored: the next call says it again."""
         if not self._table.loaded:
             return
-        told, left_out = fitting(remarks(statuses, problems, notes))
+        uids = tuple(sorted(foreign))[:FOREIGN_MAX]
+        told, left_out = fitting(remarks(statuses, problems, notes), RECORD_BYTES_MAX - 40 * len(uids))
         said = self._table.report
-        if said is None or (said.remarks, said.left_out) != (told, left_out):
-            self._send(REPORT_KEY, encode_report(ControllerReport(time.time(), told, left_out)))
+        if said is None or (said.remarks, said.left_out, said.foreign) != (told, left_out, uids):
+            self._send(REPORT_KEY, encode_report(ControllerReport(time.time(), told, left_out, uids)))
+
+    def take_requests(self, now: float) -> frozenset[str]:
+        """Uids of foreign resources that somebody wants removed, and waits for it; they are asked for once. `now`: Unix
+        seconds."""
+        requests = self._table.requests.values()
+        for one in requests:
+            self._send(REQUEST_KEY + one.uid.encode(), None)
+        return frozenset(one.uid for one in requests if abs(now - one.time) <= REQUEST_LIVES_S)
 
     def sweep(self, now_s: float) -> None:
         """Remove the records of workers that are long silent. `now_s`: of a clock that never goes back."""

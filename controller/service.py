@@ -231,7 +231,10 @@ class Controller:
     async def _recognise(self, term: _Term) -> None:
         """Note who must not be removed before anything is published: the next start would take all for ours."""
         published = self._published()
-        term.strange = self._identities.recognise(term.snapshot, published, self._executor.removals.keys())
+        # While a file cannot be read, what it names is not known; requests wait, and end by themselves.
+        asked = self._teller.take_requests(time.time()) if term.snapshot.complete else ()
+        removing = self._executor.removals.keys()
+        term.strange = self._identities.recognise(term.snapshot, published, removing, asked)
         if self._identities.strangers != term.noted:
             await asyncio.to_thread(self._files.save_strangers, self._identities.strangers)
             term.noted = self._identities.strangers
@@ -274,7 +277,7 @@ class Controller:
             self._files.write_all(statuses, time.time())
             self._files.keep_only([*statuses, *held])
 
-        self._teller.tell(statuses, term.snapshot.problems, term.strange)
+        self._teller.tell(statuses, term.snapshot.problems, term.strange, term.noted)
         self._teller.sweep(time.monotonic())
         await asyncio.to_thread(write)
 

@@ -118,3 +118,12 @@ class ControllerReport:
     time: float  #: Unix seconds, by the controller's clock
     remarks: tuple[Remark, ...] = ()
     left_out: int = 0  #: further ones, for which there was no room
+    foreign: tuple[str, ...] = ()  #: uids of what is served although no file names it; kept until asked to remove it
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalRequest:
+    """A person asks the leading controller to remove a foreign resource with its group and topics."""
+
+    uid: str
+    time: float  #: Unix seconds, by the clock of the command

@@ -23,6 +23,7 @@ from knative.contract import (
     WAITING_FOR_KAFKA,
     ControllerReport,
     Remark,
+    RemovalRequest,
     SubscriberStatus,
     Subscription,
     WorkerStatus,
@@ -37,6 +38,7 @@ log = structlog.get_logger(__name__)
 FRESH_S = 10.0  #: a record older than this no longer counts
 RECORD_BYTES_MAX = 512 * 1024  #: of a record with `progress`, and of a report; a topic takes 1 MiB by default
 REPORT_KEY = b"/controller"  #: no worker's id has a slash
+REQUEST_KEY = b"/remove/"  #: a uid follows
 #: Reasons of conditions that follow from workers' records, so that whoever reads those knows them by himself.
 SUBSCRIBER_FAILED = "SubscriberFailed"
 SUBSCRIBER_NOT_SERVED = "SubscriberNotServed"
@@ -62,11 +64,17 @@ def encode_status(status: WorkerStatus) -> bytes:
 def encode_report(report: ControllerReport) -> bytes:
     """JSON for the status topic, under REPORT_KEY."""
     rows = [asdict(remark) for remark in report.remarks]
-    body = {"time": report.time, "remarks": rows, "left_out": report.left_out}
+    body = {"time": report.time, "remarks": rows, "left_out": report.left_out, "foreign": report.foreign}
     return orjson.dumps({"schema": SCHEMA_VERSION, "controller": body})
 
 
-def decode_status(value: bytes) -> WorkerStatus | ControllerReport:
+def encode_request(request: RemovalRequest) -> tuple[bytes, bytes]:
+    """Key and value for the status topic."""
+    value = orjson.dumps({"schema": SCHEMA_VERSION, "remove": asdict(request)})
+    return REQUEST_KEY + request.uid.encode(), value
+
+
+def decode_status(value: bytes) -> WorkerStatus | ControllerReport | RemovalRequest:
     """Back from the topic. Raises ValueError, KeyError or TypeError for junk or a newer schema."""
     data = orjson.loads(value)
     if data["schema"] != SCHEMA_VERSION:
@@ -74,7 +82,10 @@ def decode_status(value: bytes) -> WorkerStatus | ControllerReport:
     if "controller" in data:
         report = data["controller"]
         remarks = (Remark(*(str(row[name]) for name in Remark.__slots__)) for row in report["remarks"])
-        return ControllerReport(float(report["time"]), tuple(remarks), int(report["left_out"]))
+        foreign = tuple(map(str, report.get("foreign", ())))
+        return ControllerReport(float(report["time"]), tuple(remarks), int(report["left_out"]), foreign)
+    if "remove" in data:
+        return RemovalRequest(str(data["remove"]["uid"]), float(data["remove"]["time"]))
     subscriptions = {
         uid: WorkerSubscription(row["generation"], tuple(row["partitions"]), row["state"])
         for uid, row in data["subscriptions"].items()
@@ -157,12 +168,13 @@ def serving(type_: str, status: SubscriberStatus, label: str = "") -> Condition:
 
 
 class StatusTable:
-    """What every worker and the leading controller last said. Event loop only."""
+    """What every worker and the leading controller last said, and what they are asked for. Event loop only."""
 
     def __init__(self, topic: str, kafka: Mapping[str, Any], crashed: Callable[[BaseException], None]) -> None:
         self.loaded = False
         self.workers: dict[str, WorkerStatus] = {}
         self.report: ControllerReport | None = None
+        self.requests: dict[str, RemovalRequest] = {}  #: by uid
         self._listeners: list[Callable[[], None]] = []
         self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
 
@@ -182,6 +194,10 @@ class StatusTable:
         """Take status records in topic order."""
         changed = False
         for key, value, _ in records:
+            if key.startswith(REQUEST_KEY):
+                self._apply_request(key.removeprefix(REQUEST_KEY).decode("utf-8", "replace"), value)
+                changed = True
+                continue
             worker = key.decode("utf-8", "replace")
             before = self.workers.get(worker)
             if key == REPORT_KEY and value is None:
@@ -197,11 +213,24 @@ class StatusTable:
                 continue
             if isinstance(status, ControllerReport):
                 self.report = status
+            if not isinstance(status, WorkerStatus):
                 continue
             self.workers[worker] = status
             changed |= before is None or before.subscriptions != status.subscriptions
         if changed and self.loaded:
             self._tell()
+
+    def _apply_request(self, uid: str, value: bytes | None) -> None:
+        self.requests.pop(uid, None)
+        if value is None:
+            return
+        try:
+            request = decode_status(value)
+        except (ValueError, KeyError, TypeError) as problem:
+            log.warning("removal request cannot be read and is ignored", uid=uid, reason=str(problem))
+            return
+        if isinstance(request, RemovalRequest) and request.uid == uid:
+            self.requests[uid] = request
 
     def _caught_up(self) -> None:
         self.loaded = True

@@ -22,18 +22,21 @@ from app.cli import (
     lag,
     overview,
     receive,
+    remove,
     running,
     send,
     tail,
     topology,
     traffic,
+    validate,
 )
+from app.cli.commands import Commands, Root
 from app.cli.output import print_error
 from knative.errors import PenstockError
 
-cli = typer.Typer(
+cli = Commands(
+    cls=Root,
     name="penstock",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -46,9 +49,11 @@ overview.register(cli)
 lag.register(cli)
 traffic.register(cli)
 dlq.register(cli)
+remove.register(cli)
 topology.register(cli)
 job.register(cli)
 census.register(cli)
+validate.register(cli)
 configuration.register(cli)
 
 

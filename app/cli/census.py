@@ -30,6 +30,7 @@ from app.cli.census_options import (
     all_or,
     show_plan,
 )
+from app.cli.commands import Commands
 from app.cli.output import Format, Output, note, print_json, print_table
 from app.cli.spark_options import Conf, Master
 from knative.errors import PenstockError, UsageError
@@ -48,7 +49,7 @@ Months = Annotated[str, typer.Option("--months", help="Months with commas betwee
 
 def register(cli: typer.Typer) -> None:
     """Adds `census` to the commands."""
-    group = typer.Typer(no_args_is_help=True)
+    group = Commands()
     group.callback()(census)
     group.command("generate")(generate)
     group.command("read")(read)

@@ -26,6 +26,18 @@ def complete_subscription(context: typer.Context, incomplete: str) -> list[str]:
     return _names(context, incomplete, lambda found: [one.label for one in found.subscriptions])
 
 
+def complete_resource(context: typer.Context, incomplete: str) -> list[str]:
+    """NAMESPACE/NAME of channels and subscriptions that begin so."""
+    return sorted({*complete_channel(context, incomplete), *complete_subscription(context, incomplete)})
+
+
+def complete_foreign(context: typer.Context, incomplete: str) -> list[str]:
+    """KIND/NAMESPACE/NAME of what no file names, that begin so."""
+    from app.cli.contract import foreign_names
+
+    return _names(context, incomplete, foreign_names)
+
+
 def _names(context: typer.Context, incomplete: str, of: Callable[[Contract], list[str]]) -> list[str]:
     from confluent_kafka import KafkaException
 

@@ -7,14 +7,20 @@ from typing import Annotated
 
 import typer
 
-from app.cli.output import Format, Output, note, print_json, print_table
+from app.cli.commands import Commands
+from app.cli.output import Listing, View, Views, note
 
-_COLUMNS = {"name": "NAME", "value": "VALUE", "source": "SOURCE", "unit": "UNIT"}
+_LISTING = Listing(
+    columns={"name": "NAME", "value": "VALUE", "source": "SOURCE", "unit": "UNIT"},
+    wide={"meaning": "MEANING"},
+    name="name",
+    empty="All settings have their defaults.",
+)
 
 
 def register(cli: typer.Typer) -> None:
     """Adds `config` to the commands."""
-    group = typer.Typer(no_args_is_help=True)
+    group = Commands()
     group.command("show")(show)
     group.callback()(config)
     cli.add_typer(group, name="config")
@@ -32,8 +38,8 @@ def config() -> None:
 
 def show(
     changed: Annotated[bool, typer.Option("--changed", help="Only those that are not at their default.")] = False,
-    meaning: Annotated[bool, typer.Option("--meaning", help="With what each setting means.")] = False,
-    output: Output = Format.TABLE,
+    meaning: Annotated[bool, typer.Option("--meaning", help="With what each setting means, as -o wide.")] = False,
+    output: Views = View.TABLE,
 ) -> None:
     """Show every setting with its value and where it came from; secrets are masked. Ends with 2 when one is wrong.
 
@@ -50,9 +56,4 @@ def show(
     rows = [asdict(row) for row in describe(settings) if not changed or row.source != "default"]
     for warning in settings.warnings:
         note(warning)
-    if output is Format.JSON:
-        print_json(rows)
-    else:
-        print_table(
-            {**_COLUMNS, "meaning": "MEANING"} if meaning else _COLUMNS, rows, "All settings have their defaults."
-        )
+    _LISTING.show(rows, View.WIDE if meaning and output is View.TABLE else output)

@@ -26,6 +26,11 @@ class Contract:
     workers: tuple[WorkerStatus, ...]
     report: ControllerReport | None = None  #: None = no controller has said anything yet
 
+    @property
+    def records(self) -> tuple[Channel | Subscription, ...]:
+        """All that is served."""
+        return (*self.channels, *self.subscriptions)
+
 
 def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.0) -> Contract:
     """`limit_s` is for each question to Kafka.
@@ -79,6 +84,12 @@ def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") 
     if wish and not has_subscription(contract, wish):
         raise no_subscription(contract, wish)
     return tuple(one for one in contract.subscriptions if wish in ("", one.label) and uid in ("", one.channel_uid))
+
+
+def foreign_names(contract: Contract) -> list[str]:
+    """KIND/NAMESPACE/NAME of what is served although no file names it, by the word of the controller."""
+    foreign = contract.report.foreign if contract.report is not None else ()
+    return [f"{one.kind}/{one.namespace}/{one.name}" for one in contract.records if one.uid in foreign]
 
 
 def has_subscription(contract: Contract, wish: str) -> bool:

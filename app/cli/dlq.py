@@ -13,6 +13,7 @@ import typer
 
 from app.cli import redriving
 from app.cli.choosing import ChannelWish, Kafka, Reason, Refs, Since, SubscriptionWish, Topic, Until, look, refuse_both
+from app.cli.commands import Commands
 from app.cli.moments import show_moment
 from app.cli.output import Format, Listing, Output, View, Views, print_json
 
@@ -50,7 +51,7 @@ _LETTERS = Listing(
 
 def register(cli: typer.Typer) -> None:
     """Adds `dlq` to the commands."""
-    group = typer.Typer(no_args_is_help=True)
+    group = Commands()
     group.command("list")(list_letters)
     group.command("show")(show)
     group.command("redrive")(redriving.redrive)
@@ -64,8 +65,8 @@ def dlq() -> None:
     \b
     Examples:
       penstock dlq list
-      penstock dlq show --subscription default/quickstart-picky --last 1
-      penstock dlq redrive --subscription default/quickstart-picky --dry-run
+      penstock dlq show --subscription default/picky --last 1
+      penstock dlq redrive --subscription default/picky --dry-run
     """
 
 
@@ -85,8 +86,8 @@ def list_letters(
     \b
     Examples:
       penstock dlq list
-      penstock dlq list --since 1d --reason timeout
-      penstock dlq list --subscription default/quickstart-picky --each
+      penstock dlq list --since 1d --reason "was 500"
+      penstock dlq list --subscription default/picky --each
       penstock dlq list --channel default/quickstart -o json
     """
     from app.dead_letters.letters import group
@@ -149,7 +150,7 @@ def show(
     \b
     Examples:
       penstock dlq show --last 1
-      penstock dlq show --subscription default/quickstart-picky --reason 503 -o json
+      penstock dlq show --subscription default/picky --reason 500 -o json
       penstock dlq list --each -o name | head -1 | xargs penstock dlq show
     """
     from app.dead_letters.reading import read_named

@@ -9,11 +9,12 @@ from __future__ import annotations
 import typer
 
 from app.cli import job_topology, job_traffic
+from app.cli.commands import Commands
 
 
 def register(cli: typer.Typer) -> None:
     """Adds `job` to the commands."""
-    group = typer.Typer(no_args_is_help=True)
+    group = Commands()
     job_traffic.register(group)
     job_topology.register(group)
     group.callback()(job)

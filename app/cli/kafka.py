@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.output import Format, Output, jar_progress, note, print_json, print_table
+from app.cli.commands import Commands
+from app.cli.output import Listing, View, Views, jar_progress, note, print_json, print_yaml
 from app.embedded.config import DEFAULT_HEAP, DEFAULT_PORT
 
 if TYPE_CHECKING:
@@ -25,12 +26,17 @@ Port = Annotated[
 ]
 Heap = Annotated[str, typer.Option("--heap", help="Memory for Kafka's Java heap, such as 512m or 1g.")]
 
-_COLUMNS = {"state": "STATE", "bootstrap": "BOOTSTRAP", "pid": "PID", "data": "DATA", "log": "LOG"}
+_LISTING = Listing(
+    columns={"state": "STATE", "bootstrap": "BOOTSTRAP", "pid": "PID", "data": "DATA", "log": "LOG"},
+    wide={"attached": "ATTACHED"},
+    name="bootstrap",
+    empty="",
+)
 
 
 def register(cli: typer.Typer) -> None:
     """Adds `kafka` to the commands."""
-    group = typer.Typer(no_args_is_help=True)
+    group = Commands()
     group.command("up")(up)
     group.command("down")(down)
     group.command("status")(status)
@@ -54,7 +60,7 @@ def up(
     data: Data = HOME,
     heap: Heap = DEFAULT_HEAP,
     limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until it serves.")] = 60.0,
-    output: Output = Format.TABLE,
+    output: Views = View.TABLE,
 ) -> None:
     """Start Kafka in the background and wait until it serves; does nothing when it is up already.
 
@@ -68,7 +74,7 @@ def up(
 
     with jar_progress() as progress:
         state, started = daemon.up(data, port, heap=heap, jars_root=HOME, limit_s=limit_s, progress=progress)
-    if output is Format.TABLE:
+    if output in (View.TABLE, View.WIDE):
         note("Kafka is up." if started else "Kafka was up already.")
     _print(state, output)
 
@@ -76,7 +82,7 @@ def up(
 def down(
     data: Data = HOME,
     limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait before it is killed.")] = 30.0,
-    output: Output = Format.TABLE,
+    output: Views = View.TABLE,
 ) -> None:
     """Stop the Kafka that `penstock kafka up` started; its data stays.
 
@@ -88,7 +94,7 @@ def down(
     from app.embedded import daemon
 
     before, clean = daemon.down(data, limit_s)
-    if output is Format.TABLE:
+    if output in (View.TABLE, View.WIDE):
         if before.state == "down":
             note("Kafka was not up.")
         else:
@@ -100,7 +106,7 @@ def down(
     _print(daemon.status(data), output)
 
 
-def status(data: Data = HOME, output: Output = Format.TABLE) -> None:
+def status(data: Data = HOME, output: Views = View.TABLE) -> None:
     """Say whether Kafka is up: ends with 0 when it serves, else with 3.
 
     \b
@@ -116,7 +122,7 @@ def status(data: Data = HOME, output: Output = Format.TABLE) -> None:
         raise typer.Exit(3)
 
 
-def _print(state: State, output: Format) -> None:
+def _print(state: State, output: View) -> None:
     row = {
         "state": state.state,
         "bootstrap": state.bootstrap,
@@ -125,7 +131,9 @@ def _print(state: State, output: Format) -> None:
         "log": str(state.data_dir / "broker.log"),
         "attached": state.attached,
     }
-    if output is Format.JSON:
+    if output is View.JSON:
         print_json(row)
-    else:
-        print_table(_COLUMNS, [row], "")
+    elif output is View.YAML:
+        print_yaml(row)
+    elif output is not View.NAME or state.bootstrap:
+        _LISTING.show([row], output)

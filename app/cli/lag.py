@@ -13,6 +13,7 @@ import typer
 
 from app.cli.completion import complete_channel, complete_subscription
 from app.cli.output import Listing, View, Views
+from knative.errors import UsageError
 
 if TYPE_CHECKING:
     from app.lag import Lag
@@ -48,14 +49,22 @@ def register(cli: typer.Typer) -> None:
 
 
 def lag(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[NAME]", help="Only subscription NAMESPACE/NAME.", autocompletion=complete_subscription
+        ),
+    ] = "",
     subscription: Annotated[
         str,
-        typer.Option("--subscription", "-s", help="Only NAMESPACE/NAME.", autocompletion=complete_subscription),
+        typer.Option("--subscription", "-s", help="The same as NAME.", autocompletion=complete_subscription),
     ] = "",
     channel: Annotated[
         str, typer.Option("--channel", help="Only those of NAMESPACE/NAME.", autocompletion=complete_channel)
     ] = "",
     behind: Annotated[bool, typer.Option("--behind", help="Only partitions that are behind.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
+    every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
     kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
     output: Views = View.TABLE,
 ) -> None:
@@ -67,19 +76,35 @@ def lag(
     Examples:
       penstock lag
       penstock lag --behind -o wide
-      penstock lag --subscription default/quickstart-good -o json
+      penstock lag default/good -o json
+      penstock lag default/picky --watch
       penstock lag --behind -o name
     """
     from app.cli.contract import choose_subscriptions, read_contract
     from app.cli.receive import kafka_client
     from app.settings import load_settings
 
-    client = kafka_client(kafka)
-    contract = read_contract(client, load_settings().instance)
-    chosen = choose_subscriptions(contract, subscription, channel)
-    now_s = time.time()
-    found = [one for one in measure(client, chosen, now_s) if one.events or not behind]
-    _LISTING.show(rows(found, _workers(contract.workers, chosen, now_s)), output)
+    if name and subscription:
+        raise UsageError("NAME and --subscription are both there.", "Give one of them.")
+    client, instance = kafka_client(kafka), load_settings().instance
+
+    def look() -> list[dict[str, object]]:
+        contract = read_contract(client, instance)
+        chosen = choose_subscriptions(contract, name or subscription, channel)
+        now_s = time.time()
+        found = [one for one in measure(client, chosen, now_s) if one.events or not behind]
+        return rows(found, _workers(contract.workers, chosen, now_s))
+
+    if watch:
+        from app.cli import watching
+
+        watching.watch(look, lambda shown: watching.show_next(_LISTING, shown, output), _tables, every_s, output)
+    else:
+        _LISTING.show(look(), output)
+
+
+def _tables(shown: list[dict[str, object]]) -> list[tuple[Listing, list[dict[str, object]]]]:
+    return [(_LISTING, shown)]
 
 
 def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], now_s: float) -> list[Lag]:

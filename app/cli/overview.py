@@ -7,11 +7,15 @@ Refuses to ask a worker over HTTP: what is in Kafka is what every worker would a
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.cli.completion import complete_resource
 from app.cli.output import Listing, View, Views, print_json, print_yaml
+from app.cli.remove import KINDS
+from knative.errors import NotReadyError, PenstockError, UsageError
 
 if TYPE_CHECKING:
     from app.cli.contract import Contract
@@ -65,6 +69,7 @@ _PROBLEMS = Listing(
 _PROGRESS = (
     "lag", "lag_s", "delivered_per_s", "in_flight", "retrying", "next_attempt", "last_error", "last_error_at", "owners"
 )  # fmt: skip
+_WAIT_POLL_S = 0.5
 Rows = dict[str, list[dict[str, object]]]
 
 
@@ -74,6 +79,16 @@ def register(cli: typer.Typer) -> None:
 
 
 def status(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Only these: NAMESPACE/NAME, or KIND/NAMESPACE/NAME as -o name prints it.",
+            autocompletion=complete_resource,
+        ),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all that is shown is ready.")] = False,
+    limit_s: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait at most with --wait.")] = 60.0,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
     kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
@@ -85,9 +100,14 @@ def status(
 
     With -o wide also how each subscription does: lag, rate of the last minute, retries, last error, who serves it.
 
+    With --wait it waits until that is so, for scripts that start a worker and then send.
+
     \b
     Examples:
       penstock status
+      penstock status default/quickstart
+      penstock status --wait --timeout 30
+      penstock status subscription/default/picky -o wide
       penstock status -o wide --watch
       penstock status -o json
       penstock status --kafka 127.0.0.1:9092
@@ -99,17 +119,69 @@ def status(
     client, instance = kafka_client(kafka), load_settings().instance
 
     def look() -> Rows:
-        return rows(read_contract(client, instance), time.time())
+        contract = read_contract(client, instance)
+        if wait and contract.report is None:
+            raise NotReadyError("No controller has said yet what it serves.", "Start a worker of role all.")
+        return chosen(rows(contract, time.time()), names or ())
 
+    if watch and wait:
+        raise UsageError("--watch and --wait are both there.", "Give one of them.")
     if watch:
         from app.cli import watching
 
         watching.watch(look, lambda shown: _show_next(shown, output), _tables, every_s, output)
         return
-    shown = look()
+    shown = _waited(look, limit_s) if wait else look()
     _show(shown, output)
-    if any(row["ready"] != "True" for found in shown.values() for row in found):
+    if not _all_ready(shown):
+        if wait:
+            raise NotReadyError(f"Not all of it is ready after {limit_s:g} s.", "MESSAGE says what is missing.")
         raise typer.Exit(3)
+
+
+def chosen(shown: Rows, names: Sequence[str]) -> Rows:
+    """Only rows of these names; no names = all. Raises PenstockError, with those that are known, for one without."""
+    if not names:
+        return shown
+    found: Rows = {"channels": [], "subscriptions": [], "problems": []}
+    for wish in names:
+        kind, _, name = wish.partition("/") if wish.count("/") == 2 else ("", "", wish)
+        rows_ = [
+            (table, row)
+            for table, key in (("channels", "channel"), ("subscriptions", "subscription"))
+            for row in shown[table]
+            if row[key] == name and KINDS.get(kind.lower(), key).lower().endswith(key)
+        ]
+        if not rows_ or (kind and kind.lower() not in KINDS):
+            known = [str(row["channel"]) for row in shown["channels"]]
+            known += [str(row["subscription"]) for row in shown["subscriptions"]]
+            raise PenstockError(
+                f"There is no channel or subscription {wish}; known: {', '.join(dict.fromkeys(known)) or 'none'}.",
+                "Write NAMESPACE/NAME of one of them.",
+            )
+        for table, row in rows_:
+            if row not in found[table]:
+                found[table].append(row)
+    return found
+
+
+def _all_ready(shown: Rows) -> bool:
+    return all(row["ready"] == "True" for found in shown.values() for row in found)
+
+
+def _waited(look: Callable[[], Rows], limit_s: float) -> Rows:
+    """The first look at which all is ready, else the last one. Raises what the last look raised."""
+    end_s = time.monotonic() + limit_s
+    while True:
+        last = time.monotonic() >= end_s
+        try:
+            shown = look()
+            if last or _all_ready(shown):
+                return shown
+        except PenstockError:  # Kafka, the installation or the resource may be about to come
+            if last:
+                raise
+        time.sleep(min(_WAIT_POLL_S, max(0.0, end_s - time.monotonic())))
 
 
 def _show(shown: Rows, output: View) -> None:
@@ -130,11 +202,10 @@ def _show(shown: Rows, output: View) -> None:
 
 def _show_next(shown: Rows, output: View) -> None:
     """One of several looks, apart from the next."""
+    from app.cli.watching import separate
+
     _show(shown, output)
-    if output in (View.TABLE, View.WIDE):
-        print(flush=True)
-    elif output is View.YAML:
-        print("---", flush=True)
+    separate(output)
 
 
 def _tables(shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
@@ -151,12 +222,12 @@ def rows(contract: Contract, now_s: float) -> Rows:
     found = {one.uid: subscriber_details(one, contract.workers, now_s) for one in contract.subscriptions}
     subscriptions = []
     for one in contract.subscriptions:
-        remark = remarks.pop(("Subscription", one.namespace, one.name), None)
+        remark = remarks.pop(("Subscription", one.namespace, one.name), None) or _foreign(one, contract)
         readiness = _readiness(remark, [serving("Ready", found[one.uid].status)])
         subscriptions.append(_subscription_row(one.label, one, readiness, found[one.uid]))
     channels = []
     for channel in contract.channels:
-        remark = remarks.pop(("KafkaChannel", channel.namespace, channel.name), None)
+        remark = remarks.pop(("KafkaChannel", channel.namespace, channel.name), None) or _foreign(channel, contract)
         mine = [one for one in contract.subscriptions if one.channel_uid == channel.uid]
         parts = [serving("Ready", found[one.uid].status, f"Subscription {one.label}") for one in mine]
         channels.append(_channel_row(f"{channel.namespace}/{channel.name}", channel, _readiness(remark, parts)))
@@ -175,6 +246,17 @@ def rows(contract: Contract, now_s: float) -> Rows:
     channels.sort(key=lambda row: str(row["channel"]))
     subscriptions.sort(key=lambda row: str(row["subscription"]))
     return {"channels": channels, "subscriptions": subscriptions, "problems": problems}
+
+
+def _foreign(one: Channel | Subscription, contract: Contract) -> Remark | None:
+    """How to remove what no file names; None = a file does."""
+    from knative.contract import Remark
+
+    if contract.report is None or one.uid not in contract.report.foreign:
+        return None
+    name = f"{one.kind}/{one.namespace}/{one.name}"
+    what = f"no file names it, it is kept; to remove it: `penstock remove {name} --yes`"
+    return Remark(one.kind, one.namespace, one.name, "True", "NotInAnyFile", what)
 
 
 def _channel_row(label: str, one: Channel | None, readiness: dict[str, object]) -> dict[str, object]:

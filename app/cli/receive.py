@@ -54,7 +54,7 @@ def receive(
       penstock receive
       penstock receive --last 5 -o json
       penstock receive --dlq --from-beginning
-      penstock receive --topic knative-messaging-kafka.default.quickstart.dlq --count 1 --timeout 10
+      penstock receive --topic knative-messaging-kafka.default.quickstart.dlq --last 1
     """
     from app.topic_reader import TopicReader
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,6 +50,9 @@ def redrive(
     reason: Reason = "",
     since: Since = "",
     until: Until = "",
+    mended: Annotated[
+        Path | None, typer.Option("--with", help="A letter as `dlq show -o json` prints it, edited: this one instead.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be redriven, and send nothing.")] = False,
     rate: Annotated[str, typer.Option("--rate", help="At most so many: 20/s, 100/m; else as fast as it goes.")] = "",
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Try at most so many letters.")] = None,
@@ -68,23 +72,28 @@ def redrive(
 
     \b
     Examples:
-      penstock dlq redrive --subscription default/quickstart-picky --dry-run
-      penstock dlq redrive --subscription default/quickstart-picky --rate 20/s
-      penstock dlq redrive --channel default/quickstart --reason "answer was 503" --since 2h
+      penstock dlq redrive --subscription default/picky --dry-run
+      penstock dlq redrive --subscription default/picky --rate 20/s
+      penstock dlq redrive --channel default/quickstart --reason "answer was 500" --since 2h
       penstock dlq redrive --all --limit 100 --in-flight 10 -o json
+      penstock dlq show --last 1 -o json > letter.json
+      penstock dlq redrive --with letter.json
     """
     from app.dead_letters.pacing import read_rate
     from app.dead_letters.redrive import RedriveConfig
 
-    if not (refs or subscription or channel or topic or everything):
+    if mended is not None and (refs or subscription or channel or topic or everything or reason or since or until):
+        raise UsageError("--with and other letters are both there.", "The file names its letter: give --with alone.")
+    if not (refs or subscription or channel or topic or everything or mended):
         raise UsageError("Nothing says what to redrive.", "Give --subscription, --channel, letters, or --all.")
     refuse_both(refs, subscription, channel, topic, reason, since, until)
     config = RedriveConfig(read_rate(rate), limit, retries, in_flight, failures)
     where = look(kafka, subscription, channel, topic, reason, since, until)
+    letters = [_mended(where, mended)] if mended is not None else None
     if dry_run:
-        _say_what(where, refs or (), limit, output)
+        _say_what(where, letters or _letters(where, refs or ()), limit, output)
         return
-    summary = asyncio.run(_run(where, refs or (), config))
+    summary = asyncio.run(_run(where, refs or (), config, letters))
     if output is Format.JSON:
         print_json(summary.as_json())
     else:
@@ -99,21 +108,39 @@ def _letters(where: Look, refs: Sequence[str], starts: Starts | None = None) -> 
     return read_named(where.client, refs) if refs else where.letters(starts)
 
 
-def _say_what(where: Look, refs: Sequence[str], limit: int | None, output: Format) -> None:
+def _mended(where: Look, file: Path) -> DeadLetter:
+    """The letter that the file names, as the file has it. Raises UsageError, PenstockError."""
+    from app.cli.receive import as_json
+    from app.dead_letters.mending import mend, read_mended
+    from app.dead_letters.reading import read_named
+
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UsageError(f"{file} cannot be read: {problem}.", "Check --with.") from problem
+    document = read_mended(text, str(file))
+    (letter,) = read_named(where.client, [document["letter"]])
+    return mend(letter, document, as_json(letter.record))
+
+
+def _say_what(where: Look, letters: Iterable[DeadLetter], limit: int | None, output: Format) -> None:
     from itertools import islice
 
     from app.cli.dlq import GROUPS, group_rows
     from app.dead_letters.letters import group
 
     marks = where.marks()
-    waiting = (letter for letter in _letters(where, refs) if not marks.has(letter))
+    waiting = (letter for letter in letters if not marks.has(letter))
     rows = group_rows(group((letter, False) for letter in islice(waiting, limit)))
     GROUPS.show(rows, View.JSON if output is Format.JSON else View.TABLE)
     if output is Format.TABLE and rows:
         note("Nothing was sent: leave out --dry-run to redrive them.")
 
 
-async def _run(where: Look, refs: Sequence[str], config: RedriveConfig) -> Summary:
+async def _run(
+    where: Look, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None = None
+) -> Summary:
+    """`letters`: these instead of those that are chosen."""
     from agents.sender import SenderConfig
     from app.dead_letters.alone import alone
     from app.dead_letters.redrive import Redrive
@@ -144,7 +171,7 @@ async def _run(where: Look, refs: Sequence[str], config: RedriveConfig) -> Summa
         saying = asyncio.create_task(_say_how_far(run.summary))
         starts: dict[str, Mapping[int, int]] = {}
         try:
-            summary = await run.run(_letters(where, refs, starts.__setitem__))
+            summary = await run.run(iter(letters) if letters else _letters(where, refs, starts.__setitem__))
         finally:
             saying.cancel()
         if summary.complete:

@@ -20,11 +20,13 @@ from urllib.parse import urlsplit
 import typer
 
 from app.cli.output import Format, Output, print_json, print_table
-from knative.errors import NotReadyError, UsageError
+from knative.errors import NotReadyError, PenstockError, UsageError
 
 _COLUMNS = {"id": "ID", "status": "STATUS", "ms": "MS", "reason": "REASON"}
 _ROWS_SHOWN = 20
 _LIMIT_S = 30.0
+_ASK_LIMIT_S = 3.0
+_ACCEPTED, _NOT_FOUND = 202, 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,9 @@ def send(
         list[str] | None, typer.Option("--header", "-H", help="'Name: value': one more HTTP header; may be repeated.")
     ] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many events, one after the other.")] = 1,
+    kafka: Annotated[
+        str, typer.Option("--kafka", help="HOST:PORT of Kafka, asked which channels there are when there is not this.")
+    ] = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Send one event or many to a channel: ends with 0 when all were stored (202), 3 when not ready, else 1.
@@ -86,6 +91,40 @@ def send(
     extra = _pairs(header, ":", "--header")
     rows = list(_post_all(target, (_message(attributes, one, body) for one in ids), extra, ids))
     _report(rows, output)
+    if not url and all(row["status"] == _NOT_FOUND for row in rows):
+        raise unknown_channel(channel, target.address, _known_channels(kafka))
+    _exit(rows)
+
+
+def unknown_channel(channel: str, server: str, known: Sequence[str] | None) -> PenstockError:
+    """To be raised when the worker does not serve the channel. `known`: the channels in Kafka; None = not known."""
+    what = f"{server} does not serve a channel {channel}"
+    if known is None:
+        return PenstockError(f"{what}.", "`penstock status` lists the channels.")
+    if channel in known:
+        return PenstockError(f"{what} yet, or belongs to another installation.", "Try again, or check --server.")
+    names = ", ".join(known) or "none"
+    return PenstockError(f"{what}; known: {names}.", "Write --channel NAMESPACE/NAME of one of them.")
+
+
+def reason_of(body: str) -> str:
+    """The sentence in an answer of Penstock, which is `{"error": ...}`; any other answer as it is."""
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body.strip()
+
+
+def _known_channels(kafka: str) -> list[str] | None:
+    from app.cli.contract import read_contract
+    from app.cli.receive import kafka_client
+    from app.settings import load_settings
+
+    try:
+        contract = read_contract(kafka_client(kafka), load_settings().instance, _ASK_LIMIT_S)
+    except PenstockError:  # the worker's answer is what counts; Kafka may be out of reach from here
+        return None
+    return [f"{one.namespace}/{one.name}" for one in contract.channels]
 
 
 def guess_content_type(body: bytes) -> str:
@@ -173,7 +212,7 @@ def _post_all(
             began = time.perf_counter()
             connection.request("POST", target.path, body, {**headers, **extra})
             answer = connection.getresponse()
-            reason = answer.read().decode("utf-8", "replace").strip()
+            reason = reason_of(answer.read().decode("utf-8", "replace"))
             ms = round((time.perf_counter() - began) * 1000, 1)
             yield {"id": event_id, "status": answer.status, "ms": ms, "reason": reason}
     except TimeoutError as problem:
@@ -194,12 +233,15 @@ def _why(problem: OSError | http.client.HTTPException) -> str:
 
 
 def _report(rows: Sequence[Mapping[str, object]], output: Format) -> None:
-    accepted = sum(row["status"] == 202 for row in rows)
+    accepted = sum(row["status"] == _ACCEPTED for row in rows)
     if output is Format.JSON:
         print_json({"sent": len(rows), "accepted": accepted, "events": list(rows)})
     else:
         print_table(_COLUMNS, rows[:_ROWS_SHOWN], "")
         more = f" ({len(rows) - _ROWS_SHOWN} more not shown)" if len(rows) > _ROWS_SHOWN else ""
         print(f"{accepted} of {len(rows)} accepted{more}")
-    if accepted < len(rows):
-        raise typer.Exit(3 if all(row["status"] in (202, 429, 503) for row in rows) else 1)
+
+
+def _exit(rows: Sequence[Mapping[str, object]]) -> None:
+    if any(row["status"] != _ACCEPTED for row in rows):
+        raise typer.Exit(3 if all(row["status"] in (_ACCEPTED, 429, 503) for row in rows) else 1)

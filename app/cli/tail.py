@@ -41,6 +41,7 @@ def tail(
     since: Annotated[
         str, typer.Option("--since", help="All since then first: 90s, 10m, 2d ago, or an RFC 3339 time.")
     ] = "",
+    until: Annotated[str, typer.Option("--until", help="None since then, written in the same way; then it ends.")] = "",
     wishes: Annotated[
         list[str] | None,
         typer.Option("--filter", help="ATTRIBUTE=VALUE: only events that have it; may be repeated, then all count."),
@@ -60,25 +61,29 @@ def tail(
     Examples:
       penstock tail default/quickstart
       penstock tail default/quickstart --last 100 --no-follow -o json
-      penstock tail default/quickstart --since 10m --filter type=com.example.order --filter subject=42
+      penstock tail default/quickstart --since 10m --filter type=dev.penstock.example --filter source=/shop
+      penstock tail default/quickstart --since 1h --until 10m -o json
       penstock tail default/quickstart --last 1 --no-follow --body
       penstock tail default/quickstart --dlq
     """
     from app.topic_reader import TopicReader
 
     filters = read_filters(wishes or ())
-    since_ms = int(read_moment(since, "--since", time.time()) * 1000) if since else None
+    now_s = time.time()
+    since_ms = int(read_moment(since, "--since", now_s) * 1000) if since else None
+    until_ms = int(read_moment(until, "--until", now_s) * 1000) if until else None
     client = kafka_client(kafka)
     topic = topic_of(channel, client, dead_letters=dead_letters)
     with suppress(KeyboardInterrupt), TopicReader(topic, client) as reader:
-        for record in _stored(reader, last, since_ms, filters):
+        for record in _stored(reader, last, (since_ms, until_ms), filters):
             show(record, output, body=body)
-        if not follow:
+        limit_s = None if until_ms is None else until_ms / 1000 - time.time()
+        if not follow or (limit_s is not None and limit_s <= 0):
             return
         if output is Format.TABLE:
             note(f"Waiting for new events in {topic} ... (Ctrl-C ends it)")
-        for record in reader.coming(None):
-            if has(record, filters):
+        for record in reader.coming(limit_s):
+            if has(record, filters) and (until_ms is None or record.timestamp_ms < until_ms):
                 show(record, output, body=body)
 
 
@@ -100,16 +105,17 @@ def has(record: StoredRecord, filters: Mapping[str, str]) -> bool:
 
 
 def _stored(
-    reader: TopicReader, last: int | None, since_ms: int | None, filters: Mapping[str, str]
+    reader: TopicReader, last: int | None, span_ms: tuple[int | None, int | None], filters: Mapping[str, str]
 ) -> Iterator[StoredRecord]:
-    if since_ms is None and not filters:
+    since_ms, until_ms = span_ms
+    if since_ms is None and until_ms is None and not filters:
         yield from reader.stored(_LAST if last is None else last)
         return
     if last is None and since_ms is None:
         last = _LAST
     if last == 0:
         return
-    records = reader.stored() if since_ms is None else reader.since(since_ms)
+    records = reader.between(since_ms, until_ms)
     chosen = (record for record in records if has(record, filters))
     if last is None:
         yield from chosen

@@ -109,7 +109,7 @@ def topology(
     Examples:
       penstock topology
       penstock topology --out report --since 1h
-      penstock topology --namespace shop -o mermaid
+      penstock topology --namespace default -o mermaid
       penstock topology --diff report/topology.json --fail-on warning
       penstock topology --engine graphframes --jars ~/graphframes-jars
     """

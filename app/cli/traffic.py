@@ -75,7 +75,7 @@ def traffic(
     Examples:
       penstock traffic
       penstock traffic --watch
-      penstock traffic --window 1m --last 60 --channel default/orders
+      penstock traffic --window 1m --last 60 --channel default/quickstart
       penstock traffic --each -o json
     """
     from app.cli.receive import kafka_client

@@ -37,6 +37,20 @@ def watch(look: Callable[[], T], show: Callable[[T], None], tables: Tables[T], e
             time.sleep(every_s)
 
 
+def show_next(listing: Listing, rows: Sequence[dict[str, object]], output: View) -> None:
+    """One of several looks at one table, apart from the next."""
+    listing.show(rows, output)
+    separate(output)
+
+
+def separate(output: View) -> None:
+    """What stands between two looks."""
+    if output in (View.TABLE, View.WIDE):
+        print(flush=True)
+    elif output is View.YAML:
+        print("---", flush=True)
+
+
 def _in_place(look: Callable[[], T], tables: Tables[T], every_s: float, output: View, console: Console) -> None:
     from rich.console import Group
     from rich.live import Live

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
@@ -74,6 +75,27 @@ def test_letters_are_listed_and_shown(looked: Looked) -> None:
     assert "    busy \\xff" in people
     assert looked.penstock("dlq", "show", f"{looked.dlq_topic}/0/99").returncode == 1
     assert looked.penstock("dlq", "show", "junk").returncode == 2
+
+
+def test_a_mended_letter_is_redriven_once(looked: Looked, subscriber: ScriptedSubscriber, tmp_path: Path) -> None:
+    """What `dlq show` printed, edited: the subscriber gets the new data, and only then it counts as redriven."""
+    one = looked.subscribe("one", subscriber.url("/one"))
+    looked.dead_letters(one, ["1", "2"])
+    file = tmp_path / "letter.json"
+    letter = looked.json("dlq", "show", f"{looked.dlq_topic}/0/0")
+    letter["data"], letter["attributes"]["type"] = "mended", "mended.type"
+    file.write_text(json.dumps(letter))
+    dry = looked.penstock("dlq", "redrive", "--with", str(file), "--dry-run")
+    assert (dry.returncode, subscriber.requests("/one")) == (0, [])
+    assert looked.json("dlq", "redrive", "--with", str(file))["redriven"] == 1
+    (request,) = subscriber.requests("/one")
+    assert (request.body, request.attributes["type"], request.attributes["id"]) == (b"mended", "mended.type", "1")
+    again = looked.json("dlq", "redrive", "--with", str(file))
+    assert (again["redriven"], again["already"]) == (0, 1)
+    groups = looked.json("dlq", "list")
+    assert [(row["count"], row["redriven"]) for row in groups] == [(2, 1)]
+    wrong = looked.penstock("dlq", "redrive", "--with", str(file), "--all")
+    assert (wrong.returncode, "give --with alone" in wrong.stderr) == (2, True)
 
 
 def test_a_letter_goes_to_its_own_subscription_as_it_was(looked: Looked, subscriber: ScriptedSubscriber) -> None:

@@ -21,8 +21,9 @@ from confluent_kafka.admin import AdminClient
 from agents.watermarks import Watermark
 from app.embedded import EmbeddedKafka
 from app.embedded.ports import free_port
-from knative.contract import ControllerReport, Remark
+from knative.contract import Channel, ControllerReport, Remark
 from knative.names import status_topic
+from tables.contract import encode_channel
 from tables.status import REPORT_KEY, encode_report
 from tests.integration.looking import REPOSITORY, Looked
 from tests.processes import wait_until
@@ -208,6 +209,90 @@ def test_status_ends_as_the_controller_says(looked: Looked) -> None:
         done = looked.penstock("status")
         assert done.returncode == code
         assert "host 'h' belongs to another; choose one" in done.stdout
+
+
+def _report(looked: Looked, *remarks: Remark) -> None:
+    producer = Producer({"bootstrap.servers": looked.bootstrap, "acks": "all"})
+    producer.produce(status_topic(looked.instance), encode_report(ControllerReport(0.0, remarks)), REPORT_KEY)
+    assert producer.flush(30) == 0
+
+
+def test_status_of_one_name(looked: Looked) -> None:
+    """Only its rows, and only they decide how the command ends."""
+    looked.subscribe("one")
+    _report(looked, Remark("KafkaChannel", "ns", "bad", "False", "HostTaken", "m"))
+    shown = looked.penstock("status", "ns/one", "-o", "name")
+    assert (shown.returncode, shown.stdout.split()) == (3, ["subscription/ns/one"])
+    for name in ("ns/ch", "channel/ns/ch", "KafkaChannel/ns/ch"):
+        shown = looked.penstock("status", name, "-o", "name")
+        assert (shown.returncode, shown.stdout.split()) == (3, ["channel/ns/ch"])
+    both = looked.penstock("status", "ns/one", "ns/bad", "ns/one", "-o", "json")
+    rows = json.loads(both.stdout)
+    assert ([row["channel"] for row in rows["channels"]], len(rows["subscriptions"])) == (["ns/bad"], 1)
+    for name in ("ns/none", "subscription/ns/ch", "pod/ns/one"):
+        none = looked.penstock("status", name)
+        assert (none.returncode, f"{name}; known: ns/bad, ns/ch, ns/one." in none.stderr) == (1, True), none.stderr
+
+
+def test_status_waits_until_it_is_ready(looked: Looked) -> None:
+    """For a controller's word, for a name that comes, and for nothing else; and not longer than it may."""
+    late = looked.penstock("status", "--wait", "--timeout", "0.1")
+    assert (late.returncode, "No controller has said yet" in late.stderr) == (3, True)
+    waiting = subprocess.Popen(
+        looked.command("status", "ns/new", "--wait", "--timeout", str(_LIMIT_S), "-o", "name"),
+        stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=looked.environment(),
+    )  # fmt: skip
+    _report(looked)
+    assert looked.penstock("status", "--wait").returncode == 0
+    looked.publish("n", encode_channel(Channel("n", 1, "ns", "new", "n", "n.dlq", 1)))
+    assert waiting.communicate(timeout=_LIMIT_S)[0].split() == ["channel/ns/new"]
+    assert waiting.returncode == 0
+    looked.subscribe("one")  # that nobody serves
+    late = looked.penstock("status", "--wait", "--timeout", "0.1")
+    assert (late.returncode, "ns/one" in late.stdout) == (3, True)
+    assert "Not all of it is ready after 0.1 s." in late.stderr
+    assert looked.penstock("status", "--wait", "--watch").returncode == 2
+
+
+def test_lag_of_one_name_is_watched(looked: Looked, tmp_path: Path) -> None:
+    looked.subscribe("one")
+    looked.subscribe("two")
+    looked.events(range(4))
+    assert {row["subscription"] for row in looked.json("lag", "ns/two")} == {"ns/two"}
+    assert looked.penstock("lag", "ns/two", "--subscription", "ns/two").returncode == 2
+    out = tmp_path / "out"
+    with out.open("wb") as file, subprocess.Popen(
+        looked.command("lag", "ns/two", "--watch", "--every", "0.2", "-o", "json"), stdout=file, cwd=REPOSITORY,
+        env=looked.environment(),
+    ) as watching:  # fmt: skip
+        try:
+            wait_until("a look", lambda: b'"events": 2' in out.read_bytes(), _LIMIT_S)
+            looked.events(range(2))
+            wait_until("the next look", lambda: b'"events": 3' in out.read_bytes(), _LIMIT_S)
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(_LIMIT_S) == 0
+        finally:
+            watching.kill()
+    assert b"ns/one" not in out.read_bytes()
+
+
+def test_tail_until(looked: Looked) -> None:
+    """Nothing that is newer, and an end; the last ones are those before that time."""
+    looked.events(range(4), ago_s=7200)
+    looked.events(range(4, 8), ago_s=3600)
+    looked.events(range(8, 12))
+    for options, wanted in (
+        (("--until", "30m"), {0, 1, 2, 3, 4, 5, 6, 7}),
+        (("--until", "90m"), {0, 1, 2, 3}),
+        (("--until", "30m", "--last", "3"), {5, 6, 7}),
+        (("--since", "90m", "--until", "30m"), {4, 5, 6, 7}),
+        (("--since", "30m", "--until", "90m"), set()),
+        (("--until", "30m", "--filter", "type=odd"), {1, 3, 5, 7}),
+        (("--until", "3h"), set()),
+    ):
+        done = looked.penstock("tail", "ns/ch", *options, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        assert {int(json.loads(line)["attributes"]["id"]) for line in done.stdout.splitlines()} == wanted, options
 
 
 def _completions(looked: Looked, words: str, **more: str) -> list[str]:

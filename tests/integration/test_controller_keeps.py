@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.embedded import EmbeddedKafka
+from tests.integration.looking import Looked
 from tests.integration.plant import Plant
 
 pytestmark = pytest.mark.integration
@@ -88,6 +89,57 @@ async def test_another_directory_on_the_same_kafka_removes_nothing(kafka: Embedd
         third.remove("orders")
         await third.until(lambda: third.published("orders") is None, "its removal")
         assert third.published("billing") == served[1]
+
+
+@pytest.mark.asyncio
+async def test_what_no_file_names_goes_when_it_is_asked_for(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """By the command, with its group and topics; and not while a file names it, or a file cannot be read."""
+    instance = f"i{uuid.uuid4().hex[:8]}"
+    first = Plant(kafka.bootstrap, tmp_path / "first", instance)
+    first.channel("orders")
+    first.subscription("billing", "orders")
+    async with first:
+        await first.until(lambda: first.published("billing") is not None, "the contract")
+    looked = Looked(kafka.bootstrap, instance, first.topic("orders"))
+    both = ("remove", "KafkaChannel/default/orders", "subscription/default/billing")
+    second = Plant(kafka.bootstrap, tmp_path / "second", instance)
+    second.channel("mine")
+    async with second:
+        await second.until(lambda: bool(second.status.report and second.status.report.foreign), "what is foreign")
+        status = await asyncio.to_thread(looked.penstock, "status")
+        assert "`penstock remove KafkaChannel/default/orders --yes`" in status.stdout
+        for arguments, code, says in (
+            (both, 2, "Say --yes."),
+            (("remove", "KafkaChannel/default/mine", "--yes"), 1, "A file still names KafkaChannel/default/mine"),
+            (("remove", "KafkaChannel/default/none", "--yes"), 1, "There is no KafkaChannel/default/none"),
+            (("remove", "KafkaChannel/default/orders", "--yes"), 1, "add Subscription/default/billing"),
+            (("remove", "orders", "--yes"), 2, "KIND/NAMESPACE/NAME"),
+        ):
+            done = await asyncio.to_thread(looked.penstock, *arguments)
+            assert (done.returncode, says in done.stderr) == (code, True), done.stderr
+        (second.folder / "bad.yaml").write_text("kind: [", "utf-8")
+        await second.until(lambda: "bad.yaml" in _problems(second), "the problem")
+        await second.until(lambda: "bad.yaml" in str(second.status.report), "its report")
+        done = await asyncio.to_thread(looked.penstock, *both, "--yes")
+        assert (done.returncode, "while bad.yaml" in done.stderr) == (3, True), done.stderr
+        assert second.published("orders") is not None
+        second.remove("bad")
+        await second.until(lambda: "bad.yaml" not in str(second.status.report), "the end of the problem")
+        done = await asyncio.to_thread(looked.penstock, *both, "--yes")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == [
+            "Removed KafkaChannel/default/orders.",
+            "Removed Subscription/default/billing.",
+        ]
+        assert second.published("orders") is None
+        assert second.published("billing") is None
+        assert await second.look(first.topic("orders")) is None
+        await second.until(lambda: second.status.requests == {}, "the requests are taken back")
+        await second.until(
+            lambda: bool(second.status.report and not second.status.report.foreign), "nothing is foreign"
+        )
+    late = await asyncio.to_thread(looked.penstock, "remove", "KafkaChannel/default/mine", "--yes")
+    assert late.returncode == 1
 
 
 async def _publish_mine_and_leave_the_rest(plant: Plant, served: list[Any]) -> None:

@@ -126,6 +126,17 @@ def test_it_can_be_used_by_keyboard_alone(shop: Page) -> None:
     assert panel(page) == ""
 
 
+def test_the_search_puts_the_exact_name_first(load: Open) -> None:
+    """Also where longer names that begin so are more important: `channel-1` before `channel-16`."""
+    page = load(topologies.large(1_000))
+
+    for query, first in (("channel-1", "/channel-1"), ("CHANNEL-16", "/channel-16")):
+        page.evaluate("search.value = ''; search.focus()")
+        write(page, query)
+        label = page.evaluate("hits.querySelector('[role=option] bdi').textContent")
+        assert label.endswith(first)
+
+
 def test_namespaces_open_and_close_by_mouse(load: Open) -> None:
     page = load(topologies.quickstart(), width=390)
 

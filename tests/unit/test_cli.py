@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from app.children import Child, loud_line
 from app.cli import cli
 from app.cli.receive import as_json, as_lines
-from app.cli.send import guess_content_type
+from app.cli.send import guess_content_type, reason_of, unknown_channel
 from app.cli.welcome import curl, welcome
 from app.demo_report import Attempt, Tally, percentile_ms
 from app.embedded.ports import free_port
@@ -55,6 +55,26 @@ def test_every_help_has_examples(command: list[str]) -> None:
     assert f"penstock {' '.join(command)}".strip() in shown.output
 
 
+@pytest.mark.parametrize("command", _commands(), ids=lambda command: " ".join(command) or "penstock")
+def test_a_flag_is_shown_without_a_value(command: list[str]) -> None:
+    assert "bool" not in CliRunner().invoke(cli, [*command, "--help"]).output
+
+
+@pytest.mark.parametrize(
+    ("shell", "says"),
+    [
+        ("zsh", "#compdef penstock"),
+        ("bash", "complete -o default -F _penstock_completion penstock"),
+        ("fish", "complete --command penstock"),
+    ],
+)
+def test_completion_for_a_shell_by_name(shell: str, says: str) -> None:
+    done = _penstock("--show-completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert says in done.stdout
+    assert f"_PENSTOCK_COMPLETE=complete_{shell}" in done.stdout
+
+
 def test_the_reference_names_every_command() -> None:
     page = (_REPOSITORY / "docs" / "reference" / "command-line.md").read_text()
     missing = [command for command in _commands() if f"{' '.join(command)}" not in page]
@@ -71,6 +91,7 @@ def test_version_and_usage() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
+        (["--show-completion", "tcsh"], 2, "Write bash, zsh, fish"),
         (["send", "--channel", "x"], 2, "Write NAMESPACE/NAME"),
         (["send", "--data", "x", "--data-file", "y"], 2, "Give one of them"),
         (["send", "--data-file", "/no/such/file"], 2, "cannot be read"),
@@ -121,7 +142,7 @@ class _Ingress(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         self.server.seen.append((self.path, dict(self.headers.items()), body))  # type: ignore[attr-defined]
-        reason = b"" if self.server.status == 202 else b'{"error": "no"}'  # type: ignore[attr-defined]
+        reason = b"" if self.server.status == 202 else b'{"error": "no such thing"}'  # type: ignore[attr-defined]
         self.send_response(self.server.status)  # type: ignore[attr-defined]
         self.send_header("content-length", str(len(reason)))
         self.end_headers()
@@ -172,6 +193,35 @@ def test_the_exit_code_of_send_says_whether_to_try_again(ingress: HTTPServer, st
     assert done.exit_code == code
     assert str(status) in done.output
     assert ("1 of 1 accepted" in done.output) is (code == 0)
+
+
+def test_an_answer_is_shown_as_its_sentence(ingress: HTTPServer) -> None:
+    ingress.status = 400  # type: ignore[attr-defined]
+    done = CliRunner().invoke(cli, ["send", "--url", f"http://127.0.0.1:{ingress.server_port}/"])
+    assert "no such thing" in done.output
+    assert "{" not in done.output
+    assert [reason_of(body) for body in ("<html>", "[1]", "null", "")] == ["<html>", "[1]", "null", ""]
+
+
+@pytest.mark.parametrize(
+    ("known", "says"),
+    [
+        (["a/one", "a/two"], "h:1 does not serve a channel a/x; known: a/one, a/two."),
+        ([], "known: none."),
+        (["a/x"], "h:1 does not serve a channel a/x yet"),
+        (None, "`penstock status` lists the channels."),
+    ],
+)
+def test_an_unknown_channel(known: list[str] | None, says: str) -> None:
+    assert says in str(unknown_channel("a/x", "h:1", known))
+
+
+def test_an_unknown_channel_and_no_kafka(ingress: HTTPServer) -> None:
+    ingress.status = 404  # type: ignore[attr-defined]
+    address = f"127.0.0.1:{ingress.server_port}"
+    done = _penstock("send", "--server", address, "--channel", "a/x", "--kafka", f"127.0.0.1:{free_port()}")
+    assert done.returncode == 1
+    assert f"{address} does not serve a channel a/x. `penstock status` lists the channels." in done.stderr
 
 
 @pytest.mark.parametrize(

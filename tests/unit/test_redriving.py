@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.dlq import letter_json, letter_lines
+from app.cli.receive import as_json
 from app.cli.tail import printable, read_filters
 from app.dead_letters.letters import DeadLetter, Selection, group, owner
+from app.dead_letters.mending import mend, read_mended
 from app.dead_letters.pacing import Pace, read_rate
 from app.dead_letters.reading import read_ref
 from app.dead_letters.redriven import Mark, Marks, decode, encode
@@ -215,3 +219,50 @@ def test_filters() -> None:
     for wrong in (["type"], ["=x"], ["id=1", "id=2"]):
         with pytest.raises(UsageError, match="--filter"):
             read_filters(wrong)
+
+
+def _mended(letter: DeadLetter, /, **changes: object) -> DeadLetter:
+    shown = letter_json(letter, Marks({}))
+    document = read_mended(json.dumps({**shown, **changes}), "f.json")
+    return mend(letter, document, as_json(letter.record))
+
+
+def test_an_unchanged_letter_is_the_same_to_the_byte() -> None:
+    odd = replace(_letter().record, headers=(*_letter().record.headers, ("ce_bin", b"\xff")), value=b"\xff")
+    for letter in (_letter(), DeadLetter(odd), DeadLetter(replace(odd, value=None))):
+        assert _mended(letter) == letter
+
+
+def test_a_mended_letter_has_the_new_attributes_and_data() -> None:
+    attributes = {"id": "1", "type": "t2", "subject": "größer", "datacontenttype": "application/json"}
+    mended = _mended(_letter(), attributes=attributes, data='{"a": 1}')
+    assert dict(mended.original_headers()) == {
+        "ce_id": b"1", "ce_type": b"t2", "ce_subject": "größer".encode(), "content-type": b"application/json",
+        "traceparent": b"00-1-2-01",
+    }  # fmt: skip
+    assert mended.record.value == b'{"a": 1}'
+    assert (mended.ref, mended.event_id, mended.subscription) == ("t.dlq/2/0", "1", "ns/a")
+    binary = _letter()
+    shown = {**letter_json(binary, Marks({})), "data_base64": "/w=="}
+    del shown["data"]
+    assert mend(binary, shown, as_json(binary.record)).record.value == b"\xff"
+    assert _mended(_letter(), data=None).record.value is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"attributes": {"id": "2", "type": "t"}}, "The id of a dead letter cannot be changed"),
+        ({"attributes": {"id": "1"}}, "An event needs a type"),
+        ({"attributes": {"id": "1", "type": "t", "Bad-Name": "x"}}, "'Bad-Name' is not the name of an attribute"),
+        ({"attributes": {"id": "1", "type": 1}}, "not an object of texts"),
+        ({"data": {"a": 1}}, "data is not a text"),
+        ({"data_base64": "/w=="}, "one of them"),
+        ({"letter": None}, "not one dead letter"),
+    ],
+)
+def test_what_cannot_be_mended_so(changes: dict[str, object], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        _mended(_letter(), **changes)
+    with pytest.raises(UsageError, match="not JSON"):
+        read_mended("{", "f.json")

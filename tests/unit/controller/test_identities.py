@@ -6,8 +6,9 @@ from itertools import count
 
 from controller.actions import AnyObject
 from controller.directory import Snapshot, Written
-from controller.identities import Identities
+from controller.identities import Identities, Record, releasable
 from knative import contract
+from knative.delivery import DeliverySpec, Destination
 from knative.resources import KafkaChannel, Subscriber
 from knative.targets import Target
 
@@ -144,3 +145,32 @@ def test_an_entry_of_a_channel_that_is_here_is_no_stranger() -> None:
     identities.forget({"e"})
     identities.recognise(snapshot(written("a", "h1", entry)), [record("a", "e", 1, "h1")], ())
     assert identities.strangers == frozenset()
+
+
+def test_a_stranger_goes_when_a_person_asks_for_it() -> None:
+    identities = made()
+    here = snapshot(written("mine"))
+    strangers(identities, here, OTHERS)
+    identities.recognise(here, OTHERS, (), {"ua", "mine", "nobody"})
+    assert identities.held(here, OTHERS, ()) == {"ub"}
+    assert identities.recognise(here, OTHERS, (), {"ub"}) == (), "the problem goes with the last one"
+
+
+def test_what_a_file_names_stays_whoever_asks() -> None:
+    identities = made()
+    here = snapshot(written("a"), written("b"))
+    identities.recognise(here, OTHERS, (), {"ua"})
+    assert {one.uid for one in identities.assign(here, OTHERS, ())} == {"ua", "ub"}
+    later = snapshot(written("a"))
+    identities.recognise(later, OTHERS, (), {"ua"})
+    assert {one.uid for one in identities.assign(later, OTHERS, ())} == {"ua"}
+
+
+def test_a_channel_goes_only_with_all_that_read_it() -> None:
+    reader = contract.Subscription(
+        "us", 1, "default", "s", "ua", "a", "t", "t.dlq", 1, "g", Destination("http://h/"), None, DeliverySpec()
+    )
+    served: list[Record] = [*OTHERS, reader]
+    assert releasable({"ua", "ub"}, served) == {"ub"}
+    assert releasable({"ua", "us"}, served) == {"ua", "us"}
+    assert releasable({"us"}, served) == {"us"}

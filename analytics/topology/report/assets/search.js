@@ -11,7 +11,16 @@ function haystack(vertex) {
   return [vertex.label, data.words.kinds[vertex.kind], groups[vertex.group].label, ...details].join("\n").toLowerCase();
 }
 
-// Every word must be somewhere; names that begin with the query come first, then by importance.
+// How well a name fits the query: 0 it is the whole name or its last part, 1 the name begins so, 2 its last part does.
+function distance(vertex, query) {
+  const names = [vertex.label, text(vertex)].map((name) => name.toLowerCase());
+  const lasts = names.map((name) => name.slice(name.lastIndexOf("/") + 1));
+  if ([...names, ...lasts].includes(query)) return 0;
+  if (names.some((name) => name.startsWith(query))) return 1;
+  return lasts.some((name) => name.startsWith(query)) ? 2 : 3;
+}
+
+// Every word must be somewhere; the names that fit best come first, then by importance.
 function found(query) {
   haystacks ??= vertices.map(haystack);
   const asked = query.toLowerCase().split(/\s+/).filter(Boolean);
@@ -20,8 +29,9 @@ function found(query) {
   haystacks.forEach((hay, place) => {
     if (asked.every((word) => hay.includes(word))) places.push(place);
   });
-  const begins = (place) => (text(vertices[place]).toLowerCase().startsWith(asked[0]) ? 0 : 1);
-  return places.sort((one, other) => begins(one) - begins(other) || one - other);
+  const whole = asked.join(" ");
+  const far = new Map(places.map((place) => [place, distance(vertices[place], whole)]));
+  return places.sort((one, other) => far.get(one) - far.get(other) || one - other);
 }
 
 function showHits() {

@@ -1,0 +1,223 @@
+"""`penstock remove`: resources that are served although no file names them any more.
+
+    remove --> request in the status topic --> leading controller: record, group, topics --> gone, or a time limit
+
+The controller keeps such resources, for their directory may only be out of reach; a person knows better. It is the
+controller that removes them, with the same steps as for a file that was deleted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.completion import complete_foreign
+from app.cli.output import Format, Output, note, print_json, print_table
+from knative.errors import NotReadyError, PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+    from app.cli.contract import Contract
+    from knative.contract import Channel, Subscription
+
+KINDS = {"kafkachannel": "KafkaChannel", "channel": "KafkaChannel", "subscription": "Subscription"}
+_POLL_S = 0.5
+_STORE_LIMIT_S = 10.0
+_COLUMNS = {"resource": "RESOURCE", "group": "GROUP", "topics": "TOPICS"}
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """One resource that is to be removed, with all that goes with it."""
+
+    uid: str
+    resource: str
+    group: str = ""
+    topics: tuple[str, ...] = ()
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds `remove` to the commands."""
+    cli.command("remove")(remove)
+
+
+def remove(
+    resources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KIND/NAMESPACE/NAME...",
+            help="KafkaChannel/NAMESPACE/NAME or Subscription/NAMESPACE/NAME.",
+            autocompletion=complete_foreign,
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, it is only shown.")] = False,
+    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until they are gone.")] = 60.0,
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Remove resources that no file names any more: a subscription with its group, a channel with its topics.
+
+    `penstock status` says which there are. What a file names is refused: take it out of the file instead.
+    A controller must run. All events in the topics of a channel are lost.
+
+    \b
+    Examples:
+      penstock remove Subscription/default/old --yes
+      penstock remove KafkaChannel/default/old Subscription/default/old
+    """
+    from app.cli.contract import read_contract
+    from app.cli.receive import kafka_client
+    from app.settings import load_settings
+
+    client, instance = kafka_client(kafka), load_settings().instance
+    doomed = choose(read_contract(client, instance), resources)
+    rows = [{"resource": one.resource, "group": one.group, "topics": ", ".join(one.topics)} for one in doomed]
+    if not yes:
+        print_table(_COLUMNS, rows, "")
+        raise UsageError("Nothing was removed: this deletes them, with all that is in these topics.", "Say --yes.")
+    _ask(client, instance, doomed)
+    try:
+        _wait(client, instance, doomed, limit_s)
+    except KeyboardInterrupt:
+        _take_back(client, instance, doomed)
+        raise typer.Exit(130) from None
+    except NotReadyError:
+        _take_back(client, instance, doomed)
+        raise
+    if output is Format.JSON:
+        print_json({"removed": rows})
+        return
+    for one in doomed:
+        print(f"Removed {one.resource}.")
+
+
+def choose(contract: Contract, wishes: Sequence[str]) -> list[Doomed]:
+    """What is meant, when all of it may be removed. Raises UsageError, PenstockError, NotReadyError otherwise."""
+    from app.cli.contract import foreign_names
+
+    report = contract.report
+    if report is None:
+        raise NotReadyError("No controller has said yet what its files name.", "Start a worker of role all.")
+    records = {f"{one.kind}/{one.namespace}/{one.name}": one for one in contract.records}
+    foreign = foreign_names(contract)
+    names = list(dict.fromkeys(map(read_name, wishes)))
+    for name in names:
+        if name not in records:
+            raise PenstockError(
+                f"There is no {name}; without a file: {', '.join(foreign) or 'none'}.", "See `penstock status`."
+            )
+        if name not in foreign:
+            raise PenstockError(
+                f"A file still names {name}, or the controller has not said yet that none does.",
+                "Take it out of its file: then it goes by itself.",
+            )
+    _check_readers(contract, {records[name].uid for name in names})
+    bad = [one for one in report.remarks if one.kind == "File" and one.name != "."]
+    if bad:
+        raise NotReadyError(
+            f"Whether a file names it is not known while {bad[0].name} has a problem: {bad[0].message}.",
+            "Mend that first.",
+        )
+    return [_doomed(name, records[name]) for name in names]
+
+
+def read_name(text: str) -> str:
+    """KafkaChannel/NAMESPACE/NAME or Subscription/NAMESPACE/NAME, in any case. Raises UsageError."""
+    kind, _, rest = text.partition("/")
+    namespace, _, name = rest.partition("/")
+    if kind.lower() not in KINDS or not namespace or not name or "/" in name:
+        raise UsageError(
+            f"{text!r} is not KIND/NAMESPACE/NAME.",
+            "Write it like Subscription/default/billing.",
+        )
+    return f"{KINDS[kind.lower()]}/{namespace}/{name}"
+
+
+def _check_readers(contract: Contract, uids: set[str]) -> None:
+    readers = [one.label for one in contract.subscriptions if one.channel_uid in uids and one.uid not in uids]
+    if readers:
+        raise PenstockError(
+            f"The channel still has subscriptions: {', '.join(readers)}.",
+            f"Remove them with it: add {' '.join(f'Subscription/{label}' for label in readers)}.",
+        )
+
+
+def _doomed(name: str, record: Channel | Subscription) -> Doomed:
+    from knative.contract import Channel
+
+    if isinstance(record, Channel):
+        return Doomed(record.uid, name, topics=() if record.keep_topic else (record.topic, record.dlq_topic))
+    return Doomed(record.uid, name, group=record.group)
+
+
+def _ask(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed]) -> None:
+    from knative.contract import RemovalRequest
+    from tables.status import encode_request
+
+    _store(client, instance, [encode_request(RemovalRequest(one.uid, time.time())) for one in doomed])
+
+
+def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed]) -> None:
+    """So that nothing is removed when nobody waits for it any more."""
+    from tables.status import REQUEST_KEY
+
+    note("Not done; the request is taken back. What is gone already stays gone.")
+    _store(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
+
+
+def _store(client: Mapping[str, Any], instance: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+    from confluent_kafka import KafkaException, Producer
+
+    from knative.names import status_topic
+
+    producer = Producer({"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 0, **client})
+    failures: list[str] = []
+
+    def done(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(error.str())
+
+    try:
+        for key, value in records:
+            producer.produce(status_topic(instance), value, key, on_delivery=done)
+        waiting = producer.flush(_STORE_LIMIT_S)
+    except (KafkaException, BufferError) as problem:
+        raise NotReadyError(f"Kafka did not take the request ({problem}).", "Try again.") from problem
+    if waiting or failures:
+        raise NotReadyError(f"Kafka did not take the request ({(failures or ['time limit'])[0]}).", "Try again.")
+
+
+def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed], limit_s: float) -> None:
+    """Until no record and no topic of them is left. Raises NotReadyError."""
+    end_s = time.monotonic() + limit_s
+    while left := _left(client, instance, doomed):
+        if time.monotonic() > end_s:
+            raise NotReadyError(
+                f"After {limit_s:g} s there is still {', '.join(left)}.",
+                "Is a controller running (a worker of role all or controller)? Its log says what it waits for.",
+            )
+        time.sleep(_POLL_S)
+
+
+def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed]) -> list[str]:
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    from app.cli.contract import read_contract
+
+    contract = read_contract(client, instance)
+    served = {one.uid for one in contract.records}
+    records = [one.resource for one in doomed if one.uid in served]
+    wanted = {topic for one in doomed for topic in one.topics}
+    if records or not wanted:
+        return records
+    try:
+        there = AdminClient({"log_level": 0, **client}).list_topics(timeout=_STORE_LIMIT_S).topics
+    except KafkaException as problem:
+        raise NotReadyError(f"Kafka did not list its topics ({problem.args[0].str()}).", "Try again.") from problem
+    return sorted(f"topic {topic}" for topic in wanted & there.keys())

@@ -1,0 +1,92 @@
+"""`penstock validate`: what is wrong with a directory of resources, before anything runs; for pipelines.
+
+It needs no Kafka and no worker: it reads the files with the controller's own rules.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.output import Listing, View, Views, note
+
+if TYPE_CHECKING:
+    from controller.directory import FileProblem
+    from controller.validation import Found
+
+_LISTING = Listing(
+    columns={"place": "FILE", "field": "FIELD", "level": "LEVEL", "problem": "PROBLEM"},
+    wide={"object": "OBJECT"},
+    name="file",
+    empty="",
+)
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds `validate` to the commands."""
+    cli.command("validate")(validate)
+
+
+def validate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory with YAML or JSON files of resources.")],
+    strict: Annotated[bool, typer.Option("--strict", help="End with 1 for warnings too.")] = False,
+    output: Views = View.TABLE,
+) -> None:
+    """Check resource files: ends with 0 when all of them can be served, with 1 when not.
+
+    An error says its file, line and field. A warning is about a document of a kind that Penstock does not serve.
+    The settings count that the controller would follow, such as PENSTOCK_TOPIC_TEMPLATE.
+
+    \b
+    Examples:
+      penstock validate examples/quickstart
+      penstock validate examples/quickstart -o json
+    """
+    from app.settings import load_settings
+    from controller.config import ControllerConfig
+    from controller.validation import validate as check
+
+    settings = load_settings()
+    found = check(
+        ControllerConfig(
+            kafka={},
+            resources_dir=folder,
+            state_dir=settings.state_dir,
+            instance=settings.instance,
+            topic_template=settings.topic_template,
+            cluster_domain=settings.cluster_domain,
+            ingress_url=settings.ingress_url,
+        )
+    )
+    if found.problems or output in (View.JSON, View.YAML):
+        _LISTING.show([_row(one, found) for one in found.problems], output)
+    if output in (View.TABLE, View.WIDE):
+        note(summary(found))
+    if found.errors or (strict and found.problems):
+        raise typer.Exit(1)
+
+
+def summary(found: Found) -> str:
+    """One sentence."""
+    warnings = len(found.problems) - len(found.errors)
+    kinds = [one.resource.kind for one in found.objects]
+    counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in sorted(set(kinds))) or "no object"
+    return f"{counts}: {_count(len(found.errors), 'error')}, {_count(warnings, 'warning')}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _row(one: FileProblem, found: Found) -> dict[str, object]:
+    return {
+        "place": f"{one.file}:{one.line}" if one.line else one.file,
+        "file": one.file,
+        "line": one.line or None,
+        "field": one.field,
+        "level": "error" if one in found.errors else "warning",
+        "object": one.object,
+        "problem": f"{one.what}; {one.cure}" if one.cure else one.what,
+    }

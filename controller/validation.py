@@ -1,0 +1,103 @@
+"""What is wrong with a directory of resources, found without a Kafka: in its files, and between its objects.
+
+    files -> Directory -> objects -> reconcile, as if Kafka granted all -> False conditions -> file, line, field
+
+The rules are those of the controller itself, so what passes here is served, unless Kafka refuses it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from controller.actions import (
+    Action,
+    CommitStart,
+    CreateTopic,
+    ObservedTopic,
+    PublishChannel,
+    PublishSubscription,
+    World,
+    WriteStatus,
+)
+from controller.config import ControllerConfig
+from controller.directory import Directory, FileProblem, Written
+from controller.identities import Identities
+from controller.reconcile import reconcile
+from knative.conditions import Truth
+
+_ROUNDS_MAX = 20  #: each object needs three
+#: Condition -> the field that it is about.
+_FIELDS = {
+    "TopicReady": "metadata.name",
+    "Addressable": "metadata.annotations",
+    "DeadLetterSinkResolved": "spec.delivery.deadLetterSink",
+    "ReferencesResolved": "spec",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Objects that can be served, and what is wrong. A problem that is `ignored` and no `slip` is only a warning."""
+
+    objects: tuple[Written, ...]
+    problems: tuple[FileProblem, ...]
+
+    @property
+    def errors(self) -> tuple[FileProblem, ...]:
+        """Those that keep something from being served as it was meant."""
+        return tuple(one for one in self.problems if one.slip or not one.ignored)
+
+
+def validate(config: ControllerConfig) -> Found:
+    """Read the directory of the config once. Raises UsageError when there is none."""
+    directory = Directory(config.resources_dir)
+    directory.check()
+    snapshot = directory.scan()
+    world = World(objects=Identities().assign(snapshot, (), ()), now=time.time())
+    written = {one.key: one for one in snapshot.objects}
+    problems = list(snapshot.problems)
+    for action in _settle(world, config):
+        if isinstance(action, WriteStatus):
+            problems += _refused(action, written[action.kind, action.namespace, action.name])
+    return Found(snapshot.objects, tuple(sorted(problems, key=lambda one: (one.file, one.line, one.field))))
+
+
+def _settle(world: World, config: ControllerConfig) -> list[Action]:
+    """The statuses that are left when a Kafka that grants everything has done all that was asked of it."""
+    for _ in range(_ROUNDS_MAX):
+        actions = reconcile(world, config)
+        steps = [action for action in actions if not isinstance(action, WriteStatus)]
+        if not steps:
+            break
+        for step in steps:
+            world = _granted(world, step)
+    return actions
+
+
+def _granted(world: World, step: Action) -> World:
+    seen = world.observed
+    if isinstance(step, CreateTopic):
+        topic = ObservedTopic(step.partitions, step.replication, dict(step.configs))
+        return replace(world, observed=replace(seen, topics={**seen.topics, step.topic: topic}))
+    if isinstance(step, CommitStart):
+        committed = {**seen.committed, step.group: frozenset(step.partitions)}
+        return replace(world, observed=replace(seen, committed=committed))
+    if isinstance(step, PublishChannel):
+        return replace(world, channels={**world.channels, step.channel.uid: step.channel})
+    if isinstance(step, PublishSubscription):
+        one = step.subscription
+        return replace(world, subscriptions={**world.subscriptions, one.uid: one})
+    return world  # nothing that is new is altered or removed
+
+
+def _refused(status: WriteStatus, one: Written) -> list[FileProblem]:
+    return [
+        FileProblem(one.file, one.line, _field(part.type, part.reason), part.message, "", object=str(one))
+        for part in status.conditions
+        if part.type in _FIELDS and part.status is Truth.FALSE
+    ]
+
+
+def _field(condition: str, reason: str) -> str:
+    return "spec.channel.name" if reason == "ChannelNotFound" else _FIELDS[condition]

@@ -1,0 +1,206 @@
+"""Every example of every `--help`, run in a shell against the quickstart as `penstock up` starts it.
+
+An example that starts what is tested elsewhere, or needs a machine that is not here, is in ELSEWHERE: it is read as the
+command line reads it, and not run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from app.cli import cli
+from tests.processes import Child, free_port, wait_until
+
+_REPOSITORY = Path(__file__).parents[2]
+_LIMIT_S = 240
+_ROOT = typer.main.get_command(cli)
+
+#: Beginning of an example -> why it is only read.
+ELSEWHERE = {
+    "penstock up": "it starts everything: test_up",
+    "penstock demo": "it starts everything",
+    "penstock worker": "it starts a second worker: test_cli_of_a_worker",
+    "penstock kafka up": "it starts a Kafka: test_cli_kafka",
+    "penstock kafka down": "it stops a Kafka: test_cli_kafka",
+    "penstock kafka status": "it shows the Kafka of `kafka up`: test_cli_kafka",
+    "penstock census": "it needs files, topics and several processes at a time: test_census",
+    "penstock job": "each starts a Spark: test_traffic_job, test_topology_job",
+    "penstock topology --engine graphframes": "it needs jars that are not here: test_topology_engines",
+}
+#: Examples that go on until Ctrl-C -> what they print before it is sent.
+ENDLESS = {
+    "penstock receive": "Waiting for new events",
+    "penstock tail default/quickstart": "Waiting for new events",
+    "penstock tail default/quickstart --since 10m --filter type=dev.penstock.example --filter source=/shop": "Waiting",
+    "penstock tail default/quickstart --dlq": "Waiting for new events",
+    "penstock status -o wide --watch": "default/quickstart",
+    "penstock traffic --watch": "CHANNEL",
+    "penstock lag default/picky --watch": "default/picky",
+}
+#: Examples that do not end with 0 -> what they end with, and what they say.
+ENDS_WITH = {
+    "penstock topology --diff report/topology.json --fail-on warning": (1, "Nothing differs."),
+    "penstock dlq redrive --subscription default/picky --rate 20/s": (1, "the answer was 500"),
+    'penstock dlq redrive --channel default/quickstart --reason "answer was 500" --since 2h': (1, "redriven before 0"),
+    "penstock dlq redrive --all --limit 100 --in-flight 10 -o json": (1, '"redriven": 0'),
+    "penstock dlq redrive --with letter.json": (1, "the answer was 500"),
+    "penstock remove Subscription/default/old --yes": (1, "There is no Subscription/default/old"),
+    "penstock remove KafkaChannel/default/old Subscription/default/old": (1, "There is no KafkaChannel/default/old"),
+}
+
+
+def _examples() -> Iterator[str]:
+    """Lines with a `penstock` command, each once, in the order of the commands; without the words beside them."""
+    found: dict[str, None] = {}
+    commands: list[Any] = [_ROOT]
+    while commands:
+        command = commands.pop(0)
+        commands += getattr(command, "commands", {}).values()
+        _, _, examples = (command.help or "").partition("Examples:")
+        for line in examples.splitlines():
+            example = re.split(r"\s{3,}", line.strip())[0]
+            if "penstock " in example and not example.startswith("export"):
+                found[example] = None
+    return iter(found)
+
+
+def _is_elsewhere(example: str) -> bool:
+    return example.startswith(tuple(ELSEWHERE))
+
+
+RUN = [example for example in _examples() if not _is_elsewhere(example)]
+READ = [example for example in _examples() if _is_elsewhere(example)]
+
+
+@dataclass(frozen=True, slots=True)
+class Quickstart:
+    """A quickstart that runs, and a folder with what the examples name."""
+
+    folder: Path
+    http_port: int
+    kafka_port: int
+
+    @property
+    def said(self) -> Path:
+        """All that the latest example has printed so far."""
+        return self.folder / "said"
+
+    def shell(self, example: str) -> subprocess.Popen[bytes]:
+        """Run an example as somebody would who has these ports in the environment."""
+        self.said.unlink(missing_ok=True)
+        command = example.replace("localhost:8080", f"localhost:{self.http_port}")
+        command = command.replace("127.0.0.1:9092", f"127.0.0.1:{self.kafka_port}")
+        return subprocess.Popen(
+            ["bash", "-c", f"exec > {self.said} 2>&1; {command}"], cwd=self.folder, start_new_session=True,
+            env={
+                "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+                "PENSTOCK_KAFKA": f"127.0.0.1:{self.kafka_port}",
+                "PENSTOCK_HTTP_PORT": str(self.http_port),
+            },
+        )  # fmt: skip
+
+    def run(self, example: str) -> tuple[int, str]:
+        """To its end: exit code and all that it says."""
+        with self.shell(example) as process:
+            try:
+                process.wait(_LIMIT_S)
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+        return process.returncode, self.said.read_text()
+
+
+@pytest.fixture(scope="module")
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quickstart]:
+    """Up, with twenty events sent, a dead letter and an earlier report."""
+    folder = tmp_path_factory.mktemp("quickstart")
+    (folder / "examples").symlink_to(_REPOSITORY / "examples")
+    (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0")
+    (folder / ".penstock").symlink_to(_REPOSITORY / ".penstock")  # the jars of Kafka
+    http_port, admin_port, subscriber_port, kafka_port = (free_port() for _ in range(4))
+    options = {
+        "--http-port": http_port, "--admin-port": admin_port, "--subscriber-port": subscriber_port,
+        "--kafka-port": kafka_port, "--data": folder / "data", "--home": folder / "home", "--heap": "256m",
+        "--timeout": _LIMIT_S,
+    }  # fmt: skip
+    words = [str(word) for pair in options.items() for word in pair]
+    with Child("up", [sys.executable, "-m", "app.cli", "up", *words], folder) as up:
+        wait_until("Penstock is up", lambda: "Penstock is up" in up.output() or not up.running, _LIMIT_S)
+        assert up.running, up.tail()
+        found = Quickstart(folder, http_port, kafka_port)
+        for command in (
+            "penstock send --count 20 --source /shop",
+            f"penstock receive --dlq --from-beginning --count 1 --timeout {_LIMIT_S}",
+            "penstock topology --out report",
+        ):
+            code, said = found.run(command)
+            assert code == 0, said
+        yield found
+        up.process.send_signal(signal.SIGINT)
+        assert up.wait(_LIMIT_S) == 0
+
+
+@pytest.mark.parametrize("example", RUN)
+def test_an_example_does_what_it_says(quickstart: Quickstart, example: str) -> None:
+    if example in ENDLESS:
+        _until_ctrl_c(quickstart, example)
+        return
+    code, words = ENDS_WITH.get(example, (0, ""))
+    ended, said = quickstart.run(example)
+    assert ended == code, said
+    assert words in said
+    assert "Traceback" not in said
+
+
+def _until_ctrl_c(quickstart: Quickstart, example: str) -> None:
+    """It says that it waits, or shows what it watches, and ends well with Ctrl-C."""
+    with quickstart.shell(example) as process:
+
+        def shown() -> bool:
+            return ENDLESS[example] in quickstart.said.read_text() or process.poll() is not None
+
+        quickstart.said.touch()
+        try:
+            wait_until(f"{example}: {ENDLESS[example]}", shown, _LIMIT_S)
+            assert process.poll() is None, quickstart.said.read_text()
+            os.killpg(process.pid, signal.SIGINT)
+            assert process.wait(_LIMIT_S) == 0, quickstart.said.read_text()
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert "Traceback" not in quickstart.said.read_text()
+
+
+@pytest.mark.parametrize("example", READ)
+def test_an_example_that_runs_elsewhere_is_understood(example: str, tmp_path: Path) -> None:
+    """Its options are there, and take these values."""
+    for part in example.split("|"):
+        words = shlex.split(part.replace("2>/dev/null", ""))
+        if words[0] == "penstock":
+            _read(_ROOT, words[0], words[1:])
+
+
+def _read(command: Any, name: str, words: list[str]) -> None:
+    context = command.make_context(name, words)
+    if hasattr(command, "resolve_command"):
+        name, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        _read(inner, name, rest)
+
+
+def test_the_tables_name_examples_that_there_are() -> None:
+    """So that none of them is forgotten when an example changes."""
+    assert {*ENDLESS, *ENDS_WITH} <= {*RUN}
+    assert all(any(example.startswith(beginning) for example in READ) for beginning in ELSEWHERE)
+    assert len(RUN) > 30

@@ -19,6 +19,11 @@ Rows = Iterable[tuple[tuple[str, ...], int]]
 _SUBSCRIPTION = ("subscription",)
 
 
+def build_info(labels: Mapping[str, str]) -> Metric:
+    """Always 1: what runs is in the labels, to be joined with other series."""
+    return _gauge("penstock_build_info", "What runs", tuple(labels), [(tuple(labels.values()), 1)])
+
+
 def consumed(counts: Mapping[tuple[str, str, int], int]) -> Metric:
     """By consumer, topic and partition."""
     family = GaugeMetricFamily(

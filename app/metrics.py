@@ -11,9 +11,12 @@ status classes, verdicts. Refuses to keep what belongs to a subscription that is
 
 from __future__ import annotations
 
+import platform
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
 
+import confluent_kafka
 from prometheus_client import CollectorRegistry, GCCollector, Metric, PlatformCollector, ProcessCollector
 from prometheus_client.registry import Collector
 
@@ -24,6 +27,15 @@ from knative.progress import Reading
 #: Index: hundreds of the status; 0 = no answer came.
 _STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx", "other")
 _SUCCESS, _OTHER = 2, 6
+
+
+def build() -> dict[str, str]:
+    """The versions of this program, its interpreter and its Kafka client."""
+    return {
+        "version": version("penstock"),
+        "python": platform.python_version(),
+        "librdkafka": confluent_kafka.libversion()[0],
+    }
 
 
 class _Row:
@@ -52,6 +64,7 @@ class Metrics(Collector):
         self.loop_lag = Histogram()
         self.traffic_deltas: dict[str, int] = {}  #: result
         self.traffic_windows: dict[str, int] = {}  #: what happened
+        self._build = build()
         self._rows: dict[str, _Row] = {}  # subscription
         self._topics: dict[str, tuple[dict[int, int], Histogram]] = {}  # records by partition, and how long it took
         self._read_fleet: Callable[[], Iterable[Reading]] = tuple
@@ -173,6 +186,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The samples of this moment."""
+        yield exposition.build_info(self._build)
         yield exposition.consumed(self.consumed_records)
         topics = list(self._topics.items())
         counts = {(topic, number): count for topic, (records, _) in topics for number, count in list(records.items())}

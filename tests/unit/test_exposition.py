@@ -29,7 +29,9 @@ LABELS = {
     "major": 1,
     "minor": 1,
     "patchlevel": 1,
-    "version": 1,
+    "version": 2,  # of Python, and of Penstock
+    "python": 1,
+    "librdkafka": 1,
 }
 
 

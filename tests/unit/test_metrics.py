@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import platform
 import socket
 import threading
 from collections.abc import AsyncIterator, Mapping
@@ -255,3 +257,11 @@ async def test_port_0_is_no_server() -> None:
 
     await server.start()
     await server.stop(1)
+
+
+def test_the_build_is_what_runs() -> None:
+    page = generate_latest(Metrics().registry).decode()
+    (line,) = [line for line in page.splitlines() if line.startswith("penstock_build_info{")]
+    assert f'version="{importlib.metadata.version("penstock")}"' in line
+    assert f'python="{platform.python_version()}"' in line
+    assert line.endswith("} 1.0")

@@ -253,7 +253,9 @@ def _shop_findings(make: Maker) -> None:
     title = "Nobody sends to analytics/old-clicks and nobody reads it"
     make.find("orphan", info, title, ["channel:analytics/old-clicks"], "No event in the window; no subscription.")
     remedy = "Let `orders/reprice` answer without an event, or filter its own replies."
-    make.findings[0] = replace(make.findings[0], remedy=remedy)
+    on_loop = {*loop, "channel:orders/priced"}
+    edges = tuple(one.id for one in make.edges if {one.source, one.target} <= on_loop)
+    make.findings[0] = replace(make.findings[0], remedy=remedy, edges=edges)
 
 
 def large(vertices: int, seed: int = 5, namespaces: int = 60) -> Topology:

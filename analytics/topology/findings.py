@@ -66,7 +66,7 @@ def name(id_: str) -> str:
 
 def path(ids: Iterable[str]) -> str:
     """A way, for people."""
-    return " -> ".join(map(name, ids))
+    return " → ".join(map(name, ids))
 
 
 def _loops(loops: Iterable[Loop], consumers: dict[str, Consumer], facts: Facts) -> Iterator[Finding]:

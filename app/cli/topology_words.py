@@ -84,7 +84,7 @@ def show_difference(difference: Difference) -> None:
     _names(console, "gone edge", difference.edges_gone)
     for change in difference.changes[: 3 * IDS_MAX]:
         values = (f"{one:.3g}/s" if isinstance(one, float) else str(one) for one in (change.before, change.after))
-        _print(console, f"{change.what}: {change.id}: {' -> '.join(values)}")
+        _print(console, f"{change.what}: {change.id}: {' → '.join(values)}")
     if len(difference.changes) > 3 * IDS_MAX:
         _print(console, f"... and {len(difference.changes) - 3 * IDS_MAX} more changes: see them with -o json.")
 
@@ -102,7 +102,7 @@ def _show_finding(console: Console, finding: Finding, word: str = "") -> None:
         _print(console, f"    {line}")
     if len(finding.evidence) > EVIDENCE_MAX:
         _print(console, f"    ... {len(finding.evidence) - EVIDENCE_MAX} more")
-    _print(console, f"    -> {finding.remedy}")
+    _print(console, f"    → {finding.remedy}")
 
 
 def _console() -> Console:

@@ -98,7 +98,7 @@ def test_the_map_shows_everything_and_links_of_findings_light_whole_paths(shop: 
     assert canvas(page, "boxes") == len(topology.vertices)
     assert canvas(page, "lines") == len(topology.edges)
     assert panel(page) == ""
-    page.evaluate("[...document.querySelectorAll('#findings a')].find(a => a.textContent === 'orders/priced').click()")
+    page.evaluate("[...document.querySelectorAll('#details a')].find(a => a.textContent === 'orders/priced').click()")
     assert "orders/priced" in panel(page)
     assert "Whole path lit: fed by 3 sources" in panel(page)
     assert "orders/reprice" in panel(page)
@@ -135,6 +135,48 @@ def test_the_search_puts_the_exact_name_first(load: Open) -> None:
         write(page, query)
         label = page.evaluate("hits.querySelector('[role=option] bdi').textContent")
         assert label.endswith(first)
+
+
+def test_the_first_view_can_be_read_without_zoom(load: Open) -> None:
+    """Names are at least 9.8 px high; a map that does not fit then is shown in part, and `Fit` shows all of it."""
+    for topology in (topologies.quickstart(), topologies.shop(), topologies.large(400)):
+        for width in (1280, 390):
+            page = load(topology, width=width)
+            size = "canvas._cyreg.cy.zoom() * parseFloat(canvas._cyreg.cy.nodes('[image]').style('font-size'))"
+            assert page.evaluate(size) >= 9.8
+            page.evaluate("document.getElementById('fit').click()")
+            inside = "(b => b.x1 >= 0 && b.y1 >= 0 && b.x2 <= canvas.clientWidth && b.y2 <= canvas.clientHeight)"
+            assert page.evaluate(f"{inside}(canvas._cyreg.cy.elements().renderedBoundingBox())")
+
+
+def test_a_critical_loop_is_red(shop: Page) -> None:
+    """All four lines of it, and no other; the still picture has them too."""
+    colour = "(c => c._cyreg.cy.edges('.critical').map(e => e.style('line-color')).join(' '))(canvas)"
+    red = shop.evaluate("getComputedStyle(document.querySelector('.stroke.critical path')).stroke")
+    numbers = red[red.index("(") : red.index(")")].replace(" ", "")
+    assert shop.evaluate(colour).replace(" ", "").count(numbers) == 4
+    assert shop.evaluate("document.querySelectorAll('.picture .arrows .critical').length") == 4
+
+
+def test_each_finding_has_a_line_over_the_map(shop: Page) -> None:
+    """The first of them, the worst first; a click leads to all about it."""
+    lines = shop.evaluate("[...document.querySelectorAll('.brief li')].map(l => l.textContent.trim())")
+    titles = [one.title for one in topologies.shop().findings]
+    assert [line.split(None, 1)[1] for line in lines] == titles[:8]
+    above = "document.querySelector('.brief').getBoundingClientRect().bottom"
+    assert shop.evaluate(f"{above} < canvas.getBoundingClientRect().top")
+    shop.evaluate("document.querySelector('.brief a').click()")
+    wait(shop, "location.hash === '#finding-0'")
+    shop.evaluate("location.hash = ''")
+
+
+def test_health_is_in_sight_on_a_small_screen(load: Open) -> None:
+    page = load(topologies.shop(), width=390)
+    for table in ("vertices", "edges"):
+        cell = f"document.querySelector('#table-{table} tbody .swatch').closest('td')"
+        page.evaluate(f"document.getElementById('table-{table}').scrollIntoView({{behavior: 'instant'}})")
+        wait(page, f"{cell}.getBoundingClientRect().width > 0")
+        assert page.evaluate(f"{cell}.getBoundingClientRect().right") <= 390
 
 
 def test_namespaces_open_and_close_by_mouse(load: Open) -> None:

@@ -32,9 +32,13 @@ from analytics.topology.report.picture import picture
 from analytics.topology.report.tables import tables
 
 FINDINGS_MAX = 200
+BRIEF_MAX = 8  #: findings with a line over the map
 FOLDED_AFTER = 4  #: findings of one rule that are shown before the others are folded away
 EVIDENCE_MAX = 12
 OBJECTS_MAX = 16
+
+#: Kinds whose number is in the head of the page, where there are any.
+_COUNTED = (Kind.SOURCE, Kind.CHANNEL, Kind.BROKER, Kind.SUBSCRIPTION, Kind.TRIGGER)
 
 _HERE = Path(__file__).parent
 
@@ -106,12 +110,14 @@ def render(topology: Topology) -> str:
             assets=assets(),
             data=Markup(page_data(graph, topology.findings[: len(findings)])),
             findings=_by_rule(findings),
+            brief=findings[:BRIEF_MAX],
             findings_left=len(topology.findings) - len(findings),
             severities=_severities(topology),
             facts=_facts(topology),
             picture=picture(graph),
             tables=tables(topology, graph),
             healths=[health.value for health in HEALTHS],
+            loops=any(line.loop for line in graph.lines),
             kinds=[kind.value for kind in Kind if any(item.kind == kind for item in graph.items)],
             icons=ICONS,
             words=words,
@@ -224,14 +230,15 @@ def _severities(topology: Topology) -> list[tuple[str, str, int]]:
 
 def _facts(topology: Topology) -> list[Fact]:
     kinds = Counter(vertex.kind for vertex in topology.vertices)
-    channels = kinds[Kind.CHANNEL] + kinds[Kind.BROKER]
-    readers = kinds[Kind.SUBSCRIPTION] + kinds[Kind.TRIGGER]
     published = total(edge.rate for edge in topology.edges if edge.kind is Flow.PUBLISHES)
     delivered = total(edge.rate for edge in topology.edges if edge.kind is Flow.DELIVERS)
+    counted = [
+        Fact(words.plural(kinds[kind], words.KINDS[kind.value]).partition(" ")[2], words.count(kinds[kind]))
+        for kind in _COUNTED
+        if kinds[kind]
+    ]
     return [
-        Fact("sources", words.count(kinds[Kind.SOURCE])),
-        Fact("channels and brokers", words.count(channels)),
-        Fact("subscriptions and triggers", words.count(readers)),
+        *counted,
         Fact("events in", words.rate(published)),
         Fact("deliveries", words.rate(delivered)),
         Fact("events waiting", words.count(total(vertex.lag for vertex in topology.vertices))),

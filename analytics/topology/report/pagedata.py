@@ -75,6 +75,7 @@ def _edge(line: Line) -> dict[str, Any]:
             "p99": _figure(line.latency_p99_s),
             "details": line.details,
             "count": line.stands_for if line.stands_for > 1 else None,
+            "loop": line.loop or None,
         }
     )
 

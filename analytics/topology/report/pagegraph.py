@@ -24,6 +24,9 @@ LINES_MAX = 12_000
 SUMS_MAX = 2_000  #: lines to and from what was left out
 DETAILS_MAX = 16
 
+#: Rules of findings about events that come back to where they were.
+LOOP_RULES = frozenset({"self-reply", "reply-loop", "dead-letter-loop"})
+
 #: The worst first; what a sum of several shows.
 HEALTHS = (Health.FAILED, Health.DEGRADED, Health.UNKNOWN, Health.OK, Health.IDLE)
 _WORST = {health: place for place, health in enumerate(HEALTHS)}
@@ -84,6 +87,7 @@ class Line:
     latency_p99_s: float | None = None
     details: Details = ()
     stands_for: int = 1
+    loop: bool = False  #: on the way of a critical loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,7 @@ def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINE
         for one in members:
             rests[one.id] = len(items)
         items.append(_rest(group, groups[group], members))
-    lines, omitted = _lines(topology.edges, places, rests, lines_max)
+    lines, omitted = _lines(topology, places, rests, lines_max)
     return PageGraph(groups, tuple(items), lines, places, len(left), omitted)
 
 
@@ -226,13 +230,14 @@ def total(values: Iterable[N | None]) -> N | None:
 
 
 def _lines(
-    edges: Iterable[Edge], places: Mapping[str, int], rests: Mapping[str, int], lines_max: int
+    topology: Topology, places: Mapping[str, int], rests: Mapping[str, int], lines_max: int
 ) -> tuple[tuple[Line, ...], int]:
     """The edges between items, those to and from a rest summed up; and how many are in no line."""
+    loops = _on_loops(topology)
     own: list[Edge] = []
     sums: dict[tuple[int, int, str], Line] = {}
     omitted = 0
-    for edge in edges:
+    for edge in topology.edges:
         source, target = places.get(edge.source, -1), places.get(edge.target, -1)
         if source >= 0 and target >= 0:
             own.append(edge)
@@ -250,12 +255,12 @@ def _lines(
         del own[lines_max:]
     summed = sorted(sums.values(), key=lambda one: (-one.stands_for, one.source, one.target, one.kind))
     omitted += sum(one.stands_for for one in summed[SUMS_MAX:])
-    lines = [_line(places[one.source], places[one.target], one) for one in own]
+    lines = [_line(places[one.source], places[one.target], one, one.id in loops) for one in own]
     return (*lines, *summed[:SUMS_MAX]), omitted
 
 
 def _added(line: Line | None, key: tuple[int, int, str], edge: Edge) -> Line:
-    """A sum of edges with one more in it. Quantiles of parts do not add up, so a sum has none."""
+    """A sum of edges with one more in it. Quantiles of parts do not add up, so a sum has none; nor is it a loop."""
     if line is None:
         return Line(*key, edge.health, edge.rate, edge.bytes_rate, edge.events, None, edge.failures)
     return Line(
@@ -274,7 +279,13 @@ def _plus(one: N | None, other: N | None) -> N | None:
     return other if one is None else one if other is None else one + other
 
 
-def _line(source: int, target: int, edge: Edge) -> Line:
+def _on_loops(topology: Topology) -> frozenset[str]:
+    """Ids of the edges of critical loops."""
+    loops = (one for one in topology.findings if one.severity is Severity.CRITICAL and one.rule in LOOP_RULES)
+    return frozenset(edge for one in loops for edge in one.edges)
+
+
+def _line(source: int, target: int, edge: Edge, loop: bool) -> Line:
     return Line(
         source,
         target,
@@ -288,4 +299,5 @@ def _line(source: int, target: int, edge: Edge) -> Line:
         edge.latency_p50_s,
         edge.latency_p99_s,
         _details(edge.detail),
+        loop=loop,
     )

@@ -277,9 +277,17 @@ def _arrow(line: Line, label: str, route: Route, arrangement: Arrangement, link:
     health = Health.IDLE if idle and line.health in HEALTHS[2:] else line.health
     x, y = route.label or route.points[0]
     flow = line.rate or 0.0
+    colour = "critical" if line.loop else health.value
     width = 1.0 if flow <= 0 else min(1.2 + 0.45 * len(f"{flow:.0f}"), 3.4)
     return Arrow(
-        _curve(route), line.kind, health.value, round(width, 2), label, round(x, 1), round(y, 1), link.label_width
+        _curve(route),
+        line.kind,
+        colour,
+        round(width, 2),
+        label,
+        round(x, 1),
+        round(y, 1),
+        link.label_width,
     )
 
 

@@ -82,9 +82,9 @@ def tables(topology: Topology, graph: PageGraph) -> list[Table]:
 def _vertices(graph: PageGraph) -> Table:
     columns = (
         Column("Name", long=True),
+        Column("Health", long=True),
         Column("Kind"),
         Column("Namespace"),
-        Column("Health", long=True),
         Column("Events/s", numeric=True),
         Column("Bytes/s", numeric=True),
         Column("Lag", numeric=True),
@@ -99,9 +99,9 @@ def _vertex_cells(item: Item, graph: PageGraph) -> tuple[Cell, ...]:
     group = graph.groups[item.group]
     return (
         Cell(item.label, link=item.anchor),
+        Cell(words.HEALTHS[item.health.value], health=item.health.value, note=item.message),
         Cell(words.KINDS[item.kind], note=", ".join(words.KINDS.get(role, role) for role in item.roles[1:])),
         Cell(group.label),
-        Cell(words.HEALTHS[item.health.value], health=item.health.value, note=item.message),
         _figure(item.rate, words.rate(item.rate)),
         _figure(item.bytes_rate, words.bytes_rate(item.bytes_rate)),
         _figure(item.lag, words.count(item.lag)),
@@ -114,8 +114,8 @@ def _edges(graph: PageGraph) -> Table:
     columns = (
         Column("From", long=True),
         Column("To", long=True),
-        Column("Flow"),
         Column("Health", long=True),
+        Column("Flow"),
         Column("Events/s", numeric=True),
         Column("Bytes/s", numeric=True),
         Column("Lag", numeric=True),
@@ -136,8 +136,8 @@ def _edge_cells(line: Line, graph: PageGraph) -> tuple[Cell, ...]:
     return (
         Cell(source.label, link=source.anchor),
         Cell(target.label, link=target.anchor),
-        Cell(words.FLOWS[line.kind], note=many),
         Cell(words.HEALTHS[line.health.value], health=line.health.value),
+        Cell(words.FLOWS[line.kind], note=many),
         _figure(line.rate, words.rate(line.rate)),
         _figure(line.bytes_rate, words.bytes_rate(line.bytes_rate)),
         _figure(line.lag, words.count(line.lag)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -132,7 +133,8 @@ def test_equal_topologies_make_equal_pages() -> None:
 
 def test_findings_come_before_the_map_and_the_worst_come_first() -> None:
     source = render(topologies.shop())
-    titles = [source.index(words) for words in ('id="findings"', 'id="map"', 'id="tables"', 'id="method"')]
+    ids = ("findings", "map", "details", "tables", "method")
+    titles = [source.index(f'id="{id_}"') for id_ in ids]
     severities = [dict(attributes)["class"] for tag, attributes in read_page(source).elements if tag == "article"]
 
     assert titles == sorted(titles)
@@ -146,3 +148,11 @@ def test_code_in_backticks_is_set_as_code_and_escaped() -> None:
 
     assert "<code>a&lt;b</code> &amp; more" in source
     assert "a lone ` &lt;i&gt;" in source
+
+
+def test_only_kinds_that_there_are_are_counted() -> None:
+    heads = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", render(topologies.quickstart()))
+    assert [name for name, _ in heads[:3]] == ["source", "channel", "subscriptions"]
+    assert "broker" not in dict(heads)
+    names = [name for name, _ in re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", render(topologies.shop()))[:5]]
+    assert names == ["sources", "channels", "broker", "subscriptions", "triggers"]

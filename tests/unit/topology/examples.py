@@ -116,7 +116,7 @@ def _findings(edges: list[Edge]) -> tuple[Finding, ...]:
             "Events run in a circle: shop/orders, shop/bills",
             loop,
             (
-                "shop/orders -> shop/billing -> shop/bills -> shop/echo -> shop/orders",
+                "shop/orders → shop/billing → shop/bills → shop/echo → shop/orders",
                 "In the window 2.4 events/s went round.",
             ),
             "Let one of the replies go elsewhere.",

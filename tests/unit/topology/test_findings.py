@@ -41,7 +41,7 @@ def test_a_loop_is_told_with_its_way_and_its_edges() -> None:
 
     assert loop.severity is Severity.CRITICAL
     assert loop.objects[:2] == ("channel:test/ping", "channel:test/pong")
-    assert loop.evidence[0] == "test/ping -> test/there -> test/pong -> test/back -> test/ping"
+    assert loop.evidence[0] == "test/ping → test/there → test/pong → test/back → test/ping"
     assert len(loop.edges) == 4
 
 
@@ -61,7 +61,7 @@ def test_a_forward_to_itself_and_two_loops_that_share_a_channel() -> None:
 
     (loop,) = (one for one in found(world, counted=False).values() if one.rule == "reply-loop")
     assert len(loop.objects) == 3 + 5
-    assert [line.count(" -> ") for line in loop.evidence] == [2, 4, 4]
+    assert [line.count(" → ") for line in loop.evidence] == [2, 4, 4]
 
 
 def test_dead_letters_go_round_only_when_they_come_back() -> None:

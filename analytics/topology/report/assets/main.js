@@ -74,10 +74,12 @@ function showControls() {
   controls.collapse.checked = state.open.size === 0;
   controls.collapse.indeterminate = state.open.size > 0 && state.open.size < groups.length;
   controls.idle.checked = state.hideIdle;
+  controls.rates.checked = state.rates;
   const hidden = shown.represented.filter((id) => id === null).length;
   const parts = [];
   if (hidden) parts.push(`${words.plural(hidden, "idle vertex", "idle vertices")} hidden`);
   if (state.open.size < groups.length) parts.push("Click a namespace for its figures, double click to open it");
+  if (zoomOfAll() < READABLE) parts.push("This is a part of the map: drag it, or press Fit for all of it");
   hint.textContent = parts.join(" · ") || "Click a box or a line for its whole path and figures. Drag moves the map; after a click the wheel zooms.";
 }
 
@@ -95,7 +97,7 @@ function startControls() {
     state.rates = controls.rates.checked;
     redraw();
   });
-  controls.fit.addEventListener("click", fit);
+  controls.fit.addEventListener("click", () => fit());
   controls["zoom-in"].addEventListener("click", () => zoomBy(1.3));
   controls["zoom-out"].addEventListener("click", () => zoomBy(1 / 1.3));
 }
@@ -126,7 +128,7 @@ function startMap() {
   canvas.addEventListener("keydown", onKey);
   panel.addEventListener("keydown", (event) => event.key === "Escape" && choose(null));
   const pan = { ArrowLeft: [PAN_PX, 0], ArrowRight: [-PAN_PX, 0], ArrowUp: [0, PAN_PX], ArrowDown: [0, -PAN_PX] };
-  const keys = { "+": () => zoomBy(1.3), "=": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3), 0: fit, Escape: () => choose(null) };
+  const keys = { "+": () => zoomBy(1.3), "=": () => zoomBy(1.3), "-": () => zoomBy(1 / 1.3), 0: () => fit(), Escape: () => choose(null) };
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (pan[event.key]) map.panBy({ x: pan[event.key][0], y: pan[event.key][1] });
@@ -212,7 +214,7 @@ function start() {
     addEventListener("hashchange", chooseLinked);
     addEventListener("resize", () => {
       map.resize();
-      if (!chosen) fit();
+      if (!chosen) fit(false);
     });
   }
   startTables();

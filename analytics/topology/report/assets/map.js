@@ -3,10 +3,10 @@
 const canvas = document.getElementById("canvas");
 const panel = document.getElementById("panel");
 const still = !matchMedia("(prefers-reduced-motion: no-preference)").matches;
-const FONT_PX = 12.5;
+const FONT_PX = 13;
 const ZOOM_MIN = 0.08;
 const ZOOM_MAX = 2.5;
-const READABLE = 0.75; // smaller than this, names are guessed rather than read
+const READABLE = 0.76; // smaller than this, names are guessed rather than read
 const SIDE = 18; // room around the whole
 const HINT = 40; // under it, for the line of help that lies over the map of a wide window
 let map = null;
@@ -69,7 +69,7 @@ function nodeData(node, colours) {
   }
   node.kind = kind;
   node.height = lines.length > 1 ? GROUP_HEIGHT : NODE_HEIGHT;
-  node.width = Math.ceil(Math.max(...lines.map((line) => measure(line, FONT_PX)))) + (node.severity ? 62 : 52);
+  node.width = Math.ceil(Math.max(...lines.map((line) => measure(line, FONT_PX)))) + (node.severity ? 58 : 48);
   return {
     id: node.id,
     text: lines.join("\n"),
@@ -98,7 +98,7 @@ function elementsOf(view, colours) {
     const shape = source === target ? "loop" : link.across ? "across" : "";
     return {
       data: { id, source, target, label: (!link.across && link.label) || "", flow, ...bent },
-      classes: `${link.kind} ${health} ${shape}`,
+      classes: `${link.kind} ${health} ${shape} ${link.loop ? "critical" : ""}`,
     };
   });
   return [...framesOf(nodes), ...own, ...links];
@@ -178,6 +178,7 @@ function styles(colours) {
       selector: `edge.${health}`,
       style: { "line-color": colour, "target-arrow-color": colour },
     })),
+    { selector: "edge.critical", style: { "line-color": colours.critical, "target-arrow-color": colours.critical, width: "mapData(flow, 1, 3.6, 2.2, 4)", "z-index": 5 } },
     { selector: "edge.replies", style: { "line-style": "dashed", "line-dash-pattern": [7, 4] } },
     { selector: "edge.dead-letters", style: { "line-style": "dashed", "line-dash-pattern": [1.5, 4], "line-cap": "round" } },
     { selector: "edge.loop", style: { "curve-style": "bezier", "loop-direction": "-45deg", "source-endpoint": "outside-to-node", "target-endpoint": "outside-to-node" } },
@@ -214,7 +215,12 @@ function draw() {
       map.add(all);
     });
   }
-  fit();
+  if (state.rates === null) {
+    // At the start: figures at the lines only where names stay readable with them; the panel and the tables have them too.
+    state.rates = zoomOfAll() >= READABLE;
+    if (!state.rates) return draw();
+  }
+  fit(false);
   // What is on the canvas, for those who cannot look into it: tests.
   canvas.dataset.boxes = shown.nodes.size;
   canvas.dataset.lines = shown.links.size;
@@ -236,16 +242,41 @@ function freeWidth() {
   return canvas.clientWidth - (over ? panel.offsetWidth : 0);
 }
 
-// Show everything, or as much of its beginning as can be read on a small screen.
-function fit() {
-  map.stop();
-  const [width, height] = [freeWidth() - 2 * SIDE, canvas.clientHeight - SIDE - (canvas.clientWidth < 600 ? SIDE : HINT)];
+// The room for the map on its canvas.
+function stage() {
+  return [freeWidth() - 2 * SIDE, canvas.clientHeight - SIDE - (canvas.clientWidth < 600 ? SIDE : HINT)];
+}
+
+function zoomOfAll() {
+  const [width, height] = stage();
   const at = map.elements().boundingBox();
-  let zoom = Math.min(width / at.w, height / at.h, 1.1);
-  if (zoom < READABLE && canvas.clientWidth < 600) zoom = READABLE;
-  const beside = Math.max((width - at.w * zoom) / 2, 0);
-  const above = Math.max((height - at.h * zoom) / 2, 0);
-  map.viewport({ zoom, pan: { x: SIDE + beside - at.x1 * zoom, y: SIDE + above - at.y1 * zoom } });
+  return Math.min(width / at.w, height / at.h, 1.1);
+}
+
+// Show everything; or, at first, as much as can be read, with what the worst finding is about in the middle.
+function fit(all = true) {
+  map.stop();
+  const [width, height] = stage();
+  const at = map.elements().boundingBox();
+  const zoom = all ? zoomOfAll() : Math.max(zoomOfAll(), READABLE);
+  const worst = all ? null : worstPlace();
+  // Where the middle of `worst` comes to the middle of the room, but with no empty room at a side for it.
+  const begin = (start, size, room, middle) => {
+    if (size * zoom <= room) return (room - size * zoom) / 2 - start * zoom;
+    const wanted = middle === undefined ? -start * zoom : room / 2 - middle * zoom;
+    return Math.min(Math.max(wanted, room - (start + size) * zoom), -start * zoom);
+  };
+  map.viewport({ zoom, pan: { x: SIDE + begin(at.x1, at.w, width, worst?.x), y: SIDE + begin(at.y1, at.h, height, worst?.y) } });
+  canvas.dataset.zoom = zoom.toFixed(3);
+}
+
+// The middle of what the worst finding is about, where it is on the map.
+function worstPlace() {
+  const ids = vertices.flatMap((vertex, place) => (vertex.findings?.includes(0) ? [shown.represented[place]] : []));
+  const some = map.collection(ids.filter(Boolean).map((id) => map.getElementById(id)));
+  if (some.empty()) return null;
+  const box = some.boundingBox();
+  return { x: (box.x1 + box.x2) / 2, y: (box.y1 + box.y2) / 2 };
 }
 
 // Light up vertices and edges of the whole graph (their places), wherever they are shown; fade everything else.

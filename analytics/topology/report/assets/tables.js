@@ -11,9 +11,9 @@ const detailText = (details) => (details ?? []).map(([name, value]) => `${name} 
 const COLUMNS = {
   vertices: [
     [(_, place) => vertices[place].label, (_, place) => vertexCell(place)],
+    [(one) => WORST.indexOf(one.health), (one) => [...healthCell(one), ...(one.message ? [" ", muted(one.message)] : [])]],
     [(one) => data.words.kinds[one.kind], (one) => [data.words.kinds[one.kind]]],
     [(one) => groups[one.group].label, (one) => [isolated(groups[one.group].label)]],
-    [(one) => WORST.indexOf(one.health), (one) => [...healthCell(one), ...(one.message ? [" ", muted(one.message)] : [])]],
     [(one) => one.rate ?? -1, (one) => [words.rate(one.rate)]],
     [(one) => one.bytes ?? -1, (one) => [words.bytes(one.bytes)]],
     [(one) => one.lag ?? -1, (one) => [words.count(one.lag)]],
@@ -23,8 +23,8 @@ const COLUMNS = {
   edges: [
     [(one) => vertices[one.source].label, (one) => vertexCell(one.source)],
     [(one) => vertices[one.target].label, (one) => vertexCell(one.target)],
-    [(one) => data.words.flows[one.kind], (one) => [data.words.flows[one.kind]]],
     [(one) => WORST.indexOf(one.health), healthCell],
+    [(one) => data.words.flows[one.kind], (one) => [data.words.flows[one.kind]]],
     [(one) => one.rate ?? -1, (one) => [words.rate(one.rate)]],
     [(one) => one.bytes ?? -1, (one) => [words.bytes(one.bytes)]],
     [(one) => one.lag ?? -1, (one) => [words.count(one.lag)]],

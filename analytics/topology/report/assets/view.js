@@ -15,7 +15,7 @@ const LABELS_MAX = 60;
 const state = {
   open: new Set(),
   hideIdle: false,
-  rates: true,
+  rates: null, // null: as there is room at the first drawing
   revealed: new Set(), // vertices that were asked for: shown even where there is not room
 };
 
@@ -92,10 +92,11 @@ function visibleLinks(represented) {
     link.rate = sum(link.rate, edge.rate);
     link.health = worse(link.health, edge.health);
     link.idle &&= isIdle(edge);
+    link.loop ||= edge.loop === true;
     links.set(id, link);
   });
   const labelled = [...links.values()].filter((link) => link.rate > 0).sort((one, other) => other.rate - one.rate);
-  for (const link of state.rates ? labelled.slice(0, LABELS_MAX) : []) link.label = words.rate(link.rate);
+  for (const link of state.rates !== false ? labelled.slice(0, LABELS_MAX) : []) link.label = words.rate(link.rate);
   return links;
 }
 

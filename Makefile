@@ -74,7 +74,7 @@ $(STAMP): requirements.lock pyproject.toml
 	  { echo "Penstock needs Python 3.11 or newer, and $(PYTHON) is not; name one: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 	  { echo "$(PYTHON) has no venv module; install it (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -I app/installing.py --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
 	@touch $@

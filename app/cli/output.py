@@ -160,7 +160,7 @@ def jar_progress(jars: JarSet = KAFKA) -> Iterator[Progress]:
 
     def move(arrived: int, expected: int) -> None:
         if not bar.task_ids:
-            bar.add_task(what, total=expected)
+            bar.add_task(f"{what}, {jars.megabytes} MB", total=expected)
             bar.start()
         bar.update(bar.task_ids[0], completed=arrived)
         if arrived == expected:

@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo demo-topology demo-census test test-fast check format docs bench jars lock clean
+.PHONY: help up demo demo-topology demo-census test test-fast check format docs bench chaos jars lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -52,6 +52,9 @@ docs: $(STAMP) ## Write the pages that are generated from the code
 
 bench: $(STAMP) ## Measure everything in under ten minutes: CPU, rates, memory, delays, losses
 	@$(BIN)/python -m benchmarks
+
+chaos: $(STAMP) ## Break Kafka, the network and workers under load, for up to 40 minutes; the last line is JSON
+	@$(BIN)/python -m tests.chaos
 
 jars: $(STAMP) ## Bring the jars of the embedded Kafka and of Spark now (otherwise when they are first needed)
 	@$(BIN)/python -c "from pathlib import Path; from app.embedded.jars import ensure_jars; \

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.kafka import SEED
+from tests.chaos.scene import Scene, run
 from tests.installation import Installation
 from tests.kafka_cluster import KafkaCluster
 from tests.ledger.facts import Fault
 from tests.processes import Worker, get, wait_until
 from tests.resources import ORDERS
-from tests.system.kafka_failures import SEED, Scene, run
 
 pytestmark = pytest.mark.system
 

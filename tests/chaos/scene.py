@@ -6,7 +6,6 @@ what a worker could deliver without being able to commit.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from tests.ledger.worker_log import pauses
 from tests.processes import LoadProcess, SinkProcess, Worker, wait_until
 from tests.resources import NAMESPACE, ORDERS, Wanted
 
-SEED = 20_261_122
 DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 SETTLE_LIMIT_S = 120.0
 
@@ -83,16 +81,3 @@ def _wait_received(sink: SinkProcess, more: int, limit_s: float = 90.0) -> None:
 
     goal = received() + more
     wait_until(f"{more} more events are received", lambda: received() >= goal, limit_s, poll_s=0.1)
-
-
-def lasting(seconds: float, begin: Callable[[], None], end: Callable[[], None]) -> Callable[[list[Worker]], Fault]:
-    """A failure between two calls."""
-
-    def fail(_: list[Worker]) -> Fault:
-        from_s = time.time()
-        begin()
-        time.sleep(seconds)
-        end()
-        return Fault("kafka", from_s, time.time(), SEED)
-
-    return fail

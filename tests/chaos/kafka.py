@@ -1,0 +1,113 @@
+"""Ways in which a cluster of three brokers fails: each breaks it, waits, mends it, and returns the fault."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from tests.installation import Installation
+from tests.kafka_cluster import Broker, KafkaCluster
+from tests.ledger.facts import Fault
+from tests.processes import Worker
+
+SEED = 20_261_122
+
+#: Given the cluster and the installation: what is broken while the context is open.
+Breaks = Callable[[KafkaCluster, Installation], AbstractContextManager[None]]
+
+
+def coordinator(cluster: KafkaCluster, installation: Installation) -> Broker:
+    """The broker that takes the commits of the ordered subscription."""
+    return cluster.coordinator(installation.group("ordered"))
+
+
+def leader(cluster: KafkaCluster, installation: Installation) -> Broker:
+    """The broker that takes the events of the channel's first partition."""
+    return cluster.leader(installation.resources.topic)
+
+
+def frozen(choose: Callable[[KafkaCluster, Installation], Broker]) -> Breaks:
+    """SIGSTOP: connections stay open, nothing is answered."""
+
+    @contextmanager
+    def breaks(cluster: KafkaCluster, installation: Installation) -> Iterator[None]:
+        broker = choose(cluster, installation)
+        broker.pause()
+        try:
+            yield
+        finally:
+            broker.resume()
+
+    return breaks
+
+
+def killed(choose: Callable[[KafkaCluster, Installation], Broker]) -> Breaks:
+    """SIGKILL, and a start at the end."""
+
+    @contextmanager
+    def breaks(cluster: KafkaCluster, installation: Installation) -> Iterator[None]:
+        broker = choose(cluster, installation)
+        broker.kill()
+        yield
+        broker.start()
+
+    return breaks
+
+
+@contextmanager
+def all_killed(cluster: KafkaCluster, _: Installation) -> Iterator[None]:
+    """SIGKILL of every broker."""
+    for broker in cluster.brokers:
+        broker.kill()
+    yield
+    cluster.heal()
+
+
+@contextmanager
+def below_min_isr(cluster: KafkaCluster, installation: Installation) -> Iterator[None]:
+    """Two of three brokers are gone: what is left may take no events."""
+    gone = cluster.others(leader(cluster, installation))
+    for broker in gone:
+        broker.kill()
+    yield
+    cluster.heal()
+
+
+@contextmanager
+def rolling_restart(cluster: KafkaCluster, _: Installation) -> Iterator[None]:
+    """Each broker stops in order and starts again, one after the other."""
+    for broker in cluster.brokers:
+        broker.restart()
+        cluster.wait_healthy()
+    yield
+
+
+def network(break_: Callable[[Broker], None]) -> Breaks:
+    """The proxy of every broker does something else than pass on."""
+
+    @contextmanager
+    def breaks(cluster: KafkaCluster, _: Installation) -> Iterator[None]:
+        for broker in cluster.brokers:
+            break_(broker)
+        try:
+            yield
+        finally:
+            for broker in cluster.brokers:
+                broker.proxy.forward()
+
+    return breaks
+
+
+def lasting(
+    seconds: float, breaks: Breaks, cluster: KafkaCluster, installation: Installation
+) -> Callable[[list[Worker]], Fault]:
+    """A failure of so many seconds, for `tests.chaos.scene.run`."""
+
+    def fail(_: list[Worker]) -> Fault:
+        from_s = time.time()
+        with breaks(cluster, installation):
+            time.sleep(seconds)
+        return Fault("kafka", from_s, time.time(), SEED)
+
+    return fail

@@ -95,6 +95,12 @@ def replies_dropped(rows: Rows) -> Metric:
     return _counter("penstock_replies_dropped", "Events in answers for which no reply is set", _SUBSCRIPTION, rows)
 
 
+def dlq_letters(sizes: Mapping[str, int], subscriptions: Iterable[str]) -> Metric:
+    """Of the subscriptions that there are."""
+    rows = [((label,), sizes.get(label, 0)) for label in subscriptions]
+    return _gauge("penstock_dlq_letters", "Letters that the DLQ topic holds", _SUBSCRIPTION, rows)
+
+
 def traffic_deltas(counts: Mapping[str, int]) -> Metric:
     """By result."""
     rows = [((result,), count) for result, count in list(counts.items())]

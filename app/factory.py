@@ -24,6 +24,7 @@ from agents.fleet import Fleet
 from agents.sender import SenderConfig
 from agents.subscription import Surroundings
 from app.admin import AdminConfig, AdminServer
+from app.dlq_sizes import DlqSizes
 from app.egress import guard_of
 from app.lifecycle import Lifecycle, Parts
 from app.logs import configure_logging
@@ -163,7 +164,12 @@ def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | N
         parts.fleet = Fleet(app, contract, replace(around, tallies=tallies))
         metrics.watch(parts.fleet.readings)
     if settings.role in ("all", "controller") and settings.resources:
-        parts.controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed)
+        controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed)
+        parts.controller = controller
+        parts.dlq_sizes = DlqSizes(
+            kafka, lambda: [one.dlq_topic for one in contract.channels.values()], lambda: controller.leading
+        )
+        metrics.watch_dlq(parts.dlq_letters)
     if settings.admin_port:
         admin = AdminConfig(bind=settings.bind, port=settings.admin_port, debug=settings.debug)
         parts.admin = AdminServer(admin, metrics, lifecycle.alive, lifecycle.readiness)

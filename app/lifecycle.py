@@ -15,7 +15,7 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 from agents.fleet import Fleet
 from app import open_files
 from app.admin import AdminServer
+from app.dlq_sizes import DlqSizes
 from app.memory import Trimmer
 from app.metrics import Metrics
 from app.producer import KafkaProducer
@@ -71,8 +72,16 @@ class Parts:
     admin: AdminServer | None = None
     fleet: Fleet | None = None
     controller: Controller | None = None
+    dlq_sizes: DlqSizes | None = None
     spans: SpanExport | None = None
     traffic: TrafficParts | None = None
+
+    def dlq_letters(self) -> tuple[Mapping[str, int], Sequence[str]]:
+        """Letters by subscription, and which subscriptions there are; nothing where another process counts."""
+        sizes = None if self.dlq_sizes is None else self.dlq_sizes.sizes
+        if sizes is None:
+            return {}, ()
+        return sizes, [one.label for one in list(self.contract.subscriptions.values())]
 
 
 class Lifecycle:
@@ -127,6 +136,8 @@ class Lifecycle:
             except PenstockError as problem:  # no such directory: a sentence, not a traceback through Faust
                 log.error(str(problem))
                 os._exit(problem.exit_code)
+        if parts.dlq_sizes is not None:
+            parts.dlq_sizes.start()
         parts.contract.on_change(self._show_topics)
         parts.contract.start()
         parts.status.start()
@@ -191,6 +202,8 @@ class Lifecycle:
         if self._publisher is not None:
             self._publisher.cancel()
             await self._say_goodbye()
+        if parts.dlq_sizes is not None:
+            await parts.dlq_sizes.stop()
         if parts.controller is not None:
             await parts.controller.stop()
         await parts.contract.stop()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import platform
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 
 import confluent_kafka
@@ -27,6 +27,11 @@ from knative.progress import Reading
 #: Index: hundreds of the status; 0 = no answer came.
 _STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx", "other")
 _SUCCESS, _OTHER = 2, 6
+
+
+def _no_dlq() -> tuple[Mapping[str, int], Iterable[str]]:
+    """Another process counts."""
+    return {}, ()
 
 
 def build() -> dict[str, str]:
@@ -69,6 +74,7 @@ class Metrics(Collector):
         self._topics: dict[str, tuple[dict[int, int], Histogram]] = {}  # records by partition, and how long it took
         self._read_fleet: Callable[[], Iterable[Reading]] = tuple
         self._read_ingress: Callable[[], tuple[int, int]] | None = None
+        self._read_dlq: Callable[[], tuple[Mapping[str, int], Iterable[str]]] = _no_dlq
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -152,6 +158,10 @@ class Metrics(Collector):
         """Ask `in_flight` for (requests, bytes) that wait for Kafka at each scrape; from any thread."""
         self._read_ingress = in_flight
 
+    def watch_dlq(self, sizes: Callable[[], tuple[Mapping[str, int], Iterable[str]]]) -> None:
+        """Ask `sizes` for (letters by subscription, subscriptions that there are) at each scrape; from any thread."""
+        self._read_dlq = sizes
+
     def assigned(self, consumer: str, topic: str, partitions: Iterable[int]) -> None:
         """This consumer owns these partitions now: they are shown with 0 before their first record."""
         for partition in partitions:
@@ -196,6 +206,7 @@ class Metrics(Collector):
         yield from self._subscriptions()
         yield from exposition.readings(list(self._read_fleet()))
         yield exposition.loop_lag(self.loop_lag)
+        yield exposition.dlq_letters(*self._read_dlq())
         yield exposition.traffic_deltas(self.traffic_deltas)
         yield exposition.traffic_windows(self.traffic_windows)
 

@@ -63,6 +63,7 @@ def full_page() -> str:
         metrics.traffic_window(what)
     metrics.watch(lambda: readings)
     metrics.watch_ingress(lambda: (1, 1))
+    metrics.watch_dlq(lambda: ({"ns/s0": 3, "ns/gone": 1}, ["ns/s0", "ns/s1"]))
     return generate_latest(metrics.registry).decode()
 
 

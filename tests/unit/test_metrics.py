@@ -265,3 +265,11 @@ def test_the_build_is_what_runs() -> None:
     assert f'version="{importlib.metadata.version("penstock")}"' in line
     assert f'python="{platform.python_version()}"' in line
     assert line.endswith("} 1.0")
+
+
+def test_dead_letters_are_shown_of_subscriptions_that_there_are() -> None:
+    metrics = Metrics()
+    assert "penstock_dlq_letters{" not in _text(metrics), "another process counts"
+    metrics.watch_dlq(lambda: ({"ns/a": 3, "ns/gone": 1}, ["ns/a", "ns/b"]))
+    lines = [line for line in _text(metrics).splitlines() if line.startswith("penstock_dlq_letters{")]
+    assert lines == ['penstock_dlq_letters{subscription="ns/a"} 3.0', 'penstock_dlq_letters{subscription="ns/b"} 0.0']

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -129,10 +130,10 @@ def status(
     if watch:
         from app.cli import watching
 
-        watching.watch(look, lambda shown: _show_next(shown, output), _tables, every_s, output)
+        watching.watch(look, lambda shown: _show_next(shown, output, names), partial(_tables, names), every_s, output)
         return
     shown = _waited(look, limit_s) if wait else look()
-    _show(shown, output)
+    _show(shown, output, names)
     if not _all_ready(shown):
         if wait:
             raise NotReadyError(f"Not all of it is ready after {limit_s:g} s.", "MESSAGE says what is missing.")
@@ -184,7 +185,7 @@ def _waited(look: Callable[[], Rows], limit_s: float) -> Rows:
         time.sleep(min(_WAIT_POLL_S, max(0.0, end_s - time.monotonic())))
 
 
-def _show(shown: Rows, output: View) -> None:
+def _show(shown: Rows, output: View, names: Sequence[str] | None) -> None:
     if output is View.JSON:
         print_json(shown)
     elif output is View.YAML:
@@ -194,23 +195,24 @@ def _show(shown: Rows, output: View) -> None:
             for row in shown[f"{kind}s"]:
                 print(f"{kind}/{row[kind]}")
     else:
-        for number, (listing, found) in enumerate(_tables(shown)):
+        for number, (listing, found) in enumerate(_tables(names, shown)):
             if number:
                 print()
             listing.show(found, output)
 
 
-def _show_next(shown: Rows, output: View) -> None:
+def _show_next(shown: Rows, output: View, names: Sequence[str] | None) -> None:
     """One of several looks, apart from the next."""
     from app.cli.watching import separate
 
-    _show(shown, output)
+    _show(shown, output, names)
     separate(output)
 
 
-def _tables(shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
-    found = [(_CHANNELS, shown["channels"]), (_SUBSCRIPTIONS, shown["subscriptions"])]
-    return [*found, (_PROBLEMS, shown["problems"])] if shown["problems"] else found
+def _tables(names: Sequence[str] | None, shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
+    """Those that have rows, and without `names` those of channels and subscriptions in any case."""
+    found = [(_CHANNELS, shown["channels"]), (_SUBSCRIPTIONS, shown["subscriptions"]), (_PROBLEMS, shown["problems"])]
+    return [(listing, rows_) for listing, rows_ in found if rows_ or not (names or listing is _PROBLEMS)]
 
 
 def rows(contract: Contract, now_s: float) -> Rows:

@@ -117,7 +117,8 @@ def _mended(where: Look, file: Path) -> DeadLetter:
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
-        raise UsageError(f"{file} cannot be read: {problem}.", "Check --with.") from problem
+        why = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8"
+        raise UsageError(f"{file} cannot be read: {why}.", "Check --with.") from problem
     document = read_mended(text, str(file))
     (letter,) = read_named(where.client, [document["letter"]])
     return mend(letter, document, as_json(letter.record))

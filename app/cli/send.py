@@ -90,8 +90,10 @@ def send(
     ids = [base] if count == 1 else [f"{base}-{number + 1}" for number in range(count)]
     extra = _pairs(header, ":", "--header")
     rows = list(_post_all(target, (_message(attributes, one, body) for one in ids), extra, ids))
-    _report(rows, output)
-    if not url and all(row["status"] == _NOT_FOUND for row in rows):
+    unknown = not url and all(row["status"] == _NOT_FOUND for row in rows)
+    if not (unknown and output is Format.TABLE):
+        _report(rows, output)
+    if unknown:
         raise unknown_channel(channel, target.address, _known_channels(kafka))
     _exit(rows)
 

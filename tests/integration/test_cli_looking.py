@@ -226,6 +226,7 @@ def test_status_of_one_name(looked: Looked) -> None:
     for name in ("ns/ch", "channel/ns/ch", "KafkaChannel/ns/ch"):
         shown = looked.penstock("status", name, "-o", "name")
         assert (shown.returncode, shown.stdout.split()) == (3, ["channel/ns/ch"])
+    assert "No channels." not in looked.penstock("status", "ns/one").stdout
     both = looked.penstock("status", "ns/one", "ns/bad", "ns/one", "-o", "json")
     rows = json.loads(both.stdout)
     assert ([row["channel"] for row in rows["channels"]], len(rows["subscriptions"])) == (["ns/bad"], 1)

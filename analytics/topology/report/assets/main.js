@@ -213,7 +213,7 @@ function start() {
     addEventListener("load", () => chosen && document.getElementById("map").scrollIntoView());
     addEventListener("hashchange", chooseLinked);
     addEventListener("resize", () => {
-      map.resize();
+      shrink();
       if (!chosen) fit(false);
     });
   }

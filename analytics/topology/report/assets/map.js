@@ -8,6 +8,7 @@ const ZOOM_MIN = 0.08;
 const ZOOM_MAX = 2.5;
 const READABLE = 0.76; // smaller than this, names are guessed rather than read
 const SIDE = 18; // room around the whole
+const HEIGHT_MIN = 340; // there is the panel beside it
 const HINT = 40; // under it, for the line of help that lies over the map of a wide window
 let map = null;
 let shown = null;
@@ -215,6 +216,7 @@ function draw() {
       map.add(all);
     });
   }
+  shrink();
   if (state.rates === null) {
     // At the start: figures at the lines only where names stay readable with them; the panel and the tables have them too.
     state.rates = zoomOfAll() >= READABLE;
@@ -245,6 +247,15 @@ function freeWidth() {
 // The room for the map on its canvas.
 function stage() {
   return [freeWidth() - 2 * SIDE, canvas.clientHeight - SIDE - (canvas.clientWidth < 600 ? SIDE : HINT)];
+}
+
+// A small map needs no tall canvas: what comes after it is nearer then.
+function shrink() {
+  canvas.style.height = "";
+  const at = map.elements().boundingBox();
+  const need = at.h * Math.min(stage()[0] / at.w, 1.1) + 2 * SIDE + HINT;
+  if (need < canvas.clientHeight) canvas.style.height = `${Math.max(Math.ceil(need), HEIGHT_MIN)}px`;
+  map.resize();
 }
 
 function zoomOfAll() {

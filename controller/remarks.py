@@ -26,6 +26,7 @@ from tables.status import (
     REQUEST_KEY,
     SUBSCRIBER_FAILED,
     SUBSCRIBER_NOT_SERVED,
+    SUBSCRIBER_WAITS_FOR_KAFKA,
     StatusTable,
     encode_report,
 )
@@ -35,7 +36,7 @@ log = structlog.get_logger(__name__)
 SILENT_S = 600.0  #: a worker that said nothing for so long will not come back under its name
 FOREIGN_MAX = 5_000  #: uids of foreign resources in one record
 REQUEST_LIVES_S = 120.0  #: what was asked for longer ago is not done any more: whoever asked has given up
-_SEEN_BY_READERS = frozenset({SUBSCRIBER_FAILED, SUBSCRIBER_NOT_SERVED})
+_SEEN_BY_READERS = frozenset({SUBSCRIBER_FAILED, SUBSCRIBER_NOT_SERVED, SUBSCRIBER_WAITS_FOR_KAFKA})
 _URGENCY = {"False": 0, "Unknown": 1, "True": 2}
 
 

@@ -12,7 +12,7 @@ from controller.channels import ChannelPlan
 from controller.destinations import Destinations, Unresolved
 from controller.subscriptions import SubscriptionPlan
 from knative import contract
-from knative.conditions import Condition, Truth, ready, true, unknown
+from knative.conditions import Condition, Truth, ready, true, unknown, with_note
 from knative.delivery import Destination
 from tables.status import serving, subscriber_status
 
@@ -36,7 +36,8 @@ def channel_status(
     )
     rows = [subscriber_status(record, world.workers.values(), world.now) for record in mine]
     sink, sink_resolved = _dead_letter_sink(plan, destinations)
-    parts = (*plan.conditions, _subscribers_ready(mine, rows), sink_resolved)
+    served_by = _subscribers_ready(mine, rows)
+    parts = (*plan.conditions, served_by, sink_resolved)
     body: dict[str, Any] = {
         "annotations": {TOPIC_NOTE: plan.topic, DLQ_TOPIC_NOTE: plan.dlq_topic},
         "subscribers": [
@@ -53,7 +54,9 @@ def channel_status(
         body["annotations"][PATH_NOTE] = served.path
     if sink is not None:
         body["deadLetterSinkUri"] = sink.uri
-    return WriteStatus(*one.key, one.uid, one.generation, (_ready_with_note(parts, plan.conditions[0]), *parts), body)
+    return WriteStatus(
+        *one.key, one.uid, one.generation, (with_note(ready(parts), (plan.conditions[0], served_by)), *parts), body
+    )
 
 
 def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, world: World) -> WriteStatus:
@@ -69,13 +72,7 @@ def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, wor
             "deadLetterSinkUri": sink.uri if sink else "",
         }
         body["annotations"] = {"penstock.dev/group": plan.record.group}
-    return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), body)
-
-
-def _ready_with_note(parts: Sequence[Condition], topic: Condition) -> Condition:
-    """`Ready`, which says what was refused even when the channel is served all the same: it is what people look at."""
-    found = ready(parts)
-    return true("Ready", topic.reason, topic.message) if found.status is Truth.TRUE else found
+    return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), parts[-1:]), *parts), body)
 
 
 def _dead_letter_sink(plan: ChannelPlan, destinations: Destinations) -> tuple[Destination | None, Condition]:
@@ -96,7 +93,7 @@ def _subscribers_ready(
         serving("SubscribersReady", row, f"Subscription {record.label}")
         for record, row in zip(records, rows, strict=True)
     ]
-    return replace(ready(parts), type="SubscribersReady")
+    return replace(with_note(ready(parts), parts), type="SubscribersReady")
 
 
 def _channel_ready(plan: SubscriptionPlan, channel: ChannelPlan | None, world: World) -> Condition:

@@ -64,6 +64,14 @@ def ready(parts: Sequence[Condition]) -> Condition:
     return Condition("Ready", Truth.TRUE)
 
 
+def with_note(found: Condition, notes: Iterable[Condition]) -> Condition:
+    """`found`; when it is True, with the reason of the first of `notes` that has one: people look at `Ready` only."""
+    note = next((one for one in notes if one.reason), None)
+    if found.status is not Truth.TRUE or note is None:
+        return found
+    return replace(found, reason=note.reason, message=note.message)
+
+
 def with_transitions(conditions: Iterable[Condition], before: Iterable[Condition], now: str) -> tuple[Condition, ...]:
     """`conditions` with the time of their last change of status: kept from `before` where the status is the same."""
     known = {condition.type: condition for condition in before}

@@ -42,6 +42,7 @@ REQUEST_KEY = b"/remove/"  #: a uid follows
 #: Reasons of conditions that follow from workers' records, so that whoever reads those knows them by himself.
 SUBSCRIBER_FAILED = "SubscriberFailed"
 SUBSCRIBER_NOT_SERVED = "SubscriberNotServed"
+SUBSCRIBER_WAITS_FOR_KAFKA = "WaitingForKafka"
 
 
 def encode_status(status: WorkerStatus) -> bytes:
@@ -159,9 +160,9 @@ def subscriber_details(subscription: Subscription, workers: Collection[WorkerSta
 
 def serving(type_: str, status: SubscriberStatus, label: str = "") -> Condition:
     """The same as a condition; `label`: what to name in its message."""
-    if status.ready == "True":
-        return true(type_)
     message = f"{label}: {status.message}" if label else status.message
+    if status.ready == "True":
+        return true(type_, SUBSCRIBER_WAITS_FOR_KAFKA, message) if status.message else true(type_)
     if status.ready == "False":
         return false(type_, SUBSCRIBER_FAILED, message)
     return unknown(type_, SUBSCRIBER_NOT_SERVED, message)

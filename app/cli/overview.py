@@ -293,12 +293,10 @@ def _subscription_row(
 
 def _readiness(remark: Remark | None, served: list[Condition]) -> dict[str, object]:
     """`Ready` of what the controller says (None = that all is well) and of what workers show."""
-    from knative.conditions import Condition, Truth, ready
+    from knative.conditions import Condition, Truth, ready, with_note
 
     said = [] if remark is None else [Condition("Ready", Truth(remark.ready), remark.reason, remark.message)]
-    told = ready([*said, *served])
-    if said and told.status is Truth.TRUE:
-        told = said[0]  # ready, and something that it asks for was refused
+    told = with_note(ready([*said, *served]), [*said, *served])  # ready, and there may be something to say of it
     return {"ready": told.status.value, "reason": told.reason, "message": told.message}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knative.conditions import Truth, false, ready, true, unknown, with_transitions
+from knative.conditions import Truth, false, ready, true, unknown, with_note, with_transitions
 
 
 def test_ready_is_the_worst_of_its_parts_the_first_one_said() -> None:
@@ -20,3 +20,10 @@ def test_a_transition_is_a_change_of_status_only() -> None:
 
 def test_empty_fields_are_left_out() -> None:
     assert true("A").as_dict() == {"type": "A", "status": "True"}
+
+
+def test_a_note_is_shown_where_all_is_well_and_nowhere_else() -> None:
+    note, broken = true("A", "Odd", "but it works"), false("B", "Broken", "mend it")
+    assert with_note(ready([note]), [true("C"), note]) == true("Ready", "Odd", "but it works")
+    assert with_note(ready([true("C")]), [true("C")]) == true("Ready")
+    assert with_note(ready([note, broken]), [note]).reason == "Broken"

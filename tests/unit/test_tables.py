@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from knative.conditions import Condition, Truth
 from knative.contract import (
+    WAITING_FOR_KAFKA,
     Channel,
     ControllerReport,
     Remark,
@@ -162,12 +163,24 @@ def test_the_controllers_report_is_no_workers_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ready", "condition"),
+    ("ready", "message", "condition"),
     [
-        ("True", Condition("ChannelReady", Truth.TRUE)),
-        ("False", Condition("ChannelReady", Truth.FALSE, "SubscriberFailed", "ns/a: why")),
-        ("Unknown", Condition("ChannelReady", Truth.UNKNOWN, "SubscriberNotServed", "ns/a: why")),
+        ("True", "", Condition("ChannelReady", Truth.TRUE)),
+        ("True", "why", Condition("ChannelReady", Truth.TRUE, "WaitingForKafka", "ns/a: why")),
+        ("False", "why", Condition("ChannelReady", Truth.FALSE, "SubscriberFailed", "ns/a: why")),
+        ("Unknown", "why", Condition("ChannelReady", Truth.UNKNOWN, "SubscriberNotServed", "ns/a: why")),
     ],
 )
-def test_serving_as_a_condition(ready: str, condition: Condition) -> None:
-    assert serving("ChannelReady", SubscriberStatus("u", 1, ready, "why"), "ns/a") == condition
+def test_serving_as_a_condition(ready: str, message: str, condition: Condition) -> None:
+    assert serving("ChannelReady", SubscriberStatus("u", 1, ready, message), "ns/a") == condition
+
+
+def test_a_worker_that_waits_for_kafka_is_named_and_the_subscriber_stays_ready() -> None:
+    waiting = WorkerSubscription(SUBSCRIPTION.generation, tuple(range(SUBSCRIPTION.partitions)), WAITING_FOR_KAFKA)
+    worker = WorkerStatus("w1", NOW, "all", {SUBSCRIPTION.uid: waiting})
+    status = subscriber_status(SUBSCRIPTION, [worker], NOW)
+    assert (status.ready, status.message) == (
+        "True",
+        "w1: waiting for Kafka, which confirms no commits; new events wait",
+    )
+    assert serving("Ready", status).reason == "WaitingForKafka"

@@ -34,6 +34,7 @@ log = structlog.get_logger(__name__)
 
 #: The event in the log when first attempts pause.
 WAITING = "Kafka confirms no commits; new events wait"
+_AWAKE_S = 1.0  # a timer that comes later than this: the process was frozen
 _SOON_S = 0.02
 _AGAIN_S = 0.1
 _REBALANCING = frozenset(
@@ -125,6 +126,7 @@ class Commits:
         self._flight: _Flight | None = None
         self._overdue: asyncio.TimerHandle | None = None  # since the first commit that had no success
         self.waiting = False  #: Kafka has confirmed no commit for too long
+        self.silent = False  #: the same, and this process was awake all the time: nobody could commit
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._missed = False  # a commit was due while another one was on its way
@@ -191,7 +193,7 @@ class Commits:
     def _commit(self) -> None:
         try:
             if self._loop.time() - self._due > self._timeout_s and not self.waiting:
-                self._unanswered()  # the process was frozen: its session may be over, and the group at work elsewhere
+                self._wait()  # the process was frozen: its session may be over, and the group at work elsewhere
             self._take_stock()
         except Exception as problem:  # nobody else would hear of what a timer raises
             self._fatal(problem)
@@ -209,9 +211,14 @@ class Commits:
         wanted = zip(dirty, [p.watermark.changes for p in dirty], offsets(dirty), strict=True)
         self._request = self._flight = _Flight(tuple(wanted))
         if self._overdue is None:
-            self._overdue = self._loop.call_later(self._timeout_s, self._unanswered)
+            due = self._loop.time() + self._timeout_s
+            self._overdue = self._loop.call_at(due, self._unanswered, due)
 
-    def _unanswered(self) -> None:
+    def _unanswered(self, due: float) -> None:
+        self.silent = self._loop.time() - due < _AWAKE_S
+        self._wait()
+
+    def _wait(self) -> None:
         self.waiting = True
         log.warning(WAITING, subscription=self._label, after_s=self._timeout_s)
         self._listener(True)
@@ -220,6 +227,7 @@ class Commits:
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
+        self.silent = False
         if self.waiting:
             self.waiting = False
             self._listener(False)

@@ -4,8 +4,8 @@
     revoked:   drain() on the loop -> last commit -> let go
     lost:      drain() on the loop, briefly -> let go without a commit; what is settled is retained
 
-A partition that comes back goes on where this process left it (`agents/retained`). After a loss every member of the
-group has probably lost its partitions, and each knows something that is not committed:
+A partition that comes back goes on where this process left it (`agents/retained`). When Kafka did not answer, every
+member of the group has probably lost its partitions, and each knows something that is not committed:
 
     member A   assigned {0, 1}, had {0, 2}   commits what it knows of 2      opens 0 at once, 1 after HANDOVER_S
     member B   assigned {2, 3}, had {1, 3}   commits what it knows of 1      opens 3 at once, 2 after HANDOVER_S
@@ -133,7 +133,8 @@ class Rebalance:
         for partition in mine:
             self._pace.forget(consumer, partition)
         self._bridge.begin(self._listener.drain(mine, _LOST_DRAIN_S)).result(LOOP_S)
-        self._retained.keep(mine)
+        # Where only this process was cut off or frozen, others have been at work since.
+        self._retained.keep(mine, hand_over=self._commits.silent)
         # The client unassigns, and so joins again, only when the commit under way has failed: with retries, minutes.
         self.stuck = self._commits.in_flight
         self._bridge.call(self._commits.forget)  # not before: new events of these partitions would no longer wait

@@ -48,14 +48,16 @@ class Retained:
 
     def __init__(self) -> None:
         self._kept: dict[int, Partition] = {}
-        self.joining = False  #: partitions were lost, and none has been assigned since
+        self.joining = False  #: Kafka was silent until partitions were lost, and none has been assigned since
         self._unsaid: list[Partition] = []
 
-    def keep(self, partitions: Collection[Partition]) -> None:
-        """These were lost, or their last commit failed; nothing of them changes any more."""
+    def keep(self, partitions: Collection[Partition], *, hand_over: bool = False) -> None:
+        """These were lost, or their last commit failed; nothing of them changes any more. `hand_over`: whoever has them
+        next begins when this process can tell what it knows."""
         self._kept.update((partition.number, partition) for partition in partitions)
-        self._unsaid += [partition for partition in partitions if partition.watermark.changes != partition.committed]
-        self.joining = self.joining or bool(partitions)
+        if hand_over and partitions:
+            self.joining = True
+            self._unsaid += [one for one in partitions if one.watermark.changes != one.committed]
 
     def knows(self, number: int) -> bool:
         """True for a partition that this process owned and lost."""

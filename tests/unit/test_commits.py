@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -219,6 +220,23 @@ async def test_new_events_wait_while_no_commit_has_success() -> None:
     commits.on_commit(None, consumer.last)
     await until(2)
     assert waits == [True, False]
+
+
+async def test_a_process_that_was_frozen_does_not_take_kafka_for_silent() -> None:
+    """It waits all the same: its session may be over."""
+    states: list[tuple[bool, bool]] = []
+    commits = Commits("ns/s", 0.001, fail, timeout_s=0.01, waiting=lambda on: states.append((on, commits.silent)))
+    commits.attach({0: moved(0)})
+    consumer: Any = Notes()
+    commits.touch()
+    while not consumer.sent:
+        await asyncio.sleep(0)
+        commits.carry_out(consumer)
+    time.sleep(1.2)  # noqa: ASYNC251 - the timer is due in 10 ms and the event loop stands still
+    async with asyncio.timeout(10):
+        while not states:
+            await asyncio.sleep(0.001)
+    assert states == [(True, False)]
 
 
 async def test_a_lost_group_ends_the_waiting() -> None:

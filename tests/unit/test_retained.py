@@ -85,7 +85,7 @@ def test_uncommitted_partitions_of_others_are_handed_over_once() -> None:
         partition(1, {100}, 101, committed=True),
         partition(2, {100}, 101),
     )
-    retained.keep([mine, said, unsaid])
+    retained.keep([mine, said, unsaid], hand_over=True)
     joining = [retained.joining]
     assert retained.joined([0]) == [unsaid]
     assert [*joining, retained.joining] == [True, False]
@@ -93,6 +93,14 @@ def test_uncommitted_partitions_of_others_are_handed_over_once() -> None:
     assert retained.watermark(0, 100).next == 101
     assert retained.watermark(2, 100).next == 101, "it may still come back"
     assert retained.watermark(2, 100).next == 100, "what was kept is used up"
+
+
+def test_a_process_that_was_frozen_hands_nothing_over() -> None:
+    """Others have been at work since: its position may be beyond theirs, and theirs would then go back."""
+    retained = Retained()
+    retained.keep([partition(0, {100}, 101)])
+    assert (retained.joining, retained.joined([])) == (False, [])
+    assert retained.watermark(0, 100).next == 101
 
 
 def test_a_partition_that_was_never_owned_starts_where_kafka_says() -> None:

@@ -85,7 +85,8 @@ class QueryStore:
         for place in (self.checkpoint, self.parts_folder):
             place.mkdir(parents=True, exist_ok=True)
             _write(place / _ID, self._id.encode())
-        for left_over in self.parts_folder.glob(".tmp-*"):
+        # A kill in the middle of a write or of a compaction leaves such folders; what counts does not need them.
+        for left_over in (*self.parts_folder.glob(".tmp-*"), *superseded(self.parts_folder)):
             shutil.rmtree(left_over, ignore_errors=True)
 
     def committed(self) -> int | None:
@@ -140,8 +141,8 @@ class QueryStore:
         for name in facts.get("counters", {}):
             facts["counters"][name] = sum(read_facts(part.path)["counters"].get(name, 0) for part in old)
         self._put(f"upto={last.batch:0{_DIGITS}}", age(whole, now_s, keep_minutes_s, keep_s), facts)
-        for part in old:
-            shutil.rmtree(part.path)
+        for path in superseded(self.parts_folder):
+            shutil.rmtree(path)
         return len(old)
 
     def _put(self, name: str, table: pa.Table, facts: Mapping[str, Any]) -> None:
@@ -164,14 +165,31 @@ def count_anew(inside: Path) -> str:
 
 def parts(folder: Path) -> list[Part]:
     """The folders that count, by batch: those under a compaction's number do not any more."""
+    found = _all_parts(folder)
+    base = _base(found)
+    counting = [part for part in found if part.batch > base or (part.compacted and part.batch == base)]
+    return sorted(counting, key=lambda part: part.batch)
+
+
+def superseded(folder: Path) -> list[Path]:
+    """Folders that a compaction has taken up, and that a kill kept it from removing."""
+    found = _all_parts(folder)
+    base = _base(found)
+    return [part.path for part in found if part.batch < base or (part.batch == base and not part.compacted)]
+
+
+def _all_parts(folder: Path) -> list[Part]:
     found = []
     for path in folder.iterdir() if folder.is_dir() else ():
         kind, _, number = path.name.partition("=")
         if kind in ("batch", "upto") and number.isdigit():
             found.append(Part(path, int(number), kind == "upto"))
-    base = max((part.batch for part in found if part.compacted), default=-1)
-    counting = [part for part in found if part.batch > base or (part.compacted and part.batch == base)]
-    return sorted(counting, key=lambda part: part.batch)
+    return found
+
+
+def _base(found: Collection[Part]) -> int:
+    """The last batch that a compaction has taken up; -1: none."""
+    return max((part.batch for part in found if part.compacted), default=-1)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

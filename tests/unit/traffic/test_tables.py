@@ -130,6 +130,8 @@ def test_compaction_changes_no_sum_and_takes_committed_batches_only(tmp_path: Pa
     (store.parts_folder / ".tmp-of-a-kill").mkdir()
     store.open()
     assert not (store.parts_folder / ".tmp-of-a-kill").exists()
+    assert {path.name for path in store.parts_folder.glob("*=*")} == {"upto=0000000003", "batch=0000000004"}
+    assert read_windows(tmp_path) == before
 
 
 def test_old_minutes_become_hours_and_old_hours_go(tmp_path: Path) -> None:

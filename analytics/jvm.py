@@ -24,8 +24,12 @@ _NOISE = re.compile(
     rb"|SLF4J|^JAVA_HOME is not set|spark-class: line \d+: "
     # Threads of a JVM that is ending, and traces: what they say is in the exception that Python gets.
     rb"|^java\.util\.concurrent\.RejectedExecutionException|^\tat [\w.$/]+\(|^\t\.\.\. \d+ more"
+    # The heap is full: `explain_run` says so.
+    rb"|^Terminating due to java\.lang\.OutOfMemoryError|SparkUncaughtExceptionHandler|^java\.lang\.OutOfMemoryError"
     rb"|^Exception in thread \"stream execution thread|RpcEnvStoppedException"
 )
+_NO_MEMORY = re.compile(r"OutOfMemory|Java heap space|GC overhead limit")
+_CAUSE = re.compile(r"^(?:Caused by: |: )?(?:[\w.$]+\.)?(\w*(?:Exception|Error)\b:? .*)$", re.M)
 #: Signs in the JVM's last words -> what they mean, and the cure.
 _MEANINGS = (
     (
@@ -83,6 +87,7 @@ class Listener:
         self._outlet, self.inlet = os.pipe()
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
         self._open = True
+        self._muted = False
         self._thread = threading.Thread(target=self._listen, name="spark-stderr", daemon=True)
         self._thread.start()
 
@@ -91,6 +96,10 @@ class Listener:
         if self._open:
             self._open = False
             os.close(self.inlet)
+
+    def mute(self) -> None:
+        """Nothing more is shown: it was told to end in the middle of its work, and would complain."""
+        self._muted = True
 
     def last_lines(self, limit_s: float = 2.0) -> list[str]:
         """What it said last, once it has ended (or the limit has passed)."""
@@ -103,9 +112,14 @@ class Listener:
             while chunk := stream.read(_CHUNK_BYTES):
                 shown = sieve.pass_on(chunk)
                 self._lines.extend(sieve.take_lines())
-                _show(shown)
-        _show(sieve.end())
+                self._show(shown)
+        self._show(sieve.end())
         self._lines.extend(sieve.take_lines())
+
+    def _show(self, shown: bytes) -> None:
+        if shown and not self._muted:
+            sys.stderr.write(shown.decode(errors="replace"))
+            sys.stderr.flush()
 
 
 class Sieve:
@@ -136,10 +150,39 @@ class Sieve:
         return lines
 
 
-def _show(shown: bytes) -> None:
-    if shown:
-        sys.stderr.write(shown.decode(errors="replace"))
-        sys.stderr.flush()
+def is_broken(problem: BaseException) -> bool:
+    """Whether the connection to the JVM broke: it ends, or has ended."""
+    from py4j.protocol import Py4JNetworkError
+
+    return isinstance(problem, Py4JNetworkError | ConnectionError)
+
+
+def explain_run(problem: BaseException, lines: Sequence[str] | None, memory: str) -> PenstockError | None:
+    """What ended a session in the middle; None: nothing of Spark. `lines`: the JVM's last words, None while it lives.
+
+    `memory`: what its heap had.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if not isinstance(problem, Py4JError | PySparkException) and not (is_broken(problem) and lines is not None):
+        return None
+    text = "\n".join((*(lines or ()), str(problem)))
+    if _NO_MEMORY.search(text):
+        return PenstockError(
+            f"Spark ran out of memory (its process here had {memory}).",
+            "Give it more: --driver-memory 4g, and on a cluster --conf spark.executor.memory=4g.",
+        )
+    if lines is not None:
+        return PenstockError(
+            "Spark's process ended in the middle.", "Start again; `dmesg` says if the system ended it."
+        )
+    return PenstockError(f"Spark failed: {_last_cause(str(problem))}", "Start again.")
+
+
+def _last_cause(text: str) -> str:
+    found = _CAUSE.findall(text)
+    return str(found[-1] if found else next(iter(text.strip().splitlines()), "it did not say why")).strip()[:240]
 
 
 def explain_start(problem: BaseException, lines: Sequence[str], place: str) -> PenstockError:

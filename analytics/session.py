@@ -18,14 +18,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from analytics.jvm import Listener, explain_start
+from analytics.interrupts import Interrupts
+from analytics.jvm import Listener, explain_run, explain_start, is_broken
 from analytics.shipping import write_zip
 from knative.errors import PenstockError, UsageError
 
@@ -35,6 +40,9 @@ if TYPE_CHECKING:
 LOG_CONFIG = Path(__file__).parent / "spark" / "log4j2.properties"
 LOOPBACK = "127.0.0.1"
 KAFKA_JAR = "spark-sql-kafka-0-10_"  #: what the Kafka connector's file name begins with
+LOCAL_PARTITIONS = 4  #: of an exchange on this machine, at least
+CLUSTER_PARTITIONS = 200
+_END_LIMIT_S = 10.0
 _CONNECTOR_PARTS = (KAFKA_JAR, "spark-token-provider-kafka-0-10_", "kafka-clients-", "commons-pool2-")
 
 
@@ -46,12 +54,13 @@ class SparkOptions:
     master: str | None = None  #: None: local[*]
     remote: str | None = None  #: sc://host:port, instead of a master
     jars: tuple[Path, ...] = ()  #: jar files, or folders of them
-    shuffle_partitions: int = 4
+    shuffle_partitions: int | None = None  #: None: as many as the place has use for
     driver_memory: str = "1g"
     driver_host: str = LOOPBACK  #: where executors find this process; another machine's need a name they can reach
     submitted: bool = False  #: spark-submit has chosen master, jars and memory already
     progress: bool | None = None  #: Spark's progress bar; None: where the error channel is a terminal
     small: bool = False  #: little data: compiling queries for it would take longer than running them
+    rounds: bool = False  #: a graph is walked in it, round by round
     settings: Mapping[str, str] = field(default_factory=dict)  #: further Spark settings; they win
 
     @property
@@ -62,25 +71,93 @@ class SparkOptions:
 
 @contextlib.contextmanager
 def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
-    """A session for one run. Raises PenstockError with the cure when it cannot start; stops it in the end."""
+    """A session for one run. Raises PenstockError with the cure when it cannot start or its JVM ends; stops it in the
+    end. Ctrl-C is one KeyboardInterrupt, at any moment; the JVM has ended then."""
     problem = options_problem(options)
     if problem:
         raise UsageError(*problem)
-    if options.remote is not None:
-        spark = _connect(options)
-    elif options.submitted:
-        spark = _quiet(_builder(options, {}).getOrCreate())
-    else:
-        spark = _launch(options)
+    jvm = _Jvm()
     with contextlib.ExitStack() as stack:
         logging.getLogger().addFilter(_not_of_py4j)
         stack.callback(logging.getLogger().removeFilter, _not_of_py4j)
-        stack.callback(_stop, spark)
-        if not options.is_local and options.remote is None and not options.submitted:
-            # Executors fetch it from this process when their first task comes, so it stays as long as the session.
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-modules-"))
-            spark.sparkContext.addPyFile(str(write_zip(Path(folder))))
-        yield spark
+        interrupts = stack.enter_context(Interrupts())
+        try:
+            spark = _start(options, jvm, interrupts)
+            interrupts.set_again()
+            stack.callback(_stop, spark)
+            if not options.is_local and options.remote is None and not options.submitted:
+                # Executors fetch it from this process when their first task comes: it stays as long as the session.
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-modules-"))
+                spark.sparkContext.addPyFile(str(write_zip(Path(folder))))
+            yield spark
+        except BaseException as why:
+            if interrupts.heard:
+                jvm.end()
+                raise KeyboardInterrupt from None
+            told = explain_run(why, jvm.last_lines(why), options.driver_memory)
+            if told is None:
+                raise
+            raise told from why
+
+
+class _Jvm:
+    """The process that a session of our own runs in. Nothing here when Spark runs elsewhere."""
+
+    def __init__(self) -> None:
+        self.listener: Listener | None = None
+        self.gateway: Any = None
+        self.begun: subprocess.Popen[bytes] | None = None  #: it was starting when Ctrl-C came
+
+    def last_lines(self, why: BaseException) -> list[str] | None:
+        """What it said before it ended; None while it lives. A connection that broke says that it is about to end."""
+        process = getattr(self.gateway, "proc", None)
+        if self.listener is None or process is None:
+            return None
+        try:
+            process.wait(_END_LIMIT_S if is_broken(why) else 0)
+        except subprocess.TimeoutExpired:
+            return None
+        return self.listener.last_lines()
+
+    def is_known(self, frame: FrameType | None) -> bool:
+        """Whether Ctrl-C may stop PySpark's start here: it has the process that it waits for in a variable.
+
+        Left alone, that process would live for ever: without the folder of the file that it is to write its address
+        to, it never comes to listen for the end of its input.
+        """
+        while frame is not None:
+            found = frame.f_locals.get("proc") if frame.f_code.co_name == "launch_gateway" else None
+            if isinstance(found, subprocess.Popen):
+                self.begun = found
+                return True
+            frame = frame.f_back
+        return False
+
+    def end(self) -> None:
+        """At once: a job may run in it. It ends by itself when its standard input does, if it is past its start."""
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        if self.listener is not None:
+            self.listener.mute()
+        if self.begun is not None:
+            self.begun.kill()
+            self.begun.wait()
+        process = getattr(self.gateway, "proc", None)
+        if process is None:
+            return
+        process.stdin.close()
+        try:
+            process.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _start(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSession:
+    if options.remote is not None:
+        return _connect(options)
+    if options.submitted:
+        return _quiet(_builder(options, {}).getOrCreate())
+    return _launch(options, jvm, interrupts)
 
 
 def _stop(spark: SparkSession) -> None:
@@ -142,7 +219,13 @@ def spark_settings(options: SparkOptions) -> dict[str, str]:
         "spark.driver.memory": options.driver_memory,
         # The stack: Spark looks through the text of an exception with a regular expression that recurses.
         "spark.driver.extraJavaOptions": " ".join(
-            (f"-Dlog4j2.configurationFile={LOG_CONFIG.as_uri()}", "-XX:+UseSerialGC", "-Xss4m", *_java(options))
+            (
+                f"-Dlog4j2.configurationFile={LOG_CONFIG.as_uri()}",
+                "-Xss4m",
+                *_FULL_HEAP_ENDS,
+                *_collector(options),
+                *_java(options),
+            )
         ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(progress).lower(),
@@ -154,6 +237,17 @@ def spark_settings(options: SparkOptions) -> dict[str, str]:
     if jars:
         found["spark.jars"] = ",".join(map(str, jars))
     return {**found, **options.settings}
+
+
+#: A heap that is full ends the JVM: Spark would go on for hours, in vain.
+_FULL_HEAP_ENDS = ("-XX:+ExitOnOutOfMemoryError", "-XX:+DisplayVMOutputToStderr")
+#: And so does one that is nearly full: of the collectors only this one knows when it does nothing but collect.
+_NEARLY_FULL_ENDS = ("-XX:+UseParallelGC", "-XX:GCTimeLimit=80", "-XX:GCHeapFreeLimit=5")
+
+
+def _collector(options: SparkOptions) -> tuple[str, ...]:
+    """Many rounds over one graph fill a heap slowly. Everything else takes 90 MB less with the serial collector."""
+    return _NEARLY_FULL_ENDS if options.rounds else ("-XX:+UseSerialGC",)
 
 
 def _java(options: SparkOptions) -> tuple[str, ...]:
@@ -171,10 +265,23 @@ SMALL_SETTINGS = {
 }
 
 
+def _shuffle_partitions(options: SparkOptions) -> int:
+    """Into how many parts an exchange goes. Adaptive execution puts small ones together, but never parts one.
+
+    A cluster's cores are not known before it has given some: there it is what Spark takes by itself.
+    """
+    if not options.is_local:
+        return CLUSTER_PARTITIONS
+    cores = re.fullmatch(r"local\[(\*|\d+)(?:,.*)?\]", options.master or "local[*]")
+    if cores is None:
+        return LOCAL_PARTITIONS
+    return max(LOCAL_PARTITIONS, (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1]))
+
+
 def _sql_settings(options: SparkOptions) -> dict[str, str]:
     """Those that may be set in a session that runs already."""
     found = {
-        "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
+        "spark.sql.shuffle.partitions": str(options.shuffle_partitions or _shuffle_partitions(options)),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stopTimeout": "30s",  # for ever by default
@@ -193,7 +300,7 @@ def _builder(options: SparkOptions, settings: Mapping[str, str]) -> Any:
     return builder
 
 
-def _launch(options: SparkOptions) -> SparkSession:
+def _launch(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSession:
     """A JVM of our own, and a session in it."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -201,12 +308,13 @@ def _launch(options: SparkOptions) -> SparkSession:
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(spark_settings(options).items()))
     conf.setAppName(options.app_name).setMaster(options.master or "local[*]")
-    listener = Listener()
+    listener = jvm.listener = Listener()
     try:
         launch: Any = launch_gateway  # which has no annotations
-        gateway = launch(conf, popen_kwargs={"stderr": listener.inlet})
+        with interrupts.only_where(jvm.is_known):
+            jvm.gateway = launch(conf, popen_kwargs={"stderr": listener.inlet})
         listener.close_inlet()
-        context = SparkContext(gateway=gateway, conf=conf)
+        context = SparkContext(gateway=jvm.gateway, conf=conf)
     except PenstockError:
         raise
     except Exception as problem:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from analytics.session import LOOPBACK, SparkOptions, missing_connector
 from app.embedded.jar_sets import SPARK
-from app.embedded.jars import Progress, ensure_jars, libs_folder
+from app.embedded.jars import Progress, ensure_jars
 from app.settings import load_settings, started_by_spark_submit
 from knative.errors import NotReadyError, UsageError
 
@@ -43,12 +43,6 @@ def jar_places(extra: Sequence[Path] = (), progress: Progress | None = None, roo
     if missing_connector(places):
         places.append(ensure_jars(root, progress, jars=SPARK))
     return places
-
-
-def known_places(extra: Sequence[Path] = (), root: Path = JARS_ROOT) -> list[Path]:
-    """The same folders as far as they are there: for a look at what is possible. Fetches nothing."""
-    settings = load_settings()
-    return [place for place in (*extra, *settings.spark_jars, libs_folder(root, SPARK)) if place.exists()]
 
 
 def spark_options(

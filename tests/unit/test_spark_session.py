@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 
-from analytics.jvm import Listener, Sieve, explain_start
+from analytics.jvm import Listener, Sieve, explain_run, explain_start
 from analytics.session import (
+    CLUSTER_PARTITIONS,
+    LOCAL_PARTITIONS,
     SMALL_SETTINGS,
     SparkOptions,
     find_jar,
@@ -26,7 +31,7 @@ from analytics.sources import StreamBounds, batch_options, stream_options
 from app.cli.spark_options import Place
 from app.embedded.jar_sets import SPARK
 from app.embedded.jars import libs_folder
-from app.spark import check_place, jar_places, known_places
+from app.spark import check_place, jar_places
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 
@@ -85,13 +90,64 @@ def test_jars_are_found_by_folder_and_by_name(tmp_path: Path) -> None:
         spark_jars([tmp_path / "b"])
 
 
+def test_an_exchange_has_a_part_for_each_core_and_on_a_cluster_as_many_as_spark_takes() -> None:
+    def parts(**options: Any) -> int:
+        return int(spark_settings(SparkOptions(**options))["spark.sql.shuffle.partitions"])
+
+    assert parts(master="local[16]") == parts(master="local[16,2]") == 16
+    assert parts(master="local") == parts(master="local[2]") == LOCAL_PARTITIONS
+    assert parts() == max(LOCAL_PARTITIONS, os.cpu_count() or 1)
+    assert parts(master="spark://h:7077") == parts(master="yarn") == CLUSTER_PARTITIONS
+    assert parts(master="yarn", shuffle_partitions=3) == 3
+
+
+def test_a_full_heap_ends_the_jvm_and_a_walked_graph_one_that_is_nearly_full() -> None:
+    plain, walked = (
+        spark_settings(SparkOptions(rounds=rounds))["spark.driver.extraJavaOptions"] for rounds in (False, True)
+    )
+
+    assert "-XX:+ExitOnOutOfMemoryError" in plain
+    assert "-XX:+UseSerialGC" in plain
+    assert "-XX:GCTimeLimit=80" in walked
+    assert "SerialGC" not in walked
+
+
+@pytest.mark.parametrize(
+    ("problem", "lines", "says"),
+    [
+        (
+            Py4JNetworkError("Answer from Java side is empty"),
+            ["Terminating due to java.lang.OutOfMemoryError"],
+            "memory",
+        ),
+        (ConnectionRefusedError(111, "refused"), [], "Spark's process ended in the middle"),
+        (Py4JError("o: java.lang.OutOfMemoryError: Java heap space"), None, "Spark ran out of memory .* had 512m"),
+        (
+            Py4JError(": java.io.IOException: wrong\n\tat x\nCaused by: a.b.FooException: why"),
+            None,
+            "FooException: why",
+        ),
+    ],
+)
+def test_what_ended_a_session_is_one_sentence(problem: Exception, lines: list[str] | None, says: str) -> None:
+    told = explain_run(problem, lines, "512m")
+
+    assert told is not None
+    assert re.search(says, str(told))
+    assert "\n" not in str(told)
+
+
+def test_what_is_not_of_spark_is_left_alone() -> None:
+    assert explain_run(UsageError("wrong"), None, "1g") is None
+    assert explain_run(ConnectionResetError("of another"), None, "1g") is None
+
+
 def test_a_folder_with_the_connector_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for line in SPARK.manifest.read_text().splitlines():
         (tmp_path / line.split()[1]).write_text("")
     monkeypatch.setenv("PENSTOCK_SPARK_JARS", str(tmp_path))
 
     assert jar_places(root=tmp_path / "none") == [tmp_path]
-    assert known_places(root=tmp_path / "none") == [tmp_path]
     assert not libs_folder(tmp_path / "none", SPARK).exists()
 
 

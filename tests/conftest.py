@@ -80,7 +80,7 @@ def make_topic(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Callable[
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """PySpark closes none of the sockets that results come by; that is held against our own code only."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        if not {"spark", "engine"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 
 

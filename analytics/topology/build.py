@@ -31,12 +31,12 @@ _TIERS = {
 
 def build(inputs: Inputs, engine: Engine, facts: Facts | None = None, notes: Iterable[str] = ()) -> Topology:
     """`facts`: as another computed them; otherwise they are computed here."""
-    with _collector_at_rest():
+    with collector_at_rest():
         return _build(inputs, engine, facts_of(inputs) if facts is None else facts, notes)
 
 
 @contextlib.contextmanager
-def _collector_at_rest() -> Iterator[None]:
+def collector_at_rest() -> Iterator[None]:
     """Millions of small values are made and none of them in a circle: looking for circles takes half of the time."""
     was_on = gc.isenabled()
     gc.disable()

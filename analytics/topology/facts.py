@@ -97,6 +97,10 @@ class Facts:
         for consumer in self.consumers:
             yield from consumer.links()
 
+    def links_count(self) -> int:
+        """How many edges there are."""
+        return len(self.published) + sum(2 + bool(one.reply) + bool(one.dead) for one in self.consumers)
+
 
 def facts_of(inputs: Inputs) -> Facts:
     """From what was handed in."""

@@ -23,6 +23,7 @@ from analytics.topology.numbered import Numbered, number
 SOURCES_MAX = 200  #: whose reach is told, those with the most events
 REACHED_TOLD_MAX = 50  #: vertices named for each of them
 REACH_STEPS_MAX = 20_000_000
+CUT_EDGES_MAX = 2_000_000  #: of a larger graph cut vertices are not looked for: a million edges take 9 s and 500 MB
 ISLANDS_TOLD_MAX = 100
 MEMBERS_TOLD_MAX = 50
 
@@ -66,6 +67,9 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> Walks:
     notes = [*meeting_notes, *reach_notes]
     if count > len(islands):
         notes.append(f"{count} islands, the {len(islands)} largest are told.")
+    cuts = _cuts(numbered, facts, engine)
+    if cuts is None:
+        notes.append(f"Single points were not looked for: {CUT_EDGES_MAX} edges are the most, see --namespace.")
     return Walks(
         engine=engine.name,
         island_of=island_of,
@@ -76,7 +80,7 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> Walks:
         meetings=met,
         reach=reach,
         influence=_influence(numbered, facts, engine, window_s if counted else 0.0),
-        cuts=_cuts(numbered, facts, engine),
+        cuts=cuts or {},
         notes=tuple(notes),
     )
 
@@ -191,7 +195,10 @@ def _influence(numbered: Numbered, facts: Facts, engine: Engine, window_s: float
     return tuple(sorted(found, key=lambda one: (-round(one[1], 9), one[0])))
 
 
-def _cuts(numbered: Numbered, facts: Facts, engine: Engine) -> dict[str, tuple[int, int]]:
+def _cuts(numbered: Numbered, facts: Facts, engine: Engine) -> dict[str, tuple[int, int]] | None:
+    """None: there are too many edges."""
+    if len(numbered.links) > CUT_EDGES_MAX:
+        return None
     values = np.fromiter((id_ in facts.channels for id_ in numbered.ids), np.int64, numbered.graph.size)
     return {numbered.ids[vertex]: cut for vertex, cut in engine.cuts(numbered.graph, values).items()}
 

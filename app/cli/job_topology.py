@@ -5,18 +5,17 @@ Refuses to be another report: only who computes differs.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.output import note
-from app.cli.spark_options import Conf, DriverHost, Master, Memory, Place, Remote, session
+from analytics.topology.choice import LOCAL_EDGES_MAX, EngineWish, choose
+from app.cli.spark_options import Conf, DriverHost, Master, Memory, Place, Remote, interruptible, session
 from app.cli.topology import (
     Diff,
+    Engines,
     FailOn,
     Folder,
     Jars,
@@ -28,6 +27,7 @@ from app.cli.topology import (
     Since,
     TrafficName,
     finish,
+    jars_of,
     make_wish,
     read_old,
 )
@@ -38,14 +38,6 @@ if TYPE_CHECKING:
     from analytics.topology.graph import Engine
 
 
-class Walker(StrEnum):
-    """What walks the graph. `auto`: GraphFrames where its jars are, else the local engine."""
-
-    AUTO = "auto"
-    LOCAL = "local"
-    GRAPHFRAMES = "graphframes"
-
-
 def register(group: typer.Typer) -> None:
     """Adds `topology` to the jobs."""
     group.command("topology")(topology)
@@ -54,9 +46,7 @@ def register(group: typer.Typer) -> None:
 def topology(
     master: Master = "",
     remote: Remote = "",
-    engine: Annotated[
-        Walker, typer.Option("--engine", help="What walks the graph; auto: GraphFrames where its jars are.")
-    ] = Walker.AUTO,
+    engine: Engines = EngineWish.AUTO,
     namespace: Namespace = "",
     out: Out = None,
     diff: Diff = None,
@@ -84,45 +74,35 @@ def topology(
       penstock job topology --master spark://head:7077 --driver-host 10.0.0.5
       penstock job topology --engine graphframes --jars ~/graphframes-jars
     """
-    from app.topology.job import is_small, run
+    with interruptible():
+        from app.topology.job import is_small, run
 
-    old = read_old(diff)
-    wish = make_wish(kafka, since, namespace, folder, traffic)
-    # GraphFrames' rounds are many queries over the whole graph: for them code is worth its while.
-    small = is_small(wish) and not _may_be_graphframes(engine, jars or [])
-    place = Place(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small)
-    with session("penstock job topology", place) as spark:
-        notes: list[str] = []
-        with _walker(spark, engine, notes) as walking:
-            found = run(spark, wish, walking, notes, small)
-    finish(found, old, out, fail_on, output)
-
-
-def _may_be_graphframes(wish: Walker, jars: list[Path]) -> bool:
-    """Before Spark is there to be asked."""
-    from analytics.topology.graphframes_engine import missing_jars
-    from app.spark import known_places
-
-    return wish is not Walker.LOCAL and not missing_jars(known_places(jars))
+        old = read_old(diff)
+        wish = make_wish(kafka, since, namespace, folder, traffic)
+        _check_jars(engine, remote, jars or [])
+        # GraphFrames' rounds are many queries over the whole graph: for them code is worth its while.
+        small = engine is not EngineWish.GRAPHFRAMES and is_small(wish)
+        rounds = engine is not EngineWish.LOCAL and not small
+        place = Place(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small, rounds)
+        with session("penstock job topology", place) as spark:
+            found = run(spark, wish, partial(_walker, spark, engine), small)
+        finish(found, old, out, fail_on, output)
 
 
-@contextlib.contextmanager
-def _walker(spark: SparkSession, wish: Walker, notes: list[str]) -> Iterator[Engine]:
+def _check_jars(engine: EngineWish, remote: str, jars: list[Path]) -> None:
+    """What was asked for by name and is not there is an error, before Spark takes its seconds to start."""
+    from app.settings import started_by_spark_submit
+
+    if engine is EngineWish.GRAPHFRAMES and not remote and not started_by_spark_submit():
+        jars_of(engine, jars)
+
+
+def _walker(spark: SparkSession, wish: EngineWish, edges: int) -> tuple[Engine, str]:
+    """For so many edges, with a sentence that says why it. Raises NoGraphFramesError when that was asked for by name
+    and is not there."""
     from analytics.topology.graphframes_engine import GraphFramesEngine, missing
     from analytics.topology.local_engine import LocalEngine
 
-    if wish is Walker.LOCAL:
-        yield LocalEngine()
-        return
-    why = missing(spark)
-    if why:
-        notes.append(f"{why} The local engine answered.")
-        if wish is Walker.GRAPHFRAMES:
-            note(f"{why} The local engine answers.")
-        yield LocalEngine()
-        return
-    engine = GraphFramesEngine(spark)
-    try:
-        yield engine
-    finally:
-        engine.close()
+    why_not = missing(spark) if wish is EngineWish.AUTO and edges > LOCAL_EDGES_MAX else ""
+    chosen, why = choose(wish, edges, why_not)
+    return (GraphFramesEngine(spark) if chosen is EngineWish.GRAPHFRAMES else LocalEngine()), why

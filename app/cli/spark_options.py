@@ -43,6 +43,16 @@ Conf = Annotated[
 Memory = Annotated[str, typer.Option("--driver-memory", help="Memory of Spark's process here, such as 512m or 4g.")]
 
 
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends the command with 130 and this sentence."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("Interrupted: there is no report.")
+        raise
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a job runs; "" = not said."""
@@ -54,6 +64,7 @@ class Place:
     conf: tuple[str, ...] = ()
     jars: tuple[Path, ...] = ()  #: folders with more of them, before those of the settings
     small: bool = False  #: there is little to do (see SparkOptions)
+    rounds: bool = False  #: a graph may be walked in it (see SparkOptions)
 
     def settings(self) -> dict[str, str]:
         """`conf` as names and values. Raises UsageError."""
@@ -95,5 +106,5 @@ def session(app_name: str, place: Place) -> Iterator[SparkSession]:
         driver_memory=place.memory,
         conf=place.settings(),
     )
-    with spark_session(replace(options, small=place.small)) as spark:
+    with spark_session(replace(options, small=place.small, rounds=place.rounds)) as spark:
         yield spark

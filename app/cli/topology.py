@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from analytics.topology.choice import EngineWish, choose
 from app.cli.output import note, print_json
+from app.cli.spark_options import Memory, interruptible
 from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -25,13 +27,6 @@ if TYPE_CHECKING:
     from app.topology.reading import Wish
 
 _WINDOW = "10m"
-
-
-class EngineName(StrEnum):
-    """What walks the graph."""
-
-    LOCAL = "local"
-    GRAPHFRAMES = "graphframes"
 
 
 class TrafficName(StrEnum):
@@ -63,6 +58,12 @@ class Level(StrEnum):
     INFO = "info"
 
 
+Engines = Annotated[
+    EngineWish,
+    typer.Option(
+        "--engine", help="What walks the graph: this process, or Spark; auto: this process up to 1,000,000 edges."
+    ),
+]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this one, and what it is joined to.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for report.html, topology.json, tables and pictures.")]
 Since = Annotated[str, typer.Option("--since", help="Traffic since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
@@ -84,9 +85,7 @@ def register(cli: typer.Typer) -> None:
 
 
 def topology(
-    engine: Annotated[
-        EngineName, typer.Option("--engine", help="What walks the graph: in this process, or on Spark.")
-    ] = EngineName.LOCAL,
+    engine: Engines = EngineWish.AUTO,
     namespace: Namespace = "",
     out: Out = None,
     diff: Diff = None,
@@ -97,6 +96,7 @@ def topology(
     folder: Folder = None,
     fail_on: FailOn = None,
     jars: Jars = None,
+    memory: Memory = "1g",
     kafka: Kafka = "",
     output: Shapes = Shape.TABLE,
 ) -> None:
@@ -113,15 +113,36 @@ def topology(
       penstock topology --diff report/topology.json --fail-on warning
       penstock topology --engine graphframes --jars ~/graphframes-jars
     """
-    old = read_old(diff)
-    wish = make_wish(kafka, since, namespace, folder, traffic)
-    from analytics.topology.build import build
-    from app.topology.reading import read_inputs
+    with interruptible():
+        old = read_old(diff)
+        wish = make_wish(kafka, since, namespace, folder, traffic)
+        places, why_not = jars_of(engine, jars or [])
+        from analytics.topology.build import build, collector_at_rest
+        from analytics.topology.facts import facts_of
+        from app.topology.reading import read_inputs
 
-    inputs = read_inputs(wish)
-    with walker(engine, jars or []) as (walking, notes):
-        found = build(inputs, walking, notes=notes)
-    finish(found, old, out, fail_on, output)
+        inputs = read_inputs(wish)
+        with collector_at_rest():
+            facts = facts_of(inputs)
+        chosen, why = choose(engine, facts.links_count(), why_not)
+        with _walker(chosen, places, memory) as walking:
+            found = build(inputs, walking, facts, [why] if why else [])
+        finish(found, old, out, fail_on, output)
+
+
+def jars_of(engine: EngineWish, jars: list[Path]) -> tuple[list[Path], str]:
+    """Folders that may have GraphFrames' jars, and why they will not do; "" = they will. Raises NoGraphFramesError when
+    GraphFrames was asked for by name: nothing else answers then."""
+    if engine is EngineWish.LOCAL:
+        return [], ""
+    from analytics.topology.graphframes_engine import NoGraphFramesError, missing_jars
+    from app.settings import load_settings
+
+    places = [*jars, *load_settings().spark_jars]
+    why = missing_jars(places)
+    if why and engine is EngineWish.GRAPHFRAMES:
+        raise NoGraphFramesError(why, "--engine local needs none.")
+    return places, why
 
 
 def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> Wish:
@@ -157,28 +178,23 @@ def read_old(path: Path | None) -> Topology | None:
 
 
 @contextlib.contextmanager
-def walker(name: EngineName, jars: list[Path]) -> Iterator[tuple[Engine, list[str]]]:
-    """The engine, and sentences about the choice. Where GraphFrames is missing, the local one answers; that is said."""
-    from analytics.topology.local_engine import LocalEngine
+def _walker(name: EngineWish, places: list[Path], memory: str) -> Iterator[Engine]:
+    if name is EngineWish.LOCAL:
+        from analytics.topology.local_engine import LocalEngine
 
-    if name is EngineName.LOCAL:
-        yield LocalEngine(), []
+        yield LocalEngine()
         return
+    from dataclasses import replace
+
     from analytics.session import spark_session
-    from analytics.topology.graphframes_engine import GraphFramesEngine, missing_jars
-    from app.settings import load_settings
+    from analytics.topology.graphframes_engine import GraphFramesEngine
     from app.spark import spark_options
 
-    places = [*jars, *load_settings().spark_jars]
-    why = missing_jars(places)
-    if why:
-        note(f"{why} The local engine answers.")
-        yield LocalEngine(), [f"{why} The local engine answered."]
-        return
     if sys.stderr.isatty():
         note("Spark is starting ...")
-    with spark_session(spark_options("penstock topology", jars=places)) as spark:
-        yield GraphFramesEngine(spark), []
+    options = spark_options("penstock topology", jars=places, driver_memory=memory)
+    with spark_session(replace(options, rounds=True)) as spark:
+        yield GraphFramesEngine(spark)
 
 
 def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Level | None, output: Shape) -> None:

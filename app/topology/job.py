@@ -8,6 +8,7 @@ What the document shows of a resource is decoded here, from the same records. Re
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,9 +58,10 @@ def is_small(wish: Wish) -> bool:
     return count <= FEW
 
 
-def run(spark: SparkSession, wish: Wish, engine: Engine, notes: list[str], small: bool = False) -> Topology:
-    """One report. `small`: everything goes through one task, without exchanges. Raises PenstockError for what is not
-    there."""
+def run(spark: SparkSession, wish: Wish, pick: Callable[[int], tuple[Engine, str]], small: bool = False) -> Topology:
+    """One report. `pick`: the engine for so many edges, and why it. `small`: everything goes through one task, without
+    exchanges. Raises PenstockError for what is not there."""
+    notes: list[str] = []
     source = _Source(spark, wish, small)
     records = latest(source.topic(contract_topic(wish.instance))).cache()
     try:
@@ -82,7 +84,8 @@ def run(spark: SparkSession, wish: Wish, engine: Engine, notes: list[str], small
         began = time.monotonic()
         facts = spark_facts(spark, inputs, contract_frames(records, wish.namespace), traffic)
         told = f"Spark joined contract and traffic in {time.monotonic() - began:.1f} s ({spark.version})."
-        return build(inputs, engine, facts, [*notes, told])
+        engine, why = pick(facts.links_count())
+        return build(inputs, engine, facts, [*notes, told, *([why] if why else [])])
     finally:
         records.unpersist()
         source.close()

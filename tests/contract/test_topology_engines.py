@@ -1,16 +1,16 @@
 """One suite for the engines that walk the topology: planted graphs with answers by hand, and random ones by an oracle.
 
-The local engine always runs. GraphFrames runs wherever PENSTOCK_SPARK_JARS names folders with its two jars and Spark's
-Kafka connector need not be there; elsewhere its part says NOT RUN HERE, and why, in the summary of the run.
+The local engine always runs. GraphFrames runs wherever PENSTOCK_SPARK_JARS names a folder with its two jars; elsewhere
+its part says NOT RUN HERE, and why, in the summary of the run. It runs twice: as it is, which finishes a small graph in
+this process, and with next to nothing finished here.
 All random graphs are walked as one: their parts do not touch, and a Spark job for each would take an hour.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,30 +20,37 @@ from analytics.topology.document import to_json
 from analytics.topology.graph import DAMPING, ROUNDS, Engine, Graph
 from analytics.topology.graphframes_engine import missing_jars
 from analytics.topology.local_engine import LocalEngine
+from app.settings import load_settings
 from tests.contract import topology_oracle as oracle
 from tests.unit.topology.plants import FAULTS, faulty, healthy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 GRAPHS = 200
 
 
-def _places() -> list[Path]:
-    return [Path(place) for place in os.environ.get("PENSTOCK_SPARK_JARS", "").split(os.pathsep) if place]
-
-
-@pytest.fixture(scope="module", params=["local", "graphframes"])
+@pytest.fixture(scope="module", params=["local", "graphframes", "graphframes, all on Spark"])
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Each engine in turn."""
     if request.param == "local":
         yield LocalEngine()
         return
-    why = missing_jars(_places())
+    why = missing_jars(load_settings().spark_jars)
     if why:
         pytest.skip(f"NOT RUN HERE: {why}")
-    from analytics.session import SparkOptions, spark_session
-    from analytics.topology.graphframes_engine import GraphFramesEngine
+    spark = request.getfixturevalue("spark")
+    from analytics.topology.graphframes_engine import NEAR_EDGES, GraphFramesEngine
 
-    with spark_session(SparkOptions(app_name="topology engines", jars=tuple(_places()), progress=False)) as spark:
-        yield GraphFramesEngine(spark)
+    before = kept(spark)
+    yield GraphFramesEngine(spark, NEAR_EDGES if request.param == "graphframes" else 200)
+    assert kept(spark) == before, "everything that was kept in Spark has been let go of"
+
+
+def kept(spark: SparkSession) -> set[int]:
+    """What Spark keeps, by number."""
+    jsc: Any = spark.sparkContext._jsc
+    return {int(number) for number in jsc.getPersistentRDDs()}
 
 
 class Sample:
@@ -139,6 +146,24 @@ def test_answers_by_hand(engine: Engine) -> None:
     assert engine.cuts(graph, np.array([1, 0, 0, 1, 0, 0])) == {1: (1, 1), 2: (1, 1)}
     ones = engine.influence(Graph.of(3, [(0, 1), (1, 2)]), np.array([0.0, 0.0, 8.0]))
     np.testing.assert_allclose(ones, [8 * DAMPING**2, 8 * DAMPING, 8.0])
+
+
+def test_a_deep_graph(engine: Engine) -> None:
+    """486 chains of 20 (9,720 edges with one of 200, whose end leads back to its middle): depth costs no more rounds
+    of the whole graph."""
+    chains = [(21 * chain + place, 21 * chain + place + 1) for chain in range(476) for place in range(20)]
+    first = 21 * 476
+    deep = [(first + place, first + place + 1) for place in range(200)]
+    graph = Graph.of(first + 201, [*chains, *deep, (first + 200, first + 100)])
+
+    islands, loops = engine.islands(graph), engine.loops(graph)
+    ((_, vertices, depths),) = engine.hops(graph, [first])
+
+    assert islands[:first].tolist() == [vertex // 21 * 21 for vertex in range(first)]
+    assert islands[first:].tolist() == [first] * 201
+    assert loops[: first + 100].tolist() == list(range(first + 100))
+    assert loops[first + 100 :].tolist() == [first + 100] * 101
+    assert (len(vertices), int(depths[-1])) == (200, 200)
 
 
 def test_nothing_at_all(engine: Engine) -> None:

@@ -140,11 +140,6 @@ def test_wrong_input_is_told_in_words(
         code, words = fails(*arguments)
         assert (code, told in words) == (wanted, True), words
     capsys.readouterr()
-    cli(["topology", "--engine", "graphframes", "-o", "json"], standalone_mode=False)
-    printed = capsys.readouterr()
-    if "The local engine answers." in printed.err:
-        assert "io.graphframes:graphframes-spark4_2.13" in printed.err
-        assert from_json(printed.out.encode()).engine == "local"
     for shape, begin in (("mermaid", "flowchart LR"), ("dot", "digraph"), ("csv", "id,source"), ("html", "<!")):
         cli(["topology", "--namespace", "test", "-o", shape], standalone_mode=False)
         assert capsys.readouterr().out.startswith(begin)

@@ -75,7 +75,7 @@ conf = {"spark.executor.memory": "512m"}
 with spark_session(spark_options("second", master, jars=jar_places(), conf=conf)) as spark:
     summary = TrafficJob(spark, replace(plan, records_max=3000)).run()
     wish = Wish(client, instance, float(now), float(since), float(now), folder=Path(folder))
-    found = run(spark, wish, LocalEngine(), [])
+    found = run(spark, wish, lambda _: (LocalEngine(), ""))
     results = []
     checkpoint = Path(folder).with_name("census")
     start(spark, SparkConfig(kafka, compute, "", checkpoint, once=True, take=results.extend)).awaitTermination()
@@ -125,7 +125,7 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     here = spark.newSession()
     for setting, value in SMALL_SETTINGS.items():
         here.conf.set(setting, value)
-    assert _facts(run(here, wish, LocalEngine(), [], small=True)) == _facts(plain)
+    assert _facts(run(here, wish, lambda _: (LocalEngine(), ""), small=True)) == _facts(plain)
     capsys.readouterr()
     monkeypatch.setattr("app.topology.reading.STALE_S", 2 * _LIMIT_S)  # the cluster had so long to start
     for name, value in looked.environment().items():

@@ -194,3 +194,16 @@ def test_any_world_makes_a_whole_document(
     assert all(one.evidence and one.remedy and one.title for one in topology.findings)
     assert sum(one.size for one in topology.islands) == len(vertices)
     assert from_json(to_json(topology)) == topology
+
+
+def test_single_points_of_too_many_edges_are_left_out_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = build(faulty().inputs(), LocalEngine())
+    monkeypatch.setattr("analytics.topology.walks.CUT_EDGES_MAX", len(whole.edges) - 1)
+
+    found = build(faulty().inputs(), LocalEngine())
+
+    assert any("Single points were not looked for" in line for line in found.method)
+    assert "cut" not in {one.name for one in found.rankings}
+    kept = {one.id for one in whole.findings if one.rule != "single-point"}
+    assert {one.id for one in found.findings} == kept
+    assert not any("Single points" in line for line in whole.method)

@@ -1,0 +1,33 @@
+"""Which engine walks a graph when nobody chose one: the local one up to the size that it was measured to hold.
+
+A million edges took it 15 s of CPU and 483 MB; GraphFrames takes longer for as many, and a Spark session.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+LOCAL_EDGES_MAX = 1_000_000
+
+
+class EngineWish(StrEnum):
+    """What `--engine` takes."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    GRAPHFRAMES = "graphframes"
+
+
+def choose(wish: EngineWish, edges: int, why_not: str) -> tuple[EngineWish, str]:
+    """The engine, and a sentence that says why it; "" = it was asked for. `why_not`: why GraphFrames cannot, "" = it
+    can."""
+    if wish is not EngineWish.AUTO:
+        return wish, ""
+    if edges <= LOCAL_EDGES_MAX:
+        return EngineWish.LOCAL, f"The local engine walked {edges} edges: it is taken up to {LOCAL_EDGES_MAX}."
+    if why_not:
+        return EngineWish.LOCAL, f"The local engine walked {edges} edges, for GraphFrames cannot: {why_not}"
+    return (
+        EngineWish.GRAPHFRAMES,
+        f"GraphFrames walked {edges} edges: the local engine is taken up to {LOCAL_EDGES_MAX}.",
+    )

@@ -1,0 +1,91 @@
+"""How a Spark session ends that does not come to its end: Ctrl-C at several moments, and a heap that is full."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.embedded import EmbeddedKafka
+from tests.integration.looking import REPOSITORY, Looked
+from tests.processes import wait_until
+
+pytestmark = pytest.mark.system
+
+_LIMIT_S = 300
+_FULL = """
+from analytics.session import SparkOptions, spark_session
+from app.cli.output import print_error
+from knative.errors import PenstockError
+try:
+    with spark_session(SparkOptions(master="local[2]", driver_memory="512m", progress=False, rounds=True)) as spark:
+        rows = spark.range(10**8).repartition(2)
+        rows.selectExpr("collect_list(id) as all").selectExpr("size(all)").collect()
+except PenstockError as error:
+    print_error(error)
+    raise SystemExit(error.exit_code)
+"""
+
+
+@pytest.mark.parametrize("moment", ["the JVM starts", "the session starts", "it works"])
+def test_ctrl_c_ends_it_with_one_sentence(
+    kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path, moment: str
+) -> None:
+    looked = Looked.make(kafka.bootstrap, topic_name())
+    looked.subscribe("sub")
+    folder = tmp_path / "spark"
+    folder.mkdir()
+    command = [sys.executable, "-m", "app.cli", "job", "topology", "--master", "local[2]"]
+    environment = looked.environment({"SPARK_LOCAL_DIRS": str(folder), "TMPDIR": str(folder)})
+    with subprocess.Popen(
+        command, env=environment, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        _wait_for(moment, process, folder)
+        child = _child(process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=_LIMIT_S)
+
+    assert (process.returncode, out, err) == (130, "", "Interrupted: there is no report.\n")
+    wait_until("Spark's process has gone", lambda: not Path(f"/proc/{child}").exists(), _LIMIT_S)
+
+
+def _wait_for(moment: str, process: subprocess.Popen[str], folder: Path) -> None:
+    def here(what: str, holds: Callable[[], bool]) -> None:
+        wait_until(what, lambda: process.poll() is not None or holds(), _LIMIT_S)
+        assert process.poll() is None, process.communicate()
+
+    here("Spark's process is there", lambda: _child(process) is not None)
+    if moment != "the JVM starts":
+        here("its context is being made", lambda: any(folder.rglob("blockmgr-*")))
+    if moment == "it works":
+        here("a task runs", lambda: _has_thread(_child(process), "Executor task"))
+
+
+def _child(process: subprocess.Popen[str]) -> int | None:
+    """The number of Spark's process, which a script becomes."""
+    found = [line for path in Path(f"/proc/{process.pid}/task").glob("*/children") for line in path.read_text().split()]
+    return int(found[0]) if found else None
+
+
+def _has_thread(number: int | None, name: str) -> bool:
+    with contextlib.suppress(OSError):  # a thread may end while it is looked at
+        return any(path.read_text().startswith(name) for path in Path(f"/proc/{number}/task").glob("*/comm"))
+    return False
+
+
+def test_a_heap_that_runs_out_is_one_sentence() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL], env={**os.environ}, cwd=REPOSITORY, capture_output=True, text=True,
+        check=False, timeout=_LIMIT_S,
+    )  # fmt: skip
+
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("Spark ran out of memory (its process here had 512m)."), done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+    assert done.stdout == ""

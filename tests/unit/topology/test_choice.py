@@ -1,0 +1,68 @@
+"""Which engine is taken, and which jars of GraphFrames are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analytics.topology.choice import LOCAL_EDGES_MAX, EngineWish, choose
+from analytics.topology.graphframes_engine import VERSION, missing_jars
+from app.cli.topology import jars_of
+from knative.errors import PenstockError
+
+AUTO, LOCAL, GRAPHFRAMES = EngineWish.AUTO, EngineWish.LOCAL, EngineWish.GRAPHFRAMES
+CORE, GRAPHX = f"graphframes-spark4_2.13-{VERSION}.jar", f"graphframes-graphx-spark4_2.13-{VERSION}.jar"
+
+
+@pytest.mark.parametrize(
+    ("wish", "edges", "why_not", "chosen", "says"),
+    [
+        (AUTO, 34, "", LOCAL, "The local engine walked 34 edges"),
+        (AUTO, LOCAL_EDGES_MAX, "", LOCAL, "it is taken up to 1000000"),
+        (AUTO, LOCAL_EDGES_MAX + 1, "", GRAPHFRAMES, "GraphFrames walked 1000001 edges"),
+        (AUTO, LOCAL_EDGES_MAX + 1, "No jars.", LOCAL, "for GraphFrames cannot: No jars."),
+        (LOCAL, 9 * LOCAL_EDGES_MAX, "", LOCAL, ""),
+        (GRAPHFRAMES, 1, "", GRAPHFRAMES, ""),
+    ],
+)
+def test_the_local_engine_up_to_its_size(
+    wish: EngineWish, edges: int, why_not: str, chosen: EngineWish, says: str
+) -> None:
+    found, why = choose(wish, edges, why_not)
+
+    assert found is chosen
+    assert says in why
+    assert bool(why) is bool(says)
+
+
+@pytest.mark.parametrize(
+    ("jars", "says"),
+    [
+        ((), "graphframes-spark4_2.13:"),
+        ((CORE,), f"not here (io.graphframes:graphframes-graphx-spark4_2.13:{VERSION})"),
+        ((GRAPHX,), f"not here (io.graphframes:graphframes-spark4_2.13:{VERSION})"),
+        ((CORE.replace(VERSION, "0.8.4"), GRAPHX), "0.8.4.jar is not of the release that graphframes-py here is"),
+        ((CORE, GRAPHX.replace(VERSION, "9.0.0")), "9.0.0.jar is not of the release"),
+        ((CORE, GRAPHX), ""),
+    ],
+)
+def test_jars_are_looked_at_as_a_whole(tmp_path: Path, jars: tuple[str, ...], says: str) -> None:
+    for name in jars:
+        (tmp_path / name).write_bytes(b"")
+
+    why = missing_jars([tmp_path])
+
+    assert says in why
+    assert bool(why) is bool(says)
+
+
+def test_what_was_asked_for_by_name_and_is_not_there_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_SPARK_JARS", str(tmp_path))
+
+    with pytest.raises(PenstockError, match=r"io\.graphframes.*--engine local needs none"):
+        jars_of(GRAPHFRAMES, [])
+    assert jars_of(LOCAL, []) == ([], "")
+    assert "io.graphframes" in jars_of(AUTO, [])[1]

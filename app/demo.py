@@ -24,7 +24,8 @@ from app.cli.contract import read_contract
 from app.cli.output import jar_progress, note, print_error, print_json
 from app.demo_report import Attempt, Tally
 from app.embedded.ports import LOOPBACK, free_port
-from app.stack import Stack, StackConfig, place_quickstart
+from app.quickstart import place_quickstart
+from app.stack import Stack, StackConfig
 from app.topic_reader import TopicReader
 from knative.errors import PenstockError
 
@@ -55,9 +56,10 @@ def run(home: Path, events: int = EVENTS) -> dict[str, object]:
     """Everything up, `events` events through it, everything down; the report."""
     ledger = home / "ledger.jsonl"
     ports = distinct_ports(4)
+    place_quickstart(_QUICKSTART, home / "resources", ports[3])
     config = StackConfig(
         home=home,
-        resources=place_quickstart(_QUICKSTART, home / "resources", ports[3]),
+        resources=home / "resources",
         jars_root=_JARS_ROOT,
         kafka_port=ports[0],
         kafka_data=home / "kafka",

@@ -23,6 +23,8 @@ from aiohttp import web
 from app.embedded.ports import LOOPBACK
 
 DEFAULT_PORT = 8090
+_HEADERS_MAX = 1_024
+_HEADER_BYTES_MAX = 512 * 1024
 _REFUSE_EVERY = 10
 _REMEMBERED = 50_000
 _BODY_BYTES_MAX = 256 * 1024 * 1024
@@ -99,7 +101,8 @@ async def serve(port: int, ledger: Path | None, quiet: bool) -> None:
         if not quiet:
             print(line_of(subscription, status, attributes, body), flush=True)
 
-    runner = web.AppRunner(make_app(tell), access_log=None)
+    # Whatever ingress takes: an attribute is up to three times as long in a header as it was when it came.
+    runner = web.AppRunner(make_app(tell), access_log=None, max_headers=_HEADERS_MAX, max_field_size=_HEADER_BYTES_MAX)
     await runner.setup()
     try:
         await web.TCPSite(runner, LOOPBACK, port, shutdown_timeout=1.0).start()

@@ -8,7 +8,6 @@ Each is a child process. Refuses to restart what ended: one sentence says what, 
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from app.sample_subscriber import DEFAULT_PORT as SUBSCRIBER_PORT
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _POLL_S = 0.1
+_SILENT_S = 5.0  #: how long a wait may go on before it is said what for
 #: What the sample subscriber brings about on purpose, and prints itself: in the log file only.
 PICKY = ("attempt failed", "dead-lettered")
 #: What the Kafka client says while a Kafka that has just started loads its own state; it tries again by itself.
@@ -86,11 +86,11 @@ class Stack:
         # Before the ports: when another command runs here they are taken, and that is not what is wrong.
         running = None if self.bootstrap else self._kafka_of_others()
         self._check_ports()
+        self._make_home()
         if self.bootstrap:
             self._say(f"Using the Kafka at {self.bootstrap}; it is waited for if it does not answer ...")
         else:
             self._start_kafka(running)
-        self.worker_log.parent.mkdir(parents=True, exist_ok=True)
         if config.subscriber_port:
             command = ["-m", "app.sample_subscriber", "--port", str(config.subscriber_port)]
             self._children.append(Child("sample subscriber", [sys.executable, *command, *config.subscriber_arguments]))
@@ -145,6 +145,19 @@ class Stack:
                     f"Stop that one, or choose another port: {option} {free_port()}.",
                 )
 
+    def _make_home(self) -> None:
+        try:
+            for folder in (self.worker_log.parent, self.config.home / "state"):
+                folder.mkdir(parents=True, exist_ok=True)
+                probe = folder / ".probe"
+                probe.touch()
+                probe.unlink()
+        except OSError as problem:
+            raise PenstockError(
+                f"Logs and statuses cannot be written to {self.config.home}: {problem.strerror or problem}.",
+                "Choose another directory with --home DIR, or mend the permissions or the space of this one.",
+            ) from problem
+
     def _kafka_of_others(self) -> Running | None:
         """The Kafka that runs on our data already, and stays up by itself. Raises UsageError for one that does not."""
         data = self.config.kafka_data
@@ -196,10 +209,15 @@ class Stack:
         return [sys.executable, "-m", "app.cli", "worker", *given]
 
     def _wait(self, missing: Callable[[], str], end: float) -> None:
-        """Until `missing` says "" (what it says is why one still waits)."""
+        """Until `missing` says "" (what it says is why one still waits; that is said when it takes long)."""
+        said, say_at = "", time.monotonic() + _SILENT_S
         while why := missing():
             self.check()
-            if time.monotonic() > end:
+            now = time.monotonic()
+            if now >= say_at and why != said:
+                self._say(f"Waiting: {why} ...")
+                said, say_at = why, now + _SILENT_S
+            if now > end:
                 raise NotReadyError(
                     f"Not ready within {self.config.ready_limit_s:.0f} s: {why}.",
                     f"`penstock status` says why, as far as it is known; the worker's log is {self.worker_log}.",
@@ -215,13 +233,3 @@ def _ended(child: Child) -> PenstockError:
         f"The {child.name} ended (exit code {child.code}).{told.rstrip()}",
         f"Its log is {child.log_file}." if child.log_file else "",
     )
-
-
-def place_quickstart(source: Path, target: Path, subscriber_port: int) -> Path:
-    """A copy of the example whose subscriber is at another port. Gives `target`."""
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    for file in sorted(source.glob("*.yaml")):
-        text = file.read_text().replace(f"{LOOPBACK}:{SUBSCRIBER_PORT}", f"{LOOPBACK}:{subscriber_port}")
-        (target / file.name).write_text(text)
-    return target

@@ -113,6 +113,10 @@ def up(
 
     Then it prints an event to send and where to look. A second Ctrl-C kills what does not stop at once.
 
+    With another --subscriber-port the example is copied to `quickstart` in
+    --home, and that copy is served from then on; what you edit, add or delete
+    there stays so.
+
     The directory of resources is the whole truth: channels of the same
     PENSTOCK_INSTANCE that it does not hold are deleted, with their topics.
     With a Kafka that others use too, choose an instance and a topic template
@@ -131,15 +135,18 @@ def up(
       export PENSTOCK_TOPIC_TEMPLATE='mine-events.{namespace}.{name}'
       penstock up --kafka kafka-1:9092
     """
+    from app.quickstart import resources_of_up
     from app.settings import load_settings
-    from app.stack import StackConfig, place_quickstart
+    from app.stack import StackConfig
 
     settings = load_settings({"kafka": kafka} if kafka else {})
     for sentence in said_of_settings(settings, chosen=resources is not None):
         note(sentence)
-    resources = resources or settings.resources_dir or QUICKSTART
-    if resources == QUICKSTART and subscriber_port not in (0, _SUBSCRIBER_PORT):
-        resources = place_quickstart(QUICKSTART, home / "quickstart", subscriber_port)
+    resources = resources or settings.resources_dir
+    if resources is None:
+        resources, said = resources_of_up(QUICKSTART, home, subscriber_port)
+        for sentence in said:
+            note(sentence)
     config = StackConfig(
         home=home,
         resources=resources,

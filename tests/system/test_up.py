@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ class Up:
     """The command, its lines, and the processes it started."""
 
     def __init__(self, folder: Path) -> None:
+        """With ports of its own each time; the Kafka keeps its data in the folder."""
         self.home = folder
         numbers: set[int] = set()
         while len(numbers) < 4:
@@ -94,12 +96,17 @@ def up(tmp_path: Path) -> Iterator[Up]:
         running.close()
 
 
-def _post(up: Up, event_id: str) -> int:
+def _post(up: Up, event_id: str, channel: str = "") -> int:
+    """The status; of the quickstart's channel by its host, of another one by its path."""
     headers = {"ce-id": event_id, "ce-source": "/t", "ce-specversion": "1.0", "ce-type": "t", "Host": _HOST,
                "content-type": "application/json"}  # fmt: skip
-    request = urllib.request.Request(f"http://127.0.0.1:{up.http_port}/", data=b'{"a": 1}', headers=headers)
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return int(answer.status)
+    url = f"http://127.0.0.1:{up.http_port}/" + (f"channels/default/{channel}" if channel else "")
+    request = urllib.request.Request(url, data=b'{"a": 1}', headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
 
 
 def _consumed(up: Up) -> dict[str, float]:
@@ -169,6 +176,52 @@ def test_the_address_that_a_channel_publishes_can_be_reached(up: Up) -> None:
     """It is what a `ref` to the channel stands for; the names of a cluster mean nothing here."""
     status = json.loads((up.home / "state" / "KafkaChannel" / "default.quickstart.json").read_text("utf-8"))["status"]
     assert status["address"]["url"] == f"http://127.0.0.1:{up.http_port}/channels/default/quickstart"
+
+
+_MINE = """\
+apiVersion: messaging.knative.dev/v1beta1
+kind: KafkaChannel
+metadata: {name: mine}
+"""
+
+
+def _served(up: Up, name: str) -> dict[str, Any]:
+    path = up.home / "state" / "KafkaChannel" / f"default.{name}.json"
+    wait_until(f"{name} has a status", path.exists, 30)
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return found
+
+
+def test_what_was_edited_in_the_quickstart_is_there_after_another_start(tmp_path: Path) -> None:
+    """With another port of the subscriber: the user's channel is the same one, with its event."""
+    resources = tmp_path / "quickstart"
+    first = Up(tmp_path)
+    try:
+        first.wait_for(f"  resources       {resources} ", _START_LIMIT_S)
+        (resources / "mine.yaml").write_text(_MINE)
+        uid = _served(first, "mine")["metadata"]["uid"]
+        wait_until("the channel takes events", lambda: _post(first, "kept", "mine") == 202, 30)
+        first.process.send_signal(signal.SIGINT)
+        assert first.process.wait(60) == 0
+    finally:
+        first.close()
+    again = Up(tmp_path)
+    try:
+        again.wait_for("Penstock is up", _START_LIMIT_S)
+        assert (resources / "mine.yaml").read_text() == _MINE
+        assert _served(again, "mine")["metadata"]["uid"] == uid
+        command = ["receive", "--channel", "default/mine", "--from-beginning", "--count", "1", "--timeout", "60"]
+        done = subprocess.run(
+            [sys.executable, "-m", "app.cli", *command, "-o", "json", "--kafka", f"127.0.0.1:{again.kafka_port}"],
+            capture_output=True, text=True, check=False, timeout=120, cwd=_REPOSITORY,
+        )  # fmt: skip
+        assert json.loads(done.stdout)["attributes"]["id"] == "kept", done.stderr
+        assert _post(again, "123") == 202
+        assert {again.wait_for("id=123", 30).split()[0] for _ in range(2)} == {"good", "picky"}, "the new port is known"
+        again.process.send_signal(signal.SIGINT)
+        assert again.process.wait(60) == 0
+    finally:
+        again.close()
 
 
 def test_nothing_outlives_a_killed_command(up: Up) -> None:

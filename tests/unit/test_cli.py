@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -20,13 +22,15 @@ from app.cli.receive import as_json, as_lines
 from app.cli.send import guess_content_type, reason_of, unknown_channel
 from app.cli.welcome import curl, welcome
 from app.demo_report import Attempt, Tally, percentile_ms
-from app.embedded.ports import free_port
+from app.embedded.ports import free_port, is_open
+from app.quickstart import place_quickstart
 from app.readiness import host_of, resources_in, subscriptions_by_channel
 from app.sample_subscriber import Refusals, attributes_of, line_of
-from app.stack import StackConfig, place_quickstart
+from app.stack import StackConfig
 from app.topic_reader import StoredRecord
 from knative.errors import UsageError
 from knative.resources import KafkaChannel
+from tests.processes import wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
 _QUICKSTART = _REPOSITORY / "examples" / "quickstart"
@@ -226,8 +230,8 @@ def test_the_quickstart_is_what_the_commands_expect(tmp_path: Path) -> None:
     channel = next(one for one in resources if isinstance(one, KafkaChannel))
     assert channel.partitions == 4
     assert host_of(channel) == "my-kafkachannel-service.mynamespace.svc.cluster.local"
-    copy = place_quickstart(_QUICKSTART, tmp_path / "copy", 29999)
-    uris = {one.subscriber.uri for one in resources_in(copy) if not isinstance(one, KafkaChannel)}
+    place_quickstart(_QUICKSTART, tmp_path / "copy", 29999)
+    uris = {one.subscriber.uri for one in resources_in(tmp_path / "copy") if not isinstance(one, KafkaChannel)}
     assert uris == {"http://127.0.0.1:29999/good", "http://127.0.0.1:29999/picky"}
     with pytest.raises(UsageError, match="no directory"):
         resources_in(tmp_path / "nowhere")
@@ -271,6 +275,22 @@ def test_every_tenth_event_is_refused_at_each_attempt() -> None:
     assert [number for number, refused in verdicts.items() if refused] == [10, 20]
     assert refusals.refuses("/s", "20")
     assert not refusals.refuses("/s", "19")
+
+
+def test_the_sample_subscriber_takes_the_largest_heads() -> None:
+    """As many attributes, and as long ones, as ingress takes."""
+    port = free_port()
+    command = [sys.executable, "-m", "app.sample_subscriber", "--port", str(port), "--quiet"]
+    with subprocess.Popen(command, cwd=_QUICKSTART.parents[1]) as process:
+        try:
+            wait_until("it listens", lambda: is_open(port), 30)
+            for headers in ({f"ce-x{number}": "a" for number in range(500)}, {"ce-x": "%20" * 131_072}):
+                with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as client:
+                    client.request("POST", "/good", b"{}", {"ce-id": "1", **headers})
+                    assert client.getresponse().status == 200
+        finally:
+            process.terminate()
+        assert process.wait(30) == 0
 
 
 def test_the_sample_subscriber_prints_one_safe_line() -> None:

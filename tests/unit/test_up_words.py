@@ -162,6 +162,24 @@ def test_a_kafka_that_does_not_answer_is_said_once_and_is_not_ready(tmp_path: Pa
     assert "The worker ended (exit code 3). Its log is " in done.stderr
 
 
+@pytest.mark.parametrize("subscriber_port", [0, free_port()])
+def test_a_home_that_cannot_be_made_is_said_before_kafka_starts(tmp_path: Path, subscriber_port: int) -> None:
+    (tmp_path / "file").write_text("")
+    home = tmp_path / "file" / "home"
+    ports = [part for name in ("--http-port", "--admin-port", "--kafka-port") for part in (name, str(free_port()))]
+    command = [sys.executable, "-m", "app.cli", "up", "--home", str(home), "--data", str(tmp_path / "kafka"), *ports]
+    done = subprocess.run(
+        [*command, "--subscriber-port", str(subscriber_port)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1
+    assert f"cannot be written to {home}" in done.stderr
+    assert "Not a directory" in done.stderr
+    assert "--home DIR" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Starting Kafka" not in done.stderr
+    assert not (tmp_path / "kafka").exists()
+
+
 def test_up_takes_the_resources_that_the_settings_name(tmp_path: Path) -> None:
     done = _up(tmp_path, PENSTOCK_RESOURCES="file:mine")
     assert done.returncode == 2

@@ -32,6 +32,7 @@ from agents.troubles import Troubles
 from knative.contract import WAITING_FOR_KAFKA, Subscription, WorkerSubscription
 from knative.delivery import Destination
 from knative.kafka_binding import Unreadable, to_request
+from knative.names import agent_name
 from knative.ports import Clock, Observe, Produce
 from knative.progress import Progress, Reading
 from knative.spans import Trace
@@ -102,7 +103,7 @@ class SubscriptionService(Service):
             async for batches in stream:
                 self._lane(batches)
 
-        name = f"{self.subscription.namespace}.{self.subscription.name}.{self.subscription.uid[:8]}"
+        name = agent_name(self.subscription.namespace, self.subscription.name, self.subscription.uid)
         self._agent = self.app.agent(channel, name=name)(deliver)
         await self._agent.start()
         self._feed.start()

@@ -21,5 +21,9 @@ def __getattr__(name: str) -> Any:
         # Faust would show a traceback that ends in an import error; a person needs the sentence.
         print(problem, file=sys.stderr)
         raise SystemExit(problem.exit_code) from problem
+    if "faust.cli.faust" in sys.modules:
+        from app.faust_commands import install
+
+        install()
     globals()["app"] = built  # built once, however often it is asked for
     return built

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import structlog
 import uvloop
 from faust.app.base import BootStrategy
 
@@ -38,6 +39,7 @@ from controller.config import ControllerConfig
 from controller.service import Controller
 from knative import names
 from knative.delivery import Backoff, DeliverySpec, parse_duration_s
+from knative.errors import PenstockError
 from knative.ports import Produce
 from tables.contract import ContractTable
 from tables.status import StatusTable
@@ -47,6 +49,8 @@ from web.traced import traced_view
 
 if TYPE_CHECKING:
     from app.span_export import SpanExport
+
+log = structlog.get_logger(__name__)
 
 #: What is read and thrown away of a refused request: a body of ten times the limit gets its 413, and no broken pipe.
 _LINGER_EVENTS = 12
@@ -67,8 +71,17 @@ class Hub(MemoryApp):
     driver_config: DriverConfig
     lifecycle: Lifecycle
 
+    async def start(self) -> None:
+        """What a person must mend ends the process in a sentence; Faust would show a traceback."""
+        try:
+            await super().start()
+        except PenstockError as problem:
+            log.error(str(problem))
+            os._exit(problem.exit_code)
+
     async def on_start(self) -> None:
         """Before web server and agents."""
+        self.lifecycle.check_ports(self.conf.web_bind, self.conf.web_port if self.conf.web_enabled else 0)
         await self.lifecycle.before_start()
         await super().on_start()
 

@@ -24,9 +24,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from agents.fleet import Fleet
-from app import open_files
+from app import listening, open_files
 from app.admin import AdminServer
 from app.dlq_sizes import DlqSizes
+from app.kafka_probe import refusal
 from app.memory import Trimmer
 from app.metrics import Metrics
 from app.producer import KafkaProducer
@@ -99,6 +100,14 @@ class Lifecycle:
 
     # -- start
 
+    def check_ports(self, bind: str, web_port: int) -> None:
+        """Before anything is waited for. `web_port` 0: there is no web server. Raises PenstockError."""
+        settings = self._parts.settings
+        if web_port:
+            listening.check(bind, web_port)
+        if settings.admin_port:
+            listening.check(settings.bind, settings.admin_port, "Choose another with PENSTOCK_ADMIN_PORT (0 = none).")
+
     async def before_start(self) -> None:
         """Wait for Kafka; a process without it ends with exit code 3 and says what to do."""
         settings = self._parts.settings
@@ -107,20 +116,17 @@ class Lifecycle:
                 log.warning(warning)
         until = time.monotonic() + settings.kafka_wait_s
         told = False
-        while True:
-            try:
-                await asyncio.to_thread(_ask, settings.kafka)
-                return
-            except KafkaException as problem:
-                if not told:
-                    told = True
-                    log.info("waiting for Kafka", brokers=settings.kafka, limit_s=settings.kafka_wait_s)
-                if time.monotonic() > until:
-                    log.error(
-                        f"Kafka at {settings.kafka} did not answer within {settings.kafka_wait_s:g} s "
-                        f"({problem.args[0].str()}). Start one with `penstock kafka up`, or set PENSTOCK_KAFKA."
-                    )
-                    os._exit(EXIT_NOT_READY)
+        while why := await asyncio.to_thread(_why_not, settings.kafka):
+            if not told:
+                told = True
+                limit_s = f"{settings.kafka_wait_s:g} s"
+                log.warning(f"Kafka at {settings.kafka} does not answer ({why}); waiting up to {limit_s} for it")
+            if time.monotonic() > until:
+                log.error(
+                    f"Kafka at {settings.kafka} did not answer within {settings.kafka_wait_s:g} s ({why}). "
+                    "Start one with `penstock kafka up`, or set PENSTOCK_KAFKA."
+                )
+                os._exit(EXIT_NOT_READY)
             await asyncio.sleep(0.2)
 
     async def start(self) -> None:
@@ -322,6 +328,14 @@ class Lifecycle:
         return self.parts
 
 
-def _ask(kafka: str) -> None:
-    """Blocks, with a client of its own: those are not made or destroyed on the event loop. Raises KafkaException."""
-    AdminClient({"bootstrap.servers": kafka, "log_level": 0}).list_topics(timeout=_ASK_LIMIT_S)
+def _why_not(kafka: str) -> str:
+    """Why Kafka does not answer; "" = it does. Blocks, with a client of its own: those are not made or destroyed on the
+    event loop."""
+    refused = refusal(kafka)  # the client would find that out only when its time is up
+    if refused:
+        return refused
+    try:
+        AdminClient({"bootstrap.servers": kafka, "log_level": 0}).list_topics(timeout=_ASK_LIMIT_S)
+    except KafkaException as problem:
+        return str(problem.args[0].str())
+    return ""

@@ -13,6 +13,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from app.kafka_probe import refusal
 from knative.errors import NotReadyError, PenstockError
 from knative.record_headers import record_headers
 
@@ -41,6 +42,13 @@ class StoredRecord:
     value: bytes | None
 
 
+def _does_not_answer(kafka: Mapping[str, Any], why: str) -> NotReadyError:
+    return NotReadyError(
+        f"Kafka at {kafka['bootstrap.servers']} does not answer ({why}).",
+        "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT.",
+    )
+
+
 class TopicReader:
     """Reads one topic. `kafka`: librdkafka client settings, `bootstrap.servers` among them. Close it, or use `with`."""
 
@@ -52,6 +60,9 @@ class TopicReader:
         """
         self.topic = topic
         self._limit_s = limit_s
+        refused = refusal(kafka["bootstrap.servers"])
+        if refused:
+            raise _does_not_answer(kafka, refused)
         self._consumer = Consumer(
             {
                 "group.id": "penstock-reader",  # demanded by the client; nothing joins it and nothing is committed
@@ -66,10 +77,7 @@ class TopicReader:
             self._ranges = self._look_up()
         except KafkaException as problem:
             self.close()
-            raise NotReadyError(
-                f"Kafka at {kafka['bootstrap.servers']} does not answer ({problem.args[0].str()}).",
-                "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT.",
-            ) from problem
+            raise _does_not_answer(kafka, problem.args[0].str()) from problem
         except PenstockError:
             self.close()
             raise

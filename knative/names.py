@@ -21,6 +21,11 @@ _DOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0
 _INSTANCE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
+def agent_name(namespace: str, name: str, uid: str) -> str:
+    """The Faust agent of a subscription."""
+    return f"{namespace}.{name}.{uid[:8]}"
+
+
 def contract_topic(instance: str) -> str:
     """The compacted topic of what the data plane must serve."""
     return f"{instance}.contract"

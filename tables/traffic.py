@@ -27,6 +27,7 @@ from tables.windows import Seen, Windows
 
 log = structlog.get_logger(__name__)
 
+AGENT = "traffic"
 _BATCH_MAX = 5000  #: deltas in one go
 _STORED_S = 30.0  #: how long Kafka may take to store the rows of one batch
 
@@ -114,4 +115,4 @@ def register(app: Any, config: TrafficConfig) -> None:
                 await app.crash(problem)
                 return
 
-    app.agent(topic, name="traffic")(traffic)
+    app.agent(topic, name=AGENT)(traffic)

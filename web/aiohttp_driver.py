@@ -6,15 +6,13 @@ one, and the limits on time, are aiohttp's.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from aiohttp.typedefs import Handler, Middleware
 from aiohttp.web import Application, AppRunner, HTTPRequestHeaderFieldsTooLarge, Request, StreamResponse, middleware
 from faust.web.drivers import aiohttp as faust_aiohttp
 
-from knative.errors import PenstockError
-from web.limits import DriverConfig
+from web.limits import DriverConfig, cannot_listen
 
 
 def _bound_heads(bytes_max: int) -> Middleware:
@@ -56,12 +54,7 @@ class Web(faust_aiohttp.Web):
         try:
             await super().start_server()
         except OSError as error:
-            conf = self.app.conf
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise PenstockError(
-                f"Cannot listen on {conf.web_bind}:{conf.web_port}: {why.lower()}.",
-                "Choose another port with PENSTOCK_HTTP_PORT or --web-port, or stop the process that has it.",
-            ) from error
+            raise cannot_listen(self.app.conf.web_bind, self.app.conf.web_port, error) from error
 
     async def drain(self, limit_s: float) -> int:
         """Stop accepting and let busy connections finish for `limit_s` seconds; returns 0 (aiohttp does not count)."""

@@ -12,7 +12,6 @@ Refuses what it does not have: TLS upgrade, HTTP/2, CORS, a thread of its own, d
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from faust.web import base
 
 from knative.errors import PenstockError
 from web.heads import Fields, pairs_of
-from web.limits import DriverConfig
+from web.limits import DriverConfig, cannot_listen
 from web.messages import Request, Response, problem
 from web.patterns import Found, Patterns
 from web.protocol import Connection
@@ -86,11 +85,7 @@ class Web(base.Web):
                 ssl=conf.web_ssl_context,
             )
         except OSError as error:
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise PenstockError(
-                f"Cannot listen on {conf.web_bind}:{conf.web_port}: {why.lower()}.",
-                "Choose another port with PENSTOCK_HTTP_PORT or --web-port, or stop the process that has it.",
-            ) from error
+            raise cannot_listen(conf.web_bind, conf.web_port, error) from error
         self._sweep = loop.call_later(self.config.sweep_s, self._look_at_deadlines)
 
     async def on_stop(self) -> None:

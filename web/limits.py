@@ -5,7 +5,13 @@ Refuses to enforce anything: `web/protocol` and `web/heads` do.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+
+from knative.errors import PenstockError
+
+#: What to do about a port of the web server that cannot be had.
+OTHER_PORT = "Choose another port with PENSTOCK_HTTP_PORT or --web-port, or stop the process that has it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,14 @@ class DriverConfig:
     retry_after_s: int = 1  #: `Retry-After` of the driver's own 429 and 503
     backlog: int = 1024  #: connections the kernel holds until they are accepted
     reuse_port: bool = True  #: SO_REUSEPORT: several processes may listen on one port
+
+
+def cannot_listen(bind: str, port: int, problem: OSError, cure: str = OTHER_PORT) -> PenstockError:
+    """An address that cannot be had."""
+    # The event loop's own words name the address once more; an unknown host has an error number of another kind.
+    known = problem.errno is not None and problem.errno > 0
+    why = os.strerror(problem.errno or 0) if known else str(problem.strerror or problem)
+    return PenstockError(f"Cannot listen on {bind}:{port}: {why.lower()}.", cure)
 
 
 class Refusal(Exception):

@@ -26,18 +26,23 @@ SENT = EVENTS + 6  #: with those of the second half
 PATIENT = {"retry": 1000, "backoffPolicy": "linear", "backoffDelay": "PT10S"}
 
 
-def penstock(installation: Installation, *arguments: str) -> Any:
-    """The lines of a command's JSON."""
+def run(installation: Installation, *arguments: str) -> list[str]:
+    """The lines that a command of this Python prints."""
     env = {
         "PATH": "/usr/bin:/bin",
         "PYTHONPATH": str(REPOSITORY),
         "PENSTOCK_KAFKA": installation.bootstrap,
         "PENSTOCK_INSTANCE": installation.name,
     }
-    command = [sys.executable, "-m", "app.cli", *arguments, "-o", "json"]
+    command = [sys.executable, "-m", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=REPOSITORY, env=env)
     assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return done.stdout.splitlines()
+
+
+def penstock(installation: Installation, *arguments: str) -> Any:
+    """The lines of a command's JSON."""
+    return [json.loads(line) for line in run(installation, "app.cli", *arguments, "-o", "json")]
 
 
 def test_lag_and_dead_letters_of_a_worker(kafka: EmbeddedKafka, tmp_path: Path) -> None:
@@ -51,6 +56,13 @@ def test_lag_and_dead_letters_of_a_worker(kafka: EmbeddedKafka, tmp_path: Path) 
         with installation.worker() as worker:
             worker.wait_ready()
             installation.wait_subscribers(worker, 2)
+            agents = run(installation, "faust", "-A", "app", "agents")
+            assert [line.split()[0].rpartition(".")[0] for line in agents[1:-1]] == [
+                f"{NAMESPACE}.good",
+                f"{NAMESPACE}.picky",
+            ]
+            assert {line.split()[1] for line in agents[1:-1]} == {installation.resources.topic}
+            assert agents[-1].split()[:2] == ["traffic", f"{installation.name}.traffic"]
             target = f"/channels/{NAMESPACE}/{installation.resources.channel}"
             for number in range(EVENTS):
                 assert post(worker.port, target, f"e{number}").status == 202

@@ -1,0 +1,93 @@
+"""Faust's own commands on our app: `faust -A app agents` and `tables` show what runs, `send` says what to use instead.
+
+Agents of subscriptions are made while a worker runs, and the table belongs to a second Faust app of it, so Faust's own
+commands would find nothing; its `send` would wait for ever for a producer that is switched off.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+from faust.cli.base import cli
+
+from knative import names
+from knative.errors import PenstockError
+
+_ANY = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+
+def install() -> None:
+    """Put them in the place of Faust's. For a process that runs Faust's command line."""
+    for command in (_AGENTS, _TABLES, _SEND):
+        cli.add_command(command)
+
+
+def _agents() -> None:
+    """List the agents: one for each subscription, and the one that sums traffic up."""
+    from app.cli.contract import read_contract
+    from app.settings import load_settings
+    from tables.traffic import AGENT, TrafficConfig
+
+    settings = load_settings()
+    contract = read_contract({"bootstrap.servers": settings.kafka}, settings.instance)
+    rows = [
+        (names.agent_name(one.namespace, one.name, one.uid), one.topic, f"delivers to {one.subscriber.uri}")
+        for one in contract.subscriptions
+    ]
+    if settings.traffic:
+        rows.append((AGENT, TrafficConfig(settings.instance).topic, "sums traffic up in windows"))
+    _print(("NAME", "TOPIC", "HELP"), rows)
+
+
+def _tables() -> None:
+    """List the tables, each with the topic that keeps it."""
+    from app.settings import load_settings
+    from tables.traffic import TrafficConfig
+
+    settings = load_settings()
+    rows = [
+        ("contract", names.contract_topic(settings.instance), "channels and subscriptions, as the controller says"),
+        ("status", names.status_topic(settings.instance), "what each worker serves, and how it is doing"),
+    ]
+    if settings.traffic:
+        rows.append(
+            (names.WINDOWS_TABLE, TrafficConfig(settings.instance).changelog, "traffic in windows of 10 s and 1 min")
+        )
+    _print(("NAME", "TOPIC", "HELP"), rows)
+
+
+def _send() -> None:
+    """Not served: events are sent over HTTP, with `penstock send`."""
+    raise _NoSend(
+        "`faust send` does not work with Penstock: events enter over HTTP, where they are checked.",
+        "Use `penstock send --channel NAMESPACE/NAME`, or POST to /channels/NAMESPACE/NAME.",
+    )
+
+
+class _NoSend(PenstockError):
+    exit_code = 2
+
+
+def _print(headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    for row in (headers, *rows):
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _command(name: str, work: Callable[[], None]) -> click.Command:
+    def run(*_: Any, **__: Any) -> None:
+        try:
+            work()
+        except PenstockError as problem:
+            print(problem, file=sys.stderr)
+            raise SystemExit(problem.exit_code) from problem
+
+    return click.Command(name, callback=run, help=work.__doc__, context_settings=dict(_ANY))
+
+
+_AGENTS = _command("agents", _agents)
+_TABLES = _command("tables", _tables)
+_SEND = _command("send", _send)

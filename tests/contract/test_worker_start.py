@@ -1,0 +1,116 @@
+"""A worker that cannot start says so: one sentence, an exit code, no traceback. And Faust's own commands on our app."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.embedded.ports import LOOPBACK, free_port
+
+_REPOSITORY = Path(__file__).parents[2]
+_LIMIT_S = 120
+_NO_KAFKA = f"{LOOPBACK}:1"
+_PENSTOCK = ["-m", "app.cli", "worker"]
+_FAUST = ["-m", "faust", "-A", "app", "worker", "-l", "info"]
+
+
+def run(arguments: list[str], **variables: object) -> subprocess.CompletedProcess[str]:
+    """One command of this Python, with only these settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    ports = {"PENSTOCK_HTTP_PORT": free_port(), "PENSTOCK_ADMIN_PORT": 0, "PENSTOCK_KAFKA": _NO_KAFKA}
+    given = {name: str(value) for name, value in (ports | variables).items()}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=_REPOSITORY, env=kept | given,
+    )  # fmt: skip
+
+
+def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What it complained of."""
+    lines = done.stderr.splitlines()
+    return [line for line in lines if '"level":"error"' in line or '"level":"critical"' in line]
+
+
+@pytest.mark.parametrize("command", [_PENSTOCK, _FAUST], ids=["penstock", "faust"])
+@pytest.mark.parametrize("name", ["PENSTOCK_HTTP_PORT", "PENSTOCK_ADMIN_PORT"])
+def test_a_port_in_use_is_one_sentence_before_kafka_is_waited_for(command: list[str], name: str) -> None:
+    with socket.create_server((LOOPBACK, 0)) as other:
+        port = other.getsockname()[1]
+        done = run(command, **{name: port})
+    assert done.returncode == 1
+    (sentence,) = sentences(done)
+    assert f"Cannot listen on 0.0.0.0:{port}: address already in use. Choose another" in sentence
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "Kafka" not in done.stderr
+
+
+@pytest.mark.parametrize("driver", ["httptools://", "aiohttp://"])
+def test_a_port_that_is_taken_meanwhile_is_the_same_sentence(driver: str) -> None:
+    code = (
+        "import asyncio, socket\n"
+        "from app.factory import build\n"
+        "hub = build()\n"
+        "async def taken():\n"
+        "    hub.other = socket.create_server(('0.0.0.0', hub.conf.web_port))\n"
+        "hub.lifecycle.before_start = taken\n"
+        "hub.finalize()\n"
+        "asyncio.run(hub.start())\n"
+    )
+    done = run(["-c", code], PENSTOCK_WEB=driver)
+    assert done.returncode == 1
+    (sentence,) = sentences(done)
+    assert "address already in use. Choose another port with PENSTOCK_HTTP_PORT" in sentence
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_kafka_that_refuses_is_told_before_it_is_waited_for() -> None:
+    done = run(_PENSTOCK, PENSTOCK_KAFKA_WAIT_S=1)
+    assert done.returncode == 3
+    told = [line for line in done.stderr.splitlines() if f"Kafka at {_NO_KAFKA} d" in line]
+    assert "does not answer (connection refused); waiting up to 1 s for it" in told[0]
+    assert "did not answer within 1 s (connection refused). Start one with `penstock kafka up`" in told[-1]
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "lag", "dlq list", "traffic"])
+def test_commands_say_that_kafka_refuses(command: str) -> None:
+    done = run(["-m", "app.cli", *command.split()])
+    assert done.returncode == 3
+    assert (
+        f"Kafka at {_NO_KAFKA} does not answer (connection refused). Start one with `penstock kafka up`" in done.stderr
+    )
+
+
+@pytest.mark.parametrize("arguments", [["orders", "1"], ["-k", "1", "@agent", "x"], []])
+def test_faust_send_says_what_to_use_instead(arguments: list[str]) -> None:
+    done = run(["-m", "faust", "-A", "app", "send", *arguments])
+    assert done.returncode == 2
+    assert "`faust send` does not work with Penstock" in done.stderr
+    assert "penstock send" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_faust_tables_lists_them() -> None:
+    done = run(["-m", "faust", "-A", "app", "tables"], PENSTOCK_INSTANCE="mine")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split()[:2] for line in done.stdout.splitlines()]
+    assert rows == [
+        ["NAME", "TOPIC"],
+        ["contract", "mine.contract"],
+        ["status", "mine.status"],
+        ["traffic", "mine.windows-traffic-changelog"],
+    ]
+    without = run(["-m", "faust", "-A", "app", "tables"], PENSTOCK_TRAFFIC="false")
+    assert "changelog" not in without.stdout
+
+
+def test_faust_agents_without_kafka_is_a_sentence() -> None:
+    done = run(["-m", "faust", "-A", "app", "agents"])
+    assert done.returncode == 3
+    assert "does not answer (connection refused)" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -113,9 +113,8 @@ def up(
 
     Then it prints an event to send and where to look. A second Ctrl-C kills what does not stop at once.
 
-    With another --subscriber-port the example is copied to `quickstart` in
-    --home, and that copy is served from then on; what you edit, add or delete
-    there stays so.
+    With another --subscriber-port a copy of the example, `quickstart` in
+    --home, is served from then on; what you do to its files stays so.
 
     The directory of resources is the whole truth: channels of the same
     PENSTOCK_INSTANCE that it does not hold are deleted, with their topics.
@@ -140,13 +139,13 @@ def up(
     from app.stack import StackConfig
 
     settings = load_settings({"kafka": kafka} if kafka else {})
-    for sentence in said_of_settings(settings, chosen=resources is not None):
-        note(sentence)
+    said = said_of_settings(settings, chosen=resources is not None)
     resources = resources or settings.resources_dir
     if resources is None:
-        resources, said = resources_of_up(QUICKSTART, home, subscriber_port)
-        for sentence in said:
-            note(sentence)
+        resources, of_copy = resources_of_up(QUICKSTART, home, subscriber_port)
+        said += of_copy
+    for sentence in said:
+        note(sentence)
     config = StackConfig(
         home=home,
         resources=resources,

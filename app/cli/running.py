@@ -118,8 +118,7 @@ def up(
 
     The directory of resources is the whole truth: channels of the same
     PENSTOCK_INSTANCE that it does not hold are deleted, with their topics.
-    With a Kafka that others use too, choose an instance and a topic template
-    of your own.
+    On a Kafka of others choose an instance and a topic template of your own.
 
     The settings of `penstock config show` count, but for these: PENSTOCK_ROLE,
     _BIND, _DRAIN_S and _LOG_FORMAT are fixed here, and PENSTOCK_STATE_DIR is

@@ -15,6 +15,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
+from app.kafka_probe import refusal
 from app.topic_reader import NoSuchTopicError
 from knative.errors import NotReadyError, PenstockError, UsageError
 
@@ -78,10 +79,12 @@ class Topics:
 
     def names(self) -> list[str]:
         """Of all topics but Kafka's own."""
+        if refused := refusal(self._bootstrap):
+            raise self._away(refused)
         try:
             found = self._admin.list_topics(timeout=_ANSWER_S).topics
         except KafkaException as problem:
-            raise self._away(problem) from problem
+            raise self._away(problem.args[0].str()) from problem
         return sorted(name for name in found if not name.startswith("__"))
 
     def describe(self, names: Sequence[str]) -> list[Topic]:
@@ -100,7 +103,7 @@ class Topics:
                 raise NoSuchTopicError(
                     f"There is no topic {name}.", "`penstock census read` makes it; `topiclist` has those there are."
                 ) from problem
-            raise self._away(problem) from problem
+            raise self._away(problem.args[0].str()) from problem
         except ValueError as problem:
             raise _no_name(name) from problem
         replicas = max((len(partition.replicas) for partition in found.partitions), default=0)
@@ -160,7 +163,7 @@ class Topics:
             found = self._admin.list_offsets(asked, request_timeout=_LIMIT_S)
             return {place.partition: done.result(_LIMIT_S).offset for place, done in found.items()}
         except KafkaException as problem:
-            raise self._away(problem) from problem
+            raise self._away(problem.args[0].str()) from problem
 
     def _committed(self, topic: str) -> dict[str, dict[int, int]]:
         """Group -> partition -> offset, of groups that have any there."""
@@ -174,11 +177,11 @@ class Topics:
                 if mine:
                     found[group] = mine
         except KafkaException as problem:
-            raise self._away(problem) from problem
+            raise self._away(problem.args[0].str()) from problem
         return found
 
-    def _away(self, problem: KafkaException) -> NotReadyError:
+    def _away(self, why: str) -> NotReadyError:
         return NotReadyError(
-            f"Kafka at {self._bootstrap} does not answer ({problem.args[0].str()}).",
+            f"Kafka at {self._bootstrap} does not answer ({why}).",
             "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT.",
         )

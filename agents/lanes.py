@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from agents.commit_metadata import STARTED_MAX
+from agents.turns import FEW, Turns, unlimited
 from agents.watermarks import Watermark
 from knative.delivery import Order
 
@@ -121,9 +122,14 @@ class Record:
 class Window:
     """The scheduler of one subscription: all its partitions, one pool of slots. Event loop only."""
 
-    def __init__(self, start: Callable[[Record], None], order: Order, concurrency: int) -> None:
-        """`start(record)` begins the first attempt; before it returns it calls nothing here but `give_back`."""
+    def __init__(
+        self, start: Callable[[Record], None], order: Order, concurrency: int, turns: Turns | None = None
+    ) -> None:
+        """`start(record)` begins the first attempt; before it returns it calls nothing here but `give_back`. `turns` is
+        shared with the other subscriptions of the event loop."""
         self._start = start
+        self._turns = turns or unlimited()
+        self.waits = False  #: for its turn
         self.order = order
         self.concurrency = concurrency
         self.ready: deque[Record] = deque()
@@ -180,10 +186,14 @@ class Window:
 
     def pump(self) -> None:
         """Start what may be started."""
-        ready = self.ready
+        ready, turns = self.ready, self._turns
         while ready and self.in_flight < self.concurrency:
             if self.paused and ready[0].resume is None:  # retries are in front of all first attempts
                 return
+            if turns.left <= 0 and self.in_flight >= FEW:
+                turns.wait(self)
+                return
+            turns.left -= 1
             record = ready.popleft()
             partition = record.partition
             resume = record.resume

@@ -29,6 +29,7 @@ from agents.sender import Done, Sender, SenderConfig, SendError
 from agents.settling import Settling
 from agents.spans import Spans
 from agents.troubles import Troubles
+from agents.turns import Turns
 from knative.contract import WAITING_FOR_KAFKA, Subscription, WorkerSubscription
 from knative.delivery import Destination
 from knative.kafka_binding import Unreadable, to_request
@@ -59,6 +60,7 @@ class Surroundings:
     changed: Callable[[], None]  #: owned partitions or state are different now
     trace: Trace | None = None  #: None = no spans
     tallies: Tallies | None = None  #: None = what is settled is not summed up
+    turns: Turns | None = None  #: None = none has to wait for the others
     gone: Callable[[], None] = lambda: None  #: a subscription was removed, and everything of it is free
 
 
@@ -75,7 +77,7 @@ class SubscriptionService(Service):
         self._around = around
         self.fatal = around.fatal
         self.spans = Spans()
-        self.window = Window(self._start_record, subscription.order, subscription.concurrency)
+        self.window = Window(self._start_record, subscription.order, subscription.concurrency, around.turns)
         caps = Caps(around.config.retry_delay_cap_s, around.config.retry_after_cap_s)
         self._troubles = Troubles()
         self._settling = Settling(self, around.produce, around.observe, around.clock, caps, self._troubles)

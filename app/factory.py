@@ -24,6 +24,7 @@ from agents.config import DeliveryConfig
 from agents.fleet import Fleet
 from agents.sender import SenderConfig
 from agents.subscription import Surroundings
+from agents.turns import Turns
 from app.admin import AdminConfig, AdminServer
 from app.dlq_sizes import DlqSizes
 from app.egress import guard_of
@@ -258,6 +259,7 @@ def _surroundings(
         fatal=lifecycle.crashed,
         gone=lifecycle.memory.gone,
         changed=lifecycle.status_changed,
+        turns=Turns(lifecycle.crashed),
         trace=None if spans is None else spans.tracing,
     )
 

@@ -191,6 +191,7 @@ class Connection(asyncio.Protocol):
             body += data
         else:
             self._body = bytearray(body) + data  # from the second piece on: adding bytes to bytes copies all of them
+            self._over_limit = self._over_limit or self._declares_too_much()
         if self._over_limit:
             raise _NoMore
 
@@ -202,6 +203,11 @@ class Connection(asyncio.Protocol):
             return
         self._keep = parser.should_keep_alive() and status != 101
         self._state = _ENDED
+
+    def _declares_too_much(self) -> bool:
+        """There is no need to read as far as the limit to know."""
+        lengths = [value for name, value in self._headers if name.lower() == b"content-length"]
+        return bool(lengths) and int(lengths[0]) > self._body_max
 
     # -- how a request ends
 

@@ -225,6 +225,13 @@ async def test_of_a_failure_only_the_start_is_read(status: int, framing: bytes) 
     assert len(server.connections) == 2
 
 
+async def test_a_reply_that_declares_itself_too_long_is_not_read_to_the_limit() -> None:
+    event = b"HTTP/1.1 200 OK\r\nce-id: 1\r\ncontent-length: 1048577\r\n\r\n"
+    async with ScriptedServer(reply(event + b"e" * 100_000)) as server, posting(server.url()) as poster:
+        got = await poster.answer(b"event")
+        assert (got.kind, "1048576 bytes" in str(got.error)) == ("read", True)
+
+
 async def test_after_a_failure_that_is_read_whole_the_connection_stays() -> None:
     whole = reply(answer(500, b"e" * 8_192))
     async with ScriptedServer(whole) as server, posting(server.url()) as poster:

@@ -16,7 +16,7 @@ nor DLQ topic takes a dead letter, the event stays unsettled and the watermark b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -79,6 +79,7 @@ class Settling:
         self._troubles = troubles
         self._tasks: dict[Record, asyncio.Task[None]] = {}
         self._holding: set[Record] = set()
+        self._until: dict[Record, float] = {}  # the event loop's time before which no slot is asked for
 
     # -- beginnings; the record holds a slot
 
@@ -147,6 +148,7 @@ class Settling:
             self._troubles.over(record)
             self._tasks.pop(record, None)
             self._holding.discard(record)
+            self._until.pop(record, None)
             self._around.spans.settled(record, verdict)
 
     # -- ends
@@ -192,7 +194,7 @@ class Settling:
             failures.append(outcome.at)
             record.partition.watermark.failed(record.offset, outcome.attempts, outcome.at + wait_s)
             self._troubles.failed(record, outcome, wait_s)
-            self._tell("attempt failed", record, outcome, wait_s=round(wait_s, 3))
+            self.telling.outcome("attempt failed", record, outcome, wait_s=round(wait_s, 3))
 
         async def hold(wait_s: float) -> None:
             await self._hold(record, wait_s)
@@ -206,21 +208,20 @@ class Settling:
             caps=self._caps,
         )
         if isinstance(last.verdict, Delivered):
-            self._tell("delivered", record, last)
+            self.telling.outcome("delivered", record, last)
             return "delivered"
         record.partition.watermark.failed(record.offset, last.attempts)
         self._troubles.failed(record, last, None)
         return await self._dead_letter(record, last, failures[0] if failures else last.at)
 
     async def _hold(self, record: Record, wait_s: float) -> None:
-        """The lane is held for `wait_s`, no slot is; attempts made so far are committed before the next one."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + wait_s
+        """The lane is held for `wait_s`, no slot is; attempts made so far are committed before the next one. The time
+        itself is waited for with the slot: thousands that are due at once would wake as many tasks in one turn."""
+        self._until[record] = asyncio.get_running_loop().time() + wait_s
         self._holding.add(record)
         if not record.partition.open:
             raise asyncio.CancelledError("the partition is going")
         await self._around.barrier(record.partition)
-        await asyncio.sleep(max(0.0, until - loop.time()))
 
     async def _attempt(self, record: Record) -> Outcome:
         """One more attempt: a slot, the request, the answer, and the reply if there is one."""
@@ -235,9 +236,10 @@ class Settling:
 
     @asynccontextmanager
     async def _slot(self, record: Record) -> AsyncIterator[None]:
-        """One of the requests that the subscription may have in flight; waited for before anything new is started."""
-        window = self._around.window
-        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """One of the requests that the subscription may have in flight, when it is time for it; before anything new is
+        started."""
+        window, loop = self._around.window, asyncio.get_running_loop()
+        slot: asyncio.Future[None] = loop.create_future()
 
         def granted() -> None:
             if slot.done():  # its task has been cancelled, and will hear of it in a moment
@@ -245,10 +247,16 @@ class Settling:
             else:
                 slot.set_result(None)
 
-        window.retry(record, granted)
+        due: asyncio.TimerHandle | None = None
+        if (until := self._until.pop(record, 0.0)) > loop.time():
+            due = loop.call_at(until, self._ask_for_slot, record, granted)
+        else:
+            window.retry(record, granted)
         try:
             await slot
         except asyncio.CancelledError:
+            if due is not None:
+                due.cancel()
             if slot.done() and not slot.cancelled():
                 window.attempt_over(record)  # the slot came at the very moment of being let go
             else:
@@ -259,6 +267,12 @@ class Settling:
             yield
         finally:
             window.attempt_over(record)
+
+    def _ask_for_slot(self, record: Record, granted: Callable[[], None]) -> None:
+        try:
+            self._around.window.retry(record, granted)
+        except Exception as problem:  # nobody else would hear of what a timer raises
+            self._around.fatal(problem)
 
     async def _post(
         self,
@@ -327,13 +341,13 @@ class Settling:
         choices = versions(record, subscription, outcome, first_failure)
         taken_by = await self._to_sink(record, choices[0])
         if taken_by:
-            self._tell("dead-lettered", record, outcome, to=taken_by)
+            self.telling.outcome("dead-lettered", record, outcome, to=taken_by)
             return "dead-lettered"
         if self._around.subscription.exhausted is Exhausted.IGNORE:
-            self._tell("ignored", record, outcome)
+            self.telling.outcome("ignored", record, outcome)
             return "ignored"
         await self._dlq.take(record, choices)
-        self._tell("dead-lettered", record, outcome, to=subscription.dlq_topic)
+        self.telling.outcome("dead-lettered", record, outcome, to=subscription.dlq_topic)
         return "dead-lettered"
 
     async def _unreadable(self, record: Record, reason: str) -> str:
@@ -359,7 +373,7 @@ class Settling:
                 return await self._post(record, sink, subscription, headers, record.value, made)
 
         def note(outcome: Outcome, wait_s: float) -> None:
-            self._tell("dead letter sink failed", record, outcome, wait_s=round(wait_s, 3))
+            self.telling.outcome("dead letter sink failed", record, outcome, wait_s=round(wait_s, 3))
 
         async def hold(wait_s: float) -> None:
             await self._rest(record, wait_s)
@@ -382,7 +396,4 @@ class Settling:
 
     def delivered(self, record: Record, outcome: Outcome) -> None:
         """A line for a delivery of the happy path, where those are wanted."""
-        self._tell("delivered", record, outcome)
-
-    def _tell(self, what: str, record: Record, outcome: Outcome, **more: object) -> None:
-        self.telling.outcome(what, record, outcome, **more)
+        self.telling.outcome("delivered", record, outcome)

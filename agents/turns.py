@@ -52,10 +52,10 @@ class Turns:
         self,
         fatal: Callable[[BaseException], None],
         soon: Callable[[Callable[[], None]], object] = _soon,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """`fatal` ends the process: what was to be started is not. `soon` calls a function in the next turn of the
-        loop; `clock`: monotonic seconds."""
+        loop; `clock`: CPU seconds of its thread, since smaller turns do not help where others have the CPU."""
         self._fatal = fatal
         self._soon = soon
         self._clock = clock

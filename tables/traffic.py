@@ -56,10 +56,34 @@ class OnePartition(faust.Table[bytes, bytes]):
     """A table whose rows may be written outside the iteration over a stream: they belong nowhere else."""
 
     logger = logging.getLogger("mode.windows")
+    unstored: list[Any]  #: futures of the rows that nobody has waited for yet
 
     def partition_for_key(self, key: object) -> int:
         """Of the changelog."""
         return 0
+
+    def send_changelog(self, *args: Any, **options: Any) -> Any:
+        """Faust forgets the future, and with it what kept the row from being stored."""
+        sent = super().send_changelog(*args, **options)
+        self.unstored.append(sent)
+        return sent
+
+    async def stored(self, limit_s: float) -> None:
+        """Until Kafka has every row written so far. Raises what kept one of them from it, or TimeoutError."""
+        sent, self.unstored = self.unstored, []
+        for one in sent:
+            one.add_done_callback(_retrieve)
+        done, missing = await asyncio.wait(sent, timeout=limit_s) if sent else (set(), set())
+        for one in done:
+            one.result()
+        if missing:
+            raise TimeoutError(f"{len(missing)} rows were not stored within {limit_s:g} s")
+
+
+def _retrieve(sent: asyncio.Future[Any]) -> None:
+    """One failure of a batch is reported, by `stored`; the others count as seen, or the event loop reports each."""
+    if not sent.cancelled():
+        sent.exception()
 
 
 class _Keeper:
@@ -93,7 +117,13 @@ class _Keeper:
                 continue
             self._windows.add(delta, message.offset, now)
         if self._windows.flush(now):
-            await asyncio.wait_for(self._app.producer.flush(), _STORED_S)
+            await self._table.stored(_STORED_S)
+
+
+def _read_again(events: list[Any]) -> None:
+    """An event that counts as acked is not acked once more, so the group stays before it, and the next app reads it."""
+    for event in events:
+        event.message.acked = True
 
 
 def register(app: Any, config: TrafficConfig) -> None:
@@ -103,16 +133,22 @@ def register(app: Any, config: TrafficConfig) -> None:
     table = app.tables.add(
         OnePartition(app, name=names.WINDOWS_TABLE, partitions=1, key_type=bytes, value_type=bytes, beacon=beacon)
     )
+    table.unstored = []
     keeper = _Keeper(app, table, config)
     table.on_recover(keeper.recovered)
 
     async def traffic(stream: Any) -> None:
         batches: AsyncIterator[list[Any]] = stream.take_events(_BATCH_MAX, within=config.flush_s)
         async for events in batches:
+            stored = False
             try:
                 await keeper.keep(events)
+                stored = True
             except Exception as problem:  # Faust would skip the batch and go on
                 await app.crash(problem)
                 return
+            finally:
+                if not stored:  # also when this is cancelled: Faust acks a batch however it ends
+                    _read_again(events)
 
     app.agent(topic, name=AGENT)(traffic)

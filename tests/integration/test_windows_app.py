@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 import uuid
 from collections import Counter
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from app.embedded import EmbeddedKafka
 from app.windows import Topics, TrafficWindows, WindowsConfig, make_topics
@@ -69,6 +71,45 @@ async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> N
     finally:
         await asyncio.gather(windows.stop(), rows.stop())
     assert told == {"started": 2, "failed": 1}
+
+
+@pytest.mark.asyncio
+async def test_rows_that_kafka_refuses_are_made_again_and_no_failure_goes_unheard(kafka: EmbeddedKafka) -> None:
+    """A batch whose rows are refused is not acked: it is read again, until they are stored."""
+    client = {"bootstrap.servers": kafka.bootstrap}
+    traffic = TrafficConfig(f"i{uuid.uuid4().hex[:8]}", flush_s=0.2)
+    config = WindowsConfig(client, "w", session_timeout_s=6.0, traffic=traffic)
+    await asyncio.to_thread(make_topics, config)
+    told, unheard = Counter[str](), list[dict[str, object]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    windows = TrafficWindows(config, Topics(config), lambda what: told.update([what]))
+    rows = TrafficRows(traffic.changelog, client, 900, 3600)
+    producer = Producer(client)
+    windows.start()
+    rows.start()
+    try:
+        await until(told, started=1)
+        await asyncio.to_thread(set_record_bytes_max, kafka, traffic.changelog, 100)
+        producer.produce(traffic.topic, encode(delta(1, 5)), key_of(delta(0, 0)))
+        producer.flush(LIMIT_S)
+        await until(told, failed=1)
+        await asyncio.to_thread(set_record_bytes_max, kafka, traffic.changelog, 1_000_000)
+        async with asyncio.timeout(LIMIT_S):
+            while sum(window.accepted for line in rows.lines(10, 90) for window in line.windows.values()) != 5:
+                await asyncio.sleep(0.05)
+    finally:
+        await asyncio.gather(windows.stop(), rows.stop())
+    gc.collect()  # a future reports what nobody has retrieved when it is deleted
+    assert unheard == []
+
+
+def set_record_bytes_max(kafka: EmbeddedKafka, topic: str, size: int) -> None:
+    """Changes `max.message.bytes` of a topic."""
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource("topic", topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(20)
 
 
 @pytest.mark.asyncio

@@ -62,6 +62,14 @@ def produce_times(times: Mapping[str, Histogram]) -> Metric:
     return _histogram("penstock_produce_seconds", text, ("topic",), [((key,), one) for key, one in list(times.items())])
 
 
+def stored_again(counts: Mapping[str, int]) -> Metric:
+    """By topic."""
+    rows = [((topic,), count) for topic, count in list(counts.items())]
+    return _counter(
+        "penstock_produce_stored_again", "Events that Kafka may hold twice after one request", ("topic",), rows
+    )
+
+
 def attempts(rows: Rows) -> Metric:
     """By subscription and class of answer."""
     return _counter("penstock_attempts", "Delivery attempts that ended", ("subscription", "code"), rows)

@@ -32,7 +32,8 @@ from app.lifecycle import Lifecycle, Parts
 from app.logs import configure_logging
 from app.memory_app import MemoryApp
 from app.metrics import Metrics
-from app.producer import KafkaProducer, ProducerConfig
+from app.producer import KafkaProducer
+from app.producer_config import ProducerConfig
 from app.settings import Settings, default_variables, load_settings
 from app.system_clock import SystemClock
 from app.traffic_parts import TrafficParts, why_not

@@ -66,6 +66,7 @@ class Metrics(Collector):
         self.registry = CollectorRegistry()
         self.consumed_records: dict[tuple[str, str, int], int] = {}  #: consumer, topic, partition
         self.requests: dict[int, int] = {}  #: status
+        self.stored_twice: dict[str, int] = {}  #: topic; may be
         self.loop_lag = Histogram()
         self.traffic_deltas: dict[str, int] = {}  #: result
         self.traffic_windows: dict[str, int] = {}  #: what happened
@@ -99,6 +100,10 @@ class Metrics(Collector):
             records[partition] = 1
         times.counts[bisect_left(BOUNDS_S, seconds)] += 1
         times.total_s += seconds
+
+    def stored_again(self, topic: str, count: int) -> None:
+        """So many acknowledged records may be in Kafka twice."""
+        self.stored_twice[topic] = self.stored_twice.get(topic, 0) + count
 
     def request(self, code: int) -> None:
         """One ingress request was answered."""
@@ -191,6 +196,7 @@ class Metrics(Collector):
     def unserved(self, topic: str) -> None:
         """No channel owns this topic any more, and its rows go with it."""
         self._topics.pop(topic, None)
+        self.stored_twice.pop(topic, None)
 
     # -- what is shown
 
@@ -203,6 +209,7 @@ class Metrics(Collector):
         yield exposition.produced(counts, self.producer)
         yield from exposition.ingress(self.requests, self._read_ingress() if self._read_ingress else None)
         yield exposition.produce_times({topic: times for topic, (_, times) in topics if any(times.counts)})
+        yield exposition.stored_again(self.stored_twice)
         yield from self._subscriptions()
         yield from exposition.readings(list(self._read_fleet()))
         yield exposition.loop_lag(self.loop_lag)

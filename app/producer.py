@@ -12,6 +12,10 @@ fails as unavailable, and a new client is built. It shows in any call, as an exc
 instead of calling `error_cb`. Any other exception in the poll thread ends the process: without that thread nobody would
 hear of an acknowledgement again.
 
+When a record has waited for nearly the produce time-out, a new client takes over too. The former one may settle what
+is healthy for a moment; the rest fails. librdkafka's own time-out is never reached, because after it the client goes on
+under a new epoch, and what it had sent to other partitions and not yet heard of would be stored a second time.
+
 A broker refuses a batch for the size of all of it, and librdkafka then fails every record in it. Each is sent again by
 a client that sends one at a time: only its answer says whether a record is too large. Refuses any other retry of a
 record: librdkafka does that, in order, until the produce time-out; after it the sender decides.
@@ -23,8 +27,8 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from threading import get_ident
 from typing import Any
@@ -32,6 +36,8 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from app.produce_ages import Identity, StoredAgain, Waiting, identity_of
+from app.producer_config import TOO_LARGE, ProducerConfig, failure, is_fatal
 from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
 
 log = structlog.get_logger(__name__)
@@ -41,70 +47,13 @@ _PROBE_S = 1.0
 _TICK_S = 0.001
 _LEFT_ALONE_S = 0.1  # how long the poll thread looks away while the loop polls
 _QUIET_TICKS = 50  # with few records out, until the poll thread takes over again
-_PURGE_S = 2.0  # for telling those who wait that their records are not stored
+_PURGE_MIN_S, _PURGE_MAX_S = 1.0, 30.0  # for reporting to those who wait that their records are not stored
 _REBUILD_S = 1.0  # between two new clients: one that may not be idempotent fails as soon as it is built
-_TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
-_REFUSED = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.INVALID_RECORD,
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerConfig:
-    """`kafka`: librdkafka client settings, `bootstrap.servers` among them. Sizes in bytes, times as named."""
-
-    kafka: Mapping[str, Any]
-    name: str  #: client id, and the label of its metrics
-    timeout_s: float = 10.0
-    linger_ms: float = 2.0
-    message_bytes_max: int = 1_048_576 + 524_288
-    queue_bytes_max: int = 128 * 1_048_576
-    queue_records_max: int = 100_000
-    batch_records_max: int = 10_000
-    compression: str = "lz4"
-
-    def client(self) -> dict[str, Any]:
-        """Settings for librdkafka."""
-        return {
-            "acks": "all",
-            "enable.idempotence": True,
-            "partitioner": "murmur2_random",  # where Java producers put the same key
-            "compression.type": self.compression,
-            "linger.ms": self.linger_ms,
-            "delivery.timeout.ms": int(self.timeout_s * 1000),
-            "request.timeout.ms": int(self.timeout_s * 1000),
-            "message.max.bytes": self.message_bytes_max,
-            "batch.num.messages": self.batch_records_max,
-            "queue.buffering.max.messages": self.queue_records_max,
-            "queue.buffering.max.kbytes": self.queue_bytes_max // 1024,
-            "topic.metadata.refresh.interval.ms": 30_000,  # partitions that were added are used within this
-            "reconnect.backoff.max.ms": 2_000,
-            "client.id": self.name,
-            **self.kafka,
-            "log_level": 3,  # errors: a broker that has just started makes the client warn of what it mends itself
-        }
-
-
-def failure(error: KafkaError) -> ProduceFailure:
-    """What a client error means for the one who sent the record."""
-    code = error.code()
-    if code in _TOO_LARGE:
-        problem = ProduceProblem.TOO_LARGE
-    elif code == KafkaError._QUEUE_FULL:
-        problem = ProduceProblem.FULL
-    elif code in _REFUSED:
-        problem = ProduceProblem.REFUSED
-    else:
-        problem = ProduceProblem.UNAVAILABLE
-    return ProduceFailure(problem, error.str())
+_GENERATIONS = 40  # of waiting records in one time-out: their age is known to two of them
+_PATIENCE = 0.9  # part of the time-out after which the client is replaced
+_GRACE = 0.05  # part of the time-out in which it may settle what is healthy
+_RETIRING_POLL_S = 0.02
+_RETRIED_S = 0.1  # librdkafka's shortest wait before it sends a record again
 
 
 class KafkaProducer:
@@ -125,7 +74,7 @@ class KafkaProducer:
         self._alone: KafkaProducer | None = None  # sends one record at a time
         self._starting_alone: asyncio.Task[None] | None = None
         self._for_alone: deque[tuple[Stored, Headers, Message]] = deque()  # until it has started
-        self._acks: deque[tuple[Stored, Headers, KafkaError | None, Message]] = deque()
+        self._acks: deque[tuple[Stored, Headers, list[int], KafkaError | None, Message]] = deque()
         self._ack_wake_up_sent = False
         self._outstanding = 0
         self._ticking = False
@@ -135,6 +84,9 @@ class KafkaProducer:
         self._stopping = False
         self._fatal = ""  # why the client is unusable
         self._built_at = 0.0
+        self._waiting = Waiting(config.timeout_s / _GENERATIONS, time.monotonic())
+        self._stored_again = StoredAgain(time.monotonic())
+        self._retiring: list[tuple[Producer, float]] = []  # former clients, and until when they may settle
         self._thread: threading.Thread | None = None
 
     async def start(self) -> None:
@@ -157,20 +109,22 @@ class KafkaProducer:
         self._work.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, 5.0)
-        if self._client is not None and self._outstanding:
-            self._client.purge()
-            self._client.poll(0)
+        clients = [self._client, *(former for former, _ in self._retiring)]
+        if self._outstanding:
+            _purge(clients)
             self._drain_acks()
         if self._starting_alone is not None:
             await self._starting_alone
         if self._alone is not None:
             await self._alone.stop(max(0.0, end - loop.time()))
-        clients, self._client = [self._client], None
-        await asyncio.to_thread(clients.clear)  # destroys it, which may take as long as making it
+        self._client, self._retiring = None, []
+        await asyncio.to_thread(clients.clear)  # destroys them, which may take as long as making them
 
     def _build(self) -> Producer:
         self._built_at = time.monotonic()
-        return Producer({**self.config.client(), "error_cb": self._on_error})
+        self._stored_again = again = StoredAgain(self._built_at)
+        callbacks = {"error_cb": self._on_error, "stats_cb": partial(self._on_statistics, again)}
+        return Producer({**self.config.client(), **callbacks})
 
     # -- event loop
 
@@ -184,19 +138,21 @@ class KafkaProducer:
             return
         try:
             pairs: Any = headers if isinstance(headers, list) else list(headers)  # librdkafka takes nothing else
-            told = partial(self._on_delivery, done, pairs)
+            generation = self._waiting.generation
+            told = partial(self._on_delivery, done, pairs, generation)
             client.produce(topic, value, key, partition, on_delivery=told, headers=pairs)
         except BufferError:
             done(ProduceFailure(ProduceProblem.FULL, "the producer's queue is full"))
             return
         except KafkaException as problem:
             error = problem.args[0]
-            if _is_fatal(error):
+            if is_fatal(error):
                 self._fatal = error.str()
                 self._work.set()
             done(failure(error))
             return
         self._outstanding += 1
+        generation[0] += 1
         if self._resting:
             self._work.set()
         elif self._outstanding >= _FEW and not self._ticking:
@@ -245,21 +201,32 @@ class KafkaProducer:
         while acks:
             self._settle(*acks.popleft())
 
-    def _settle(self, done: Stored, headers: Headers, error: KafkaError | None, message: Message) -> None:
+    def _settle(
+        self, done: Stored, headers: Headers, generation: list[int], error: KafkaError | None, message: Message
+    ) -> None:
         """Never raises: the records behind this one, and the next poll, are not its affair."""
         self._outstanding -= 1
+        generation[0] -= 1
         try:
             if error is None:
-                self._produced(message.topic() or "", message.partition() or 0, message.latency() or 0.0)
+                latency_s = message.latency() or 0.0
+                self._produced(message.topic() or "", message.partition() or 0, latency_s)
+                if latency_s > _RETRIED_S:
+                    self._late(message.topic() or "", latency_s)
                 if not self.connected:
                     self.connected = self.ever_connected = True
                 done(None)
-            elif error.code() in _TOO_LARGE and self.config.batch_records_max > 1:
+            elif error.code() in TOO_LARGE and self.config.batch_records_max > 1:
                 self._send_alone(done, headers, message)
             else:
                 done(failure(error))
         except Exception:
             log.exception("who waited for a record failed when told of it", topic=message.topic())
+
+    def _late(self, topic: str, latency_s: float) -> None:
+        now_s = time.monotonic()
+        if self._stored_again.acknowledged(topic, now_s - latency_s, now_s):
+            self._observe.stored_again(topic, 1)
 
     def _send_alone(self, done: Stored, headers: Headers, message: Message) -> None:
         """To the partition it was meant for: the order of what was sent at the same time was never promised."""
@@ -289,11 +256,13 @@ class KafkaProducer:
 
     # -- poll thread (and librdkafka's callbacks, which run in it)
 
-    def _on_delivery(self, done: Stored, headers: Headers, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(
+        self, done: Stored, headers: Headers, generation: list[int], error: KafkaError | None, message: Message
+    ) -> None:
         if get_ident() == self._loop_thread:
-            self._settle(done, headers, error, message)
+            self._settle(done, headers, generation, error, message)
             return
-        self._acks.append((done, headers, error, message))
+        self._acks.append((done, headers, generation, error, message))
         if not self._ack_wake_up_sent:
             self._ack_wake_up_sent = True
             assert self._loop is not None
@@ -305,13 +274,26 @@ class KafkaProducer:
                 log.warning("Kafka cannot be reached", brokers=self.config.kafka.get("bootstrap.servers"))
             self.connected = False
 
+    def _on_statistics(self, stored_again: StoredAgain, statistics: str) -> None:
+        """In either thread: what belongs to the event loop is done there."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._looked, stored_again, identity_of(statistics))
+
+    def _looked(self, stored_again: StoredAgain, identity: Identity | None) -> None:
+        for topic, count in stored_again.looked(identity, time.monotonic()).items():
+            self._observe.stored_again(topic, count)
+
     def _run(self) -> None:
+        timeout_s = self.config.timeout_s
         try:
             while not self._stopping:
                 client = self._client
                 assert client is not None
+                self._let_go()
                 if self._fatal:
-                    self._rebuild(client)
+                    self._replace(client, 0.0)
+                elif not self._retiring and self._waiting.oldest_s(time.monotonic()) >= _PATIENCE * timeout_s:
+                    self._replace(client, _GRACE * timeout_s)
                 else:
                     self._serve(client)
         except Exception as problem:
@@ -325,7 +307,7 @@ class KafkaProducer:
         try:
             if self._ticking:
                 self._work.clear()
-                self._work.wait(_LEFT_ALONE_S)
+                self._work.wait(_RETIRING_POLL_S if self._retiring else _LEFT_ALONE_S)
             elif len(client):
                 client.flush(0.02)
             else:
@@ -337,7 +319,7 @@ class KafkaProducer:
 
     def _failed(self, problem: KafkaException) -> None:
         """Raised out of a poll. A fatal error is noted for the poll thread; from others there is no way on."""
-        if not _is_fatal(problem.args[0]):
+        if not is_fatal(problem.args[0]):
             raise problem
         self._fatal = problem.args[0].str()
 
@@ -347,7 +329,9 @@ class KafkaProducer:
         self._work.clear()
         self._resting = True
         if not len(client) and not self._stopping:
-            if self.connected:
+            if self._retiring:
+                self._work.wait(_RETIRING_POLL_S)
+            elif self.connected:
                 self._work.wait(1.0)
             else:
                 self._probe(client)
@@ -363,21 +347,42 @@ class KafkaProducer:
                 log.info("Kafka is reachable again")
             self.connected = self.ever_connected = True
 
-    def _rebuild(self, client: Producer) -> None:
-        """Fail everything that waits, and start afresh: a fatal error ends an idempotent client for good."""
-        log.error("the producer met a fatal error and is built anew", reason=self._fatal)
-        time.sleep(max(0.0, self._built_at + _REBUILD_S - time.monotonic()))  # what is sent meanwhile fails at once
+    def _replace(self, client: Producer, grace_s: float) -> None:
+        """Start afresh, and let the former client settle what it still can: nothing, after a fatal error."""
+        if self._fatal:
+            log.error("the producer met a fatal error and is built again", reason=self._fatal)
+            time.sleep(max(0.0, self._built_at + _REBUILD_S - time.monotonic()))  # what is sent meanwhile fails at once
+        else:
+            log.warning(
+                "Kafka has left events unacknowledged: the producer is built again", after_s=self.config.timeout_s
+            )
         fresh = self._build()
+        self._waiting.forget(time.monotonic())
         self._fatal = ""
         self._client = fresh  # the loop sends to the new one from here on
-        client.purge()
-        until = time.monotonic() + _PURGE_S
-        while len(client) and time.monotonic() < until:
+        self._retiring.append((client, time.monotonic() + grace_s))
+
+    def _let_go(self) -> None:
+        """One turn of each client that was replaced. When its time is up, what it still has fails; for a while again
+        and again, because the loop may have been about to give it a last record."""
+        now_s = time.monotonic()
+        for client, until_s in self._retiring:
+            if now_s >= until_s:
+                client.purge()
             try:
-                client.poll(0.05)
+                client.poll(0)
             except KafkaException as problem:  # the same error again, for as often as the client met it
                 log.debug("the former producer", reason=problem.args[0].str())
+        self._retiring = [
+            (client, until_s)
+            for client, until_s in self._retiring
+            if now_s < until_s + (_PURGE_MAX_S if len(client) else _PURGE_MIN_S)
+        ]
 
 
-def _is_fatal(error: KafkaError) -> bool:
-    return error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._STATE)
+def _purge(clients: Sequence[Producer | None]) -> None:
+    """What they still have fails; a function of its own, so that nothing here keeps one of them."""
+    for client in clients:
+        if client is not None:
+            client.purge()
+            client.poll(0)

@@ -81,6 +81,9 @@ class Observe(Protocol):
     def produced(self, topic: str, partition: int, seconds: float) -> None:
         """One record was acknowledged by Kafka, `seconds` after it was sent."""
 
+    def stored_again(self, topic: str, count: int) -> None:
+        """So many acknowledged records may be in Kafka twice: the client had to send them under a new identity."""
+
     def request(self, code: int) -> None:
         """One ingress request was answered with this status."""
 

@@ -225,6 +225,11 @@ class KafkaCluster:
 
         return self.broker(self._ask(ask))
 
+    def groups(self) -> set[str]:
+        """The consumer groups there are."""
+        listed = self._client().list_consumer_groups(request_timeout=_ASK_LIMIT_S).result(_ASK_LIMIT_S)
+        return {group.group_id for group in listed.valid}
+
     def others(self, broker: Broker) -> Sequence[Broker]:
         """All but this one."""
         return [other for other in self.brokers if other is not broker]

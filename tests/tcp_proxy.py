@@ -22,12 +22,14 @@ from app.embedded.ports import LOOPBACK, free_port
 _CHUNK_BYTES = 16_384
 _QUEUE_CHUNKS = 64  # on their way in one direction of one connection; then the sender has to wait
 _CALL_LIMIT_S = 10.0
+_REQUESTS, _ANSWERS = 0, 1
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class _Mode(Enum):
     PASS = auto()
     BLACKHOLE = auto()
+    MUTE = auto()
     REFUSE = auto()
 
 
@@ -100,6 +102,10 @@ class TcpProxy:
     def blackhole(self) -> None:
         """Take connections and bytes, answer nothing, pass nothing on."""
         self._call(self._become(_Mode.BLACKHOLE))
+
+    def mute(self) -> None:
+        """Pass on what clients send, and swallow what the server answers."""
+        self._call(self._become(_Mode.MUTE))
 
     def refuse(self) -> None:
         """Reset what is open and refuse new connections."""
@@ -188,7 +194,10 @@ class TcpProxy:
         server_reader, server_writer = await asyncio.open_connection(LOOPBACK, self.server_port, limit=_CHUNK_BYTES)
         link.ends.append(server_writer)
         async with asyncio.TaskGroup() as group:
-            for direction, source, target in ((0, reader, server_writer), (1, server_reader, writer)):
+            for direction, source, target in (
+                (_REQUESTS, reader, server_writer),
+                (_ANSWERS, server_reader, writer),
+            ):
                 chunks: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_QUEUE_CHUNKS)
                 group.create_task(self._take(source, chunks))
                 group.create_task(self._give(link, target, chunks, direction))
@@ -206,7 +215,7 @@ class TcpProxy:
         while True:
             taken_at, data = await chunks.get()
             await self._travel(taken_at, len(data), direction)
-            if self._mode is _Mode.BLACKHOLE:
+            if self._mode is _Mode.BLACKHOLE or (self._mode is _Mode.MUTE and direction == _ANSWERS):
                 link.tainted = True
                 if not data:
                     return

@@ -108,6 +108,10 @@ class CountingObserve:
         """Count it."""
         self.others["produced", topic, partition] += 1
 
+    def stored_again(self, topic: str, count: int) -> None:
+        """Count it."""
+        self.others["stored_again", topic] += count
+
     def request(self, code: int) -> None:
         """Count it."""
         self.requests[code] += 1

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.producer import KafkaProducer, ProducerConfig
+from app.producer import KafkaProducer
+from app.producer_config import ProducerConfig
 from controller.config import ControllerConfig
 from controller.offsets import Offsets
 from controller.service import Controller, ensure_internal_topics

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from app.metrics import Metrics
-from app.producer import KafkaProducer, ProducerConfig
+from app.producer import KafkaProducer
+from app.producer_config import ProducerConfig
 from knative.contract import Channel
 from tests.librdkafka import refuse_produce_requests
 from tests.processes import free_port

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from app.embedded import EmbeddedKafka
 from app.metrics import Metrics
-from app.producer import KafkaProducer, ProducerConfig
+from app.producer import KafkaProducer
+from app.producer_config import ProducerConfig
 from knative.ports import ProduceFailure, ProduceProblem
+from tests.kafka_cluster import KafkaCluster
 from tests.ledger import reader
 from tests.librdkafka import make_fatal
 
@@ -122,7 +127,8 @@ async def test_a_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, 
     """Side by side they are in one batch, which the topic refuses; nothing of a record is lost by sending it again."""
     topic = make_topic(3, max_message_bytes=20_000)
     crashes: list[BaseException] = []
-    config = ProducerConfig({"bootstrap.servers": kafka.bootstrap}, "p", linger_ms=100.0)
+    client = {"bootstrap.servers": kafka.bootstrap, "statistics.interval.ms": 50}
+    config = ProducerConfig(client, "p", linger_ms=100.0)
     producer = KafkaProducer(config, Metrics(), crashes.append)
     await producer.start()
     values: list[bytes | None] = [os.urandom(1000) for _ in range(200)]
@@ -140,6 +146,9 @@ async def test_a_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, 
         assert told.problem is ProduceProblem.TOO_LARGE
         assert producer._alone is not None, "there was such a batch"
         assert (producer._outstanding, producer._alone._outstanding) == (0, 0)
+        async with asyncio.timeout(LIMIT_S):  # a refusal gives the client a new epoch, which is noticed
+            while not (identity := producer._stored_again.identity) or not identity[1]:
+                await asyncio.sleep(0.05)
     finally:
         await producer.stop(1.0)
     assert crashes == []
@@ -148,3 +157,44 @@ async def test_a_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, 
         (number, b"k%d" % number, value) for number, value in enumerate(values) if value
     ]
     assert {one.key(): one.value() for one in stored if not one.value()} == {b"k3": None, b"k4": b""}
+
+
+async def test_who_is_posted_once_is_stored_once_whatever_runs_out_of_time(tmp_path: Path) -> None:
+    """Kafka stores what five partitions are sent, and its answers are lost; then the first record runs out of time."""
+    results: dict[str, ProduceFailure | None] = {}
+    with KafkaCluster(tmp_path, brokers=1) as single:
+        single.create_topic("t", 5)
+        proxy = single.brokers[0].proxy
+        # With the client's own metrics off, no request of theirs blocks those that follow it.
+        client = {"bootstrap.servers": single.bootstrap, "reconnect.backoff.ms": 20, "enable.metrics.push": False}
+        producer = KafkaProducer(ProducerConfig(client, "p", timeout_s=3.0), Metrics())
+
+        def send(name: str, partition: int) -> None:
+            headers = [("ce_id", name.encode())]
+            producer.send("t", b"x", b"k", headers, partial(results.__setitem__, name), partition)
+
+        async def answered(count: int) -> None:
+            async with asyncio.timeout(LIMIT_S):
+                while len(results) < count:
+                    await asyncio.sleep(0.02)
+
+        await producer.start()
+        try:
+            while set(results.values()) != {None}:  # it may take longer than the time-out to connect
+                results.clear()
+                for partition in range(5):
+                    send(f"before-{os.urandom(4).hex()}", partition)
+                await answered(5)
+            await asyncio.to_thread(proxy.mute)
+            for partition in range(5):
+                send(f"within-{partition}", partition)
+                await asyncio.sleep(0.2)
+            await asyncio.sleep(2.1)
+            await asyncio.to_thread(proxy.forward)
+            await answered(10)
+        finally:
+            await producer.stop(1.0)
+        stored = Counter(fact.id for fact in reader.stored(single.direct, "t"))
+    assert {name for name, failure in results.items() if failure is None} <= set(stored)
+    assert any(name.startswith("within") for name in stored), "Kafka has heard of them"
+    assert {name: count for name, count in stored.items() if count > 1} == {}

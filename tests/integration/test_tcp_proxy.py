@@ -21,10 +21,12 @@ class _Echo(socketserver.BaseRequestHandler):
     """Sends back what comes, and END at the end of it."""
 
     request: socket.socket
+    heard = 0  #: bytes, of all connections
 
     def handle(self) -> None:
         try:
             while data := self.request.recv(1 << 16):
+                _Echo.heard += len(data)
                 self.request.sendall(data)
             self.request.sendall(b"END")
         except OSError:
@@ -113,6 +115,22 @@ def test_a_blackhole_swallows_and_what_was_swallowed_never_comes(proxy: TcpProxy
                     client.recv(1)
     with _connect(proxy) as after:
         assert _echoed(after, b"hello") == b"hello"
+
+
+def test_a_mute_server_hears_and_is_not_heard(proxy: TcpProxy) -> None:
+    heard = _Echo.heard
+    with _connect(proxy) as client:
+        assert _echoed(client, b"hello") == b"hello"
+        proxy.mute()
+        client.sendall(b"anybody?")
+        wait_until("the server has heard it", lambda: _Echo.heard == heard + 13, LIMIT_S)
+        client.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        proxy.forward()
+        client.settimeout(LIMIT_S)
+        with pytest.raises(ConnectionResetError):
+            client.recv(1)
 
 
 def test_a_connection_that_is_quiet_in_a_blackhole_survives_it(proxy: TcpProxy) -> None:

@@ -56,6 +56,7 @@ def full_page() -> str:
         metrics.request(code)
     for topic in ("t", "t.dlq"):
         metrics.produced(topic, 0, 0.1)
+        metrics.stored_again(topic, 1)
     metrics.loop_lag.add(0.1)
     for result in ("stored", "lost"):
         metrics.traffic_delta(result)

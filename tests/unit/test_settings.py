@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings
 from agents.config import DeliveryConfig
 from agents.consumer_settings import consumer_settings
 from app import settings_reference
-from app.producer import ProducerConfig
+from app.producer_config import ProducerConfig
 from app.settings import Settings, describe, load_settings
 from app.settings_describe import MASK, allowed, is_secret, unit
 from controller.channels import topic_configs

@@ -1,0 +1,82 @@
+"""Settings of the Kafka producer, and what its client's errors mean for the one who sent a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from knative.ports import ProduceFailure, ProduceProblem
+
+_CLIENT_TIMEOUT_S = 300.0  # beyond ours: librdkafka's own is not to be reached
+_STATISTICS_S = 5.0
+TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+_REFUSED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_RECORD,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerConfig:
+    """`kafka`: librdkafka client settings, `bootstrap.servers` among them. Sizes in bytes, times as named."""
+
+    kafka: Mapping[str, Any]
+    name: str  #: client id, and the label of its metrics
+    timeout_s: float = 10.0
+    linger_ms: float = 2.0
+    message_bytes_max: int = 1_048_576 + 524_288
+    queue_bytes_max: int = 128 * 1_048_576
+    queue_records_max: int = 100_000
+    batch_records_max: int = 10_000
+    compression: str = "lz4"
+
+    def client(self) -> dict[str, Any]:
+        """Settings for librdkafka."""
+        return {
+            "acks": "all",
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",  # where Java producers put the same key
+            "compression.type": self.compression,
+            "linger.ms": self.linger_ms,
+            "delivery.timeout.ms": int((self.timeout_s + _CLIENT_TIMEOUT_S) * 1000),
+            "request.timeout.ms": int(self.timeout_s * 1000),
+            "message.max.bytes": self.message_bytes_max,
+            "batch.num.messages": self.batch_records_max,
+            "queue.buffering.max.messages": self.queue_records_max,
+            "queue.buffering.max.kbytes": self.queue_bytes_max // 1024,
+            "topic.metadata.refresh.interval.ms": 30_000,  # partitions that were added are used within this
+            "reconnect.backoff.max.ms": 2_000,
+            "statistics.interval.ms": int(_STATISTICS_S * 1000),
+            "client.id": self.name,
+            **self.kafka,
+            "log_level": 3,  # errors: a broker that has just started makes the client warn of what it mends itself
+        }
+
+
+def failure(error: KafkaError) -> ProduceFailure:
+    """What a client error means for the one who sent the record."""
+    code = error.code()
+    if code in TOO_LARGE:
+        problem = ProduceProblem.TOO_LARGE
+    elif code == KafkaError._QUEUE_FULL:
+        problem = ProduceProblem.FULL
+    elif code in _REFUSED:
+        problem = ProduceProblem.REFUSED
+    else:
+        problem = ProduceProblem.UNAVAILABLE
+    return ProduceFailure(problem, error.str())
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """True when the client is unusable from now on."""
+    return error.fatal() or error.code() in (KafkaError._FATAL, KafkaError._STATE)

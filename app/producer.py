@@ -292,7 +292,7 @@ class KafkaProducer:
                 self._let_go()
                 if self._fatal:
                     self._replace(client, 0.0)
-                elif not self._retiring and self._waiting.oldest_s(time.monotonic()) >= _PATIENCE * timeout_s:
+                elif not len(self._retiring) and self._waiting.oldest_s(time.monotonic()) >= _PATIENCE * timeout_s:
                     self._replace(client, _GRACE * timeout_s)
                 else:
                     self._serve(client)
@@ -307,7 +307,7 @@ class KafkaProducer:
         try:
             if self._ticking:
                 self._work.clear()
-                self._work.wait(_RETIRING_POLL_S if self._retiring else _LEFT_ALONE_S)
+                self._work.wait(_RETIRING_POLL_S if len(self._retiring) else _LEFT_ALONE_S)
             elif len(client):
                 client.flush(0.02)
             else:
@@ -329,7 +329,7 @@ class KafkaProducer:
         self._work.clear()
         self._resting = True
         if not len(client) and not self._stopping:
-            if self._retiring:
+            if len(self._retiring):
                 self._work.wait(_RETIRING_POLL_S)
             elif self.connected:
                 self._work.wait(1.0)

@@ -1,6 +1,6 @@
 """Which engine walks a graph when nobody chose one: the local one up to the size that it was measured to hold.
 
-A million edges took it 15 s of CPU and 483 MB; GraphFrames takes longer for as many, and a Spark session.
+A million edges took it 15 s of CPU and 400 MB; GraphFrames takes minutes for as many, and a Spark session of gigabytes.
 """
 
 from __future__ import annotations

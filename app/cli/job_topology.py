@@ -26,8 +26,8 @@ from app.cli.topology import (
     Shapes,
     Since,
     TrafficName,
+    check_jars,
     finish,
-    jars_of,
     make_wish,
     read_old,
 )
@@ -94,7 +94,7 @@ def _check_jars(engine: EngineWish, remote: str, jars: list[Path]) -> None:
     from app.settings import started_by_spark_submit
 
     if engine is EngineWish.GRAPHFRAMES and not remote and not started_by_spark_submit():
-        jars_of(engine, jars)
+        check_jars(jars)
 
 
 def _walker(spark: SparkSession, wish: EngineWish, edges: int) -> tuple[Engine, str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analytics.topology.choice import EngineWish, choose
+from analytics.topology.choice import LOCAL_EDGES_MAX, EngineWish, choose
 from app.cli.output import note, print_json
 from app.cli.spark_options import Memory, interruptible
 from knative.errors import PenstockError, UsageError
@@ -116,7 +116,8 @@ def topology(
     with interruptible():
         old = read_old(diff)
         wish = make_wish(kafka, since, namespace, folder, traffic)
-        places, why_not = jars_of(engine, jars or [])
+        if engine is EngineWish.GRAPHFRAMES:
+            check_jars(jars or [])
         from analytics.topology.build import build, collector_at_rest
         from analytics.topology.facts import facts_of
         from app.topology.reading import read_inputs
@@ -124,25 +125,34 @@ def topology(
         inputs = read_inputs(wish)
         with collector_at_rest():
             facts = facts_of(inputs)
-        chosen, why = choose(engine, facts.links_count(), why_not)
-        with _walker(chosen, places, memory) as walking:
+        edges = facts.links_count()
+        large = engine is EngineWish.AUTO and edges > LOCAL_EDGES_MAX
+        chosen, why = choose(engine, edges, missing_in(_places(jars or [])) if large else "")
+        with _walker(chosen, jars or [], memory) as walking:
             found = build(inputs, walking, facts, [why] if why else [])
         finish(found, old, out, fail_on, output)
 
 
-def jars_of(engine: EngineWish, jars: list[Path]) -> tuple[list[Path], str]:
-    """Folders that may have GraphFrames' jars, and why they will not do; "" = they will. Raises NoGraphFramesError when
-    GraphFrames was asked for by name: nothing else answers then."""
-    if engine is EngineWish.LOCAL:
-        return [], ""
-    from analytics.topology.graphframes_engine import NoGraphFramesError, missing_jars
+def _places(jars: list[Path]) -> list[Path]:
+    """Folders that may have GraphFrames' jars."""
     from app.settings import load_settings
 
-    places = [*jars, *load_settings().spark_jars]
-    why = missing_jars(places)
-    if why and engine is EngineWish.GRAPHFRAMES:
+    return [*jars, *load_settings().spark_jars]
+
+
+def missing_in(places: list[Path]) -> str:
+    """Why GraphFrames cannot run with the jars of these folders; "" = it can."""
+    from analytics.topology.graphframes_engine import missing_jars
+
+    return missing_jars(places)
+
+
+def check_jars(jars: list[Path]) -> None:
+    """Raises NoGraphFramesError where its jars are not: GraphFrames was asked for by name, and nothing else answers."""
+    from analytics.topology.graphframes_engine import NoGraphFramesError
+
+    if why := missing_in(_places(jars)):
         raise NoGraphFramesError(why, "--engine local needs none.")
-    return places, why
 
 
 def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> Wish:
@@ -178,7 +188,7 @@ def read_old(path: Path | None) -> Topology | None:
 
 
 @contextlib.contextmanager
-def _walker(name: EngineWish, places: list[Path], memory: str) -> Iterator[Engine]:
+def _walker(name: EngineWish, jars: list[Path], memory: str) -> Iterator[Engine]:
     if name is EngineWish.LOCAL:
         from analytics.topology.local_engine import LocalEngine
 
@@ -192,7 +202,7 @@ def _walker(name: EngineWish, places: list[Path], memory: str) -> Iterator[Engin
 
     if sys.stderr.isatty():
         note("Spark is starting ...")
-    options = spark_options("penstock topology", jars=places, driver_memory=memory)
+    options = spark_options("penstock topology", jars=_places(jars), driver_memory=memory)
     with spark_session(replace(options, rounds=True)) as spark:
         yield GraphFramesEngine(spark)
 

@@ -81,6 +81,7 @@ def penstock(
       penstock lag            how far each subscription is behind
       penstock traffic        what went through in the last minute
       penstock dlq list       what could not be delivered
+      penstock topology       who sends what to whom, and what is wrong with it
       penstock config show    every setting and where its value came from
     """
 

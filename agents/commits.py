@@ -37,6 +37,7 @@ WAITING = "Kafka confirms no commits; new events wait"
 _AWAKE_S = 1.0  # a timer that comes later than this: the process was frozen
 _SOON_S = 0.02
 _AGAIN_S = 0.1
+_RELEASED_MAX = 32  # in one turn of the event loop
 _REBALANCING = frozenset(
     {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
 )
@@ -315,12 +316,17 @@ class Commits:
         return now - self._denied_since > _DENIED_S
 
     def _release(self) -> None:
+        """Let those go on whose attempts are committed, some in each turn of the event loop: one commit may be what
+        hundreds wait for."""
         if not self._barriers:
             return
-        waiting = []
+        waiting, released = [], 0
         for partition, changes, future in self._barriers:
-            if partition.committed >= changes and not future.done():
+            if partition.committed >= changes and released < _RELEASED_MAX and not future.done():
                 future.set_result(None)
+                released += 1
             elif not future.done():
                 waiting.append((partition, changes, future))
         self._barriers = waiting
+        if released == _RELEASED_MAX:
+            self._loop.call_soon(self._release)

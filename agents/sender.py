@@ -34,6 +34,7 @@ __all__ = ["Done", "SendError", "Sender", "SenderConfig"]
 
 _SWEEP_S_MIN = 0.005
 _SWEEP_S_MAX = 0.5
+_LATE_MAX = 32  # in one sweep: what began together ends together, and other subscriptions wait meanwhile
 _NEVER = float("inf")
 _LINGER_S = 1.0  # how long `close` waits for sockets that were closed at once
 
@@ -302,12 +303,12 @@ class Sender:
         self._sweep_timer = self._loop.call_at(at, self._sweep)
 
     def _sweep(self) -> None:
-        """Fail what is late; come back for what is not, and stay away when nothing is in flight."""
+        """Fail what is late, some at a time; come back for the rest, and stay away when nothing is in flight."""
         self._sweep_timer, self._sweep_at = None, _NEVER
         now = self._time()
         busy = [connection for connection in self._connections if connection.done is not None]
-        late = [connection for connection in busy if connection.deadline <= now]
-        unsent = [attempt for attempt in (*self._dialling, *self._waiting) if attempt.deadline <= now]
+        late = [connection for connection in busy if connection.deadline <= now][:_LATE_MAX]
+        unsent = [attempt for attempt in (*self._dialling, *self._waiting) if attempt.deadline <= now][:_LATE_MAX]
         error = SendError("timeout", "no complete answer within the time limit")
         for connection in late:
             if (

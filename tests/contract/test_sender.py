@@ -276,3 +276,9 @@ async def test_a_subscriber_that_does_not_read_is_cut_by_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:  # the kernel takes the connection, and nobody reads
         async with posting(f"http://127.0.0.1:{deaf.getsockname()[1]}/") as poster:
             assert (await poster.answer(b"x" * 30_000_000, timeout_s=0.2)).kind == "timeout"
+
+
+async def test_many_that_are_late_at_once_all_end() -> None:
+    async with ScriptedServer(silence()) as server, posting(server.url(), SenderConfig(connections_max=70)) as poster:
+        answers = await asyncio.gather(*[poster.post(b"event", timeout_s=0.2) for _ in range(150)])
+        assert {each.kind for each in answers} == {"timeout"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -105,6 +106,22 @@ async def test_a_barrier_opens_after_the_refusal_of_a_rebalance() -> None:
     assert not barrier.done()
     commits.on_commit(None, [TopicPartition("t", 0, 1)])
     await asyncio.wait_for(barrier, 10)
+
+
+async def test_hundreds_that_wait_for_one_commit_go_on_in_several_turns() -> None:
+    partitions: dict[int, Partition] = {0: moved(0)}
+    commits = await requested(partitions)
+    consumer: Any = Notes()
+    commits.carry_out(consumer)
+    barriers = [asyncio.ensure_future(commits.barrier(partitions[0])) for _ in range(500)]
+    await asyncio.sleep(0)
+    commits.on_commit(None, [TopicPartition("t", 0, 1)])
+    seen: list[int] = []
+    async with asyncio.timeout(10):
+        while not seen or seen[-1] < len(barriers):
+            await asyncio.sleep(0)
+            seen.append(sum(barrier.done() for barrier in barriers))
+    assert max(after - before for before, after in itertools.pairwise(seen)) <= 100
 
 
 async def test_what_is_denied_for_long_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

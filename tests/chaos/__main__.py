@@ -13,14 +13,18 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from tests.chaos import kafka
+from tests.chaos import kafka, running
+from tests.chaos.disks import mountable
 from tests.chaos.kafka import Breaks, coordinator, leader
 from tests.chaos.scene import Scene, run
+from tests.chaos.scenes import SCENES
+from tests.chaos.scenes import Scene as Broken
 from tests.installation import Installation
 from tests.kafka_cluster import KafkaCluster
 from tests.ledger.checker import Verdict
@@ -60,6 +64,19 @@ FAILURES = (
 )
 
 
+#: What else is broken: disks, workers, resources.
+OTHERS = tuple(scene for scene in SCENES if scene.long is not None)
+
+
+def _break(other: Broken, cluster: KafkaCluster, folder: Path) -> dict[str, Any]:
+    if other.disk and (why := mountable()):
+        return {"not run here": why, "violations": 0}
+    cluster.heal()
+    folder.mkdir(parents=True)
+    outcome = running.run(other, cluster, folder, short=False)
+    return {**outcome.figures, "violations": len(outcome.broken), "first": outcome.broken}
+
+
 def _fail(failure: Failure, cluster: KafkaCluster, folder: Path) -> dict[str, Any]:
     cluster.heal()
     folder.mkdir(parents=True)
@@ -74,15 +91,17 @@ def _row(verdict: Verdict) -> dict[str, Any]:
 
 
 def _line(name: str, row: dict[str, Any], seconds: float) -> str:
-    if "error" in row:
-        return f"{name}: {row['error']} ({seconds:.0f} s)"
+    for word in ("error", "not run here"):
+        if word in row:
+            return f"{name}: {word}: {row[word]} ({seconds:.0f} s)"
     shown = ("events", "rejected", "lost", "out_of_order", "duplicates", "recovery_max_s", "violations")
     return f"{name}: " + ", ".join(f"{field} {row[field]}" for field in shown) + f" ({seconds:.0f} s)"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
-    names = [failure.name for failure in FAILURES]
+    runs = {one.name: partial(_fail, one) for one in FAILURES} | {one.name: partial(_break, one) for one in OTHERS}
+    names = list(runs)
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Break things under load and judge.")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help="these scenes only")
     parser.add_argument("--list", action="store_true", help="print the names of the scenes")
@@ -93,16 +112,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
     rows: dict[str, dict[str, Any]] = {}
     with KafkaCluster(folder / "kafka") as cluster:
-        for failure in FAILURES:
-            if failure.name not in options.only:
-                continue
+        for name in (name for name in names if name in options.only):
             began_s = time.monotonic()
             try:
-                row = _fail(failure, cluster, folder / failure.name.replace("/", "-"))
+                row = runs[name](cluster, folder / name.replace("/", "-"))
             except AssertionError as error:  # a process did not do what the scene needs: the others still run
                 row = {"error": str(error), "violations": 1}
-            rows[failure.name] = row
-            print(_line(failure.name, row, time.monotonic() - began_s), file=sys.stderr, flush=True)
+            rows[name] = row
+            print(_line(name, row, time.monotonic() - began_s), file=sys.stderr, flush=True)
     failed = [name for name, row in rows.items() if row["violations"]]
     print(orjson.dumps({"failed": failed, "scenes": rows}).decode())
     if failed:

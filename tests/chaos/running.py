@@ -1,0 +1,77 @@
+"""Runs a scene and judges it: lost, overtaken or corrupt events and false 202s are failures; duplicates are counted."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.disks import SmallDisk, small_disk
+from tests.chaos.scenes import Scene
+from tests.chaos.world import judged, load, settle, world
+from tests.kafka_cluster import KafkaCluster
+from tests.ledger.checker import Verdict
+
+#: The checker's kinds of violations that are counted here and judged elsewhere.
+_COUNTED = ("duplicate", "twice")
+_SHOWN = 10
+_DISK_MB = 256
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """`broken` says what did not hold; the rest are figures."""
+
+    name: str
+    broken: tuple[str, ...]
+    figures: dict[str, Any]
+
+
+def run(scene: Scene, cluster: KafkaCluster, folder: Path, *, short: bool) -> Outcome:
+    """On a cluster that is whole, and is whole again afterwards; a scene with a disk brings its own."""
+    if not scene.disk:
+        return _run(scene, cluster, folder, None, short=short)
+    with small_disk(folder / scene.disk, _DISK_MB) as disk:
+        if scene.disk != "kafka":
+            return _run(scene, cluster, folder, disk, short=short)
+        with KafkaCluster(disk.folder, brokers=1) as single:
+            return _run(scene, single, folder, disk, short=short)
+
+
+def _run(scene: Scene, cluster: KafkaCluster, folder: Path, disk: SmallDisk | None, *, short: bool) -> Outcome:
+    began_s = time.monotonic()
+    with world(cluster, folder, disk) as whole:
+        with load(whole) as sending:
+            whole.wait_flow()
+            scene.breaks(whole, scene.short if short or scene.long is None else scene.long)
+            recovery_s = whole.wait_flow()
+            sending.process.terminate()
+            sent = sending.result(120)
+        counted = whole.stored_again()
+        settle(whole)
+        verdict = judged(whole)
+    figures = {
+        "seconds": round(time.monotonic() - began_s, 1),
+        "recovery_s": recovery_s,
+        "statuses": sent["statuses"],
+        "p99_ms": sent["p99_ms"],
+        "stored_twice": len(verdict.of("twice")),
+        "stored_again_counted": counted,
+        **dataclasses.asdict(verdict.report),
+    }
+    return Outcome(scene.name, tuple(_broken(scene, verdict, figures)), figures)
+
+
+def _broken(scene: Scene, verdict: Verdict, figures: dict[str, Any]) -> list[str]:
+    found = [f"{one.kind}: {one.message}" for one in verdict.violations if one.kind not in _COUNTED][:_SHOWN]
+    if figures["stored_twice"] > figures["stored_again_counted"]:
+        found.append(f"{figures['stored_twice']} stored twice, {figures['stored_again_counted']} counted")
+        found += [one.message for one in verdict.of("twice")][:_SHOWN]
+    if scene.duplicates_max is not None and figures["duplicates"] > scene.duplicates_max:
+        found.append(f"{figures['duplicates']} duplicates, at most {scene.duplicates_max} may be")
+    if scene.refuses and not figures["rejected"]:
+        found.append("no event was refused: nothing was broken")
+    if not (figures["events"] and figures["deliveries"] and figures["commits"]):
+        found.append(f"nothing was judged: {figures}")
+    return found

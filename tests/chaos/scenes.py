@@ -1,0 +1,151 @@
+"""What is broken in each scene, for how long in its short form (tests/system) and in its long one (`make chaos`)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.chaos import kafka
+from tests.chaos.kafka import Breaks, leader
+from tests.chaos.world import FLOW_LIMIT_S, ORDERS, SEED, SETTLE_LIMIT_S, World
+from tests.processes import Failed, Worker, wait_until
+
+_CHANGES_PER_S = 200 / 60
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`breaks` is called with the world and with `short` or `long`: seconds, or how often, as it says."""
+
+    name: str
+    breaks: Callable[[World, int], None]
+    short: int
+    long: int | None = None  #: None = the chaos run has it in a longer form of its own
+    duplicates_max: int | None = None  #: None = they are reported and not judged here
+    refuses: bool = False  #: some events must have been refused, or nothing was broken
+    disk: str = ""  #: what is on a disk of its own: `kafka` or `state`; such a scene has one broker
+
+
+def _kafka_fails(breaks: Breaks) -> Callable[[World, int], None]:
+    """The ways of tests/chaos/kafka, shortly; the chaos run has them for longer."""
+
+    def scene(world: World, seconds: int) -> None:
+        with world.fault("kafka"):
+            with breaks(world.cluster, world.installation):
+                time.sleep(seconds)
+            world.cluster.heal()
+
+    return scene
+
+
+def _broker_disk_full(world: World, seconds: int) -> None:
+    assert world.disk is not None
+    broker = world.cluster.brokers[0]
+    with world.fault("kafka"):
+        world.disk.fill()
+        time.sleep(seconds)
+        world.disk.free()
+        if broker.running:  # it goes on without its folder, and takes that up again only at a start
+            broker.kill()
+        world.cluster.heal()
+
+
+def _state_disk_full(world: World, seconds: int) -> None:
+    """Statuses cannot be written; what is served goes on, and the statuses follow when there is room."""
+    assert world.disk is not None
+    world.disk.fill()
+    fresh = world.add_subscription("late")
+    time.sleep(seconds)
+    world.wait_flow()
+    world.disk.free()
+    wait_until("the new subscription has a status", lambda: bool(fresh()), FLOW_LIMIT_S)
+
+
+def _worker_kills(world: World, times: int) -> None:
+    """Two dispatchers are killed in turns; another one starts at once, and is killed whether it is ready or not."""
+    chance = random.Random(SEED)
+
+    def start() -> Worker:
+        worker = world.installation.worker("dispatcher", controller=False)
+        world.beside.append(worker)
+        return worker
+
+    with world.fault("join"):
+        running = [start(), start()]
+        for worker in running:
+            worker.wait_ready()
+    for number in range(times):
+        time.sleep(chance.uniform(0.1, 1.0))
+        world.kill(running[number % 2])
+        with world.fault("join"):
+            running[number % 2] = start()
+    with world.fault("join"):
+        for worker in running:
+            worker.wait_ready()
+            wait_until("it consumes", lambda worker=worker: worker.consumed() > 0, FLOW_LIMIT_S)  # type: ignore[misc]
+
+
+def _workers_come_and_go(world: World, times: int) -> None:
+    """1, 4, 2, 5, 1 of them: nothing comes twice when each ends in order."""
+    for _ in range(times):
+        for count in (4, 2, 5, 1):
+            while len(world.beside) + 1 < count:
+                world.join()
+            while len(world.beside) + 1 > count:
+                world.leave(world.beside[0])
+            world.wait_flow()
+
+
+def _resources_change(world: World, seconds: int) -> None:
+    """Subscriptions are made, edited and removed; what they held is given back."""
+    _change(world, 30)  # what is made once and stays, such as the threads of a pool
+    before = world.holdings()
+    _change(world, round(seconds * _CHANGES_PER_S))
+    now: dict[str, int] = {}
+
+    def given_back() -> bool:
+        now.update(world.holdings())
+        return all(now[name] <= before[name] for name in before)
+
+    try:
+        wait_until("it holds what it held before", given_back, SETTLE_LIMIT_S, poll_s=1.0)
+    except Failed as problem:
+        raise Failed(f"{problem}: {before} before, {now} now") from problem
+
+
+def _change(world: World, times: int) -> None:
+    """Ten names take turns: each is made, then edited, then removed."""
+    installation = world.installation
+    names = [f"changed-{number}" for number in range(10)]
+    for number in range(times):
+        name, what = names[number % len(names)], number // len(names) % 3
+        if what == 2:
+            installation.resources.remove(name)
+        else:
+            world.add_subscription(name, ("ordered", "unordered")[what])
+        time.sleep(1 / _CHANGES_PER_S)
+    left = times // len(names) % 3
+    for number, name in enumerate(names):
+        if left + (number < times % len(names)) not in (0, 3):
+            installation.resources.remove(name)
+    installation.wait_subscribers(world.first, len(ORDERS), SETTLE_LIMIT_S)
+
+
+SCENES = (
+    Scene("leader-killed", _kafka_fails(kafka.killed(leader)), 2),
+    Scene("rolling-restart", _kafka_fails(kafka.rolling_restart), 0),
+    Scene("below-min-isr", _kafka_fails(kafka.below_min_isr), 8, refuses=True),
+    Scene("frozen-leader", _kafka_fails(kafka.frozen(leader)), 6),
+    Scene("latency-200ms", _kafka_fails(kafka.network(lambda broker: broker.proxy.delay(0.2))), 6),
+    Scene("64-kB-per-s", _kafka_fails(kafka.network(lambda broker: broker.proxy.limit(64_000))), 6),
+    Scene("blackhole", _kafka_fails(kafka.network(lambda broker: broker.proxy.blackhole())), 8),
+    Scene("resets", _kafka_fails(kafka.network(lambda broker: broker.proxy.reset(1.0))), 8),
+    Scene("refused", _kafka_fails(kafka.network(lambda broker: broker.proxy.refuse())), 6),
+    Scene("broker-disk-full", _broker_disk_full, 5, 20, refuses=True, disk="kafka"),
+    Scene("state-disk-full", _state_disk_full, 3, 20, disk="state"),
+    Scene("30-worker-kills", _worker_kills, 4, 30),
+    Scene("200-changes-a-minute", _resources_change, 9, 180),
+    Scene("workers-1-4-2-5-1", _workers_come_and_go, 1, 2, duplicates_max=0),
+)

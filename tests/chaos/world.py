@@ -1,0 +1,176 @@
+"""What a scene happens in: a Kafka, an installation with two subscriptions, workers, a load and a subscriber.
+
+The first worker has all roles and is never broken; others come and go beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from tests.chaos.disks import SmallDisk
+from tests.installation import Installation
+from tests.kafka_cluster import KafkaCluster
+from tests.ledger import reader
+from tests.ledger.checker import Verdict, check
+from tests.ledger.facts import Fault, Writer, read
+from tests.processes import LoadProcess, SinkProcess, Worker, get, wait_until
+from tests.resources import NAMESPACE, Wanted
+
+ORDERS = ("ordered", "key-ordered")
+PARTITIONS, KEYS, SEED = 6, 300, 20_261_122
+RATE_PER_S = 200
+FLOW_LIMIT_S, SETTLE_LIMIT_S = 90.0, 180.0
+_DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
+_SAMPLES = 8
+_FLOWING = 150  # events: so many more have arrived when events flow
+
+
+@dataclass(slots=True)
+class World:
+    """Everything that runs; `outside` are the processes that may be broken."""
+
+    cluster: KafkaCluster
+    installation: Installation
+    folder: Path
+    sink: SinkProcess
+    first: Worker
+    beside: list[Worker] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    disk: SmallDisk | None = None  #: of a scene that fills one
+
+    def received(self) -> int:
+        """Different events that have arrived at the subscribers, added up."""
+        return sum(counts["distinct"] for counts in self.sink.stats().values())
+
+    def wait_flow(self, limit_s: float = FLOW_LIMIT_S) -> float:
+        """Until events arrive again; how many seconds that took."""
+        began_s, before = time.monotonic(), self.received()
+        wait_until("events flow", lambda: self.received() >= before + _FLOWING, limit_s, poll_s=0.1)
+        return round(time.monotonic() - began_s, 2)
+
+    @contextmanager
+    def fault(self, kind: str) -> Iterator[None]:
+        """What happens within is a fault of this kind."""
+        from_s = time.time()
+        try:
+            yield
+        finally:
+            self.faults.append(Fault(kind, from_s, time.time(), SEED))
+
+    def join(self) -> Worker:
+        """One more dispatcher, with partitions of its own."""
+        with self.fault("join"):
+            worker = self.installation.worker("dispatcher", controller=False).wait_ready()
+            self.beside.append(worker)
+            wait_until("it consumes", lambda: worker.consumed() > 0, FLOW_LIMIT_S)
+        return worker
+
+    def leave(self, worker: Worker) -> None:
+        """SIGTERM, and wait for a clean end."""
+        self.beside.remove(worker)
+        with self.fault("term"):
+            assert worker.terminate() == 0, worker.tail()
+
+    def kill(self, worker: Worker) -> None:
+        """SIGKILL."""
+        self.beside.remove(worker)
+        with self.fault("kill"):
+            worker.kill()
+
+    def add_subscription(self, name: str, order: str = "ordered") -> Callable[[], dict[str, Any]]:
+        """One more subscription of the channel, or another order for it; what is returned reads its status file."""
+        installation = self.installation
+        installation.resources.write(Wanted(name, self.sink.url(f"{NAMESPACE}/{name}"), order))
+        return lambda: installation.status("Subscription", name)
+
+    def holdings(self) -> dict[str, int]:
+        """The most that the first worker holds within some seconds, and the groups in Kafka."""
+        process, most = Path(f"/proc/{self.first.process.pid}"), {"groups": len(self.cluster.groups())}
+        for _ in range(_SAMPLES):
+            page = get(self.first.admin_port, "/metrics")[1].decode()
+            now = {
+                "threads": len(os.listdir(process / "task")),
+                "files": len(os.listdir(process / "fd")),
+                "tasks": int(get(self.first.admin_port, "/debug/tasks")[1].split(maxsplit=1)[0]),
+                "series": sum(not line.startswith("#") for line in page.splitlines()),
+            }
+            most |= {name: max(count, most.get(name, 0)) for name, count in now.items()}
+            time.sleep(0.3)
+        return most
+
+    def stored_again(self) -> int:
+        """What the first worker says that it may have stored twice."""
+        _, page = get(self.first.admin_port, "/metrics")
+        name = "penstock_produce_stored_again_total{"
+        return int(sum(float(line.rpartition(" ")[2]) for line in page.decode().splitlines() if line.startswith(name)))
+
+
+@contextmanager
+def world(cluster: KafkaCluster, folder: Path, disk: SmallDisk | None = None) -> Iterator[World]:
+    """One worker, ready, with its subscriptions. Its statuses are in `folder`/state."""
+    replication = min(3, len(cluster.brokers))
+    env = {"PENSTOCK_INTERNAL_REPLICATION": str(replication), "PENSTOCK_DEBUG": "true"}
+    installation = Installation(cluster.bootstrap, folder, PARTITIONS, env=env, replication=replication)
+    behaviours = {f"{NAMESPACE}/{order}": f"fail_chance=0.02,delay_s=0.002,seed={SEED}" for order in ORDERS}
+    with SinkProcess(folder, behaviours, folder / "received") as sink:
+        installation.write(_wanted(sink))
+        with installation.worker() as first:
+            first.wait_ready()
+            installation.wait_subscribers(first, len(ORDERS), FLOW_LIMIT_S)
+            whole = World(cluster, installation, folder, sink, first, disk=disk)
+            try:
+                yield whole
+            finally:
+                for worker in whole.beside:
+                    worker.kill()
+
+
+def load(whole: World) -> LoadProcess:
+    """Events at a steady rate until it is terminated; a key's next one is sent after its last was answered."""
+    options: dict[str, Any] = {"events": 0, "rate": RATE_PER_S, "keys": KEYS, "connections": 64, "body_bytes": 256}
+    url, ledger = whole.installation.url(whole.first), whole.folder / "sent"
+    return LoadProcess(whole.folder, url, seed=SEED, sequential=True, ledger=ledger, limit_s=1800, **options)
+
+
+def settle(whole: World) -> None:
+    """Until everything is delivered and committed; then all workers end in order, and so does the subscriber."""
+    watching = replace(whole.installation, bootstrap=whole.cluster.direct)
+    ends = watching.ends()
+
+    def settled() -> bool:
+        try:
+            return all(watching.position(order) == ends for order in ORDERS)
+        except KafkaException:  # a coordinator that has just moved
+            return False
+
+    wait_until(f"both subscriptions have settled everything, up to {ends}", settled, SETTLE_LIMIT_S, poll_s=0.25)
+    for worker in list(whole.beside):
+        whole.leave(worker)
+    with whole.fault("term"):
+        assert whole.first.terminate() == 0, whole.first.tail()
+    assert whole.sink.terminate() == 0
+
+
+def judged(whole: World) -> Verdict:
+    """What the ledger says; after `settle`."""
+    installation, outside = whole.installation, whole.folder / "outside"
+    with Writer(outside) as writer:
+        writer.write_all(whole.faults)
+        writer.write_all(reader.stored(whole.cluster.direct, installation.resources.topic))
+        writer.write_all(reader.dead(whole.cluster.direct, installation.resources.dlq_topic))
+        groups = [installation.group(order) for order in ORDERS]
+        writer.write_all(reader.committed(whole.cluster.direct, groups))
+    facts = read(whole.folder / "sent", whole.folder / "received", outside)
+    return check(facts, [installation.rule(one) for one in _wanted(whole.sink)])
+
+
+def _wanted(sink: SinkProcess) -> list[Wanted]:
+    return [Wanted(order, sink.url(f"{NAMESPACE}/{order}"), order, _DELIVERY) for order in ORDERS]

@@ -1,17 +1,12 @@
-"""Ways in which a cluster of three brokers fails: each breaks it, waits, mends it, and returns the fault."""
+"""Ways in which three brokers, and the network before them, fail: broken while the context is open, mended after it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from tests.installation import Installation
 from tests.kafka_cluster import Broker, KafkaCluster
-from tests.ledger.facts import Fault
-from tests.processes import Worker
-
-SEED = 20_261_122
 
 #: Given the cluster and the installation: what is broken while the context is open.
 Breaks = Callable[[KafkaCluster, Installation], AbstractContextManager[None]]
@@ -97,17 +92,3 @@ def network(break_: Callable[[Broker], None]) -> Breaks:
                 broker.proxy.forward()
 
     return breaks
-
-
-def lasting(
-    seconds: float, breaks: Breaks, cluster: KafkaCluster, installation: Installation
-) -> Callable[[list[Worker]], Fault]:
-    """A failure of so many seconds, for `tests.chaos.scene.run`."""
-
-    def fail(_: list[Worker]) -> Fault:
-        from_s = time.time()
-        with breaks(cluster, installation):
-            time.sleep(seconds)
-        return Fault("kafka", from_s, time.time(), SEED)
-
-    return fail

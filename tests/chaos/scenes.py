@@ -1,4 +1,8 @@
-"""What is broken in each scene, for how long in its short form (tests/system) and in its long one (`make chaos`)."""
+"""What is broken in each scene, for how long in its short form (tests/system) and in its long one (`make chaos`).
+
+Short forms have one worker from the start. With two, which of them has a partition after a failure is a matter of time,
+and tests of the suite depend on no time.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.chaos import kafka
-from tests.chaos.kafka import Breaks, leader
-from tests.chaos.world import FLOW_LIMIT_S, ORDERS, SEED, SETTLE_LIMIT_S, World
+from tests.chaos.kafka import Breaks, coordinator, leader
+from tests.chaos.world import FLAKY, FLOW_LIMIT_S, ORDERS, SEED, SETTLE_LIMIT_S, SLOW, World
 from tests.processes import Failed, Worker, wait_until
 
 _CHANGES_PER_S = 200 / 60
@@ -21,23 +25,26 @@ class Scene:
 
     name: str
     breaks: Callable[[World, int], None]
-    short: int
-    long: int | None = None  #: None = the chaos run has it in a longer form of its own
-    duplicates_max: int | None = None  #: None = they are reported and not judged here
+    short: int | None  #: None = it has no short form
+    long: int
+    duplicates_max: int | None = None  #: None = as many as the checker can explain
     refuses: bool = False  #: some events must have been refused, or nothing was broken
     disk: str = ""  #: what is on a disk of its own: `kafka` or `state`; such a scene has one broker
+    workers: int = 1  #: from the start, in the long form
+    subscriber: str = FLAKY
 
 
-def _kafka_fails(breaks: Breaks) -> Callable[[World, int], None]:
-    """The ways of tests/chaos/kafka, shortly; the chaos run has them for longer."""
+def _kafka(
+    name: str, breaks: Breaks, short: int | None, long: int, *, workers: int = 2, refuses: bool = False
+) -> Scene:
+    """Kafka or the network before it fails for so many seconds."""
 
     def scene(world: World, seconds: int) -> None:
-        with world.fault("kafka"):
-            with breaks(world.cluster, world.installation):
-                time.sleep(seconds)
-            world.cluster.heal()
+        with world.fault("kafka"), breaks(world.cluster, world.installation):
+            time.sleep(seconds)
+        world.cluster.heal()
 
-    return scene
+    return Scene(name, scene, short, long, refuses=refuses, workers=workers, subscriber=SLOW)
 
 
 def _broker_disk_full(world: World, seconds: int) -> None:
@@ -134,15 +141,24 @@ def _change(world: World, times: int) -> None:
 
 
 SCENES = (
-    Scene("leader-killed", _kafka_fails(kafka.killed(leader)), 2),
-    Scene("rolling-restart", _kafka_fails(kafka.rolling_restart), 0),
-    Scene("below-min-isr", _kafka_fails(kafka.below_min_isr), 8, refuses=True),
-    Scene("frozen-leader", _kafka_fails(kafka.frozen(leader)), 6),
-    Scene("latency-200ms", _kafka_fails(kafka.network(lambda broker: broker.proxy.delay(0.2))), 6),
-    Scene("64-kB-per-s", _kafka_fails(kafka.network(lambda broker: broker.proxy.limit(64_000))), 6),
-    Scene("blackhole", _kafka_fails(kafka.network(lambda broker: broker.proxy.blackhole())), 8),
-    Scene("resets", _kafka_fails(kafka.network(lambda broker: broker.proxy.reset(1.0))), 8),
-    Scene("refused", _kafka_fails(kafka.network(lambda broker: broker.proxy.refuse())), 6),
+    _kafka("coordinator-frozen-one-worker", kafka.frozen(coordinator), 12, 15, workers=1),
+    _kafka("coordinator-frozen", kafka.frozen(coordinator), None, 15),
+    _kafka("coordinator-frozen-shortly", kafka.frozen(coordinator), None, 5),
+    _kafka("coordinator-frozen-for-long", kafka.frozen(coordinator), None, 30),
+    _kafka("coordinator-killed-one-worker", kafka.killed(coordinator), None, 5, workers=1),
+    _kafka("coordinator-killed", kafka.killed(coordinator), None, 5),
+    _kafka("leader-frozen", kafka.frozen(leader), 6, 15),
+    _kafka("leader-killed", kafka.killed(leader), 2, 5),
+    _kafka("all-killed-one-worker", kafka.all_killed, None, 5, workers=1),
+    _kafka("all-killed", kafka.all_killed, None, 5),
+    _kafka("below-min-isr", kafka.below_min_isr, 8, 15, refuses=True),
+    _kafka("rolling-restart", kafka.rolling_restart, 0, 0),
+    _kafka("blackhole-one-worker", kafka.network(lambda broker: broker.proxy.blackhole()), 12, 45, workers=1),
+    _kafka("blackhole", kafka.network(lambda broker: broker.proxy.blackhole()), None, 45),
+    _kafka("refused", kafka.network(lambda broker: broker.proxy.refuse()), 6, 15),
+    _kafka("resets", kafka.network(lambda broker: broker.proxy.reset(1.0)), 8, 180),
+    _kafka("latency-200ms", kafka.network(lambda broker: broker.proxy.delay(0.2)), 6, 20),
+    _kafka("64-kB-per-s", kafka.network(lambda broker: broker.proxy.limit(64_000)), 6, 20),
     Scene("broker-disk-full", _broker_disk_full, 5, 20, refuses=True, disk="kafka"),
     Scene("state-disk-full", _state_disk_full, 3, 20, disk="state"),
     Scene("30-worker-kills", _worker_kills, 4, 30),

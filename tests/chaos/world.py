@@ -1,6 +1,6 @@
 """What a scene happens in: a Kafka, an installation with two subscriptions, workers, a load and a subscriber.
 
-The first worker has all roles and is never broken; others come and go beside it.
+The first worker has all roles and is never broken; others are beside it from the start, or come and go.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from tests.kafka_cluster import KafkaCluster
 from tests.ledger import reader
 from tests.ledger.checker import Verdict, check
 from tests.ledger.facts import Fault, Writer, read
+from tests.ledger.worker_log import pauses
 from tests.processes import LoadProcess, SinkProcess, Worker, get, wait_until
 from tests.resources import NAMESPACE, Wanted
 
 ORDERS = ("ordered", "key-ordered")
 PARTITIONS, KEYS, SEED = 6, 300, 20_261_122
-RATE_PER_S = 200
+RATE_PER_S = 300
+#: A subscriber that sometimes fails, and one so slow that events wait in the workers' memory.
+FLAKY, SLOW = "fail_chance=0.02,delay_s=0.002", "delay_s=0.02"
 FLOW_LIMIT_S, SETTLE_LIMIT_S = 90.0, 180.0
 _DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 _SAMPLES = 8
@@ -43,6 +46,7 @@ class World:
     sink: SinkProcess
     first: Worker
     beside: list[Worker] = field(default_factory=list)
+    gone: list[Worker] = field(default_factory=list)  #: ended or killed
     faults: list[Fault] = field(default_factory=list)
     disk: SmallDisk | None = None  #: of a scene that fills one
 
@@ -75,15 +79,19 @@ class World:
 
     def leave(self, worker: Worker) -> None:
         """SIGTERM, and wait for a clean end."""
-        self.beside.remove(worker)
+        self._part(worker)
         with self.fault("term"):
             assert worker.terminate() == 0, worker.tail()
 
     def kill(self, worker: Worker) -> None:
         """SIGKILL."""
-        self.beside.remove(worker)
+        self._part(worker)
         with self.fault("kill"):
             worker.kill()
+
+    def _part(self, worker: Worker) -> None:
+        self.beside.remove(worker)
+        self.gone.append(worker)
 
     def add_subscription(self, name: str, order: str = "ordered") -> Callable[[], dict[str, Any]]:
         """One more subscription of the channel, or another order for it; what is returned reads its status file."""
@@ -114,12 +122,14 @@ class World:
 
 
 @contextmanager
-def world(cluster: KafkaCluster, folder: Path, disk: SmallDisk | None = None) -> Iterator[World]:
-    """One worker, ready, with its subscriptions. Its statuses are in `folder`/state."""
+def world(
+    cluster: KafkaCluster, folder: Path, disk: SmallDisk | None = None, *, workers: int = 1, subscriber: str = FLAKY
+) -> Iterator[World]:
+    """So many workers, ready, with the subscriptions. Statuses are in `folder`/state."""
     replication = min(3, len(cluster.brokers))
     env = {"PENSTOCK_INTERNAL_REPLICATION": str(replication), "PENSTOCK_DEBUG": "true"}
     installation = Installation(cluster.bootstrap, folder, PARTITIONS, env=env, replication=replication)
-    behaviours = {f"{NAMESPACE}/{order}": f"fail_chance=0.02,delay_s=0.002,seed={SEED}" for order in ORDERS}
+    behaviours = {f"{NAMESPACE}/{order}": f"{subscriber},seed={SEED}" for order in ORDERS}
     with SinkProcess(folder, behaviours, folder / "received") as sink:
         installation.write(_wanted(sink))
         with installation.worker() as first:
@@ -127,6 +137,10 @@ def world(cluster: KafkaCluster, folder: Path, disk: SmallDisk | None = None) ->
             installation.wait_subscribers(first, len(ORDERS), FLOW_LIMIT_S)
             whole = World(cluster, installation, folder, sink, first, disk=disk)
             try:
+                for _ in range(workers - 1):
+                    whole.beside.append(installation.worker("dispatcher", controller=False))
+                for worker in whole.beside:
+                    worker.wait_ready()
                 yield whole
             finally:
                 for worker in whole.beside:
@@ -164,6 +178,8 @@ def judged(whole: World) -> Verdict:
     installation, outside = whole.installation, whole.folder / "outside"
     with Writer(outside) as writer:
         writer.write_all(whole.faults)
+        for worker in (whole.first, *whole.gone):
+            writer.write_all(pauses(worker.log))
         writer.write_all(reader.stored(whole.cluster.direct, installation.resources.topic))
         writer.write_all(reader.dead(whole.cluster.direct, installation.resources.dlq_topic))
         groups = [installation.group(order) for order in ORDERS]

@@ -195,14 +195,15 @@ def _partition_commits(
 
 
 def _duplicates(history: History, rule: Rule) -> Iterator[tuple[Received, Received]]:
-    """Pairs (delivered, came again): every attempt after a delivery."""
-    for visits in history.received[rule.subscription].values():
+    """Pairs (delivered, came again): every attempt after as many deliveries as there are records of the event."""
+    for event, visits in history.received[rule.subscription].items():
         before: Received | None = None
+        owed = 1 + history.extra_copies[event]
         for visit in visits:
-            if before is not None:
+            if before is not None and not owed:
                 yield before, visit
             if delivered(visit):
-                before = visit
+                before, owed = visit, max(0, owed - 1)
 
 
 def _explains(

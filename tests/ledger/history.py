@@ -5,7 +5,7 @@ Only arranges; refuses to call anything right or wrong (`checker` does).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -43,6 +43,7 @@ class History:
     pauses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     sent_twice: list[str] = field(default_factory=list)
     stored_twice: list[Stored] = field(default_factory=list)
+    extra_copies: Counter[str] = field(default_factory=Counter)  #: of `stored_twice`, by event
 
     @classmethod
     def of(cls, facts: Iterable[Fact]) -> History:
@@ -68,6 +69,7 @@ class History:
             case Stored():
                 if fact.id in self.stored:
                     self.stored_twice.append(fact)
+                    self.extra_copies[fact.id] += 1
                 else:
                     self.stored[fact.id] = fact
                 self.partitions[(fact.topic, fact.partition)].append(fact)

@@ -14,7 +14,7 @@ from tests.kafka_cluster import KafkaCluster
 pytestmark = pytest.mark.system
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+@pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.short is not None], ids=lambda scene: scene.name)
 def test_nothing_is_lost_or_overtaken(scene: Scene, cluster: KafkaCluster, tmp_path: Path) -> None:
     if scene.disk and (why := mountable()):
         pytest.skip(f"NOT RUN HERE: {why}")

@@ -77,19 +77,17 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
     if problem:
         raise UsageError(*problem)
     jvm = _Jvm()
-    with contextlib.ExitStack() as stack:
-        logging.getLogger().addFilter(_not_of_py4j)
-        stack.callback(logging.getLogger().removeFilter, _not_of_py4j)
-        interrupts = stack.enter_context(Interrupts())
+    with _without_words_of_py4j(), Interrupts() as interrupts:
         try:
-            spark = _start(options, jvm, interrupts)
-            interrupts.set_again()
-            stack.callback(_stop, spark)
-            if not options.is_local and options.remote is None and not options.submitted:
-                # Executors fetch it from this process when their first task comes: it stays as long as the session.
-                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-modules-"))
-                spark.sparkContext.addPyFile(str(write_zip(Path(folder))))
-            yield spark
+            with contextlib.ExitStack() as stack:
+                spark = _start(options, jvm, interrupts)
+                interrupts.set_again()
+                stack.callback(_stop, spark, interrupts)
+                if not options.is_local and options.remote is None and not options.submitted:
+                    # Executors fetch it from this process when their first task comes: it stays with the session.
+                    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-modules-"))
+                    spark.sparkContext.addPyFile(str(write_zip(Path(folder))))
+                yield spark
         except BaseException as why:
             if interrupts.heard:
                 jvm.end()
@@ -135,7 +133,6 @@ class _Jvm:
 
     def end(self) -> None:
         """At once: a job may run in it. It ends by itself when its standard input does, if it is past its start."""
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         if self.listener is not None:
             self.listener.mute()
         if self.begun is not None:
@@ -160,16 +157,28 @@ def _start(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSes
     return _launch(options, jvm, interrupts)
 
 
-def _stop(spark: SparkSession) -> None:
-    """A JVM that a signal to the whole group has ended already has nothing left to stop."""
+def _stop(spark: SparkSession, interrupts: Interrupts) -> None:
+    """A JVM that a signal to the whole group has ended already has nothing left to stop. After Ctrl-C it is ended: the
+    connection to it waits for another answer."""
     from py4j.protocol import Py4JError
 
-    with contextlib.suppress(ConnectionError, Py4JError):
-        spark.stop()
+    if not interrupts.heard:
+        with contextlib.suppress(ConnectionError, Py4JError):
+            spark.stop()
+
+
+@contextlib.contextmanager
+def _without_words_of_py4j() -> Iterator[None]:
+    """It logs what it raises too, with traces: by the root logger and by its own."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_not_of_py4j)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeFilter(_not_of_py4j)
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
-    """It logs by the root logger, with traces, what it raises too."""
     return "py4j" not in record.pathname
 
 
@@ -315,6 +324,10 @@ def _launch(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSe
             jvm.gateway = launch(conf, popen_kwargs={"stderr": listener.inlet})
         listener.close_inlet()
         context = SparkContext(gateway=jvm.gateway, conf=conf)
+        interrupts.set_again()
+        # It prints a trace when the JVM goes while a task's counts come in.
+        counts: Any = context._accumulatorServer
+        counts.handle_error = _nothing
     except PenstockError:
         raise
     except Exception as problem:
@@ -323,6 +336,10 @@ def _launch(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSe
     if context.pythonExec == "python3":  # nobody said PYSPARK_PYTHON
         context.pythonExec = sys.executable
     return _quiet(_builder(options, {}).getOrCreate())
+
+
+def _nothing(*_: object) -> None:
+    """To handle an error in silence, where nobody is left that it matters to."""
 
 
 def _quiet(spark: SparkSession) -> SparkSession:

@@ -55,6 +55,26 @@ def test_ctrl_c_ends_it_with_one_sentence(
     wait_until("Spark's process has gone", lambda: not Path(f"/proc/{child}").exists(), _LIMIT_S)
 
 
+@pytest.mark.parametrize("after_s", [5.5, 8.0, 12.0])
+def test_ctrl_c_at_some_moment_ends_it_with_one_sentence(
+    kafka: EmbeddedKafka, topic_name: Callable[[], str], after_s: float
+) -> None:
+    """Where that is depends on the machine; a run that is over by then ends as it does."""
+    looked = Looked.make(kafka.bootstrap, topic_name())
+    looked.subscribe("sub")
+    command = [sys.executable, "-m", "app.cli", "job", "topology", "--master", "local[2]", "-o", "json"]
+    with subprocess.Popen(
+        command, env=looked.environment(), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(after_s)
+        over = process.poll() is not None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=_LIMIT_S)
+
+    assert (process.returncode, err) == ((0, "") if over else (130, "Interrupted: there is no report.\n"))
+
+
 def _wait_for(moment: str, process: subprocess.Popen[str], folder: Path) -> None:
     def here(what: str, holds: Callable[[], bool]) -> None:
         wait_until(what, lambda: process.poll() is not None or holds(), _LIMIT_S)

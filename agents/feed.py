@@ -75,7 +75,8 @@ class Feed:
     def __init__(self, subscription: Subscription, config: DeliveryConfig, owner: Owner, observe: Observe) -> None:
         self.subscription = subscription
         self.client_name = f"{config.instance}-{subscription.namespace}-{subscription.name}"
-        self._member = f"{self.client_name}-{uuid.uuid4().hex[:12]}"
+        #: Its name in the group, and of those that replace it.
+        self.member = f"{self.client_name}-{uuid.uuid4().hex[:12]}"
         self._config = config
         self._owner = owner
         self._observe = observe
@@ -98,6 +99,7 @@ class Feed:
         self._much = False  # the last call gave many records: more are expected to be there
         self._last = 0.0  # when the last one came by itself
         self._drain_s = 0.0
+        self._fatal: KafkaError | None = None  # the client is unusable for good
         self._halted = ""  # why none of its partitions may be served; "" = they may
         self._turned = time.monotonic()
         self._thread = threading.Thread(target=self._guarded, name=f"feed-{subscription.label}", daemon=True)
@@ -165,14 +167,17 @@ class Feed:
                 self._stop.wait(wait_s)
 
     def _session(self) -> None:
-        settings = consumer_settings(self._config, self.subscription.group, self.client_name, self._member)
+        settings = consumer_settings(self._config, self.subscription.group, self.client_name, self.member)
         consumer = Consumer({**settings, "on_commit": self.commits.on_commit, "error_cb": self._on_error})
+        self._fatal = None
         rebalance = self._rebalance
         self._pace.begin()
         rebalance.begin(consumer)
         self._much, self._last = False, 0.0
         try:
             while not (self._stop.is_set() or rebalance.stuck):
+                if self._fatal is not None:
+                    raise KafkaException(self._fatal)
                 self._turned = time.monotonic()
                 self.commits.carry_out(consumer)
                 owned = rebalance.partitions.values()
@@ -270,7 +275,9 @@ class Feed:
             self._on_message_error(consumer, message, error)
 
     def _on_error(self, error: KafkaError) -> None:
-        if error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
+        if _is_fatal(error):  # nothing is raised for it
+            self._fatal = error
+        elif error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
             log.warning("consumer", subscription=self.subscription.label, reason=error.str())
 
     def _on_message_error(self, consumer: Consumer, message: Message, error: KafkaError) -> None:
@@ -281,7 +288,7 @@ class Feed:
         elif error.code() == KafkaError._PARTITION_EOF:
             if partition is not None:  # else it was lost meanwhile
                 partition.reached = message.offset() or 0
-        elif error.fatal() or error.code() == KafkaError._MAX_POLL_EXCEEDED:
+        elif _is_fatal(error) or error.code() == KafkaError._MAX_POLL_EXCEEDED:
             raise KafkaException(error)
         else:
             log.warning("consumer", subscription=self.subscription.label, reason=error.str())
@@ -334,6 +341,13 @@ class Feed:
         where = TopicPartition(partition.topic, partition.number, offset)
         consumer.incremental_unassign([where])
         consumer.incremental_assign([where])
+
+
+def _is_fatal(error: KafkaError) -> bool:
+    """The client will never work again. A join whose answer was lost is enough: Kafka takes the client that joins again
+    for another one with its name, and fences the former. Errors that come as messages do not say that they are fatal.
+    """
+    return error.fatal() or error.code() in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID)
 
 
 def _leave(consumer: Consumer) -> None:

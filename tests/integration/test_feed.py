@@ -39,6 +39,30 @@ async def test_it_starts_at_the_log_start_commits_and_goes_on_there(
     assert sorted(second.got) == [(0, 50), (0, 51), (1, 50), (1, 51)]
 
 
+async def test_a_fenced_consumer_is_replaced(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    """Kafka fences a static member when another client joins under its name, or itself after an answer was lost."""
+    topic = make_topic()
+    fill(kafka, topic, 10)
+    owner = Settler()
+    async with feeding(kafka, topic, owner) as feed:
+        await owner.until(lambda: len(owner.got) == 10)
+        settings = {"bootstrap.servers": kafka.bootstrap, "partition.assignment.strategy": "cooperative-sticky"}
+        names = {"group.id": f"g-{topic}", "group.instance.id": feed.member}
+        stranger = Consumer({**settings, **names, "session.timeout.ms": 6000, "enable.auto.commit": False})
+        joined = threading.Event()
+        stranger.subscribe([topic], on_assign=lambda *_: joined.set())
+        async with asyncio.timeout(LIMIT_S):
+            while not joined.is_set():
+                await asyncio.to_thread(stranger.poll, 0.1)
+        await asyncio.to_thread(
+            stranger.close
+        )  # a static member does not leave: its name is taken until it is replaced
+        await owner.until(lambda: len(owner.partitions) == 2)
+        fill(kafka, topic, 5)
+        await owner.until(lambda: len(owner.got) >= 15)
+    assert [offset for _, offset in owner.got] == list(range(15))
+
+
 async def test_what_is_settled_above_a_gap_is_not_delivered_again(
     kafka: EmbeddedKafka, make_topic: Callable[..., str]
 ) -> None:

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -77,7 +77,7 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
     if problem:
         raise UsageError(*problem)
     jvm = _Jvm()
-    with _without_words_of_py4j(), Interrupts() as interrupts:
+    with _without_words_of_py4j(), Interrupts() as interrupts, _scratch(options) as options:
         try:
             with contextlib.ExitStack() as stack:
                 spark = _start(options, jvm, interrupts)
@@ -96,6 +96,19 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
             if told is None:
                 raise
             raise told from why
+
+
+@contextlib.contextmanager
+def _scratch(options: SparkOptions) -> Iterator[SparkOptions]:
+    """A folder for what a session here writes to the disk: a JVM that ends at a full heap leaves gigabytes of it.
+
+    SPARK_LOCAL_DIRS wins over it."""
+    name = "spark.local.dir"
+    if not options.is_local or name in options.settings:
+        yield options
+        return
+    with tempfile.TemporaryDirectory(prefix="penstock-spark-", ignore_cleanup_errors=True) as folder:
+        yield replace(options, settings={**options.settings, name: folder})
 
 
 class _Jvm:

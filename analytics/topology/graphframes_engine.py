@@ -30,7 +30,7 @@ from knative.errors import PenstockError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-VERSION = version("graphframes-py")  #: the jars must be of the same one; decision 8 says why it is the one it is
+VERSION = version("graphframes-py")  #: the jars must be of the same one (decision 14)
 COORDINATES = (
     f"io.graphframes:graphframes-spark4_2.13:{VERSION}",
     f"io.graphframes:graphframes-graphx-spark4_2.13:{VERSION}",

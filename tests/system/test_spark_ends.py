@@ -99,13 +99,19 @@ def _has_thread(number: int | None, name: str) -> bool:
     return False
 
 
-def test_a_heap_that_runs_out_is_one_sentence() -> None:
+def test_a_heap_that_runs_out_is_one_sentence_and_leaves_no_files(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _FULL], env={**os.environ}, cwd=REPOSITORY, capture_output=True, text=True,
-        check=False, timeout=_LIMIT_S,
-    )  # fmt: skip
+        [sys.executable, "-c", _FULL],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_LIMIT_S,
+    )
 
     assert done.returncode == 1, done.stderr
     assert done.stderr.startswith("Spark ran out of memory (its process here had 512m)."), done.stderr
     assert len(done.stderr.strip().splitlines()) <= 2
     assert done.stdout == ""
+    assert not list(tmp_path.iterdir())

@@ -33,6 +33,7 @@ _BACKLOG = 4_000  #: events that every sick subscription begins with
 _DELIVERY = {"retry": 3, "backoffPolicy": "linear", "backoffDelay": "PT0.1S", "timeout": "PT2S"}
 _FROM_THE_START = {"penstock.dev/start": "earliest"}
 _GREEDY = ("greedy-1", "greedy-2")
+_GREEDY_PER_S = 12_000  #: events in the backlog for each second of measuring: none of them comes to the end of it
 
 
 class Sick(Child):
@@ -112,20 +113,28 @@ def _profile(worker: Worker, file: Path, seconds: float) -> None:
 
 
 def backlog(installation: Installation, seconds: float) -> dict[str, Any]:
-    """The same events for all three; the healthy one may have one under way in a partition, the others 100."""
+    """A backlog that all three begin with; the ordered one may have one event under way in a partition, the others
+    100 each."""
     with Subscribers(installation.folder) as sink, Subscribers(installation.folder) as own:
-        ordered = Wanted("ordered", own.url("ordered"))
         found = {}
         for greedy in ((), _GREEDY):
-            here = installation.beside(f"backlog{len(greedy)}", installation.partitions)
-            here.write([ordered, *(Wanted(name, sink.url(name), "unordered") for name in greedy)])
+            # Another installation: the channel of a Subscription cannot be changed.
+            folder = installation.folder / f"beside-{len(greedy)}"
+            here = Installation(installation.bootstrap, folder, installation.partitions, env=dict(installation.env))
+            own.behave("ordered", "delay_s=0.004")
+            for name in greedy:
+                sink.behave(name, "delay_s=0.004")
+            here.write([])
             with here.worker() as worker:
                 worker.wait_ready()
-                here.wait_subscribers(worker, 1 + len(greedy), _LIMIT_S)
-                options = {"connections": 64, "events": int(3_000 * seconds), "keys": 1000}
+                wait_until("the channel is there", lambda here=here: here.ends() != {}, _LIMIT_S)  # type: ignore[misc]
+                options = {"connections": 64, "events": int(_GREEDY_PER_S * seconds), "keys": 1000}
                 with LoadProcess(here.folder, here.url(worker), **options) as load:
                     load.result(_LIMIT_S)
-                time.sleep(1.0)
+                wanted = [Wanted("ordered", own.url("ordered"), annotations=_FROM_THE_START)]
+                wanted += [Wanted(name, sink.url(name), "unordered", annotations=_FROM_THE_START) for name in greedy]
+                here.write(wanted)
+                here.wait_subscribers(worker, len(wanted), _LIMIT_S)
                 counts = {name: own.counter([name]) for name in ("ordered",)}
                 counts |= {name: sink.counter([name]) for name in greedy}
                 began_s, cpu_s = time.monotonic(), worker.cpu_s()
@@ -137,8 +146,6 @@ def backlog(installation: Installation, seconds: float) -> dict[str, Any]:
                     "cpu_percent": round(100 * (worker.cpu_s() - cpu_s) / took_s, 1),
                 }
                 worker.kill()
-            for wanted in ("ordered", *greedy):
-                here.resources.remove(wanted)
     return found
 
 

@@ -137,11 +137,14 @@ def _order(history: History, rule: Rule) -> Iterator[Violation]:
             continue
         before: dict[tuple[object, ...], tuple[Stored, Received, float | None]] = {}
         for record in records:
-            visits = history.received[rule.subscription].get(record.id)
+            visits = history.visits(rule.subscription, record)
             if not visits:
                 continue
             key, first = lane(record, rule.order), visits[0]
-            settled_s = history.settled_s(rule.subscription, record.id)
+            if history.is_copy(record):
+                settled_s = next((visit.answered_s for visit in visits if delivered(visit)), None)
+            else:
+                settled_s = history.settled_s(rule.subscription, record.id)
             if key in before:
                 yield from _follows(rule, before[key], record, first)
             before[key] = (record, first, settled_s)

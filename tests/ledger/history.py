@@ -90,6 +90,21 @@ class History:
         times += [letter.time_s for letter in self.dead[subscription].get(event, ())]
         return min(times, default=None)
 
+    def is_copy(self, record: Stored) -> bool:
+        """Another record of the same event was stored before it."""
+        return self.stored[record.id] != record
+
+    def visits(self, subscription: str, record: Stored) -> list[Received]:
+        """What the subscriber saw of this record, in order. Of a copy: what follows the first delivery; nothing of one
+        in another partition, since nobody knows which visit is whose."""
+        visits = self.received[subscription].get(record.id, [])
+        if not self.is_copy(record):
+            return visits
+        if record.partition != self.stored[record.id].partition:
+            return []
+        first = next((number for number, visit in enumerate(visits) if delivered(visit)), len(visits))
+        return visits[first + 1 :]
+
     def deliveries(self) -> int:
         """Answers 2xx over all subscriptions."""
         return sum(delivered(visit) for visits in self._visits() for visit in visits)

@@ -310,6 +310,24 @@ def test_a_failure_of_kafka_explains_what_was_open_when_the_worker_paused(
     assert _judge([*facts, *again, fault, *elsewhere]).of("duplicate")
 
 
+def test_an_event_that_is_stored_twice_is_owed_twice_and_each_copy_has_its_place() -> None:
+    """The second copy lies behind everything of its partition: its delivery comes last, and neither is a repeat."""
+    facts = clean_ledger()
+    record = _find(facts, Stored, id="e3")[0]
+    end_s = max(fact.answered_s for fact in facts if isinstance(fact, Received))
+    again = [
+        replace(visit, attempt=9, time_s=end_s + 1, answered_s=end_s + 1.01)
+        for visit in _find(facts, Received, id="e3", status=200)
+    ]
+    copied = [*facts, replace(record, offset=10_000), *again]
+    copied += [Committed(rule.group, TOPIC, record.partition, 10_001, end_s + 2) for rule in RULES]
+    assert {violation.kind for violation in _judge(copied).violations} == {"twice", "stored-order"}
+    early = [replace(fact, time_s=1000.0, answered_s=1000.01) if fact in again else fact for fact in copied]
+    assert _judge(early).of("overtaken", "overlap")
+    third = [replace(fact, attempt=10, time_s=end_s + 3, answered_s=end_s + 3.01) for fact in again]
+    assert _judge([*copied, *third]).of("duplicate")
+
+
 def test_a_refused_event_may_arrive_or_not() -> None:
     """I4: what was not answered 202 is owed to nobody."""
     facts = clean_ledger()

@@ -22,6 +22,7 @@ from app.embedded.ports import LOOPBACK, free_port
 _CHUNK_BYTES = 16_384
 _QUEUE_CHUNKS = 64  # on their way in one direction of one connection; then the sender has to wait
 _CALL_LIMIT_S = 10.0
+_ACCEPTING_TURNS = 3  # of the loop, from accepting a connection to its handler
 _REQUESTS, _ANSWERS = 0, 1
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 
@@ -131,9 +132,16 @@ class TcpProxy:
             self._listener = await asyncio.start_server(self._accepted, LOOPBACK, self.port, limit=_CHUNK_BYTES)
 
     async def _close_listener(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        if self._listener is None:
+            return
+        listener, self._listener = self._listener, None
+        # A server that is closed forgets the connections it has just accepted, and never closes them: none is accepted
+        # from here on, and those that were become links first.
+        for accepting in listener.sockets:
+            self._loop.remove_reader(accepting.fileno())
+        for _ in range(_ACCEPTING_TURNS):
+            await asyncio.sleep(0)
+        listener.close()
 
     async def _end(self) -> None:
         await self._become(_Mode.REFUSE)
@@ -174,7 +182,9 @@ class TcpProxy:
         link = _Link([writer])
         self._links.add(link)
         try:
-            if self._mode is _Mode.BLACKHOLE:
+            if self._mode is _Mode.REFUSE:
+                link.reset()
+            elif self._mode is _Mode.BLACKHOLE:
                 await self._swallow(link, reader)
             else:
                 await self._connect(link, reader, writer)

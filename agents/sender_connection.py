@@ -205,7 +205,11 @@ class Connection(asyncio.Protocol):
         self._state = _ENDED
 
     def _declares_too_much(self) -> bool:
-        """There is no need to read as far as the limit to know."""
+        """There is no need to read as far as the limit to know that the attempt has failed. A 2xx that cannot hold an
+        event is a success at the limit, and until then it may still time out."""
+        status = self._parser.get_status_code()
+        if status < 300 and not _may_hold_event(status, self._headers):
+            return False
         lengths = [value for name, value in self._headers if name.lower() == b"content-length"]
         return bool(lengths) and int(lengths[0]) > self._body_max
 

@@ -171,6 +171,11 @@ class TrafficWindows:
 
 async def _end(app: WindowsApp) -> None:
     """Stop it, whatever state it is in; what does not stop in time is let go."""
+    # Its consumer has a thread with a loop of its own, and closes that loop there, while this thread may still wake it:
+    # uvloop then ends the process with a segmentation fault. So it is closed here, when the thread has ended.
+    thread: Any = getattr(app.consumer, "_thread", None)
+    if thread is not None:
+        thread._close_thread_loop_on_stop = False
     stopping = asyncio.ensure_future(app.stop())
     await asyncio.sleep(0)
     for agent in app.agents.values():
@@ -182,6 +187,8 @@ async def _end(app: WindowsApp) -> None:
     for service in [app, *_below(app), *app.agents.values()]:
         for left in list(service._futures):
             left.cancel()
+    if thread is not None and not (thread._thread and thread._thread.is_alive()):
+        thread.thread_loop.close()
 
 
 def _below(service: Any) -> Iterator[Any]:

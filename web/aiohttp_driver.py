@@ -38,7 +38,10 @@ class Web(faust_aiohttp.Web):
         config: DriverConfig = getattr(app, "driver_config", None) or DriverConfig()
         # aiohttp refuses a body of exactly client_max_size.
         options = {**(app.conf.web_application_options or {}), "client_max_size": config.event_bytes_max + 1}
-        options["middlewares"] = (_bound_heads(config.header_bytes_max), *options.get("middlewares", ()))
+        options["middlewares"] = [
+            _bound_heads(config.header_bytes_max),
+            *options.get("middlewares", ()),
+        ]  # OpenTelemetry adds its own to the list
         self.web_app = Application(**options)
         self._runner = AppRunner(
             self.web_app,

@@ -227,6 +227,12 @@ class Sender:
 
     async def _dial(self, attempt: _Attempt) -> None:
         # Only `_give_up` cancels this task, and it has told the caller.
+        made: list[Connection] = []
+
+        def make() -> Connection:
+            made.append(Connection(self))
+            return made[-1]
+
         try:
             if self._target is None:
                 raise SendError("refused", self._refusal)
@@ -237,8 +243,11 @@ class Sender:
                 self._config.connect_limit_s,
                 self._loop,
                 self._names,
-                lambda: Connection(self),
+                make,
             )
+        except asyncio.CancelledError:
+            self._sockets.difference_update(made)  # one that has just opened uvloop closes without telling it
+            raise
         except SendError as error:
             self._give_up(attempt, error)
             return

@@ -13,12 +13,21 @@ from pathlib import Path
 import pytest
 
 from app.embedded import EmbeddedKafka
+from app.spark import JARS_ROOT, jar_places
 from tests.integration.looking import REPOSITORY, Looked
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.system
 
 _LIMIT_S = 300
+
+
+@pytest.fixture(scope="module", autouse=True)
+def jars() -> None:
+    """Brought before the first command, which would say so."""
+    jar_places(root=REPOSITORY / JARS_ROOT)
+
+
 _FULL = """
 from analytics.session import SparkOptions, spark_session
 from app.cli.output import print_error

@@ -273,6 +273,8 @@ class Commits:
         errors = {result.partition: result.error or error for result in results}
         problem: KafkaError | None = None
         for partition, changes, where in flight.wanted:
+            if self._partitions.get(partition.number) is not partition:
+                continue  # let go before the commit was sent, or since: what it said of this one is not known
             refused = errors.get(partition.number, error)
             if refused is None:
                 partition.committed = max(partition.committed, changes)

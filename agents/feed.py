@@ -80,8 +80,7 @@ class Feed:
         self._config = config
         self._owner = owner
         self._observe = observe
-        self._loop = asyncio.get_running_loop()
-        self._bridge = LoopBridge(self._loop)
+        self._bridge = LoopBridge(asyncio.get_running_loop())
         self.commits = Commits(
             subscription.label,
             config.commit_interval_s,
@@ -151,9 +150,9 @@ class Feed:
         try:
             self._sessions()
         except Exception as problem:  # whatever it is: the owner ends the process
-            self._loop.call_soon_threadsafe(self._owner.fatal, problem)
-        self._loop.call_soon_threadsafe(self._drained.set)
-        self._loop.call_soon_threadsafe(self._ended.set)
+            self._bridge.notify(self._owner.fatal, problem)
+        self._bridge.notify(self._drained.set)
+        self._bridge.notify(self._ended.set)
 
     def _sessions(self) -> None:
         wait_s = 1.0
@@ -270,7 +269,7 @@ class Feed:
             for number, (_, records) in batches.items():
                 self._observe.consumed(self.client_name, topic, number, len(records))
             self._pace.handed(total)
-            self._loop.call_soon_threadsafe(self._owner.take, list(batches.values()))
+            self._bridge.notify(self._owner.take, list(batches.values()))
         for message, error in errors:
             self._on_message_error(consumer, message, error)
 
@@ -333,7 +332,7 @@ class Feed:
             )
             self._pace.room.paused.add(partition.number)
             consumer.pause([TopicPartition(partition.topic, partition.number)])
-            self._loop.call_soon_threadsafe(self._owner.failing)
+            self._bridge.notify(self._owner.failing)
 
     def _read_from(self, consumer: Consumer, partition: Partition, offset: int) -> None:
         """Assigned anew at `offset`: a partition whose position was refused cannot be told to seek."""

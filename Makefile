@@ -25,7 +25,7 @@ demo: $(STAMP) ## Send 1,000 events through it without a terminal; the last line
 TRAFFIC_S ?= 60
 
 demo-topology: $(STAMP) ## Plant faults, send for a minute (TRAFFIC_S=60), and find them: the topology report
-	@$(BIN)/python -m app.topology.demo --seconds $(TRAFFIC_S)
+	@$(BIN)/python -m app.cli.demos.topology --seconds $(TRAFFIC_S)
 
 demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faust table, with kills; the last line is JSON
 	@$(BIN)/penstock census demo
@@ -41,14 +41,14 @@ check: $(STAMP) ## Check format, lint, types, import rules and generated pages
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m app.settings_reference --check
+	$(BIN)/python -m app.settings.reference --check
 
 format: $(STAMP) ## Rewrite the sources in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 docs: $(STAMP) ## Write the pages that are generated from the code
-	$(BIN)/python -m app.settings_reference
+	$(BIN)/python -m app.settings.reference
 
 bench: $(STAMP) ## Measure everything in under ten minutes: CPU, rates, memory, delays, losses
 	@$(BIN)/python -m benchmarks
@@ -57,10 +57,10 @@ chaos: $(STAMP) ## Break Kafka, the network and workers under load, for up to 40
 	@$(BIN)/python -m tests.chaos
 
 jars: $(STAMP) ## Bring the jars of the embedded Kafka and of Spark now (otherwise when they are first needed)
-	@$(BIN)/python -c "from pathlib import Path; from app.embedded.jars import ensure_jars; \
+	@$(BIN)/python -c "from pathlib import Path; from app.local.kafka.jars import ensure_jars; \
 	  print(ensure_jars(Path('.penstock/kafka')))"
-	@$(BIN)/python -c "from app.embedded.jar_sets import SPARK; from app.embedded.jars import ensure_jars; \
-	  from app.spark import JARS_ROOT; print(ensure_jars(JARS_ROOT, jars=SPARK))"
+	@$(BIN)/python -c "from app.local.kafka.jar_sets import SPARK; from app.local.kafka.jars import ensure_jars; \
+	  from app.operations.spark_jars import JARS_ROOT; print(ensure_jars(JARS_ROOT, jars=SPARK))"
 
 lock: ## Pin the dependencies anew, with hashes (needs uv), after pyproject.toml was changed
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
@@ -78,6 +78,6 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 	  { echo "$(PYTHON) has no venv module; install it (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -I app/installing.py --require-hashes -r requirements.lock
+	@$(BIN)/python -I app/local/install.py --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
 	@touch $@

@@ -12,7 +12,7 @@ from typing import Any
 def __getattr__(name: str) -> Any:
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from app.factory import build
+    from app.compose import build
     from knative.errors import PenstockError
 
     try:

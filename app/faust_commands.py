@@ -13,7 +13,7 @@ from typing import Any
 import click
 from faust.cli.base import cli
 
-from knative import names
+from knative.contract import kafka_names
 from knative.errors import PenstockError
 
 _ANY = {"ignore_unknown_options": True, "allow_extra_args": True}
@@ -27,14 +27,14 @@ def install() -> None:
 
 def _agents() -> None:
     """List the agents: one for each subscription, and the one that sums traffic up."""
-    from app.cli.contract import read_contract
-    from app.settings import load_settings
-    from tables.traffic import AGENT, TrafficConfig
+    from app.operations.contract_snapshot import read_contract
+    from app.settings.load import load_settings
+    from tables.traffic_windows.faust_table import AGENT, TrafficConfig
 
     settings = load_settings()
     contract = read_contract({"bootstrap.servers": settings.kafka}, settings.instance)
     rows = [
-        (names.agent_name(one.namespace, one.name, one.uid), one.topic, f"delivers to {one.subscriber.uri}")
+        (kafka_names.agent_name(one.namespace, one.name, one.uid), one.topic, f"delivers to {one.subscriber.uri}")
         for one in contract.subscriptions
     ]
     if settings.traffic:
@@ -44,17 +44,25 @@ def _agents() -> None:
 
 def _tables() -> None:
     """List the tables, each with the topic that keeps it."""
-    from app.settings import load_settings
-    from tables.traffic import TrafficConfig
+    from app.settings.load import load_settings
+    from tables.traffic_windows.faust_table import TrafficConfig
 
     settings = load_settings()
     rows = [
-        ("contract", names.contract_topic(settings.instance), "channels and subscriptions, as the controller says"),
-        ("status", names.status_topic(settings.instance), "what each worker serves, and how it is doing"),
+        (
+            "contract",
+            kafka_names.contract_topic(settings.instance),
+            "channels and subscriptions, as the controller says",
+        ),
+        ("status", kafka_names.status_topic(settings.instance), "what each worker serves, and how it is doing"),
     ]
     if settings.traffic:
         rows.append(
-            (names.WINDOWS_TABLE, TrafficConfig(settings.instance).changelog, "traffic in windows of 10 s and 1 min")
+            (
+                kafka_names.WINDOWS_TABLE,
+                TrafficConfig(settings.instance).changelog,
+                "traffic in windows of 10 s and 1 min",
+            )
         )
     _print(("NAME", "TOPIC", "HELP"), rows)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from benchmarks.figures import Figure, as_json
 from benchmarks.implementation import OWN, Implementation
 from benchmarks.lab import Lab

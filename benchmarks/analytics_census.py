@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from analytics.census.generator import Recipe, write
+from analytics.census.model import Result, decode
 from analytics.census.plain import count_files, same
-from app.embedded import EmbeddedKafka
-from app.topic_reader import TopicReader
-from knative.census import Result, decode
+from app.local.kafka import EmbeddedKafka
+from app.operations.topic_reader import TopicReader
 from tests.processes import REPOSITORY
 
 _POLL_S = 0.2

@@ -15,10 +15,10 @@ import sys
 import time
 from collections.abc import Iterator
 
-from analytics.topology.document import Tier, Window
-from analytics.topology.inputs import Inputs, State, Traffic
-from knative.contract import Channel, Subscription
-from knative.delivery import DeliverySpec, Destination, Exhausted
+from analytics.topology.model.document import Tier, Window
+from analytics.topology.model.inputs import Inputs, State, Traffic
+from knative.contract.records import Channel, Subscription
+from knative.delivery.policy import DeliverySpec, Destination, Exhausted
 
 SIZES = (100_000, 1_000_000)
 NOW_S = 1_790_000_000.0
@@ -106,8 +106,8 @@ def _traffic(channels: list[Channel], subscriptions: list[Subscription], chance:
 def measure(edges: int) -> dict[str, object]:
     """One size, in this process."""
     from analytics.topology.build import build
-    from analytics.topology.document import to_json
-    from analytics.topology.local_engine import LocalEngine
+    from analytics.topology.engines.local import LocalEngine
+    from analytics.topology.model.document import to_json
     from analytics.topology.report import render
 
     inputs = inputs_of(edges)

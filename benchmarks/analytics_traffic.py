@@ -27,7 +27,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.processes import REPOSITORY
 
 TOPIC = "bench.traffic"
@@ -90,9 +90,9 @@ def plain(
 
 def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPIC) -> None:
     """The child: one run, its figures as one JSON line."""
-    from analytics.session import SparkOptions, spark_session
+    from analytics.spark.session import SparkOptions, spark_session
     from analytics.traffic.job import TrafficJob, TrafficPlan
-    from app.spark import jar_places
+    from app.operations.spark_jars import jar_places
 
     options = SparkOptions(master=master, jars=tuple(jar_places(root=REPOSITORY / ".penstock" / "spark")))
     with spark_session(options) as spark:

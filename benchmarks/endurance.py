@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from benchmarks.subscribers import Subscribers
 from tests.installation import Installation
 from tests.processes import LoadProcess, Worker, get, wait_until

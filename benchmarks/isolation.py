@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from benchmarks.sick import KINDS
 from benchmarks.subscribers import Subscribers
 from tests.installation import Installation

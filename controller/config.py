@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from knative import names
-from knative.delivery import DeliverySpec
+from knative.contract import kafka_names
+from knative.delivery.policy import DeliverySpec
 
 MIB = 1024 * 1024
 KIB = 1024
@@ -22,7 +22,7 @@ class ControllerConfig:
     resources_dir: Path
     state_dir: Path
     instance: str = "penstock"
-    topic_template: str = names.CHANNEL_TOPIC_TEMPLATE
+    topic_template: str = kafka_names.CHANNEL_TOPIC_TEMPLATE
     cluster_domain: str = "cluster.local"
     ingress_url: str = ""  #: http://host:port where events are taken in; "" = by the names that a cluster has
     event_bytes_max: int = MIB
@@ -46,4 +46,4 @@ class ControllerConfig:
     @property
     def contract_topic(self) -> str:
         """The topic that the contract is published to."""
-        return names.contract_topic(self.instance)
+        return kafka_names.contract_topic(self.instance)

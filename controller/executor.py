@@ -14,7 +14,13 @@ from typing import TypeVar
 import structlog
 from confluent_kafka.admin import AdminClient
 
-from controller.actions import (
+from controller.config import ControllerConfig
+from controller.kafka.blocking import call_in_thread
+from controller.kafka.leader_election import Lease
+from controller.kafka.offsets import Offsets
+from controller.kafka.publisher import Publisher
+from controller.kafka.topics import ActionFailed, KafkaAway, Topics
+from controller.plan.actions import (
     Action,
     AddPartitions,
     AlterTopicConfig,
@@ -32,13 +38,7 @@ from controller.actions import (
     Wanted,
     WriteStatus,
 )
-from controller.config import ControllerConfig
-from controller.lease import Lease
-from controller.offsets import Offsets
-from controller.publish import Publisher
-from controller.status import StatusFiles
-from controller.threads import call_in_thread
-from controller.topics import ActionFailed, KafkaAway, Topics
+from controller.status.files import StatusFiles
 
 T = TypeVar("T")
 

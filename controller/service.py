@@ -17,21 +17,21 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controller.actions import ObservedKafka, World, WriteStatus
 from controller.config import ControllerConfig
-from controller.directory import Directory, FileProblem, Snapshot
 from controller.executor import Executor, LeadershipLost
-from controller.identities import Identities, Record
-from controller.lease import Lease
-from controller.publish import Publisher
-from controller.reconcile import reconcile, wanted
-from controller.remarks import Teller
-from controller.status import StatusFiles
-from controller.topics import ActionFailed, Topics, admin_client
-from knative import names
+from controller.kafka.leader_election import Lease
+from controller.kafka.publisher import Publisher
+from controller.kafka.topics import ActionFailed, Topics, admin_client
+from controller.plan.actions import ObservedKafka, World, WriteStatus
+from controller.plan.reconcile import reconcile, wanted
+from controller.source.directory import Directory, FileProblem, Snapshot
+from controller.source.identities import Identities, Record
+from controller.status.files import StatusFiles
+from controller.status.reporter import Teller
+from knative.contract import kafka_names
 from knative.ports import Produce
-from tables.contract import ContractTable
-from tables.status import StatusTable
+from tables.contract_table import ContractTable
+from tables.status_table import StatusTable
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +45,7 @@ async def ensure_internal_topics(config: ControllerConfig) -> None:
 
 def _make_internal_topics(config: ControllerConfig) -> None:
     topics = Topics(admin_client(config.kafka), config.admin_timeout_s)
-    internal = (config.contract_topic, names.status_topic(config.instance))
+    internal = (config.contract_topic, kafka_names.status_topic(config.instance))
     topics.ensure_compacted(internal, config.internal_replication)
 
 
@@ -92,14 +92,14 @@ class Controller:
         self._files = StatusFiles(config.state_dir)
         self._problems: tuple[FileProblem, ...] = ()
         self._lease = Lease(
-            names.controller_group(config.instance),
+            kafka_names.controller_group(config.instance),
             config.contract_topic,
             config.kafka,
             config.session_timeout_s,
             self._wake.set,
             crashed,
         )
-        self._teller = Teller(produce, status, names.status_topic(config.instance))
+        self._teller = Teller(produce, status, kafka_names.status_topic(config.instance))
         publisher = Publisher(produce, contract, config.contract_topic, config.publish_timeout_s)
         self._executor = Executor(config, admin_client(config.kafka), publisher, self._files, self._lease)
         contract.on_change(self._on_contract)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from controller.actions import (
+from controller.config import ControllerConfig
+from controller.plan.actions import (
     Action,
     CommitStart,
     CreateTopic,
@@ -20,11 +21,10 @@ from controller.actions import (
     World,
     WriteStatus,
 )
-from controller.config import ControllerConfig
-from controller.directory import Directory, FileProblem, Written
-from controller.identities import Identities
-from controller.reconcile import reconcile
-from knative.conditions import Truth
+from controller.plan.reconcile import reconcile
+from controller.source.directory import Directory, FileProblem, Written
+from controller.source.identities import Identities
+from knative.resources.conditions import Truth
 
 _ROUNDS_MAX = 20  #: each object needs three
 #: Condition -> the field that it is about.

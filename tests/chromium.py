@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from app.embedded.processes import die_with_parent
+from app.local.kafka.processes import die_with_parent
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _LIMIT_S = 60.0

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from analytics.session import SparkOptions, spark_session, spark_settings
-from app.embedded import EmbeddedKafka
-from app.spark import jar_places
+from analytics.spark.session import SparkOptions, spark_session, spark_settings
+from app.local.kafka import EmbeddedKafka
+from app.operations.spark_jars import jar_places
 from tests.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:

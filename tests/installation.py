@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from knative.delivery import Order
+from knative.delivery.policy import Order
 from tests.ledger import reader
 from tests.ledger.history import Rule
 from tests.processes import Worker, wait_until

@@ -17,12 +17,12 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
-from app.embedded.config import Cluster, Node, java_arguments, new_cluster_id
-from app.embedded.jar_sets import LOG_CONFIG
-from app.embedded.jars import ensure_jars
-from app.embedded.ports import LOOPBACK, free_port, is_open
-from app.embedded.storage import make_folder, prepare
-from app.embedded.toolchain import find_java
+from app.local.kafka.config import Cluster, Node, java_arguments, new_cluster_id
+from app.local.kafka.jar_sets import LOG_CONFIG
+from app.local.kafka.jars import ensure_jars
+from app.local.kafka.ports import LOOPBACK, free_port, is_open
+from app.local.kafka.storage import make_folder, prepare
+from app.local.kafka.toolchain import find_java
 from tests.processes import REPOSITORY, Child, Failed, wait_until
 from tests.tcp_proxy import TcpProxy
 

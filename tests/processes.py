@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from app.embedded.processes import die_with_parent
+from app.local.kafka.processes import die_with_parent
 
 REPOSITORY = Path(__file__).parent.parent
 _POLL_S = 0.05

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from app.embedded.ports import is_open
-from app.embedded.processes import die_with_parent
+from app.local.kafka.ports import is_open
+from app.local.kafka.processes import die_with_parent
 from tests.processes import free_port, wait_until
 
 _LIMIT_S = 180.0  #: a JVM starts in two seconds, and in a minute on a busy machine

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import replace
 
-from analytics.topology.document import (
+from analytics.topology.model.document import (
     SEVERITIES,
     Edge,
     Finding,

@@ -15,9 +15,9 @@ from typing import Any
 from confluent_kafka import Producer
 
 from analytics.traffic.windows import COUNTS, Window
-from knative import sketch
-from knative.names import traffic_topic
-from knative.traffic import Delta, encode, key_of
+from knative.contract.kafka_names import traffic_topic
+from knative.traffic import latency_sketch
+from knative.traffic.delta import Delta, encode, key_of
 
 Key = tuple[int, str, str, str, str, str, str]  #: start, kind, namespace, channel, subscription, type, source
 _TYPES = ("order.made", "order.paid", "größe", "")
@@ -33,7 +33,7 @@ class Sent:
         self._random = random.Random(seed)
         self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20, "log_level": 0})
         self._sums: dict[Key, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-        self._sketches: dict[Key, sketch.Sketch] = collections.defaultdict(dict)
+        self._sketches: dict[Key, latency_sketch.Sketch] = collections.defaultdict(dict)
         self._numbers: collections.Counter[str] = collections.Counter()
 
     def records(self, topic: str, count: int, begin_s: int, seconds: int, partitions: int = 2) -> None:
@@ -70,7 +70,7 @@ class Sent:
                 events=delta.events, bytes=delta.bytes, delivered=delta.delivered, retried=delta.retried,
                 dead_lettered=delta.dead, filtered=delta.filtered, ignored=delta.ignored,
             )  # fmt: skip
-            sketch.merge(self._sketches[key], delta.latency)
+            latency_sketch.merge(self._sketches[key], delta.latency)
         assert self._producer.flush(60) == 0
         return values
 
@@ -80,7 +80,7 @@ class Sent:
             self._producer.produce(self.traffic_topic, value, b"k")
         assert self._producer.flush(60) == 0
 
-    def expected(self) -> list[tuple[Key, dict[str, int], sketch.Sketch]]:
+    def expected(self) -> list[tuple[Key, dict[str, int], latency_sketch.Sketch]]:
         """What the windows of a minute must say, but for what came late."""
         names = [name for name in COUNTS if name != "late"]
         return [
@@ -96,14 +96,14 @@ class Sent:
         dead = min(dead, 3)
         filtered = min(count - dead, 2)
         delivered = count - dead - filtered
-        latency = sketch.of(self._random.expovariate(20) for _ in range(delivered))
+        latency = latency_sketch.of(self._random.expovariate(20) for _ in range(delivered))
         return Delta(
             by, number, at, "settled", namespace, channel, "sub", "t", "/s", count, count * 100, delivered,
             self._random.randrange(5), dead, filtered, 0, latency,
         )  # fmt: skip
 
 
-def shown(windows: Iterable[Window]) -> list[tuple[Key, dict[str, int], sketch.Sketch]]:
+def shown(windows: Iterable[Window]) -> list[tuple[Key, dict[str, int], latency_sketch.Sketch]]:
     """Windows in the form of `Sent.expected`."""
     names = [name for name in COUNTS if name != "late"]
     return [

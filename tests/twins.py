@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from knative.contract import Channel
+from knative.contract.records import Channel
 from knative.ports import Headers, ProduceFailure, ProduceProblem, Stored
 
 

@@ -18,8 +18,8 @@ import faust
 import uvloop
 from faust.app.base import BootStrategy
 
-from web.drivers import install
-from web.limits import DriverConfig
+from web.http.config import DriverConfig
+from web.http.registry import install
 
 T = TypeVar("T")
 LIMIT_S = 20.0

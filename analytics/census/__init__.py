@@ -2,5 +2,5 @@
 
     generator -> file -> chunks -> Kafka topic compute -> counting (Spark or Faust, one pure function) -> topic results
 
-Refuses to read the environment, to open connections by itself and to keep totals (`tables/results` does).
+Refuses to read the environment, to open connections by itself and to keep totals (`app/census/results_table` does).
 """

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from knative.census import (
+from analytics.census.model import (
     CHUNK_LINES,
     CHUNKS_MAX,
     LAST_HEADER,

@@ -10,7 +10,7 @@ from collections import Counter
 
 from analytics.census.chunks import Headers, from_record
 from analytics.census.lines import code_of
-from knative.census import CODES, Problem, Refused, Result, encode, key_of
+from analytics.census.model import CODES, Problem, Refused, Result, encode, key_of
 
 
 def count(key: bytes | None, value: bytes | None, headers: Headers, where: str) -> Result | Refused:

@@ -3,7 +3,7 @@
     topic compute --agent, in batches--> count --> topic results, acknowledged --> only then may the group commit
 
 Faust by itself commits what an agent has been given, also when it failed, was cancelled, or finished out of order. Here
-`storable` says up to where every result is stored, and the consumer (see `app/census/following`) commits no further.
+`storable` says up to where every result is stored, and the consumer (see `app/census/faust_app`) commits no further.
 What is computed twice after a kill has the same chunk id and counts once. Refuses to go on after a failure, or when
 records do not come: the process ends, and its partitions go to the others, at the last commit.
 """
@@ -19,7 +19,7 @@ from typing import Any
 from faust.types import TP
 
 from analytics.census.counting import count_record
-from knative.succession import HoleError, Succession
+from analytics.census.offset_sequence import HoleError, Succession
 
 #: Stores (key, value) records in the topic of results; returns when all are acknowledged. Raises when one is not.
 Store = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[None]]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analytics.census.lines import CODE_FROM
-from knative.census import CODES, Problem
+from analytics.census.model import CODES, Problem
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 

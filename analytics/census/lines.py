@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Protocol
 
-from knative.census import CODES, Problem
+from analytics.census.model import CODES, Problem
 
 CODE_FROM, CODE_TO = 30, 32
 _LEAST_BYTES = CODE_TO + 2  # from here on a line is long enough, whatever its end

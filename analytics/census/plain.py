@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from knative.census import CODES, Problem
+from analytics.census.model import CODES, Problem
 
 
 @dataclass(slots=True)

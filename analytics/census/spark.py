@@ -4,7 +4,7 @@
 
 A query that was killed goes on at its checkpoint and may write some results again, with the same chunk ids. Chunks that
 are gone from Kafka before they were counted stop the query: a total without them would be wrong in silence.
-Refuses to make sessions (`analytics/session` does) and to total anything.
+Refuses to make sessions (`analytics/spark/session` does) and to total anything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analytics.census.counting import count_record
-from analytics.sources import StreamBounds, stream_options
+from analytics.spark.kafka_source import StreamBounds, stream_options
 
 if TYPE_CHECKING:
     import pyarrow as pa

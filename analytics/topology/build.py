@@ -11,13 +11,13 @@ import contextlib
 import gc
 from collections.abc import Iterable, Iterator
 
-from analytics.topology.assembly import Assembly
-from analytics.topology.document import Edge, Flow, Kind, Rank, Ranking, Tier, Topology, Vertex
-from analytics.topology.facts import Facts, facts_of
+from analytics.topology.document_builder import Assembly
+from analytics.topology.engines.port import DAMPING, ROUNDS, Engine
+from analytics.topology.engines.queries import Walks, walk
 from analytics.topology.findings import findings_of
-from analytics.topology.graph import DAMPING, ROUNDS, Engine
-from analytics.topology.inputs import SOURCES_MAX, Inputs
-from analytics.topology.walks import Walks, walk
+from analytics.topology.model.document import Edge, Flow, Kind, Rank, Ranking, Tier, Topology, Vertex
+from analytics.topology.model.facts import Facts, facts_of
+from analytics.topology.model.inputs import SOURCES_MAX, Inputs
 
 ROWS_MAX = 20  #: of a ranking
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from analytics.topology.document import Edge, Finding, Health, Topology, Vertex
+from analytics.topology.model.document import Edge, Finding, Health, Topology, Vertex
 
 RATE_FACTOR_MIN = 1.5  #: more than so many times as much, or less than one of so many
 RATE_MIN = 0.1  #: events/s; below it a change is noise

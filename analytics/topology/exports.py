@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from analytics.topology.document import Edge, Finding, Flow, Health, Kind, Topology, Vertex
+from analytics.topology.model.document import Edge, Finding, Flow, Health, Kind, Topology, Vertex
 
 MERMAID_EDGES_MAX = 450  #: Mermaid's own limit is 500
 LABEL_CHARS_MAX = 120

@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from analytics.topology.document import SEVERITIES, Finding, Flow, Severity, Tier, edge_id
-from analytics.topology.facts import Consumer, Facts, slack
-from analytics.topology.inputs import Inputs
-from analytics.topology.meetings import Meeting
-from analytics.topology.walks import Loop, Walks, told
+from analytics.topology.engines.double_delivery import Meeting
+from analytics.topology.engines.queries import Loop, Walks, told
+from analytics.topology.model.document import SEVERITIES, Finding, Flow, Severity, Tier, edge_id
+from analytics.topology.model.facts import Consumer, Facts, slack
+from analytics.topology.model.inputs import Inputs
 
 CHANNELS_CUT_MIN = 3  #: channels that must hang on a vertex for it to be told
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from analytics.sources import body_bytes, header, second
+from analytics.spark.kafka_source import body_bytes, header, second
 from analytics.traffic.windows import MINUTE_S
-from knative.sketch import BUCKET_MAX
-from knative.traffic import ACCEPTED, SETTLED, VERSION
+from knative.traffic.delta import ACCEPTED, SETTLED, VERSION
+from knative.traffic.latency_sketch import BUCKET_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analytics.sources import StreamBounds, read_batch, read_stream
+from analytics.spark.kafka_source import StreamBounds, read_batch, read_stream
 from analytics.traffic import checkpoint, frames
-from analytics.traffic.anew import Look, MadeAnewError, TopicNow, changed, judge
 from analytics.traffic.batches import Batch, Owner, of_deltas, of_records
 from analytics.traffic.failures import explain_failure
 from analytics.traffic.seen import Seen
 from analytics.traffic.store import QueryStore, open_tables
+from analytics.traffic.topic_identity import Look, MadeAnewError, TopicNow, changed, judge
 from analytics.traffic.totals import Totals
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knative.sketch import Sketch, quantile
+from knative.traffic.latency_sketch import Sketch, quantile
 
 MINUTE_S = 60
 HOUR_S = 3600

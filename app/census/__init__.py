@@ -2,5 +2,5 @@
 
     read -> topic compute -> compute (Spark, or Faust) -> topic results -> results (a Faust table) -> GET /results
 
-Refuses to count: what a line and a chunk mean is decided in `analytics/census` and `tables/totals`.
+Refuses to count: what a line and a chunk mean is decided in `analytics/census` and `analytics/census/totals`.
 """

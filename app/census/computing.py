@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from app.census.choices import WriteTo
-from app.census.following import Place, crash, make_app, run, watch_topics
+from app.census.faust_app import Place, crash, make_app, run, watch_topics
 from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics
 from app.census.sinks import Sink
 from app.census.topics import Topic, Topics
-from app.settings import Settings
+from app.settings.load import Settings
 from knative.errors import NotReadyError, PenstockError
 
 if TYPE_CHECKING:

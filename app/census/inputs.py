@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analytics.census.generator import MONTHS
-from knative.census import YEARS
+from analytics.census.model import YEARS
 from knative.errors import UsageError
 
 _BLOCK = 1 << 16

@@ -13,15 +13,15 @@ from typing import NoReturn
 
 from faust.types import TP
 
-from app.census.following import FollowingApp, Place, crash, make_app, run, watch_topics
+from analytics.census.totals import Summary
+from app.census import results_page as page
+from app.census import results_table as table
+from app.census.faust_app import FollowingApp, Place, crash, make_app, run, watch_topics
 from app.census.metrics import RESULTS_READ, CensusMetrics
+from app.census.results_table import ResultsConfig, ResultsTable
 from app.census.topics import Topic, Topics, results_app
-from app.settings import Settings
-from tables import results as table
-from tables.results import ResultsConfig, ResultsTable
-from tables.totals import Summary
-from web import health
-from web import results as page
+from app.settings.load import Settings
+from web.pages import health
 
 _COUNT_EVERY_S = 0.5
 

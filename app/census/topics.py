@@ -15,8 +15,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from app.kafka_probe import refusal
-from app.topic_reader import NoSuchTopicError
+from app.operations.topic_reader import NoSuchTopicError
+from app.worker.kafka_probe import refusal
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _LIMIT_S = 15.0

@@ -13,25 +13,12 @@ from typing import Annotated
 
 import typer
 
-from app.cli import (
-    census,
-    configuration,
-    dlq,
-    job,
-    kafka,
-    lag,
-    overview,
-    receive,
-    remove,
-    running,
-    send,
-    tail,
-    topology,
-    traffic,
-    validate,
-)
+from app.cli import configuration, kafka, lag, receive, remove, running, send, status, tail, topology, traffic, validate
+from app.cli.census import group as census
 from app.cli.commands import Commands, Root
-from app.cli.output import print_error
+from app.cli.dlq import group as dlq
+from app.cli.job import group as job
+from app.cli.output.format import print_error
 from knative.errors import PenstockError
 
 cli = Commands(
@@ -45,7 +32,7 @@ running.register(cli)
 send.register(cli)
 receive.register(cli)
 tail.register(cli)
-overview.register(cli)
+status.register(cli)
 lag.register(cli)
 traffic.register(cli)
 dlq.register(cli)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.cli.commands import Commands
-from app.cli.output import Listing, View, Views, note
+from app.cli.output.format import Listing, View, Views, note
 
 _LISTING = Listing(
     columns={"name": "NAME", "value": "VALUE", "source": "SOURCE", "unit": "UNIT"},
@@ -50,7 +50,7 @@ def show(
       penstock config show --meaning
       penstock config show -o json
     """
-    from app.settings import describe, load_settings
+    from app.settings.load import describe, load_settings
 
     settings = load_settings()
     rows = [asdict(row) for row in describe(settings) if not changed or row.source != "default"]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.commands import Commands
-from app.cli.output import Listing, View, Views, jar_progress, note, print_json, print_yaml
-from app.embedded.config import DEFAULT_HEAP, DEFAULT_PORT
+from app.cli.output.format import Listing, View, Views, jar_progress, note, print_json, print_yaml
+from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 
 if TYPE_CHECKING:
-    from app.embedded.daemon import State
+    from app.local.kafka.daemon import State
 
 #: Jars and data of the embedded Kafka, seen from the folder where the command runs.
 HOME = Path(".penstock/kafka")
@@ -70,7 +70,7 @@ def up(
       penstock kafka up --port 19092 --data /tmp/kafka-two
       penstock kafka up --heap 1g -o json
     """
-    from app.embedded import daemon
+    from app.local.kafka import daemon
 
     with jar_progress() as progress:
         state, started = daemon.up(data, port, heap=heap, jars_root=HOME, limit_s=limit_s, progress=progress)
@@ -91,7 +91,7 @@ def down(
       penstock kafka down
       penstock kafka down --data /tmp/kafka-two
     """
-    from app.embedded import daemon
+    from app.local.kafka import daemon
 
     before, clean = daemon.down(data, limit_s)
     if output in (View.TABLE, View.WIDE):
@@ -114,7 +114,7 @@ def status(data: Data = HOME, output: Views = View.TABLE) -> None:
       penstock kafka status
       penstock kafka status -o json
     """
-    from app.embedded import daemon
+    from app.local.kafka import daemon
 
     state = daemon.status(data)
     _print(state, output)

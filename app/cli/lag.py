@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.completion import complete_channel, complete_subscription
-from app.cli.output import Listing, View, Views
+from app.cli.options.completion import complete_channel, complete_subscription
+from app.cli.output.format import Listing, View, Views
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
-    from app.lag import Lag
-    from knative.contract import Subscription, WorkerStatus
+    from app.operations.lag import Lag
+    from knative.contract.records import Subscription, WorkerStatus
 
 _LISTING = Listing(
     columns={
@@ -80,9 +80,9 @@ def lag(
       penstock lag default/picky --watch
       penstock lag --behind -o name
     """
-    from app.cli.contract import choose_subscriptions, read_contract
     from app.cli.receive import kafka_client
-    from app.settings import load_settings
+    from app.operations.contract_snapshot import choose_subscriptions, read_contract
+    from app.settings.load import load_settings
 
     if name and subscription:
         raise UsageError("NAME and --subscription are both there.", "Give one of them.")
@@ -96,7 +96,7 @@ def lag(
         return rows(found, _workers(contract.workers, chosen, now_s))
 
     if watch:
-        from app.cli import watching
+        from app.cli.output import watch as watching
 
         watching.watch(look, lambda shown: watching.show_next(_LISTING, shown, output), _tables, every_s, output)
     else:
@@ -109,8 +109,8 @@ def _tables(shown: list[dict[str, object]]) -> list[tuple[Listing, list[dict[str
 
 def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], now_s: float) -> list[Lag]:
     """Every partition of these subscriptions, the furthest behind first."""
-    from app.lag import by_lag, events_behind, lag_of
-    from app.positions import read_positions, timestamps
+    from app.operations.group_offsets import read_positions, timestamps
+    from app.operations.lag import by_lag, events_behind, lag_of
 
     positions = read_positions(client, subscriptions)
     oldest = timestamps(client, (one.place for one in positions if events_behind(one)))
@@ -119,7 +119,7 @@ def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], no
 
 def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[dict[str, object]]:
     """`seconds` is null where the oldest record could not be read; `behind` is the same for people."""
-    from app.cli.moments import show_duration
+    from app.cli.options.time import show_duration
 
     return [
         {
@@ -147,7 +147,7 @@ def _workers(
     statuses: Sequence[WorkerStatus], subscriptions: Sequence[Subscription], now_s: float
 ) -> dict[tuple[str, int], str]:
     """(group, partition) -> the worker that says it owns it."""
-    from tables.status import FRESH_S
+    from tables.status_table import FRESH_S
 
     groups = {one.uid: one.group for one in subscriptions}
     return {

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.output import Format, Output, note, print_json
+from app.cli.output.format import Format, Output, note, print_json
 from knative.errors import NotReadyError, UsageError
 
 if TYPE_CHECKING:
-    from app.topic_reader import StoredRecord, TopicReader
+    from app.operations.topic_reader import StoredRecord, TopicReader
 
 _WAIT_S = 30.0
 _DATA_CHARS = 120
@@ -56,7 +56,7 @@ def receive(
       penstock receive --dlq --from-beginning
       penstock receive --topic knative-messaging-kafka.default.quickstart.dlq --last 1
     """
-    from app.topic_reader import TopicReader
+    from app.operations.topic_reader import TopicReader
 
     if from_beginning and last is not None:
         raise UsageError("--from-beginning and --last are both there.", "Give one of them.")
@@ -78,7 +78,7 @@ def receive(
 def kafka_client(bootstrap: str) -> dict[str, str]:
     """librdkafka settings for reading; `bootstrap` "" = what the settings say."""
     if not bootstrap:
-        from app.settings import load_settings
+        from app.settings.load import load_settings
 
         bootstrap = load_settings().kafka
     return {"bootstrap.servers": bootstrap}
@@ -86,8 +86,8 @@ def kafka_client(bootstrap: str) -> dict[str, str]:
 
 def topic_of(channel: str, client: dict[str, str], *, dead_letters: bool) -> str:
     """The topic of a channel, from the contract. Raises PenstockError when it is not in it."""
-    from app.cli.contract import choose_channel, read_contract
-    from app.settings import load_settings
+    from app.operations.contract_snapshot import choose_channel, read_contract
+    from app.settings.load import load_settings
 
     found = choose_channel(read_contract(client, load_settings().instance), channel)
     return found.dlq_topic if dead_letters else found.topic

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.completion import complete_foreign
-from app.cli.output import Format, Output, note, print_json, print_table
+from app.cli.options.completion import complete_foreign
+from app.cli.output.format import Format, Output, note, print_json, print_table
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-    from app.cli.contract import Contract
-    from knative.contract import Channel, Subscription
+    from app.operations.contract_snapshot import Contract
+    from knative.contract.records import Channel, Subscription
 
 KINDS = {"kafkachannel": "KafkaChannel", "channel": "KafkaChannel", "subscription": "Subscription"}
 _POLL_S = 0.5
@@ -70,9 +70,9 @@ def remove(
       penstock remove Subscription/default/old --yes
       penstock remove KafkaChannel/default/old Subscription/default/old
     """
-    from app.cli.contract import read_contract
     from app.cli.receive import kafka_client
-    from app.settings import load_settings
+    from app.operations.contract_snapshot import read_contract
+    from app.settings.load import load_settings
 
     client, instance = kafka_client(kafka), load_settings().instance
     doomed = choose(read_contract(client, instance), resources)
@@ -98,7 +98,7 @@ def remove(
 
 def choose(contract: Contract, wishes: Sequence[str]) -> list[Doomed]:
     """What is meant, when all of it may be removed. Raises UsageError, PenstockError, NotReadyError otherwise."""
-    from app.cli.contract import foreign_names
+    from app.operations.contract_snapshot import foreign_names
 
     report = contract.report
     if report is None:
@@ -148,7 +148,7 @@ def _check_readers(contract: Contract, uids: set[str]) -> None:
 
 
 def _doomed(name: str, record: Channel | Subscription) -> Doomed:
-    from knative.contract import Channel
+    from knative.contract.records import Channel
 
     if isinstance(record, Channel):
         return Doomed(record.uid, name, topics=() if record.keep_topic else (record.topic, record.dlq_topic))
@@ -156,15 +156,15 @@ def _doomed(name: str, record: Channel | Subscription) -> Doomed:
 
 
 def _ask(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed]) -> None:
-    from knative.contract import RemovalRequest
-    from tables.status import encode_request
+    from knative.contract.records import RemovalRequest
+    from tables.status_table import encode_request
 
     _store(client, instance, [encode_request(RemovalRequest(one.uid, time.time())) for one in doomed])
 
 
 def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed]) -> None:
     """So that nothing is removed when nobody waits for it any more."""
-    from tables.status import REQUEST_KEY
+    from tables.status_table import REQUEST_KEY
 
     note("Not done; the request is taken back. What is gone already stays gone.")
     _store(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
@@ -173,7 +173,7 @@ def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed
 def _store(client: Mapping[str, Any], instance: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
     from confluent_kafka import KafkaException, Producer
 
-    from knative.names import status_topic
+    from knative.contract.kafka_names import status_topic
 
     producer = Producer({"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 0, **client})
     failures: list[str] = []
@@ -208,7 +208,7 @@ def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed]) ->
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    from app.cli.contract import read_contract
+    from app.operations.contract_snapshot import read_contract
 
     contract = read_contract(client, instance)
     served = {one.uid for one in contract.records}

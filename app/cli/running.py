@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from app.cli.kafka import HOME, Data, Heap
-from app.cli.output import jar_progress, note
-from app.embedded.config import DEFAULT_HEAP, DEFAULT_PORT
+from app.cli.output.format import jar_progress, note
+from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
-    from app.settings import Settings
-    from app.stack import Stack, StackConfig
+    from app.local.stack import Stack, StackConfig
+    from app.settings.load import Settings
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 _POLL_S = 0.2
@@ -70,7 +70,7 @@ def worker(
       penstock worker --role dispatcher --kafka kafka-1:9092,kafka-2:9092
       penstock worker --web-port 9000 --set drain_s=5
     """
-    from app.settings import load_settings
+    from app.settings.load import load_settings
 
     if resources and not resources.startswith("file:"):
         resources = f"file:{resources}"
@@ -133,9 +133,9 @@ def up(
       export PENSTOCK_TOPIC_TEMPLATE='mine-events.{namespace}.{name}'
       penstock up --kafka kafka-1:9092
     """
-    from app.quickstart import resources_of_up
-    from app.settings import load_settings
-    from app.stack import StackConfig
+    from app.local.quickstart import resources_of_up
+    from app.local.stack import StackConfig
+    from app.settings.load import load_settings
 
     settings = load_settings({"kafka": kafka} if kafka else {})
     said = said_of_settings(settings, chosen=resources is not None)
@@ -168,8 +168,8 @@ def up(
 def said_of_settings(settings: Settings, *, chosen: bool) -> list[str]:
     """Sentences: which settings `up` does not follow, and that one of them names the resources (not `chosen` by
     --resources)."""
-    from app.settings_describe import plain
-    from app.stack import FIXED
+    from app.local.stack import FIXED
+    from app.settings.describe import plain
 
     own = {**FIXED, "state_dir": "the folder `state` in --home"}
     said = [
@@ -196,14 +196,14 @@ def demo() -> None:
       penstock demo
       penstock demo 2>/dev/null | tail -1
     """
-    from app.demo import main
+    from app.cli.demos.quickstart import main
 
     raise typer.Exit(main())
 
 
 def _run_until_ctrl_c(config: StackConfig) -> None:
-    from app.cli.welcome import welcome
-    from app.stack import Stack
+    from app.cli.output.up_banner import welcome
+    from app.local.stack import Stack
 
     began = time.monotonic()
     with jar_progress() as progress:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from app.cli.output import Format, Output, print_json, print_table
+from app.cli.output.format import Format, Output, print_json, print_table
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _COLUMNS = {"id": "ID", "status": "STATUS", "ms": "MS", "reason": "REASON"}
@@ -118,9 +118,9 @@ def reason_of(body: str) -> str:
 
 
 def _known_channels(kafka: str) -> list[str] | None:
-    from app.cli.contract import read_contract
     from app.cli.receive import kafka_client
-    from app.settings import load_settings
+    from app.operations.contract_snapshot import read_contract
+    from app.settings.load import load_settings
 
     try:
         contract = read_contract(kafka_client(kafka), load_settings().instance, _ASK_LIMIT_S)
@@ -147,7 +147,7 @@ def _channel_url(channel: str, server: str) -> str:
     if not (slash and namespace and name) or "/" in name:
         raise UsageError(f"--channel {channel!r} is no channel.", "Write NAMESPACE/NAME, such as default/quickstart.")
     if not server:
-        from app.settings import load_settings
+        from app.settings.load import load_settings
 
         server = f"127.0.0.1:{load_settings().http_port}"
     if "://" not in server:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.completion import complete_channel
-from app.cli.moments import read_moment
-from app.cli.output import Format, Output, note, print_json
+from app.cli.options.completion import complete_channel
+from app.cli.options.time import read_moment
+from app.cli.output.format import Format, Output, note, print_json
 from app.cli.receive import as_json, as_lines, kafka_client, split_headers, topic_of
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
-    from app.topic_reader import StoredRecord, TopicReader
+    from app.operations.topic_reader import StoredRecord, TopicReader
 
 _LAST = 10
 
@@ -66,7 +66,7 @@ def tail(
       penstock tail default/quickstart --last 1 --no-follow --body
       penstock tail default/quickstart --dlq
     """
-    from app.topic_reader import TopicReader
+    from app.operations.topic_reader import TopicReader
 
     filters = read_filters(wishes or ())
     now_s = time.time()

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analytics.topology.choice import LOCAL_EDGES_MAX, EngineWish, choose
-from app.cli.output import note, print_json
-from app.cli.spark_options import Memory, interruptible
+from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineWish, choose
+from app.cli.options.spark import Memory, interruptible
+from app.cli.output.format import note, print_json
 from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
-    from analytics.topology.document import Tier, Topology
-    from analytics.topology.graph import Engine
-    from app.topology.reading import Wish
+    from analytics.topology.engines.port import Engine
+    from analytics.topology.model.document import Tier, Topology
+    from app.operations.topology.reading import Wish
 
 _WINDOW = "10m"
 
@@ -119,8 +119,8 @@ def topology(
         if engine is EngineWish.GRAPHFRAMES:
             check_jars(jars or [])
         from analytics.topology.build import build, collector_at_rest
-        from analytics.topology.facts import facts_of
-        from app.topology.reading import read_inputs
+        from analytics.topology.model.facts import facts_of
+        from app.operations.topology.reading import read_inputs
 
         inputs = read_inputs(wish)
         with collector_at_rest():
@@ -135,21 +135,21 @@ def topology(
 
 def _places(jars: list[Path]) -> list[Path]:
     """Folders that may have GraphFrames' jars."""
-    from app.settings import load_settings
+    from app.settings.load import load_settings
 
     return [*jars, *load_settings().spark_jars]
 
 
 def missing_in(places: list[Path]) -> str:
     """Why GraphFrames cannot run with the jars of these folders; "" = it can."""
-    from analytics.topology.graphframes_engine import missing_jars
+    from analytics.topology.engines.graphframes import missing_jars
 
     return missing_jars(places)
 
 
 def check_jars(jars: list[Path]) -> None:
     """Raises NoGraphFramesError where its jars are not: GraphFrames was asked for by name, and nothing else answers."""
-    from analytics.topology.graphframes_engine import NoGraphFramesError
+    from analytics.topology.engines.graphframes import NoGraphFramesError
 
     if why := missing_in(_places(jars)):
         raise NoGraphFramesError(why, "--engine local needs none.")
@@ -157,11 +157,11 @@ def check_jars(jars: list[Path]) -> None:
 
 def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> Wish:
     """The options of a run -> what is read. Raises UsageError."""
-    from analytics.topology.document import Tier
-    from app.cli.moments import read_moment
+    from analytics.topology.model.document import Tier
+    from app.cli.options.time import read_moment
     from app.cli.receive import kafka_client
-    from app.settings import load_settings
-    from app.topology.reading import Wish
+    from app.operations.topology.reading import Wish
+    from app.settings.load import load_settings
 
     now = time.time()
     settings = load_settings()
@@ -177,7 +177,7 @@ def read_old(path: Path | None) -> Topology | None:
     """The document of `--diff`. Raises PenstockError when it is none."""
     if path is None:
         return None
-    from analytics.topology.document import from_json
+    from analytics.topology.model.document import from_json
 
     try:
         return from_json(path.read_bytes())
@@ -190,15 +190,15 @@ def read_old(path: Path | None) -> Topology | None:
 @contextlib.contextmanager
 def _walker(name: EngineWish, jars: list[Path], memory: str) -> Iterator[Engine]:
     if name is EngineWish.LOCAL:
-        from analytics.topology.local_engine import LocalEngine
+        from analytics.topology.engines.local import LocalEngine
 
         yield LocalEngine()
         return
     from dataclasses import replace
 
-    from analytics.session import spark_session
-    from analytics.topology.graphframes_engine import GraphFramesEngine
-    from app.spark import spark_options
+    from analytics.spark.session import spark_session
+    from analytics.topology.engines.graphframes import GraphFramesEngine
+    from app.operations.spark_jars import spark_options
 
     if sys.stderr.isatty():
         note("Spark is starting ...")
@@ -217,13 +217,13 @@ def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Lev
     elif output is Shape.JSON:
         print_json(difference.as_dict())
     elif output is Shape.TABLE:
-        from app.cli.topology_words import show_difference
+        from app.cli.output.topology import show_difference
 
         show_difference(difference)
     else:
         raise UsageError(f"--diff has no {output.value}.", "Use -o table or -o json.")
     if out is not None:
-        from app.topology.writing import PAGE, write_report
+        from app.operations.topology.writing import PAGE, write_report
 
         write_report(found, out)
         note(f"The report is {out / PAGE}.")
@@ -234,7 +234,7 @@ def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Lev
 def show(found: Topology, output: Shape) -> None:
     """On standard output."""
     if output is Shape.TABLE:
-        from app.cli.topology_words import show_topology
+        from app.cli.output.topology import show_topology
 
         show_topology(found)
         return
@@ -245,7 +245,7 @@ def show(found: Topology, output: Shape) -> None:
 def text_of(found: Topology, output: Shape) -> str:
     """The document in one of the formats for programs. CSV: the edges."""
     from analytics.topology import exports
-    from analytics.topology.document import to_json
+    from analytics.topology.model.document import to_json
 
     if output is Shape.JSON:
         return to_json(found).decode() + "\n"
@@ -264,7 +264,7 @@ def text_of(found: Topology, output: Shape) -> str:
 
 def bad_enough(found: Topology, level: Level) -> bool:
     """Whether a finding is of this severity or worse."""
-    from analytics.topology.document import SEVERITIES, Severity
+    from analytics.topology.model.document import SEVERITIES, Severity
 
     worst = SEVERITIES[: SEVERITIES.index(Severity(level.value)) + 1]
     return any(one.severity in worst for one in found.findings)

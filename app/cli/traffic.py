@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.cli.completion import complete_channel
-from app.cli.output import Listing, View, Views, print_json, print_yaml
+from app.cli.options.completion import complete_channel
+from app.cli.output.format import Listing, View, Views, print_json, print_yaml
 from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
-    from tables.traffic_rows import Line
-    from tables.windows import Window
+    from tables.traffic_windows.view import Line
+    from tables.traffic_windows.windows import Window
 
 _LISTING = Listing(
     columns={
@@ -79,7 +79,7 @@ def traffic(
       penstock traffic --each -o json
     """
     from app.cli.receive import kafka_client
-    from app.settings import load_settings
+    from app.settings.load import load_settings
 
     settings = load_settings()
     keep_s = {"10s": settings.traffic_10s_keep_s, "1m": settings.traffic_1m_keep_s}[window]
@@ -99,7 +99,7 @@ def traffic(
 
     def show(lines: list[Line]) -> None:
         if output in (View.JSON, View.YAML):
-            from web.traffic import to_page
+            from web.pages.traffic import to_page
 
             (print_json if output is View.JSON else print_yaml)(to_page(window, last, lines, time.time()))
         else:
@@ -107,7 +107,7 @@ def traffic(
                 listing.show(found, output)
 
     if watch:
-        from app.cli import watching
+        from app.cli.output import watch as watching
 
         watching.watch(look, show, tables, every_s, output)
     else:
@@ -121,12 +121,12 @@ def read_lines(
     client: Mapping[str, Any], instance: str, size: int, last: int, namespace: str = "", channel: str = ""
 ) -> list[Line]:
     """The last windows, from Kafka. Raises NotReadyError, PenstockError when there are none."""
-    from app.topic_reader import NoSuchTopicError, TopicReader
-    from knative import names
-    from tables.traffic_rows import TrafficRows
-    from tables.windows import LONG_S, start_of
+    from app.operations.topic_reader import NoSuchTopicError, TopicReader
+    from knative.contract import kafka_names
+    from tables.traffic_windows.view import TrafficRows
+    from tables.traffic_windows.windows import LONG_S, start_of
 
-    topic = names.windows_changelog_topic(instance)
+    topic = kafka_names.windows_changelog_topic(instance)
     begins = start_of(int(time.time()), size) - (last - 1) * size
     kept_s = last * size + LONG_S
     found = TrafficRows(topic, client, kept_s, kept_s)
@@ -146,7 +146,7 @@ def read_lines(
 def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[str, object]]:
     """One for each line, or for each window of it, the latest first. Rates are over whole windows and what has gone by
     of this moment's."""
-    from tables.windows import merged
+    from tables.traffic_windows.windows import merged
 
     now = time.time()
     shown: list[dict[str, object]] = []
@@ -161,7 +161,7 @@ def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[st
 
 
 def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, object]:
-    from knative import sketch
+    from knative.traffic import latency_sketch
 
     own = not line.subscription  # of the channel itself: what it has accepted
     row: dict[str, object] = {
@@ -180,7 +180,7 @@ def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, ob
         filtered=window.filtered,
         ignored=window.ignored,
     )
-    return {**row, **{f"p{q}": _duration(sketch.quantile(window.latency, q / 100)) for q in (50, 95, 99)}}
+    return {**row, **{f"p{q}": _duration(latency_sketch.quantile(window.latency, q / 100)) for q in (50, 95, 99)}}
 
 
 def _duration(seconds: float | None) -> str:

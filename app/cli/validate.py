@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.output import Listing, View, Views, note
+from app.cli.output.format import Listing, View, Views, note
 
 if TYPE_CHECKING:
-    from controller.directory import FileProblem
+    from controller.source.directory import FileProblem
     from controller.validation import Found
 
 _LISTING = Listing(
@@ -44,7 +44,7 @@ def validate(
       penstock validate examples/quickstart
       penstock validate examples/quickstart -o json
     """
-    from app.settings import load_settings
+    from app.settings.load import load_settings
     from controller.config import ControllerConfig
     from controller.validation import validate as check
 

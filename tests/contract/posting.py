@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from agents.egress_guard import EgressConfig, EgressGuard
-from agents.sender import Sender, SenderConfig, SendError
-from agents.sender_connection import Pairs
-from knative.delivery import Destination
-from knative.verdicts import Verdict, decide, decide_error
+from agents.http.connection import Pairs
+from agents.http.egress_guard import EgressConfig, EgressGuard
+from agents.http.pool import Sender, SenderConfig, SendError
+from knative.delivery.policy import Destination
+from knative.delivery.verdicts import Verdict, decide, decide_error
 
 LIMIT_S = 10.0  # guards against hanging, nothing else
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from knative.contract import Channel
+from knative.contract.records import Channel
 from knative.ports import ProduceProblem
 from tests.contract.ingress_rows import ATTRIBUTES, CE, EVENT_BYTES_MAX, OWN_DRIVER_ONLY, PROBE, ROWS, URL, Row
 from tests.twins import CountingObserve, MemoryContract, MemoryProduce
 from tests.webapp import RunningWeb
-from web import health, ingress, subscribers
-from web.limits import DriverConfig
+from web.http.config import DriverConfig
+from web.ingress import view
+from web.pages import health, subscribers
 
 WAITING_BYTES_MAX = 3 * (EVENT_BYTES_MAX + 512)
 ORDERS = Channel("u1", 1, "demo", "orders", "t.orders", "t.orders.dlq", 4, ("orders.example.com",))
@@ -42,13 +43,13 @@ class Service:
         self.running = RunningWeb(self._setup, driver, DriverConfig(event_bytes_max=EVENT_BYTES_MAX))
 
     def _setup(self, app: Any) -> None:
-        limits = ingress.IngressConfig(
+        limits = view.IngressConfig(
             inflight_max=5,
             bytes_max=WAITING_BYTES_MAX,
             event_bytes_max=EVENT_BYTES_MAX,
             takes_events=self.takes_events,
         )
-        self.state = ingress.register(app, limits, self.contract, self.produce, self.observe)
+        self.state = view.register(app, limits, self.contract, self.produce, self.observe)
         health.register(app, lambda: (True, {}), lambda: (self.ready, {"kafka": False}))
         subscribers.register(app, self.contract, lambda namespace, channel: None, lambda namespace, channel: None)
 

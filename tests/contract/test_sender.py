@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
-from agents.sender import SenderConfig
-from knative.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure, Verdict
+from agents.http.pool import SenderConfig
+from knative.delivery.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure, Verdict
 from tests.contract.posting import posting
 from tests.scripted_server import ScriptedServer, Step, answer, forever, half_close, reply, reset, silence
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agents.egress_guard import EgressConfig
-from agents.sender import SenderConfig
-from knative.verdicts import FinalFailure, RetryableFailure
+from agents.http.egress_guard import EgressConfig
+from agents.http.pool import SenderConfig
+from knative.delivery.verdicts import FinalFailure, RetryableFailure
 from tests.contract.posting import eventually, posting
 from tests.scripted_server import ACCEPTED, ScriptedServer, answer, forever, half_close, reply, reset, silence
 

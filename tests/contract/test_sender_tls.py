@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knative.verdicts import RetryableFailure
+from knative.delivery.verdicts import RetryableFailure
 from tests.contract.posting import posting
 from tests.scripted_server import ACCEPTED, ScriptedServer, forever, reply, reset, silence
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 
 import pytest
 
-from agents.commit_metadata import STARTED_MAX, Known, read
 from agents.config import DeliveryConfig
-from agents.egress_guard import EgressConfig, EgressGuard
-from agents.lanes import Partition, Record
-from agents.sender import SenderConfig
-from agents.subscription import SubscriptionService, Surroundings
-from agents.watermarks import Watermark
-from app.system_clock import SystemClock
-from knative.contract import Subscription
-from knative.delivery import DeliverySpec, Destination, Exhausted, Order
+from agents.dispatch.dispatcher import SubscriptionService, Surroundings
+from agents.http.egress_guard import EgressConfig, EgressGuard
+from agents.http.pool import SenderConfig
+from agents.ordering.offset_metadata import STARTED_MAX, Known, read
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition, Record
+from app.worker.system_clock import SystemClock
+from knative.contract.records import Subscription
+from knative.delivery.policy import DeliverySpec, Destination, Exhausted, Order
 from knative.ports import ProduceProblem
 from tests.scripted_server import ScriptedServer, answer, reply, silence
 from tests.twins import CountingObserve, MemoryProduce

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from analytics.topology.build import build
-from analytics.topology.document import to_json
-from analytics.topology.graph import DAMPING, ROUNDS, Engine, Graph
-from analytics.topology.graphframes_engine import missing_jars
-from analytics.topology.local_engine import LocalEngine
-from app.settings import load_settings
+from analytics.topology.engines.graphframes import missing_jars
+from analytics.topology.engines.local import LocalEngine
+from analytics.topology.engines.port import DAMPING, ROUNDS, Engine, Graph
+from analytics.topology.model.document import to_json
+from app.settings.load import load_settings
 from tests.contract import topology_oracle as oracle
 from tests.unit.topology.plants import FAULTS, faulty, healthy
 
@@ -40,7 +40,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     if why:
         pytest.skip(f"NOT RUN HERE: {why}")
     spark = request.getfixturevalue("spark")
-    from analytics.topology.graphframes_engine import NEAR_EDGES, GraphFramesEngine
+    from analytics.topology.engines.graphframes import NEAR_EDGES, GraphFramesEngine
 
     before = kept(spark)
     yield GraphFramesEngine(spark, NEAR_EDGES if request.param == "graphframes" else 200)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tables.traffic_rows import TrafficRows
-from tables.windows import LONG_S, SHORT_S, Key, Window
+from tables.traffic_windows.view import TrafficRows
+from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window
 from tests.webapp import RunningWeb
-from web import traffic
+from web.pages import traffic
 
 T0 = 1_700_000_040
 NOW = T0 + 25.0

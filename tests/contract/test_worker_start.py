@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded.ports import LOOPBACK, free_port
+from app.local.kafka.ports import LOOPBACK, free_port
 
 _REPOSITORY = Path(__file__).parents[2]
 _LIMIT_S = 120
@@ -53,7 +53,7 @@ def test_a_port_in_use_is_one_sentence_before_kafka_is_waited_for(command: list[
 def test_a_port_that_is_taken_meanwhile_is_the_same_sentence(driver: str) -> None:
     code = (
         "import asyncio, socket\n"
-        "from app.factory import build\n"
+        "from app.compose import build\n"
         "hub = build()\n"
         "async def taken():\n"
         "    hub.other = socket.create_server(('0.0.0.0', hub.conf.web_port))\n"

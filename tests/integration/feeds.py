@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from agents.config import DeliveryConfig
-from agents.feed import Batch, Feed
-from agents.lanes import Partition, Record
-from app.embedded import EmbeddedKafka
-from knative.contract import Subscription
-from knative.delivery import Destination
+from agents.consumer.consumer import Batch, Feed
+from agents.ordering.scheduler import Partition, Record
+from app.local.kafka import EmbeddedKafka
+from knative.contract.records import Subscription
+from knative.delivery.policy import Destination
 from tests.twins import CountingObserve
 
 LIMIT_S = 40.0

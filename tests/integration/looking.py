@@ -15,15 +15,15 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from agents.dead_letters import versions
-from agents.lanes import Partition, Record
-from agents.retrying import Outcome
-from agents.watermarks import Watermark
-from knative.contract import Channel, Subscription
-from knative.delivery import DeliverySpec, Destination
-from knative.names import contract_topic, status_topic
-from knative.verdicts import RetryableFailure
-from tables.contract import encode_channel, encode_subscription
+from agents.dispatch.dead_letters import versions
+from agents.dispatch.retrying import Outcome
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition, Record
+from knative.contract.kafka_names import contract_topic, status_topic
+from knative.contract.records import Channel, Subscription
+from knative.delivery.policy import DeliverySpec, Destination
+from knative.delivery.verdicts import RetryableFailure
+from tables.contract_table import encode_channel, encode_subscription
 from tests.processes import wait_until
 
 REPOSITORY = Path(__file__).parents[2]

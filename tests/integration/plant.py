@@ -9,16 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.producer import KafkaProducer
-from app.producer_config import ProducerConfig
+from app.worker.producer import KafkaProducer
+from app.worker.producer_config import ProducerConfig
 from controller.config import ControllerConfig
-from controller.offsets import Offsets
+from controller.kafka.offsets import Offsets
+from controller.kafka.topics import Topics, admin_client
 from controller.service import Controller, ensure_internal_topics
-from controller.topics import Topics, admin_client
-from knative import names
-from knative.contract import Channel, Subscription
-from tables.contract import ContractTable
-from tables.status import StatusTable
+from knative.contract import kafka_names
+from knative.contract.records import Channel, Subscription
+from tables.contract_table import ContractTable
+from tables.status_table import StatusTable
 from tests.twins import CountingObserve
 
 LIMIT_S = 30.0
@@ -59,7 +59,7 @@ class Plant:
         )
         self.crashes: list[BaseException] = []
         self.contract = ContractTable(self.config.contract_topic, client, self.crashes.append)
-        self.status = StatusTable(names.status_topic(instance), client, self.crashes.append)
+        self.status = StatusTable(kafka_names.status_topic(instance), client, self.crashes.append)
         self.producer = KafkaProducer(ProducerConfig(kafka=client, name=instance), CountingObserve())
         self.controller = Controller(self.config, self.contract, self.status, self.producer, self.crashes.append)
         admin = admin_client(client)

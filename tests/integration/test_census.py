@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 from analytics.census.generator import Recipe, write
 from analytics.census.plain import count_files, same
-from app.embedded import EmbeddedKafka
-from app.topic_reader import TopicReader
+from app.local.kafka import EmbeddedKafka
+from app.operations.topic_reader import TopicReader
 from tests.processes import REPOSITORY, Child, free_port, get, wait_until
 
 pytestmark = pytest.mark.integration

@@ -16,10 +16,10 @@ from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from app.dead_letters.letters import DeadLetter
-from app.dead_letters.redriven import read_marks
-from app.embedded import EmbeddedKafka
-from app.topic_reader import StoredRecord, TopicReader
+from app.local.kafka import EmbeddedKafka
+from app.operations.dead_letters.ledger import read_marks
+from app.operations.dead_letters.letters import DeadLetter
+from app.operations.topic_reader import StoredRecord, TopicReader
 from tests.integration.looking import REPOSITORY, Looked
 from tests.processes import wait_until
 from tests.system.subscriber import ScriptedSubscriber, says, silence

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from app.embedded import EmbeddedKafka
-from app.embedded.ports import free_port
-from app.embedded.processes import is_running
-from app.embedded.record import read_record
-from app.topic_reader import TopicReader
+from app.local.kafka import EmbeddedKafka
+from app.local.kafka.ports import free_port
+from app.local.kafka.processes import is_running
+from app.local.kafka.record import read_record
+from app.operations.topic_reader import TopicReader
 from knative.errors import NotReadyError, PenstockError
 
 _REPOSITORY = Path(__file__).parents[2]

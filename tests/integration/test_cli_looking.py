@@ -18,13 +18,13 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from agents.watermarks import Watermark
-from app.embedded import EmbeddedKafka
-from app.embedded.ports import free_port
-from knative.contract import Channel, ControllerReport, Remark
-from knative.names import status_topic
-from tables.contract import encode_channel
-from tables.status import REPORT_KEY, encode_report
+from agents.ordering.offset_tracker import Watermark
+from app.local.kafka import EmbeddedKafka
+from app.local.kafka.ports import free_port
+from knative.contract.kafka_names import status_topic
+from knative.contract.records import Channel, ControllerReport, Remark
+from tables.contract_table import encode_channel
+from tables.status_table import REPORT_KEY, encode_report
 from tests.integration.looking import REPOSITORY, Looked
 from tests.processes import wait_until
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from analytics.topology.document import Kind, Tier, Topology, from_json, to_json
+from analytics.topology.model.document import Kind, Tier, Topology, from_json, to_json
 from app.cli import cli
-from app.embedded import EmbeddedKafka
-from app.embedded.ports import free_port
+from app.local.kafka import EmbeddedKafka
+from app.local.kafka.ports import free_port
 from knative.errors import PenstockError
 from tests.integration.topology_world import deltas, publish, status, topics
 from tests.unit.topology.examples import small

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from app.embedded import EmbeddedKafka
-from controller.actions import GroupState
-from knative import names
-from knative.contract import WorkerStatus, WorkerSubscription
-from knative.resources import Start
-from tables.status import encode_status
+from app.local.kafka import EmbeddedKafka
+from controller.plan.actions import GroupState
+from knative.contract import kafka_names
+from knative.contract.records import WorkerStatus, WorkerSubscription
+from knative.resources.kinds import Start
+from tables.status_table import encode_status
 from tests.integration.plant import CHANNEL, Plant
 
 pytestmark = pytest.mark.integration
@@ -49,7 +49,7 @@ async def test_a_channel_and_its_subscription_from_file_to_ready(plant: Plant) -
         await plant.until(lambda: plant.condition("Subscription", "billing")[0] == "Unknown", "a status")
         served = WorkerSubscription(1, (0, 1, 2), "running")
         word = encode_status(WorkerStatus("w", time.time(), "all", {billing.uid: served}))
-        plant.producer.send(names.status_topic(plant.config.instance), word, b"w", [], lambda _: None)
+        plant.producer.send(kafka_names.status_topic(plant.config.instance), word, b"w", [], lambda _: None)
         await plant.until(lambda: plant.condition("Subscription", "billing") == ("True", ""), "ready")
         await plant.until(lambda: plant.condition("KafkaChannel", "orders") == ("True", ""), "ready")
         status = plant.said("KafkaChannel", "orders")["status"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.integration.looking import Looked
 from tests.integration.plant import Plant
 

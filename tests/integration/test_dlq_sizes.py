@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from app.dlq_sizes import DlqSizes
-from app.embedded import EmbeddedKafka
-from app.embedded.ports import free_port
+from app.local.kafka import EmbeddedKafka
+from app.local.kafka.ports import free_port
+from app.worker.dlq_sizes import DlqSizes
 from tests.integration.looking import Looked
 
 pytestmark = pytest.mark.integration
@@ -41,7 +41,7 @@ def test_letters_are_counted_once_each(kafka: EmbeddedKafka, topic_name: Callabl
 
 
 def test_a_kafka_that_is_away_is_waited_for(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.dlq_sizes._ASK_LIMIT_S", 0.5)
+    monkeypatch.setattr("app.worker.dlq_sizes._ASK_LIMIT_S", 0.5)
     sizes = DlqSizes({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0}, lambda: ["t"], lambda: True)
     sizes.look(["t"])
     assert sizes.sizes is None

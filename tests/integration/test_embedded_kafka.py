@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from app.embedded import EmbeddedKafka
-from app.embedded.processes import is_running, start_time
-from app.embedded.record import read_record
+from app.local.kafka import EmbeddedKafka
+from app.local.kafka.processes import is_running, start_time
+from app.local.kafka.record import read_record
 from knative.errors import PenstockError, UsageError
 
 _JARS = Path(__file__).parents[2] / ".penstock" / "kafka"
@@ -94,7 +94,7 @@ def test_a_busy_port_is_named(kafka: EmbeddedKafka, tmp_path: Path) -> None:
 def test_an_attached_broker_dies_with_its_parent(tmp_path: Path) -> None:
     """SIGKILL to the process that started it leaves no Java process."""
     code = (
-        "import sys, time; from pathlib import Path; from app.embedded import EmbeddedKafka\n"
+        "import sys, time; from pathlib import Path; from app.local.kafka import EmbeddedKafka\n"
         f"EmbeddedKafka(Path({str(tmp_path)!r}), port=0, heap='256m', jars_root=Path({str(_JARS)!r})).start()\n"
         "print('up', flush=True); time.sleep(120)"
     )

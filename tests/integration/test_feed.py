@@ -11,13 +11,13 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from agents.commit_metadata import Known, read
 from agents.config import DeliveryConfig
-from agents.feed import Feed
-from agents.lanes import Partition
-from agents.watermarks import Watermark
-from app.embedded import EmbeddedKafka
-from app.metrics import Metrics
+from agents.consumer.consumer import Feed
+from agents.ordering.offset_metadata import Known, read
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition
+from app.local.kafka import EmbeddedKafka
+from app.observability.metrics import Metrics
 from tests.integration.feeds import LIMIT_S, Settler, commit, committed, feeding, fill, subscription
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from agents import stalls
-from agents.commits import Commits
-from agents.feed import Batch, Feed
-from app.embedded import EmbeddedKafka
-from app.metrics import Metrics
+from agents.consumer import stall_detector
+from agents.consumer.commits import Commits
+from agents.consumer.consumer import Batch, Feed
+from app.local.kafka import EmbeddedKafka
+from app.observability.metrics import Metrics
 from tests.integration.feeds import Settler, feeding, fill, subscription, tight
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
@@ -88,7 +88,7 @@ async def test_a_partition_that_the_client_has_lost_track_of_is_assigned_anew(
     kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = make_topic()
-    monkeypatch.setattr(stalls, "STALL_S", 0.5)
+    monkeypatch.setattr(stall_detector, "STALL_S", 0.5)
     fill(kafka, topic, 10)
     owner = Settler()
     lost = threading.Event()

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from agents import readings
-from app.embedded import EmbeddedKafka
-from app.lag import events_behind
-from app.positions import read_positions
+from agents.listeners import snapshots
+from app.local.kafka import EmbeddedKafka
+from app.operations.group_offsets import read_positions
+from app.operations.lag import events_behind
 from tests.integration.feeds import LIMIT_S, Settler, committed, feeding, fill, subscription
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
@@ -69,7 +69,7 @@ async def test_lag_comes_to_rest_at_zero_behind_markers_and_aborted_records(
             await asyncio.wait_for(feed.commits.barrier(owner.partitions[0]), LIMIT_S)
             assert committed(kafka, topic)[0] == end
             assert await asyncio.to_thread(_behind, kafka, topic) == 0
-            assert readings.lag(feed.partitions) == 0
+            assert snapshots.lag(feed.partitions) == 0
     assert [offset for _, offset in owner.got] == [0, 1, 2, 4, 13, 14]
 
 
@@ -86,7 +86,7 @@ async def test_the_end_of_the_log_is_not_passed_over_an_unsettled_event(
         partition = owner.partitions[0]
         await asyncio.wait_for(feed.commits.barrier(partition), LIMIT_S)
         assert committed(kafka, topic)[0] == 2
-        assert readings.lag(feed.partitions) == 3
+        assert snapshots.lag(feed.partitions) == 3
         partition.watermark.settle(2)
         feed.commits.touch()
         await asyncio.wait_for(feed.commits.barrier(partition), LIMIT_S)
@@ -109,7 +109,7 @@ async def test_an_open_transaction_is_waited_for(kafka: EmbeddedKafka, make_topi
         await _until_at(owner, 2, 4)
         await asyncio.wait_for(feed.commits.barrier(owner.partitions[0]), LIMIT_S)
         assert committed(kafka, topic)[0] == 2
-        assert await asyncio.to_thread(_behind, kafka, topic) == readings.lag(feed.partitions) == 2
+        assert await asyncio.to_thread(_behind, kafka, topic) == snapshots.lag(feed.partitions) == 2
         await asyncio.to_thread(transactions.commit)
         await _until_at(owner, 5, 5)
     assert [offset for _, offset in owner.got] == [0, 2, 3]

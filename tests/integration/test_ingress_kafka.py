@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from app.metrics import Metrics
-from app.producer import KafkaProducer
-from app.producer_config import ProducerConfig
-from knative.contract import Channel
+from app.observability.metrics import Metrics
+from app.worker.producer import KafkaProducer
+from app.worker.producer_config import ProducerConfig
+from knative.contract.records import Channel
 from tests.librdkafka import refuse_produce_requests
 from tests.processes import free_port
 from tests.security.raw_cases import LAST
 from tests.twins import MemoryContract
 from tests.webapp import HubApp, RunningWeb, statuses
-from web import ingress
+from web.ingress import view
 
 pytestmark = pytest.mark.integration
 LIMIT_S = 30.0
@@ -34,7 +34,7 @@ def serving(kafka: dict[str, Any], timeout_s: float = 1.0) -> Iterator[tuple[Run
 
     def setup(app: HubApp) -> None:
         contract = MemoryContract(Channel("u1", 1, "demo", "orders", "t", "t.dlq", 1))
-        ingress.register(app, ingress.IngressConfig(), contract, producer, metrics)
+        view.register(app, view.IngressConfig(), contract, producer, metrics)
 
     with RunningWeb(setup) as running:
         asyncio.run_coroutine_threadsafe(producer.start(), running.loop).result(LIMIT_S)

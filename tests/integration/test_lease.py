@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import EmbeddedKafka
-from controller.lease import Lease
+from app.local.kafka import EmbeddedKafka
+from controller.kafka.leader_election import Lease
 
 pytestmark = pytest.mark.integration
 
 LEADER = """
 import asyncio, sys
-from controller.lease import Lease
+from controller.kafka.leader_election import Lease
 
 async def main():
     lease = Lease(sys.argv[2], sys.argv[3], {"bootstrap.servers": sys.argv[1]}, 6.0, lambda: None, print)

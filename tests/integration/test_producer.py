@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from app.embedded import EmbeddedKafka
-from app.metrics import Metrics
-from app.producer import KafkaProducer
-from app.producer_config import ProducerConfig
+from app.local.kafka import EmbeddedKafka
+from app.observability.metrics import Metrics
+from app.worker.producer import KafkaProducer
+from app.worker.producer_config import ProducerConfig
 from knative.ports import ProduceFailure, ProduceProblem
 from tests.kafka_cluster import KafkaCluster
 from tests.ledger import reader

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.contract import read_contract
-from app.cli.overview import rows
-from app.embedded import EmbeddedKafka
+from app.cli.status import rows
+from app.local.kafka import EmbeddedKafka
+from app.operations.contract_snapshot import read_contract
 from tests.integration.plant import Plant
 
 pytestmark = pytest.mark.integration

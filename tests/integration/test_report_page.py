@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.topology.document import Topology
+from analytics.topology.model.document import Topology
 from analytics.topology.report import render
 from analytics.topology.report.pagegraph import gather
 from analytics.topology.report.tables import ROWS_MAX, tables

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.embedded.ports import LOOPBACK
+from app.local.kafka.ports import LOOPBACK
 from tests.processes import wait_until
 from tests.tcp_proxy import TcpProxy
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from analytics.topology.build import build
-from analytics.topology.document import to_json
-from analytics.topology.facts import facts_of, structure_of
-from analytics.topology.graphframes_engine import GraphFramesEngine, NoGraphFramesError, missing
-from analytics.topology.inputs import Inputs
-from analytics.topology.local_engine import LocalEngine
-from analytics.topology.spark_contract import contract_frames
-from analytics.topology.spark_facts import spark_facts, traffic_frame
-from tables.contract import encode_channel, encode_subscription
+from analytics.topology.engines.graphframes import GraphFramesEngine, NoGraphFramesError, missing
+from analytics.topology.engines.local import LocalEngine
+from analytics.topology.model.document import to_json
+from analytics.topology.model.facts import facts_of, structure_of
+from analytics.topology.model.inputs import Inputs
+from analytics.topology.spark.contract import contract_frames
+from analytics.topology.spark.facts import spark_facts, traffic_frame
+from tables.contract_table import encode_channel, encode_subscription
 from tests.unit.topology.plants import World, faulty
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from analytics.topology.facts import Facts
+    from analytics.topology.model.facts import Facts
 
 pytestmark = pytest.mark.integration
 
@@ -74,8 +74,8 @@ def test_spark_finds_the_same_facts_and_makes_the_same_document(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a world with every fault and every odd address, and with more sources than are told apart."""
-    monkeypatch.setattr("analytics.topology.facts.SOURCES_MAX", 11)
-    monkeypatch.setattr("analytics.topology.spark_facts.SOURCES_MAX", 11)
+    monkeypatch.setattr("analytics.topology.model.facts.SOURCES_MAX", 11)
+    monkeypatch.setattr("analytics.topology.spark.facts.SOURCES_MAX", 11)
     inputs = odd().inputs()
 
     facts = by_spark(spark, inputs)

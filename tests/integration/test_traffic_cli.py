@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.watermarks import Watermark
-from app.embedded import EmbeddedKafka
+from agents.ordering.offset_tracker import Watermark
+from app.local.kafka import EmbeddedKafka
 from tests.integration.looking import Looked
 
 pytestmark = pytest.mark.integration

@@ -14,8 +14,8 @@ from analytics.traffic.frames import read_deltas
 from analytics.traffic.job import TrafficJob, TrafficPlan
 from analytics.traffic.read import read_windows
 from analytics.traffic.store import BrokenTablesError, wipe
-from app.embedded import EmbeddedKafka
-from knative.traffic import BadDeltaError, Delta, decode, encode
+from app.local.kafka import EmbeddedKafka
+from knative.traffic.delta import BadDeltaError, Delta, decode, encode
 from tests.traffic import Sent, shown
 
 if TYPE_CHECKING:

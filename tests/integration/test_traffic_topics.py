@@ -13,11 +13,11 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from analytics.traffic.anew import TopicNow
 from analytics.traffic.job import TrafficJob, TrafficPlan
 from analytics.traffic.read import read_windows
-from app.embedded import EmbeddedKafka
-from app.traffic_topics import KafkaTopics
+from analytics.traffic.topic_identity import TopicNow
+from app.local.kafka import EmbeddedKafka
+from app.operations.traffic_topics import KafkaTopics
 from tests.traffic import Sent, shown
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from app.embedded import EmbeddedKafka
-from app.windows import Topics, TrafficWindows, WindowsConfig, make_topics
-from knative.traffic import Delta, encode, key_of
-from tables.traffic import TrafficConfig
-from tables.traffic_rows import TrafficRows
+from app.local.kafka import EmbeddedKafka
+from app.worker.traffic_windows_app import Topics, TrafficWindows, WindowsConfig, make_topics
+from knative.traffic.delta import Delta, encode, key_of
+from tables.traffic_windows.faust_table import TrafficConfig
+from tables.traffic_windows.view import TrafficRows
 from tests.processes import free_port
 
 LIMIT_S = 60.0
@@ -116,7 +116,7 @@ def set_record_bytes_max(kafka: EmbeddedKafka, topic: str, size: int) -> None:
 async def test_without_kafka_it_only_says_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.windows._ADMIN_S", 0.5)
+    monkeypatch.setattr("app.worker.traffic_windows_app._ADMIN_S", 0.5)
     client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     config, told = WindowsConfig(client, "w"), Counter[str]()
     windows = TrafficWindows(config, Topics(config), lambda what: told.update([what]))

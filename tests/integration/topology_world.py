@@ -8,12 +8,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from knative.contract import WorkerStatus, WorkerSubscription
-from knative.names import contract_topic, status_topic, traffic_topic
-from knative.progress import Progress
-from knative.traffic import ACCEPTED, SETTLED, Delta, encode, key_of
-from tables.contract import encode_channel, encode_subscription
-from tables.status import encode_status
+from knative.contract.kafka_names import contract_topic, status_topic, traffic_topic
+from knative.contract.records import WorkerStatus, WorkerSubscription
+from knative.contract.subscription_stats import Progress
+from knative.traffic.delta import ACCEPTED, SETTLED, Delta, encode, key_of
+from tables.contract_table import encode_channel, encode_subscription
+from tables.status_table import encode_status
 from tests.unit.topology.plants import World
 
 

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from knative.delivery import Order
+from knative.delivery.policy import Order
 from tests.ledger.facts import Committed, Dead, Fact, Fault, Paused, Received, Sent, Stored
 
 #: Faults of a worker after which an event may be delivered again, and all that may cost an attempt.

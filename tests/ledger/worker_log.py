@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from agents.commits import WAITING
+from agents.consumer.commits import WAITING
 from tests.ledger.facts import Paused
 
 

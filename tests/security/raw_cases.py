@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from web.limits import DriverConfig
+from web.http.config import DriverConfig
 
 CONFIG = DriverConfig(
     event_bytes_max=16 * 1024,

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from app import open_files
-from app.factory import _driver_config
-from app.settings import Settings
-from knative.contract import Channel
+from app.compose import _driver_config
+from app.settings.load import Settings
+from app.worker import file_limits
+from knative.contract.records import Channel
 from tests.security.raw_cases import CASES, CHUNKED, CLOSE, CONFIG, GOOD, HOST, LAST, LINE, TWO, Case, P
 from tests.twins import CountingObserve, MemoryContract, MemoryProduce
 from tests.webapp import RunningWeb, read_all, statuses
-from web import ingress
-from web.limits import DriverConfig
+from web.http.config import DriverConfig
+from web.ingress import view
 
 
 class Ingress:
@@ -33,9 +33,9 @@ class Ingress:
         self.produce = MemoryProduce()
         self.observe = CountingObserve()
         contract = MemoryContract(Channel("u1", 1, "demo", "orders", "t", "t.dlq", 1))
-        settings = ingress.IngressConfig(event_bytes_max=config.event_bytes_max, **limits)
+        settings = view.IngressConfig(event_bytes_max=config.event_bytes_max, **limits)
         self.running = RunningWeb(
-            lambda app: _ignore(ingress.register(app, settings, contract, self.produce, self.observe)), config=config
+            lambda app: _ignore(view.register(app, settings, contract, self.produce, self.observe)), config=config
         )
 
 
@@ -258,7 +258,7 @@ def test_who_does_not_read_answers_is_cut_and_holds_no_memory(hasty: Ingress) ->
 
 
 def test_a_thousand_idle_sockets_do_not_hinder() -> None:
-    assert open_files.allow(1_000) == ""  # both ends of each are in this process
+    assert file_limits.allow(1_000) == ""  # both ends of each are in this process
     with serving() as server, contextlib.ExitStack() as stack:
         for number in range(1_000):
             client = stack.enter_context(contextlib.closing(server.running.connect()))

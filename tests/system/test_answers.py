@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import Message
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.installation import Installation
 from tests.ledger import reader
 from tests.processes import wait_until

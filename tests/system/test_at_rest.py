@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.installation import Installation
 from tests.processes import LoadProcess, SinkProcess, Worker
 from tests.resources import Wanted

@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from app.embedded import EmbeddedKafka
-from knative.record_headers import UNREADABLE_NAME, UNREADABLE_REASON, record_headers
+from app.local.kafka import EmbeddedKafka
+from knative.cloudevents.record_headers import UNREADABLE_NAME, UNREADABLE_REASON, record_headers
 from tests import librdkafka
 from tests.installation import Installation
 from tests.ledger import reader

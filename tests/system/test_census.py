@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.processes import REPOSITORY
 from tests.spark_cluster import cluster
 

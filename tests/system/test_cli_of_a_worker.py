@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.installation import Installation
 from tests.processes import REPOSITORY, wait_until
 from tests.resources import NAMESPACE, Wanted

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from benchmarks.behaviour import HANG, Answers, Behaviour
 from tests.ledger import reader
 from tests.ledger.facts import Received, Sent, Stored, body_hash, read

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from benchmarks.isolation import Sick
 from benchmarks.sick import KINDS
 from tests.installation import Installation

@@ -23,18 +23,18 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from analytics.census.generator import Recipe, write
+from analytics.census.model import Result, decode
 from analytics.census.plain import count_files, same
-from analytics.session import SMALL_SETTINGS
+from analytics.spark.session import SMALL_SETTINGS
 from analytics.topology.build import build
-from analytics.topology.document import Topology, from_json
-from analytics.topology.local_engine import LocalEngine
+from analytics.topology.engines.local import LocalEngine
+from analytics.topology.model.document import Topology, from_json
 from analytics.traffic.read import read_windows
 from app.cli import cli
-from app.embedded import EmbeddedKafka
-from app.topology.job import run
-from app.topology.reading import Wish, read_inputs
-from knative import sketch
-from knative.census import Result, decode
+from app.local.kafka import EmbeddedKafka
+from app.operations.topology.job import run
+from app.operations.topology.reading import Wish, read_inputs
+from knative.traffic import latency_sketch
 from tests.integration.looking import REPOSITORY, Looked
 from tests.integration.topology_world import deltas, publish, status
 from tests.processes import wait_until
@@ -55,17 +55,17 @@ import json, sys
 from dataclasses import replace
 from pathlib import Path
 from analytics.census.spark import SparkConfig, start
-from analytics.session import spark_session
-from analytics.topology.document import to_json
-from analytics.topology.local_engine import LocalEngine
+from analytics.spark.session import spark_session
+from analytics.topology.model.document import to_json
+from analytics.topology.engines.local import LocalEngine
 from analytics.traffic.job import TrafficJob
-from app.spark import jar_places, spark_options
-from app.topology.job import run
-from app.topology.reading import Wish
-from app.traffic_job import plan_traffic
+from app.operations.spark_jars import jar_places, spark_options
+from app.operations.topology.job import run
+from app.operations.topology.reading import Wish
+from app.operations.traffic_plan import plan_traffic
 
 def ask(rows):
-    import knative.sketch
+    import knative.traffic.latency_sketch
     yield knative.sketch.__file__
 
 master, kafka, instance, folder, now, since, compute = sys.argv[1:]
@@ -127,7 +127,7 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
         here.conf.set(setting, value)
     assert _facts(run(here, wish, lambda _: (LocalEngine(), ""), small=True)) == _facts(plain)
     capsys.readouterr()
-    monkeypatch.setattr("app.topology.reading.STALE_S", 2 * _LIMIT_S)  # the cluster had so long to start
+    monkeypatch.setattr("app.operations.topology.reading.STALE_S", 2 * _LIMIT_S)  # the cluster had so long to start
     for name, value in looked.environment().items():
         monkeypatch.setenv(name, value)
     begin = datetime.fromtimestamp(_BEGIN_S, UTC).isoformat()
@@ -198,11 +198,11 @@ def _check_edges(found: Topology, sent: Sent) -> None:
         events = sum(sums["events"] for key, sums, _ in expected if key[1] == "stored" and key[6] == source)
         assert edges[f"source:{source} publishes channel:ns/ch"].events == events
     settled = [(sums, latency) for key, sums, latency in expected if key[1] == "settled"]
-    merged: sketch.Sketch = {}
+    merged: latency_sketch.Sketch = {}
     for _, latency in settled:
-        sketch.merge(merged, latency)
+        latency_sketch.merge(merged, latency)
     delivers = edges["subscription:ns/sub delivers uri:http://127.0.0.1:1/"]
     delivered = sum(sums["delivered"] for sums, _ in settled)
     assert delivers.events == delivered
     assert delivers.rate == round(delivered / found.window.seconds, 6)
-    assert delivers.latency_p99_s == sketch.quantile(merged, 0.99)
+    assert delivers.latency_p99_s == latency_sketch.quantile(merged, 0.99)

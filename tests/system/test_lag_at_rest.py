@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.installation import Installation
 from tests.processes import wait_until
 from tests.resources import NAMESPACE, Wanted

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.installation import Installation
 from tests.ledger import reader
 from tests.processes import REPOSITORY, LoadProcess, SinkProcess, wait_until

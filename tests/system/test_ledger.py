@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.installation import Installation
 from tests.ledger import reader
 from tests.ledger.checker import Verdict, check

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.processes import REPOSITORY, Child, Worker, free_port, wait_until
 
 pytestmark = pytest.mark.system

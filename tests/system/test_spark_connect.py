@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from analytics.session import spark_jars
+from analytics.spark.session import spark_jars
 from analytics.traffic.read import read_windows
-from app.embedded import EmbeddedKafka
-from app.spark import jar_places
+from app.local.kafka import EmbeddedKafka
+from app.operations.spark_jars import jar_places
 from tests.integration.looking import REPOSITORY, Looked
 from tests.spark_cluster import connect_server
 from tests.traffic import Sent, shown

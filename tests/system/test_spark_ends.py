@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import EmbeddedKafka
-from app.spark import JARS_ROOT, jar_places
+from app.local.kafka import EmbeddedKafka
+from app.operations.spark_jars import JARS_ROOT, jar_places
 from tests.integration.looking import REPOSITORY, Looked
 from tests.processes import wait_until
 
@@ -29,8 +29,8 @@ def jars() -> None:
 
 
 _FULL = """
-from analytics.session import SparkOptions, spark_session
-from app.cli.output import print_error
+from analytics.spark.session import SparkOptions, spark_session
+from app.cli.output.format import print_error
 from knative.errors import PenstockError
 try:
     with spark_session(SparkOptions(master="local[2]", driver_memory="512m", progress=False, rounds=True)) as spark:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from analytics.topology.document import from_json
+from analytics.topology.model.document import from_json
 
 pytestmark = pytest.mark.system
 
@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 def test_the_planted_findings_and_no_false_one(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "app.topology.demo", "--seconds", "3", "--out", str(tmp_path / "report")],
+        [sys.executable, "-m", "app.cli.demos.topology", "--seconds", "3", "--out", str(tmp_path / "report")],
         capture_output=True, text=True, check=False, timeout=400, cwd=REPOSITORY,
     )  # fmt: skip
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.embedded import EmbeddedKafka
-from knative.trace_context import parent_in_request
+from app.local.kafka import EmbeddedKafka
+from knative.cloudevents.trace_context import parent_in_request
 from tests.collector import Collector, Span
 from tests.installation import Installation
 from tests.ledger import reader

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from app.cli.traffic import read_lines
-from app.embedded import EmbeddedKafka
-from knative import names
+from app.local.kafka import EmbeddedKafka
+from knative.contract import kafka_names
 from tests.installation import Installation
 from tests.processes import Worker, get, wait_until
 from tests.resources import NAMESPACE, Wanted
@@ -129,5 +129,5 @@ def test_switched_off_there_is_nothing_of_it(kafka: EmbeddedKafka, tmp_path: Pat
             assert worker.terminate() == 0, worker.tail()
     topics = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
     made = {name for name in topics if name.startswith(f"{installation.name}.")}
-    assert names.contract_topic(installation.name) in made
+    assert kafka_names.contract_topic(installation.name) in made
     assert not {name for name in made if "traffic" in name or "windows" in name}

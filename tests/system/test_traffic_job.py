@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.installation import Installation
 from tests.processes import REPOSITORY
 from tests.resources import NAMESPACE, Wanted

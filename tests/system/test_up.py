@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from app.embedded.ports import free_port
-from app.embedded.processes import start_time
+from app.local.kafka.ports import free_port
+from app.local.kafka.processes import start_time
 from tests.processes import wait_until
 
 _REPOSITORY = Path(__file__).parents[2]

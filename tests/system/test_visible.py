@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.embedded import EmbeddedKafka
+from app.local.kafka import EmbeddedKafka
 from tests.exposition_rules import problems
 from tests.installation import Installation
 from tests.processes import Worker, get, wait_until

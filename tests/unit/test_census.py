@@ -18,8 +18,8 @@ from analytics.census.chunks import TooLongError, cut, file_id, from_record, to_
 from analytics.census.counting import count, count_record
 from analytics.census.generator import Recipe, write
 from analytics.census.lines import LINE_BYTES_MAX, code_of, lines_of
+from analytics.census.model import CODES, Place, Problem, Refused, Result, decode, encode, key_of, url_problem
 from analytics.census.plain import count_files, same
-from knative.census import CODES, Place, Problem, Refused, Result, decode, encode, key_of, url_problem
 
 FILE = file_id(2019, "jan19pub.dat.gz", "d")
 HEAD = b"0" * 30

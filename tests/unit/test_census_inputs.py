@@ -19,7 +19,7 @@ from app.census.inputs import Source, UnusableError, digest, parse_months, parse
 from app.census.metrics import CHUNKS_WRITTEN, DOWNLOADED, CensusMetrics, shown
 from app.census.reader import FileRow, ReadConfig, read_all
 from app.cli import cli
-from app.embedded.ports import free_port
+from app.local.kafka.ports import free_port
 from knative.errors import PenstockError, UsageError
 from tests.processes import get
 

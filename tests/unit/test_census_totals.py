@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knative.census import CODES, Place, Problem, Refused, Result, encode
-from knative.succession import HoleError, Succession
-from tables.totals import Row, Summary, apply, next_offset, partition_of, summarize
-from web.results import to_plain, to_wide
+from analytics.census.model import CODES, Place, Problem, Refused, Result, encode
+from analytics.census.offset_sequence import HoleError, Succession
+from analytics.census.totals import Row, Summary, apply, next_offset, partition_of, summarize
+from app.census.results_page import to_plain, to_wide
 
 A, B = "a" * 32, "b" * 32
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knative.delivery import Order
+from knative.delivery.policy import Order
 from tests.ledger.checker import Verdict, check
 from tests.ledger.facts import (
     BadLedger,

@@ -16,20 +16,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from app.children import Child, loud_line
 from app.cli import cli
+from app.cli.demos.report import Attempt, Tally, percentile_ms
+from app.cli.output.up_banner import curl, welcome
 from app.cli.receive import as_json, as_lines
 from app.cli.send import guess_content_type, reason_of, unknown_channel
-from app.cli.welcome import curl, welcome
-from app.demo_report import Attempt, Tally, percentile_ms
-from app.embedded.ports import free_port, is_open
-from app.quickstart import place_quickstart
-from app.readiness import host_of, resources_in, subscriptions_by_channel
-from app.sample_subscriber import Refusals, attributes_of, line_of
-from app.stack import StackConfig
-from app.topic_reader import StoredRecord
+from app.local.child_process import Child, loud_line
+from app.local.kafka.ports import free_port, is_open
+from app.local.probes import host_of, resources_in, subscriptions_by_channel
+from app.local.quickstart import place_quickstart
+from app.local.sample_subscriber import Refusals, attributes_of, line_of
+from app.local.stack import StackConfig
+from app.operations.topic_reader import StoredRecord
 from knative.errors import UsageError
-from knative.resources import KafkaChannel
+from knative.resources.kinds import KafkaChannel
 from tests.processes import wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
@@ -280,7 +280,7 @@ def test_every_tenth_event_is_refused_at_each_attempt() -> None:
 def test_the_sample_subscriber_takes_the_largest_heads() -> None:
     """As many attributes, and as long ones, as ingress takes."""
     port = free_port()
-    command = [sys.executable, "-m", "app.sample_subscriber", "--port", str(port), "--quiet"]
+    command = [sys.executable, "-m", "app.local.sample_subscriber", "--port", str(port), "--quiet"]
     with subprocess.Popen(command, cwd=_QUICKSTART.parents[1]) as process:
         try:
             wait_until("it listens", lambda: is_open(port), 30)

@@ -11,10 +11,10 @@ import yaml
 from typer.testing import CliRunner
 
 from app.cli import cli, traffic
-from app.cli.output import print_yaml
+from app.cli.output.format import print_yaml
 from app.cli.traffic import rows
-from tables.traffic_rows import Line
-from tables.windows import Window
+from tables.traffic_windows.view import Line
+from tables.traffic_windows.windows import Window
 
 
 def lines(now: int) -> list[Line]:

@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.commit_metadata import METADATA_MAX, NOTHING, SPAN_MAX, STARTED_MAX, Known, read, write
+from agents.ordering.offset_metadata import METADATA_MAX, NOTHING, SPAN_MAX, STARTED_MAX, Known, read, write
 
 NOW = 1_800_000_000.0
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from agents.commits import Commits
-from agents.lanes import Partition
-from agents.watermarks import Watermark
+from agents.consumer.commits import Commits
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition
 
 pytestmark = pytest.mark.asyncio
 

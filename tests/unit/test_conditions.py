@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from knative.conditions import Truth, false, ready, true, unknown, with_note, with_transitions
+from knative.resources.conditions import Truth, false, ready, true, unknown, with_note, with_transitions
 
 
 def test_ready_is_the_worst_of_its_parts_the_first_one_said() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 
-from agents.dead_letters import rfc3339, unreadable_versions, versions
-from agents.lanes import Partition, Record
-from agents.retrying import Outcome
-from agents.watermarks import Watermark
-from knative.contract import Subscription
-from knative.delivery import Destination
-from knative.verdicts import RetryableFailure
+from agents.dispatch.dead_letters import rfc3339, unreadable_versions, versions
+from agents.dispatch.retrying import Outcome
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition, Record
+from knative.contract.records import Subscription
+from knative.delivery.policy import Destination
+from knative.delivery.verdicts import RetryableFailure
 
 SUBSCRIPTION = Subscription("u1", 1, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Destination("http://s/"))
 EVENT: list[tuple[str, bytes | None]] = [

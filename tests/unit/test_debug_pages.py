@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager, contextmanager
 import aiohttp
 import pytest
 
-from app import dumps
-from app.admin import AdminConfig, AdminServer
-from app.debug_pages import seconds_of
-from app.metrics import Metrics
-from app.profiler import Busy, Profiler, collapse, report
+from app.observability import stack_dumps
+from app.observability.admin_server import AdminConfig, AdminServer
+from app.observability.debug_pages import seconds_of
+from app.observability.metrics import Metrics
+from app.observability.profiler import Busy, Profiler, collapse, report
 from tests.processes import free_port
 
 PAGES = ("/debug/profile", "/debug/stacks", "/debug/tasks")
@@ -55,7 +55,7 @@ def waiting_thread(name: str) -> Iterator[None]:
 
 def test_stacks_name_every_thread_and_where_it_is() -> None:
     with waiting_thread("somebody"):
-        text = dumps.stacks()
+        text = stack_dumps.stacks()
 
     assert "somebody" in text
     assert "in stand_here" in text
@@ -78,7 +78,7 @@ async def test_tasks_that_wait_at_one_place_are_told_together_down_to_what_they_
     waiting.append(asyncio.create_task(asyncio.sleep(LIMIT_S), name="sleeper"))
     await asyncio.sleep(0)
 
-    text = dumps.tasks(waiting)
+    text = stack_dumps.tasks(waiting)
 
     assert text.startswith("8 tasks at 2 places")
     assert "7 x waiter-0, waiter-1, waiter-2, waiter-3, waiter-4, ...\n  outer at" in text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.delivery import JITTER_SHARE, Backoff, DeliverySpec, delay_s, format_duration, parse_duration_s
+from knative.delivery.policy import JITTER_SHARE, Backoff, DeliverySpec, delay_s, format_duration, parse_duration_s
 
 CAP_S = 600.0
 ASKED_CAP_S = 2 * CAP_S

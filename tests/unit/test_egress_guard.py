@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.egress_guard import EgressConfig, EgressGuard
+from agents.http.egress_guard import EgressConfig, EgressGuard
 
 OPEN = EgressGuard()
 SHUT = EgressGuard(EgressConfig(allow_loopback=False, allow_private=False))

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import jars, maven, ports, toolchain
-from app.embedded.config import Cluster, Node, java_arguments, new_cluster_id, server_properties
-from app.embedded.jar_sets import KAFKA, SPARK, JarSet
-from app.embedded.locks import locked
-from app.embedded.processes import is_running, start_time, stop_process
-from app.embedded.record import Running, read_record, record_file, write_record
+from app.local.kafka import jars, maven, ports, toolchain
+from app.local.kafka.config import Cluster, Node, java_arguments, new_cluster_id, server_properties
+from app.local.kafka.jar_sets import KAFKA, SPARK, JarSet
+from app.local.kafka.locks import locked
+from app.local.kafka.processes import is_running, start_time, stop_process
+from app.local.kafka.record import Running, read_record, record_file, write_record
 from knative.errors import NotReadyError, PenstockError
 
 

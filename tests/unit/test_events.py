@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from knative import events
-from knative.events import BadEvent, check, fault_of_text, is_time, is_uri_reference, shown
+from knative.cloudevents import attributes
+from knative.cloudevents.attributes import BadEvent, check, fault_of_text, is_time, is_uri_reference, shown
 
 EVENT = {"ce_id": b"1", "ce_source": b"/s", "ce_type": b"t", "ce_specversion": b"1.0"}
 
@@ -253,11 +253,11 @@ def test_uri_references_are_those_of_the_grammar_read_part_by_part(uri: str) -> 
 
 
 def test_the_table_of_uris_stays_bounded() -> None:
-    for number in range(events.URI_TABLE_ENTRIES_MAX + 10):
+    for number in range(attributes.URI_TABLE_ENTRIES_MAX + 10):
         assert is_uri_reference(b"/more/%d" % number)
     assert is_uri_reference(b"/" + b"a" * 10_000)
-    assert len(events._uris) <= events.URI_TABLE_ENTRIES_MAX
-    assert max(map(len, events._uris)) <= events.URI_TABLE_VALUE_BYTES_MAX
+    assert len(attributes._uris) <= attributes.URI_TABLE_ENTRIES_MAX
+    assert max(map(len, attributes._uris)) <= attributes.URI_TABLE_VALUE_BYTES_MAX
 
 
 def test_hostile_uris_cost_little() -> None:

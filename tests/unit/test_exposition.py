@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
-from app.metrics import Metrics
-from knative.progress import Reading
+from app.observability.metrics import Metrics
+from knative.contract.subscription_stats import Reading
 from tests.exposition_rules import problems
 
 REFERENCE = Path(__file__).parent.parent.parent / "docs" / "reference" / "metrics.md"

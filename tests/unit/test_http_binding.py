@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knative import http_binding
-from knative.http_binding import BadEvent, encode_value, read_reply, to_record
+from knative.cloudevents import http_binding
+from knative.cloudevents.http_binding import BadEvent, encode_value, read_reply, to_record
 
 REQUIRED = [(b"ce-id", b"1"), (b"ce-source", b"/s"), (b"ce-type", b"t"), (b"ce-specversion", b"1.0")]
 STRUCTURED = [(b"Content-Type", b"application/cloudevents+json; charset=UTF-8")]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from app.installing import words
+from app.local.install import words
 
 _REPOSITORY = Path(__file__).parents[2]
 _LINES = """\

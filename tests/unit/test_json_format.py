@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from knative import json_format
-from knative.events import BadEvent
-from knative.json_format import is_json, read
+from knative.cloudevents import json_format
+from knative.cloudevents.attributes import BadEvent
+from knative.cloudevents.json_format import is_json, read
 
 
 def envelope(**members: str) -> bytes:

@@ -7,9 +7,9 @@ import base64
 import httptools
 import pytest
 
-from knative import kafka_binding
-from knative.http_binding import to_record
-from knative.kafka_binding import Unreadable, body_bytes, dead_letter_headers, describe, to_request
+from knative.cloudevents import kafka_binding
+from knative.cloudevents.http_binding import to_record
+from knative.cloudevents.kafka_binding import Unreadable, body_bytes, dead_letter_headers, describe, to_request
 
 PREFIX = b"POST /x HTTP/1.1\r\nhost: h"
 REQUIRED: list[tuple[str, bytes | None]] = [

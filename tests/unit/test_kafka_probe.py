@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from app import listening
-from app.embedded.ports import LOOPBACK, free_port
-from app.kafka_probe import refusal
+from app.local.kafka.ports import LOOPBACK, free_port
+from app.worker import listening
+from app.worker.kafka_probe import refusal
 from knative.errors import PenstockError
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agents.commit_metadata import read
-from agents.watermarks import Watermark
+from agents.ordering.offset_metadata import read
+from agents.ordering.offset_tracker import Watermark
 from app.cli.lag import rows
-from app.cli.moments import read_moment, show_duration, show_moment
-from app.lag import Lag, Position, by_lag, events_behind, lag_of
+from app.cli.options.time import read_moment, show_duration, show_moment
+from app.operations.lag import Lag, Position, by_lag, events_behind, lag_of
 from knative.errors import UsageError
 
 NOW_S = 1_800_000_000.0

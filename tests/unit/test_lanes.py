@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agents.commit_metadata import METADATA_MAX, SPAN_MAX, STARTED_MAX, Known, read
-from agents.lanes import Partition, Record, Window
-from agents.retained import resumed
-from agents.watermarks import Watermark
-from knative.delivery import Order
+from agents.consumer.retained import resumed
+from agents.ordering.offset_metadata import METADATA_MAX, SPAN_MAX, STARTED_MAX, Known, read
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition, Record, Window
+from knative.delivery.policy import Order
 
 RETRIES = 3
 

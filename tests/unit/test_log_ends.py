@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.lanes import Partition, Record, Window
-from agents.log_ends import pass_over, read_through
-from agents.watermarks import Watermark
-from knative.delivery import Order
+from agents.consumer.log_end_offsets import pass_over, read_through
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition, Record, Window
+from knative.delivery.policy import Order
 
 
 def _partition(fetched: int = 3, settled: tuple[int, ...] = (), reached: int = 5) -> Partition:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from app.log_repeats import _KINDS_MAX, Repeats
+from app.observability.log_rate_limit import _KINDS_MAX, Repeats
 
 
 def line(kind: str, text: str) -> logging.LogRecord:

@@ -14,8 +14,8 @@ import pytest
 import structlog
 from mode.utils.logging import setup_logging
 
-from app.logs import MASK, configure_logging
-from app.settings import Settings
+from app.observability.logging import MASK, configure_logging
+from app.settings.load import Settings
 
 
 class _Terminal(io.StringIO):

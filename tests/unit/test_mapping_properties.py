@@ -14,9 +14,9 @@ from cloudevents.core.formats.json import JSONFormat
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from knative.http_binding import BadEvent, encode_value, is_pass_through, read_reply, to_record
-from knative.json_format import read
-from knative.kafka_binding import Unreadable, body_bytes, dead_letter_headers, describe, to_request
+from knative.cloudevents.http_binding import BadEvent, encode_value, is_pass_through, read_reply, to_record
+from knative.cloudevents.json_format import read
+from knative.cloudevents.kafka_binding import Unreadable, body_bytes, dead_letter_headers, describe, to_request
 
 PREFIX = b"POST /x HTTP/1.1\r\nhost: h"
 PLAIN = ("traceparent", "tracestate", "x-request-id", "knative-a", "x-b3-b")

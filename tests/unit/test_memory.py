@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from app.memory import Trimmer, resident_bytes
+from app.worker.memory_trimmer import Trimmer, resident_bytes
 from tests.processes import wait_until
 
 _MIB = 1024 * 1024

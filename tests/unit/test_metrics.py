@@ -15,11 +15,11 @@ import pytest_asyncio
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.admin import AdminConfig, AdminServer
-from app.metrics import Metrics
+from app.observability.admin_server import AdminConfig, AdminServer
+from app.observability.metrics import Metrics
+from knative.contract.subscription_stats import Reading
 from knative.errors import PenstockError
 from knative.ports import Observe
-from knative.progress import Reading
 
 
 def _text(metrics: Metrics) -> str:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from knative import names
+from knative.contract import kafka_names
 
 
 def test_a_channel_has_the_topic_of_its_template() -> None:
-    assert names.channel_topic(names.CHANNEL_TOPIC_TEMPLATE, "ns", "orders") == "knative-messaging-kafka.ns.orders"
-    assert names.channel_topic("{namespace}.{name}", "ns", "orders") == "ns.orders"
-    assert names.dlq_topic("ns.orders") == "ns.orders.dlq"
+    assert (
+        kafka_names.channel_topic(kafka_names.CHANNEL_TOPIC_TEMPLATE, "ns", "orders")
+        == "knative-messaging-kafka.ns.orders"
+    )
+    assert kafka_names.channel_topic("{namespace}.{name}", "ns", "orders") == "ns.orders"
+    assert kafka_names.dlq_topic("ns.orders") == "ns.orders.dlq"
 
 
 def test_internal_names_begin_with_the_instance() -> None:
-    internal = (names.contract_topic("one"), names.status_topic("one"), names.controller_group("one"))
+    internal = (kafka_names.contract_topic("one"), kafka_names.status_topic("one"), kafka_names.controller_group("one"))
     assert internal == ("one.contract", "one.status", "one.controller")
-    assert names.subscription_group("u-1") == "kafka.u-1"
+    assert kafka_names.subscription_group("u-1") == "kafka.u-1"
 
 
 @pytest.mark.parametrize(
@@ -36,14 +39,14 @@ def test_internal_names_begin_with_the_instance() -> None:
     ],
 )
 def test_legality(topic: str, reason: str | None) -> None:
-    problem = names.topic_problem(topic, "penstock")
+    problem = kafka_names.topic_problem(topic, "penstock")
     assert (problem[0] if problem else None) == reason
 
 
 @pytest.mark.parametrize(
     ("template", "fine"),
     [
-        (names.CHANNEL_TOPIC_TEMPLATE, True),
+        (kafka_names.CHANNEL_TOPIC_TEMPLATE, True),
         ("{namespace}.{name}", True),
         ("{name}", False),
         ("fixed", False),
@@ -55,16 +58,16 @@ def test_legality(topic: str, reason: str | None) -> None:
     ],
 )
 def test_templates(template: str, fine: bool) -> None:
-    assert (names.template_problem(template) is None) is fine
+    assert (kafka_names.template_problem(template) is None) is fine
 
 
 @pytest.mark.parametrize(
     ("instance", "fine"), [("penstock", True), ("a", True), ("A", False), ("", False), ("a.b", False)]
 )
 def test_instances(instance: str, fine: bool) -> None:
-    assert (names.instance_problem(instance) is None) is fine
+    assert (kafka_names.instance_problem(instance) is None) is fine
 
 
 def test_kafka_takes_dot_and_underscore_for_one() -> None:
-    assert names.collision_key("a.b_c") == names.collision_key("a_b.c")
-    assert names.collision_key("a-b") != names.collision_key("a.b")
+    assert kafka_names.collision_key("a.b_c") == kafka_names.collision_key("a_b.c")
+    assert kafka_names.collision_key("a-b") != kafka_names.collision_key("a.b")

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from app import open_files
-from app.settings import Settings
+from app.settings.load import Settings
+from app.worker import file_limits
 
 ENDLESS = resource.RLIM_INFINITY
 
@@ -26,12 +26,12 @@ ENDLESS = resource.RLIM_INFINITY
     ],
 )
 def test_the_soft_limit_is_raised_as_far_as_it_goes(soft: int, hard: int, wanted: int, set_to: int) -> None:
-    assert open_files.raised(soft, hard, wanted) == set_to
+    assert file_limits.raised(soft, hard, wanted) == set_to
 
 
 def test_too_few_are_told_with_the_cure() -> None:
-    assert open_files.shortage(15_200, 15_000) == open_files.shortage(ENDLESS, 15_000) == ""
-    told = open_files.shortage(1024, 15_000)
+    assert file_limits.shortage(15_200, 15_000) == file_limits.shortage(ENDLESS, 15_000) == ""
+    told = file_limits.shortage(1024, 15_000)
     assert "1024" in told
     assert "PENSTOCK_CONNECTIONS_MAX=15000" in told
     assert "ulimit -Hn" in told

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from app.cli.contract import Contract
-from app.cli.overview import rows
-from knative.contract import Channel, ControllerReport, Remark, Subscription, WorkerStatus, WorkerSubscription
-from knative.delivery import Destination
-from knative.progress import Head, LastError, Progress
+from app.cli.status import rows
+from app.operations.contract_snapshot import Contract
+from knative.contract.records import Channel, ControllerReport, Remark, Subscription, WorkerStatus, WorkerSubscription
+from knative.contract.subscription_stats import Head, LastError, Progress
+from knative.delivery.policy import Destination
 
 
 def _contract(workers: tuple[WorkerStatus, ...]) -> Contract:

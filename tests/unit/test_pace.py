@@ -7,9 +7,9 @@ import time
 
 from confluent_kafka import Consumer
 
-from agents.lanes import Partition
-from agents.pace import Pace
-from agents.watermarks import Watermark
+from agents.consumer.backpressure import Pace
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition
 
 _BUDGET = 64_000
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.contract import SubscriberStatus, Subscription, WorkerStatus, WorkerSubscription
-from knative.delivery import Destination
-from knative.progress import HEADS_MAX, Head, LastError, Progress
-from tables.progress import SubscriberDetails, details, from_row, to_row
-from tables.status import RECORD_BYTES_MAX, StatusTable, decode_status, encode_status
-from web.wide_rows import to_wide_row
+from knative.contract.records import SubscriberStatus, Subscription, WorkerStatus, WorkerSubscription
+from knative.contract.subscription_stats import HEADS_MAX, Head, LastError, Progress
+from knative.delivery.policy import Destination
+from tables.status_table import RECORD_BYTES_MAX, StatusTable, decode_status, encode_status
+from tables.subscriber_details import SubscriberDetails, details, from_row, to_row
+from web.pages.subscriber_details import to_wide_row
 
 SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Destination("http://s/"))
 READY = SubscriberStatus("u1", 3, "True")

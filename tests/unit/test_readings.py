@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from agents import readings
-from agents.lanes import Partition, Record, Window
-from agents.retrying import Outcome
-from agents.troubles import Troubles
-from agents.watermarks import Watermark
-from knative.delivery import Order
-from knative.histogram import BOUNDS_S, Histogram, cumulative
-from knative.progress import Head, LastError
-from knative.verdicts import FinalFailure, RetryableFailure
+from agents.dispatch.retrying import Outcome
+from agents.listeners import snapshots
+from agents.listeners.failures import Troubles
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition, Record, Window
+from app.observability.histogram import BOUNDS_S, Histogram, cumulative
+from knative.contract.subscription_stats import Head, LastError
+from knative.delivery.policy import Order
+from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
 
 def partition(number: int = 0, start: int = 10) -> Partition:
@@ -42,24 +42,24 @@ def test_lag_counts_what_is_not_settled_up_to_the_known_ends(
             one.watermark.add(offset)
         owned.append(one)
 
-    assert readings.lag(owned) == expected
+    assert snapshots.lag(owned) == expected
 
 
 def test_what_a_window_holds() -> None:
     started: list[Record] = []
     window, owner = Window(started.append, Order.KEY_ORDERED, 2), partition()
-    assert readings.oldest(window) == 0
+    assert snapshots.oldest(window) == 0
 
     window.feed(owner, records(owner, 3_000, 2_000, key=b"a"))
     window.feed(owner, records(owner, 1_500, 0, key=b"b"))
     window.feed(owner, records(owner, 1_000, key=b"c"))
 
     assert [record.key for record in started] == [b"a", b"b"]
-    assert readings.oldest(window) == 1.0  # the one that waits for a slot counts, the one without a time does not
-    assert readings.lanes([owner]) == 3
-    assert readings.buffered_bytes([owner]) == 500
+    assert snapshots.oldest(window) == 1.0  # the one that waits for a slot counts, the one without a time does not
+    assert snapshots.lanes([owner]) == 3
+    assert snapshots.buffered_bytes([owner]) == 500
     window.done(started[0])
-    assert readings.buffered_bytes([owner]) == 400
+    assert snapshots.buffered_bytes([owner]) == 400
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_a_window_holds() -> None:
     ],
 )
 def test_the_rate_is_that_of_the_last_minute(looks: list[tuple[float, int]], expected: float) -> None:
-    rate, found = readings.Rate(), -1.0
+    rate, found = snapshots.Rate(), -1.0
     for now, count in looks:
         found = rate.per_s(count, now)
 
@@ -81,7 +81,7 @@ def test_the_rate_is_that_of_the_last_minute(looks: list[tuple[float, int]], exp
 
 
 def test_the_rate_keeps_no_more_than_a_minute() -> None:
-    rate = readings.Rate()
+    rate = snapshots.Rate()
     for second in range(1_000):
         rate.per_s(second * 7, float(second))
 

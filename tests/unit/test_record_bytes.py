@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.room import record_bytes
+from agents.consumer.memory_budget import record_bytes
 
 
 @pytest.mark.parametrize(

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.dlq import letter_json, letter_lines
+from app.cli.dlq.group import letter_json, letter_lines
 from app.cli.receive import as_json
 from app.cli.tail import printable, read_filters
-from app.dead_letters.letters import DeadLetter, Selection, group, owner
-from app.dead_letters.mending import mend, read_mended
-from app.dead_letters.pacing import Pace, read_rate
-from app.dead_letters.reading import read_ref
-from app.dead_letters.redriven import Mark, Marks, decode, encode
-from app.dead_letters.summary import Summary
-from app.topic_reader import StoredRecord
-from knative.contract import Subscription
-from knative.delivery import Destination
+from app.operations.dead_letters.ledger import Mark, Marks, decode, encode
+from app.operations.dead_letters.letters import DeadLetter, Selection, group, owner
+from app.operations.dead_letters.mending import mend, read_mended
+from app.operations.dead_letters.rate import Pace, read_rate
+from app.operations.dead_letters.reader import read_ref
+from app.operations.dead_letters.summary import Summary
+from app.operations.topic_reader import StoredRecord
+from knative.contract.records import Subscription
+from knative.delivery.policy import Destination
 from knative.errors import UsageError
 
 _ORIGINAL = (("ce_id", b"1"), ("ce_type", b"t"), ("content-type", b"text/plain"), ("traceparent", b"00-1-2-01"))

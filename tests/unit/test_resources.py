@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from knative import resources
-from knative.delivery import Backoff, DeliverySpec, Exhausted, Order
-from knative.resources import Invalid, KafkaChannel, Start, Subscription, spec_hash
-from knative.targets import Ref, uri_problem
+from knative.delivery.policy import Backoff, DeliverySpec, Exhausted, Order
+from knative.resources import kinds
+from knative.resources.destination import Ref, uri_problem
+from knative.resources.kinds import Invalid, KafkaChannel, Start, Subscription, spec_hash
 
 
 def channel(spec: object = None, annotations: object = None, **more: object) -> dict[str, Any]:
@@ -33,13 +33,13 @@ def subscription(annotations: object = None, **spec: object) -> dict[str, Any]:
 
 
 def read_channel(value: dict[str, Any]) -> KafkaChannel:
-    found = resources.parse(value)
+    found = kinds.parse(value)
     assert isinstance(found, KafkaChannel)
     return found
 
 
 def read_subscription(value: dict[str, Any]) -> Subscription:
-    found = resources.parse(value)
+    found = kinds.parse(value)
     assert isinstance(found, Subscription)
     return found
 
@@ -136,7 +136,7 @@ def test_a_ref_leads_nowhere_else(subscriber: dict[str, object], field: str) -> 
 
 @pytest.mark.parametrize("kind", ["Broker", "ConfigMap"])
 def test_kinds_that_are_not_ours(kind: str) -> None:
-    assert resources.parse(channel(kind=kind)) is None
+    assert kinds.parse(channel(kind=kind)) is None
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_kinds_that_are_not_ours(kind: str) -> None:
     ],
 )
 def test_a_kind_that_looks_like_ours_is_pointed_at_it(kind: object, cure: str) -> None:
-    assert resources.meant(kind) == cure
+    assert kinds.meant(kind) == cure
 
 
 def test_metadata_as_the_api_server_gives_it_is_taken() -> None:
@@ -226,20 +226,20 @@ def test_metadata_as_the_api_server_gives_it_is_taken() -> None:
 )
 def test_mistakes(value: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(Invalid, match=words) as caught:
-        resources.parse(value)
+        kinds.parse(value)
     assert field in [problem.field for problem in caught.value.problems]
     assert all(problem.what and problem.cure for problem in caught.value.problems)
 
 
 def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(Invalid) as caught:
-        resources.parse(channel({"numPartitions": 0, "replicationFactor": 0, "more": 1}))
+        kinds.parse(channel({"numPartitions": 0, "replicationFactor": 0, "more": 1}))
     assert len(caught.value.problems) == 3
 
 
 def test_credentials_are_not_repeated() -> None:
     with pytest.raises(Invalid) as caught:
-        resources.parse(subscription(subscriber={"uri": "http://user:hunter2@host/"}))
+        kinds.parse(subscription(subscriber={"uri": "http://user:hunter2@host/"}))
     assert "hunter2" not in str(caught.value)
 
 

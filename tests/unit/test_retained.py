@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.commit_metadata import Known, read
-from agents.lanes import Partition
-from agents.retained import Retained, resumed
-from agents.watermarks import Watermark
+from agents.consumer.retained import Retained, resumed
+from agents.ordering.offset_metadata import Known, read
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition
 
 SPAN = 40
 

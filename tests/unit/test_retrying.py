@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from agents.retrying import Caps, Outcome, rest_s, until_settled, wait_s
-from knative.delivery import Backoff, DeliverySpec
-from knative.verdicts import DELIVERED, FinalFailure, RetryableFailure, Verdict
+from agents.dispatch.retrying import Caps, Outcome, rest_s, until_settled, wait_s
+from knative.delivery.policy import Backoff, DeliverySpec
+from knative.delivery.verdicts import DELIVERED, FinalFailure, RetryableFailure, Verdict
 
 CAPS = Caps(delay_s=600, retry_after_s=600)
 

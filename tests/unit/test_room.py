@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agents.commit_metadata import SPAN_MAX
-from agents.lanes import Partition
-from agents.room import RECORDS_MAX, STILL_S, Room
-from agents.watermarks import Watermark
+from agents.consumer.memory_budget import RECORDS_MAX, STILL_S, Room
+from agents.ordering.offset_metadata import SPAN_MAX
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition
 
 
 def partition(number: int, held_bytes: int, held: int = 1) -> Partition:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.sender_target import BadTarget, read_target
+from agents.http.endpoint import BadTarget, read_target
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,17 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings
 
 from agents.config import DeliveryConfig
-from agents.consumer_settings import consumer_settings
-from app import settings_reference
-from app.producer_config import ProducerConfig
-from app.settings import Settings, describe, load_settings
-from app.settings_describe import MASK, allowed, is_secret, unit
-from controller.channels import topic_configs
+from agents.consumer.settings import consumer_settings
+from app.settings import reference
+from app.settings.describe import MASK, allowed, is_secret, unit
+from app.settings.load import Settings, describe, load_settings
+from app.worker.producer_config import ProducerConfig
 from controller.config import KIB, ControllerConfig
+from controller.plan.channels import topic_configs
 from knative.errors import UsageError
-from knative.resources import KafkaChannel
+from knative.resources.kinds import KafkaChannel
 
-APP = Path(settings_reference.__file__).parent
+APP = Path(reference.__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -317,7 +317,7 @@ def test_secrets_are_masked() -> None:
 
 
 def test_the_reference_page_is_what_the_settings_say() -> None:
-    assert settings_reference.PAGE.read_text(encoding="utf-8") == settings_reference.page()
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.page()
 
 
 def test_a_settings_value_made_in_a_test_does_not_see_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

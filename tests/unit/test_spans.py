@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from agents.lanes import Partition, Record
-from agents.retrying import Outcome
-from agents.spans import ABANDONED, UNTRACED, Spans, TracedSpans
-from agents.telling import Telling
-from agents.watermarks import Watermark
-from knative.contract import Subscription
-from knative.delivery import Destination
+from agents.dispatch.retrying import Outcome
+from agents.listeners.delivery_log import Telling
+from agents.listeners.spans import ABANDONED, UNTRACED, Spans, TracedSpans
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition, Record
+from knative.contract.records import Subscription
+from knative.delivery.policy import Destination
+from knative.delivery.verdicts import DELIVERED, FinalFailure, Verdict
 from knative.ports import Headers
-from knative.verdicts import DELIVERED, FinalFailure, Verdict
 
 SUBSCRIPTION = Subscription(
     uid="u", generation=1, namespace="ns", name="sub", channel_uid="c", channel="ch", topic="topic",

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from analytics.jvm import Listener, Sieve, explain_run, explain_start
-from analytics.session import (
+from analytics.spark.jvm_log import Listener, Sieve, explain_run, explain_start
+from analytics.spark.kafka_source import StreamBounds, batch_options, stream_options
+from analytics.spark.pyfiles import write_zip
+from analytics.spark.session import (
     CLUSTER_PARTITIONS,
     LOCAL_PARTITIONS,
     SMALL_SETTINGS,
@@ -26,12 +28,10 @@ from analytics.session import (
     spark_jars,
     spark_settings,
 )
-from analytics.shipping import write_zip
-from analytics.sources import StreamBounds, batch_options, stream_options
-from app.cli.spark_options import Place
-from app.embedded.jar_sets import SPARK
-from app.embedded.jars import libs_folder
-from app.spark import check_place, jar_places
+from app.cli.options.spark import Place
+from app.local.kafka.jar_sets import SPARK
+from app.local.kafka.jars import libs_folder
+from app.operations.spark_jars import check_place, jar_places
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 
@@ -214,10 +214,12 @@ def test_our_modules_travel_as_a_zip(tmp_path: Path) -> None:
 
     assert write_zip(tmp_path).read_bytes() == content
     names = zipfile.ZipFile(first).namelist()
-    assert {"knative/sketch.py", "analytics/session.py", "analytics/traffic/frames.py"} <= set(names)
+    assert {"knative/traffic/latency_sketch.py", "analytics/spark/session.py", "analytics/traffic/frames.py"} <= set(
+        names
+    )
     assert not [name for name in names if name.startswith("app")]
     asked = subprocess.run(
-        [sys.executable, "-S", "-c", "import knative.sketch, analytics.traffic.seen; print(knative.__file__)"],
+        [sys.executable, "-S", "-c", "import knative, analytics.traffic.seen; print(knative.__file__)"],
         capture_output=True, text=True, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(first)},
     )  # fmt: skip
     assert first.name in asked.stdout

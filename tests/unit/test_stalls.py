@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agents.lanes import Partition
-from agents.stalls import STALL_S, Stalls
-from agents.watermarks import Watermark
+from agents.consumer.stall_detector import STALL_S, Stalls
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition
 
 
 def _partition(end: int, fetched: int = 0) -> Partition:

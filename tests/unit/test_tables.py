@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.conditions import Condition, Truth
-from knative.contract import (
+from knative.contract.records import (
     WAITING_FOR_KAFKA,
     Channel,
     ControllerReport,
@@ -20,9 +19,10 @@ from knative.contract import (
     WorkerStatus,
     WorkerSubscription,
 )
-from knative.delivery import Backoff, DeliverySpec, Destination, Exhausted, Order
-from tables.contract import ContractTable, UnknownSchema, decode, encode_channel, encode_subscription
-from tables.status import (
+from knative.delivery.policy import Backoff, DeliverySpec, Destination, Exhausted, Order
+from knative.resources.conditions import Condition, Truth
+from tables.contract_table import ContractTable, UnknownSchema, decode, encode_channel, encode_subscription
+from tables.status_table import (
     REPORT_KEY,
     StatusTable,
     decode_status,

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knative.ports import Headers
-from knative.tallies import NAME_BYTES_MAX, Tallies
-from knative.traffic import COMBINATIONS_MAX, Delta
+from knative.traffic.counters import NAME_BYTES_MAX, Tallies
+from knative.traffic.delta import COMBINATIONS_MAX, Delta
 
 AT = 1_700_000_000
 

@@ -10,12 +10,12 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from agents import telling
-from agents.lanes import Partition, Record
-from agents.retrying import Outcome
-from agents.telling import Telling
-from agents.watermarks import Watermark
-from knative.verdicts import DELIVERED, RetryableFailure
+from agents.dispatch.retrying import Outcome
+from agents.listeners import delivery_log
+from agents.listeners.delivery_log import Telling
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition, Record
+from knative.delivery.verdicts import DELIVERED, RetryableFailure
 
 pytestmark = pytest.mark.asyncio
 
@@ -26,7 +26,7 @@ LIMIT_S = 20.0
 def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Info, as workers have it unless they are told otherwise."""
     wrapper = structlog.make_filtering_bound_logger(getattr(request, "param", logging.INFO))
-    monkeypatch.setattr(telling, "log", structlog.wrap_logger(None, wrapper_class=wrapper))
+    monkeypatch.setattr(delivery_log, "log", structlog.wrap_logger(None, wrapper_class=wrapper))
 
 
 def _fail(log: Telling, offset: int, what: str = "attempt failed") -> None:
@@ -41,7 +41,7 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_thousand_failures_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "EVERY_S", 0.2)
+    monkeypatch.setattr(delivery_log, "EVERY_S", 0.2)
     log = Telling("ns/s")
     with capture_logs() as lines:
         for offset in range(1000):

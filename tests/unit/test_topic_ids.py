@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from agents.topic_ids import Suspicions
-from knative.contract import Subscription
-from knative.delivery import Destination
+from agents.consumer.topic_identity import Suspicions
+from knative.contract.records import Subscription
+from knative.delivery.policy import Destination
 
 ONE = Subscription(
     "u1", 1, "ns", "one", "c", "ch", "t", "t.dlq", 1, "g1", Destination("http://x/"), topic_id="A"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.http_binding import to_record
-from knative.kafka_binding import to_request
-from knative.trace_context import Parent, parent_in_record, parent_in_request, trace_id, with_context
+from knative.cloudevents.http_binding import to_record
+from knative.cloudevents.kafka_binding import to_request
+from knative.cloudevents.trace_context import Parent, parent_in_record, parent_in_request, trace_id, with_context
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 GOOD = f"00-{TRACE}-{SPAN}-01".encode()

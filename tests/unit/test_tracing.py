@@ -15,12 +15,12 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.testing import capture_logs
 
-from app.span_export import ExportConfig, Exporter, SpanExport
-from app.tracing import Tracing, shown
-from knative.contract import Subscription
-from knative.delivery import Destination
+from app.observability.span_export import ExportConfig, Exporter, SpanExport
+from app.observability.tracing import Tracing, shown
+from knative.cloudevents.trace_context import parent_in_record
+from knative.contract.records import Subscription
+from knative.delivery.policy import Destination
 from knative.ports import Headers
-from knative.trace_context import parent_in_record
 from tests.twins import MemoryProduce
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -246,7 +246,7 @@ def test_after_its_end_nothing_is_sent() -> None:
 
 def test_a_worker_without_an_endpoint_does_not_import_opentelemetry() -> None:
     code = (
-        "import sys, app.factory; from app.settings import Settings; app.factory.build(Settings());"
+        "import sys, app.compose; from app.settings.load import Settings; app.compose.build(Settings());"
         "print([m for m in sys.modules if m.startswith('opentelemetry')])"
     )
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.sketch import BUCKET_MAX
-from knative.traffic import BadDeltaError, Delta, decode, encode, key_of
+from knative.traffic.delta import BadDeltaError, Delta, decode, encode, key_of
+from knative.traffic.latency_sketch import BUCKET_MAX
 
 DELTA = Delta("w-1", 7, 1_700_000_000, "settled", "ns", "ch", "sub", "t", "/s", 3, 90, 2, 1, 1, latency={5: 2})
 ROW = {

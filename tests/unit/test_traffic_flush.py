@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 
-from app import traffic
-from app.traffic import TrafficFlush
-from controller.topics import ActionFailed
+from app.worker import traffic_publisher
+from app.worker.traffic_publisher import TrafficFlush
+from controller.kafka.topics import ActionFailed
 from knative.ports import ProduceProblem
-from knative.tallies import Tallies
-from knative.traffic import Delta, decode
+from knative.traffic.counters import Tallies
+from knative.traffic.delta import Delta, decode
 from tests.twins import MemoryProduce
 
 HEADERS = [("ce_type", b"t"), ("ce_source", b"/s")]
@@ -102,7 +102,7 @@ def test_what_kafka_refuses_is_given_up_and_counted() -> None:
 
 
 def test_a_long_outage_costs_the_oldest_and_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traffic, "WAITING_MAX", 50)
+    monkeypatch.setattr(traffic_publisher, "WAITING_MAX", 50)
     flushed = Flushed()
     flushed.produce.connected = False
     for _ in range(55):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tables.traffic_rows import Line, TrafficRows
-from tables.windows import LONG_S, SHORT_S, Key, Window
+from tables.traffic_windows.view import Line, TrafficRows
+from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window
 
 T0 = 1_700_000_040  # the start of a minute
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.lanes import Partition, Record, Window
-from agents.turns import FEW, STARTS_MAX, STARTS_MIN, Turns
-from agents.watermarks import Watermark
-from knative.delivery import Order
+from agents.ordering.offset_tracker import Watermark
+from agents.ordering.scheduler import Partition, Record, Window
+from agents.ordering.turns import FEW, STARTS_MAX, STARTS_MIN, Turns
+from knative.delivery.policy import Order
 
 DEEP = 5_000
 

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from app.children import loud_line
-from app.cli.output import jar_progress
+from app.cli.output.format import jar_progress
+from app.cli.output.up_banner import welcome
 from app.cli.running import QUICKSTART, command_here, said_of_settings
-from app.cli.welcome import welcome
-from app.embedded import jars
-from app.embedded.jar_sets import JarSet
-from app.embedded.ports import free_port
-from app.embedded.processes import start_time
-from app.embedded.record import Running, write_record
-from app.settings import load_settings
-from app.stack import Stack, StackConfig
+from app.local.child_process import loud_line
+from app.local.kafka import jars
+from app.local.kafka.jar_sets import JarSet
+from app.local.kafka.ports import free_port
+from app.local.kafka.processes import start_time
+from app.local.kafka.record import Running, write_record
+from app.local.stack import Stack, StackConfig
+from app.settings.load import load_settings
 from knative.errors import UsageError
 
 _CHANNEL = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata: {name: orders, namespace: shop}\n"

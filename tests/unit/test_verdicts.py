@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.verdicts import (
+from knative.delivery.verdicts import (
     DELIVERED,
     FAILURE_BODY_BYTES_MAX,
     RETRY_AFTER_S_MAX,

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from app.lifecycle import Lifecycle
-from app.watchdog import EXIT_STUCK
+from app.worker.lifecycle import Lifecycle
+from app.worker.watchdog import EXIT_STUCK
 from tests.processes import REPOSITORY
 
 LIMIT_S = 30.0
 _SCRIPT = """
 import asyncio, time
-from app.watchdog import Watchdog
+from app.worker.watchdog import Watchdog
 
 async def main():
     dog = Watchdog(limit_s=0.2, beat_s=0.01)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.traffic import Delta
-from tables.windows import LONG_S, SHORT_S, Key, Seen, Window, Windows, merged
+from knative.traffic.delta import Delta
+from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Seen, Window, Windows, merged
 
 T0 = 1_700_000_040  # the start of a minute
 KEEP = (900, 3600)

@@ -23,7 +23,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from analytics.topology.document import SEVERITIES, Finding, Flow, Kind, Topology
+from analytics.topology.model.document import SEVERITIES, Finding, Flow, Kind, Topology
 from analytics.topology.report import words
 from analytics.topology.report.icons import ICONS
 from analytics.topology.report.pagedata import page_data

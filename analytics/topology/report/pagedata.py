@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analytics.topology.document import Finding
+from analytics.topology.model.document import Finding
 from analytics.topology.report import words
 from analytics.topology.report.icons import ICONS
 from analytics.topology.report.pagegraph import Item, Line, PageGraph

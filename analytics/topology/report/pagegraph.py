@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from analytics.topology.document import SEVERITIES, Edge, Health, Kind, Severity, Topology, Vertex
+from analytics.topology.model.document import SEVERITIES, Edge, Health, Kind, Severity, Topology, Vertex
 from analytics.topology.report import words
 
 ITEMS_MAX = 6_000

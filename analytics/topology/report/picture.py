@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analytics.topology.document import SEVERITIES, Health
+from analytics.topology.model.document import SEVERITIES, Health
 from analytics.topology.report import words
 from analytics.topology.report.icons import ICONS
 from analytics.topology.report.layers import Box, Link

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.directory import Snapshot
-from knative.resources import KafkaChannel
+from controller.source.directory import Snapshot
+from knative.resources.kinds import KafkaChannel
 
 TEXT = """\
 apiVersion: messaging.knative.dev/v1beta1

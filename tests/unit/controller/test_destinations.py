@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from controller.actions import Object, PublishSubscription
-from controller.reconcile import reconcile
-from knative.conditions import Truth
-from knative.delivery import DeliverySpec
-from knative.resources import DeliveryRules, KafkaChannel, Subscriber
-from knative.targets import Ref, Target
+from controller.plan.actions import Object, PublishSubscription
+from controller.plan.reconcile import reconcile
+from knative.delivery.policy import DeliverySpec
+from knative.resources.conditions import Truth
+from knative.resources.destination import Ref, Target
+from knative.resources.kinds import DeliveryRules, KafkaChannel, Subscriber
 from tests.unit.controller.worlds import CONFIG, TOPIC, Kafka, channel, condition, message, names_of
 from tests.unit.controller.worlds import subscription as sub
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.directory import Directory
+from controller.source.directory import Directory
 from knative.errors import UsageError
 from tests.unit.controller.resource_files import TEXT, found, write
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from controller import directory as directory_module
-from controller.directory import Directory, Snapshot
+from controller.source import directory as directory_module
+from controller.source.directory import Directory, Snapshot
 from tests.unit.controller.resource_files import TEXT, found, write
 
 

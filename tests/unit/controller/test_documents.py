@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.directory import read_file
-from controller.documents import ANCHORS_MAX, DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX, BadDocument, read_documents
+from controller.source.directory import read_file
+from controller.source.yaml_reader import ANCHORS_MAX, DEPTH_MAX, FILE_BYTES_MAX, NODES_MAX, BadDocument, read_documents
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from itertools import count
 
-from controller.actions import AnyObject
-from controller.directory import Snapshot, Written
-from controller.identities import Identities, Record, releasable
-from knative import contract
-from knative.delivery import DeliverySpec, Destination
-from knative.resources import KafkaChannel, Subscriber
-from knative.targets import Target
+from controller.plan.actions import AnyObject
+from controller.source.directory import Snapshot, Written
+from controller.source.identities import Identities, Record, releasable
+from knative.contract import records
+from knative.delivery.policy import DeliverySpec, Destination
+from knative.resources.destination import Target
+from knative.resources.kinds import KafkaChannel, Subscriber
 
 
 def written(name: str, spec_hash: str = "h1", *subscribers: Subscriber) -> Written:
@@ -21,8 +21,8 @@ def snapshot(*objects: Written, complete: bool = True) -> Snapshot:
     return Snapshot(objects, (), complete)
 
 
-def record(name: str, uid: str, generation: int, spec_hash: str) -> contract.Channel:
-    return contract.Channel(uid, generation, "default", name, "t", "t.dlq", 1, spec_hash=spec_hash)
+def record(name: str, uid: str, generation: int, spec_hash: str) -> records.Channel:
+    return records.Channel(uid, generation, "default", name, "t", "t.dlq", 1, spec_hash=spec_hash)
 
 
 def made() -> Identities:
@@ -91,7 +91,7 @@ def test_what_nobody_could_read_is_held_until_everything_was_seen() -> None:
 OTHERS = [record("a", "ua", 1, "h1"), record("b", "ub", 1, "h1")]
 
 
-def strangers(identities: Identities, now: Snapshot, published: list[contract.Channel]) -> frozenset[str]:
+def strangers(identities: Identities, now: Snapshot, published: list[records.Channel]) -> frozenset[str]:
     problems = identities.recognise(now, published, ())
     assert bool(problems) == bool(identities.strangers)
     return identities.held(now, published, identities.assign(now, published, ()))
@@ -167,7 +167,7 @@ def test_what_a_file_names_stays_whoever_asks() -> None:
 
 
 def test_a_channel_goes_only_with_all_that_read_it() -> None:
-    reader = contract.Subscription(
+    reader = records.Subscription(
         "us", 1, "default", "s", "ua", "a", "t", "t.dlq", 1, "g", Destination("http://h/"), None, DeliverySpec()
     )
     served: list[Record] = [*OTHERS, reader]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.actions import (
+from controller.plan.actions import (
     AddPartitions,
     AlterTopicConfig,
     CommitStart,
@@ -16,10 +16,10 @@ from controller.actions import (
     PublishChannel,
     PublishSubscription,
 )
-from knative.conditions import Truth
-from knative.delivery import DeliverySpec, Destination
-from knative.resources import DeliveryRules, Start, Subscriber
-from knative.targets import Ref, Target
+from knative.delivery.policy import DeliverySpec, Destination
+from knative.resources.conditions import Truth
+from knative.resources.destination import Ref, Target
+from knative.resources.kinds import DeliveryRules, Start, Subscriber
 from tests.unit.controller.worlds import CONFIG, NOW, TOPIC, Kafka, channel, condition, message, names_of, serving
 from tests.unit.controller.worlds import subscription as sub
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from controller.actions import WriteStatus
-from controller.directory import FileProblem
-from controller.remarks import SILENT_S, Teller, fitting, remarks
-from knative.conditions import Condition, false, ready, true, unknown
-from knative.contract import Remark, WorkerStatus
+from controller.plan.actions import WriteStatus
+from controller.source.directory import FileProblem
+from controller.status.reporter import SILENT_S, Teller, fitting, remarks
+from knative.contract.records import Remark, WorkerStatus
 from knative.ports import ProduceProblem
-from tables.status import REPORT_KEY, StatusTable, encode_status
+from knative.resources.conditions import Condition, false, ready, true, unknown
+from tables.status_table import REPORT_KEY, StatusTable, encode_status
 from tests.twins import MemoryProduce
 
 PROBLEM = FileProblem("a.yaml", 4, "spec.numPartitions", "'x' is no whole number", "write one from 1")

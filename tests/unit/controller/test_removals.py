@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.actions import DeleteTopic, Forget, GroupState, Remember, Retract
-from knative.conditions import Truth
+from controller.plan.actions import DeleteTopic, Forget, GroupState, Remember, Retract
+from knative.resources.conditions import Truth
 from tests.unit.controller.worlds import CONFIG, NOW, TOPIC, Kafka, channel, condition, message, names_of, subscription
 
 

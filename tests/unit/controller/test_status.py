@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from controller.actions import Removal, WriteStatus
-from controller.directory import FileProblem
 from controller.executor import Executor
-from controller.lease import Lease
-from controller.publish import Publisher
-from controller.status import StatusFiles
-from controller.topics import admin_client
-from knative.conditions import Condition, false, ready, true, unknown
+from controller.kafka.leader_election import Lease
+from controller.kafka.publisher import Publisher
+from controller.kafka.topics import admin_client
+from controller.plan.actions import Removal, WriteStatus
+from controller.source.directory import FileProblem
+from controller.status.files import StatusFiles
 from knative.errors import UsageError
-from tables.contract import ContractTable
+from knative.resources.conditions import Condition, false, ready, true, unknown
+from tables.contract_table import ContractTable
 from tests.twins import MemoryProduce
 from tests.unit.controller.worlds import CONFIG
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from controller.actions import (
+from controller.config import ControllerConfig
+from controller.plan.actions import (
     Action,
     AddPartitions,
     AlterTopicConfig,
@@ -28,12 +29,11 @@ from controller.actions import (
     World,
     WriteStatus,
 )
-from controller.config import ControllerConfig
-from controller.reconcile import reconcile, wanted
-from knative import contract
-from knative.conditions import Truth
-from knative.resources import KafkaChannel, Subscription
-from knative.targets import Target
+from controller.plan.reconcile import reconcile, wanted
+from knative.contract import records
+from knative.resources.conditions import Truth
+from knative.resources.destination import Target
+from knative.resources.kinds import KafkaChannel, Subscription
 
 CONFIG = ControllerConfig(kafka={}, resources_dir=Path("none"), state_dir=Path("none"))
 TOPIC = "knative-messaging-kafka.default.orders"
@@ -155,10 +155,10 @@ def message(status: WriteStatus, type_: str = "Ready") -> str:
     return next(one.message for one in status.conditions if one.type == type_)
 
 
-def serving(*subscriptions: contract.Subscription, time: float = NOW) -> dict[str, contract.WorkerStatus]:
+def serving(*subscriptions: records.Subscription, time: float = NOW) -> dict[str, records.WorkerStatus]:
     """One worker that owns every partition of these."""
     rows = {
-        one.uid: contract.WorkerSubscription(one.generation, tuple(range(one.partitions)), "running")
+        one.uid: records.WorkerSubscription(one.generation, tuple(range(one.partitions)), "running")
         for one in subscriptions
     }
-    return {"w": contract.WorkerStatus("w", time, "all", rows)}
+    return {"w": records.WorkerStatus("w", time, "all", rows)}

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from analytics.topology.document import Topology
+from analytics.topology.model.document import Topology
 from analytics.topology.report import render, words
 from analytics.topology.report.page import FINDINGS_MAX, assets
 from analytics.topology.report.tables import ROWS_MAX

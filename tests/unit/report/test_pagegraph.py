@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analytics.topology.document import Edge, Flow, Health, Kind, Severity, Vertex, edge_id
+from analytics.topology.model.document import Edge, Flow, Health, Kind, Severity, Vertex, edge_id
 from analytics.topology.report.pagegraph import HEALTHS, anchor, gather, worst
 from tests import topologies
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from analytics.topology.document import (
+from analytics.topology.model.document import (
     Edge,
     Finding,
     Flow,

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analytics.topology.document import Tier, Window
-from analytics.topology.inputs import Inputs, State, Traffic
-from knative.contract import Channel, Subscription
-from knative.delivery import DeliverySpec, Destination, Exhausted
+from analytics.topology.model.document import Tier, Window
+from analytics.topology.model.inputs import Inputs, State, Traffic
+from knative.contract.records import Channel, Subscription
+from knative.delivery.policy import DeliverySpec, Destination, Exhausted
 
 READY = State("True", lag=0)
 NOW_S = 1_790_000_000.0

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analytics.topology.choice import LOCAL_EDGES_MAX, EngineWish, choose
-from analytics.topology.graphframes_engine import VERSION, missing_jars
+from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineWish, choose
+from analytics.topology.engines.graphframes import VERSION, missing_jars
 from app.cli.topology import check_jars
 from knative.errors import PenstockError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from analytics.topology.document import UnreadableTopology, from_json, to_json
+from analytics.topology.model.document import UnreadableTopology, from_json, to_json
 from tests.unit.topology.examples import large, small
 
 

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from analytics.topology.compare import compare
-from analytics.topology.document import Kind, Topology, Vertex
 from analytics.topology.exports import COLUMNS, MERMAID_EDGES_MAX, csv_text, dot, mermaid, write_parquet
-from analytics.topology.inputs import Summing, sum_deltas
+from analytics.topology.model.document import Kind, Topology, Vertex
+from analytics.topology.model.inputs import Summing, sum_deltas
 from analytics.traffic.windows import Window
-from app.cli.topology_words import show_difference, show_topology
-from knative.traffic import Delta
+from app.cli.output.topology import show_difference, show_topology
+from knative.traffic.delta import Delta
 from tests.unit.topology.examples import HOSTILE, large, small
 
 

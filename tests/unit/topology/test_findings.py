@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.topology.build import build
-from analytics.topology.document import Finding, Health, Severity, Topology, from_json, to_json
-from analytics.topology.inputs import SOURCES_MAX, Inputs, State
-from analytics.topology.local_engine import LocalEngine
-from knative.delivery import Exhausted
+from analytics.topology.engines.local import LocalEngine
+from analytics.topology.model.document import Finding, Health, Severity, Topology, from_json, to_json
+from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
+from knative.delivery.policy import Exhausted
 from tests.unit.topology.plants import FAULTS, World, faulty, healthy
 
 
@@ -198,7 +198,7 @@ def test_any_world_makes_a_whole_document(
 
 def test_single_points_of_too_many_edges_are_left_out_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = build(faulty().inputs(), LocalEngine())
-    monkeypatch.setattr("analytics.topology.walks.CUT_EDGES_MAX", len(whole.edges) - 1)
+    monkeypatch.setattr("analytics.topology.engines.queries.CUT_EDGES_MAX", len(whole.edges) - 1)
 
     found = build(faulty().inputs(), LocalEngine())
 

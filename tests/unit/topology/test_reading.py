@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.topology.reading import told_of
-from knative.progress import LastError
+from app.operations.topology.reading import told_of
+from knative.contract.subscription_stats import LastError
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from analytics.traffic.anew import TopicNow, changed, judge
 from analytics.traffic.checkpoint import begun, committed, forget, offsets_of
+from analytics.traffic.topic_identity import TopicNow, changed, judge
 
 READ = {"t": {0: 10, 1: 20}}
 WHOLE = {0: (0, 10), 1: (0, 25)}

@@ -17,7 +17,7 @@ from analytics.traffic.job import Summary
 from analytics.traffic.offsets import Rate, difference
 from analytics.traffic.seen import FORGET_S, Seen, merged
 from analytics.traffic.windows import windows_of
-from app.cli.traffic_words import batch_line, oddities, summary_rows
+from app.cli.output.traffic import batch_line, oddities, summary_rows
 from knative.errors import NotReadyError, PenstockError
 
 NOW = 1_790_000_040

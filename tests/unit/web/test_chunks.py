@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.chunks import ChunkWalk
-from web.limits import DriverConfig, Refusal
+from web.http.chunked import ChunkWalk
+from web.http.config import DriverConfig, Refusal
 
 CONFIG = DriverConfig(event_bytes_max=2000, trailer_bytes_max=100)
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -11,12 +11,12 @@ from typing import Any, cast
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from knative.http_binding import BadEvent, to_record
-from web.heads import Fields, pairs_of
-from web.limits import DriverConfig
-from web.messages import encode
-from web.protocol import Connection
-from web.reading import CLOSED, LINGER
+from knative.cloudevents.http_binding import BadEvent, to_record
+from web.http.config import DriverConfig
+from web.http.connection import Connection
+from web.http.headers import Fields, pairs_of
+from web.http.messages import encode
+from web.http.request_reader import CLOSED, LINGER
 
 CONFIG = DriverConfig(event_bytes_max=64, header_bytes_max=400, header_count_max=10, url_bytes_max=80)
 GOOD = (

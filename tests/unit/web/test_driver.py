@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 from faust.web import Blueprint, View
 
-from knative.contract import Channel, SubscriberStatus, Subscription
-from knative.delivery import Destination
+from knative.contract.records import Channel, SubscriberStatus, Subscription
+from knative.delivery.policy import Destination
 from knative.errors import PenstockError
-from tables.progress import details
+from tables.subscriber_details import details
 from tests import webapp
 from tests.twins import MemoryContract
 from tests.webapp import RunningWeb, read_all, statuses
-from web import health, subscribers
-from web.limits import DriverConfig
+from web.http.config import DriverConfig
+from web.pages import health, subscribers
 
 SINK = Destination("http://s/")
 ROWS = [SubscriberStatus("s1", 3, "True"), SubscriberStatus("s2", 1, "Unknown", "no worker serves it")]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from web import heads
-from web.limits import DriverConfig, Refusal
+from web.http import headers
+from web.http.config import DriverConfig, Refusal
 
 CONFIG = DriverConfig(event_bytes_max=1000, header_count_max=5)
 
 
 def test_an_ordinary_head() -> None:
     pairs = [(b"HOST", b"a:80"), (b"Content-Length", b"12"), (b"ce-id", b"1"), (b"Expect", b"100-Continue")]
-    assert heads.inspect(pairs, CONFIG) == (b"a:80", 12, False, True)
-    assert heads.inspect([(b"transfer-encoding", b"Chunked")], CONFIG) == (None, None, True, False)
-    assert heads.inspect([], CONFIG) == (None, None, False, False)
+    assert headers.inspect(pairs, CONFIG) == (b"a:80", 12, False, True)
+    assert headers.inspect([(b"transfer-encoding", b"Chunked")], CONFIG) == (None, None, True, False)
+    assert headers.inspect([], CONFIG) == (None, None, False, False)
 
 
 @pytest.mark.parametrize(
@@ -29,10 +29,10 @@ def test_an_ordinary_head() -> None:
         ([(b"a", b"b")] * 6, 431),
     ],
 )
-def test_refused(pairs: heads.Pairs, status: int) -> None:
+def test_refused(pairs: headers.Pairs, status: int) -> None:
     for _ in range(2):  # the second time every name has been met
         with pytest.raises(Refusal) as refusal:
-            heads.inspect(pairs, CONFIG)
+            headers.inspect(pairs, CONFIG)
         assert refusal.value.status == status
 
 
@@ -40,7 +40,7 @@ def test_refused(pairs: heads.Pairs, status: int) -> None:
     "host", [b"a", b"a.b:8080", b"127.0.0.1", b"[::1]", b"[fe80::1%25eth0]:80", b"", b"a_b.c", b"a.:1"]
 )
 def test_a_host(host: bytes) -> None:
-    assert heads.check_host(host) == host
+    assert headers.check_host(host) == host
 
 
 @pytest.mark.parametrize(
@@ -48,36 +48,36 @@ def test_a_host(host: bytes) -> None:
 )
 def test_no_host(host: bytes) -> None:
     with pytest.raises(Refusal):
-        heads.check_host(host)
+        headers.check_host(host)
 
 
 def test_only_utf8() -> None:
-    heads.check_text([(b"x", "ü€".encode())])
+    headers.check_text([(b"x", "ü€".encode())])
     with pytest.raises(Refusal, match="header x is not UTF-8"):
-        heads.check_text([(b"x", b"\xff")])
+        headers.check_text([(b"x", b"\xff")])
 
 
 def test_names_met_are_bounded() -> None:
     for number in range(5000):
-        heads.inspect([(b"x-%d" % number, b"")], CONFIG)
-    assert len(heads._ordinary) <= heads._NAMES_MAX
-    assert heads.inspect([(b"hOsT", b"a")], CONFIG)[0] == b"a", "watched headers are seen in a full table too"
+        headers.inspect([(b"x-%d" % number, b"")], CONFIG)
+    assert len(headers._ordinary) <= headers._NAMES_MAX
+    assert headers.inspect([(b"hOsT", b"a")], CONFIG)[0] == b"a", "watched headers are seen in a full table too"
 
 
 def test_targets() -> None:
-    assert heads.split_target(b"/a?b", b"h") == (b"/a?b", b"h")
-    assert heads.split_target(b"*", b"h") == (b"*", b"h")
-    assert heads.split_target(b"http://H:1/a?b", b"h:1") == (b"/a?b", b"H:1")
-    assert heads.split_target(b"http://h", None) == (b"/", b"h")
-    assert heads.split_target(b"http://h?x", b"h") == (b"/?x", b"h")
-    assert heads.split_target(b"http://other/a", b"h") == (b"/a", b"other"), "Host is ignored"
-    assert heads.split_target(b"http://h:80/", b"h") == (b"/", b"h:80")
-    assert heads.split_target(b"HTTP://[::1]:8/", b"h") == (b"/", b"[::1]:8")
+    assert headers.split_target(b"/a?b", b"h") == (b"/a?b", b"h")
+    assert headers.split_target(b"*", b"h") == (b"*", b"h")
+    assert headers.split_target(b"http://H:1/a?b", b"h:1") == (b"/a?b", b"H:1")
+    assert headers.split_target(b"http://h", None) == (b"/", b"h")
+    assert headers.split_target(b"http://h?x", b"h") == (b"/?x", b"h")
+    assert headers.split_target(b"http://other/a", b"h") == (b"/a", b"other"), "Host is ignored"
+    assert headers.split_target(b"http://h:80/", b"h") == (b"/", b"h:80")
+    assert headers.split_target(b"HTTP://[::1]:8/", b"h") == (b"/", b"[::1]:8")
     for target in (b"ftp://h/", b"h:80", b"http://a@h/", b"http:///a", b"http://", b"http://:80/", b"http://h:x/", b""):
         with pytest.raises(Refusal):
-            heads.split_target(target, b"h")
+            headers.split_target(target, b"h")
 
 
 def test_a_head_without_upgrade() -> None:
     pairs = [(b"Host", b"x"), (b"UPGRADE", b"h2c"), (b"a", b"b")]
-    assert heads.without_upgrade(b"POST", b"/a", "1.1", pairs) == b"POST /a HTTP/1.1\r\nHost: x\r\na: b\r\n\r\n"
+    assert headers.without_upgrade(b"POST", b"/a", "1.1", pairs) == b"POST /a HTTP/1.1\r\nHost: x\r\na: b\r\n\r\n"

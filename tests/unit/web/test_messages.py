@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from web.messages import Request, Response, encode, problem, with_close
+from web.http.messages import Request, Response, encode, problem, with_close
 
 
 def test_answers() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from web.patterns import Patterns, compile_pattern
+from web.http.router import Patterns, compile_pattern
 
 
 class Page:

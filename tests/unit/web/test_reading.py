@@ -9,9 +9,9 @@ import httptools
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from web import heads
-from web.limits import DriverConfig, Refusal
-from web.reading import BODY, HEAD, IDLE, RequestReader
+from web.http import headers
+from web.http.config import DriverConfig, Refusal
+from web.http.request_reader import BODY, HEAD, IDLE, RequestReader
 
 CONFIG = DriverConfig(event_bytes_max=200, header_bytes_max=300, header_count_max=8, url_bytes_max=60)
 
@@ -59,7 +59,7 @@ def read_all(data: bytes, careful: bool, *cuts: int, config: DriverConfig = CONF
             except httptools.HttpParserError:
                 return [*found, 400]
             if reader._complete:
-                fields = heads.pairs_of(reader._headers)
+                fields = headers.pairs_of(reader._headers)
                 body = bytes(reader._body) if reader._body is not None else None
                 found.append((reader._method, reader._target, reader.host, fields, body, reader._keep, reader._current))
                 reader._complete, reader._body, reader.state = False, None, IDLE
@@ -159,9 +159,9 @@ def test_an_ordinary_request_is_read_the_quick_way() -> None:
 
 
 def test_shapes_are_bounded() -> None:
-    for number in range(3 * heads._SHAPES_MAX):
-        heads.shape_of({b"host": b"a", b"x-%d" % number: b""})
-    assert len(heads._shapes) <= heads._SHAPES_MAX
+    for number in range(3 * headers._SHAPES_MAX):
+        headers.shape_of({b"host": b"a", b"x-%d" % number: b""})
+    assert len(headers._shapes) <= headers._SHAPES_MAX
     many = {b"host": b"a", **{b"x%d" % number: b"" for number in range(100)}}
-    assert heads.shape_of(many) == heads.Shape(b"host", None)
-    assert tuple(many) not in heads._shapes, "a long list of names is not kept"
+    assert headers.shape_of(many) == headers.Shape(b"host", None)
+    assert tuple(many) not in headers._shapes, "a long list of names is not kept"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knative.contract import Channel
-from web.routing import NotFound, NotYet, Routes, plain_host, split_host, split_path
+from knative.contract.records import Channel
+from web.ingress.channel_resolver import NotFound, NotYet, Routes, plain_host, split_host, split_path
 
 
 def channel(uid: str, namespace: str, name: str, *hosts: str, kind: str = "KafkaChannel") -> Channel:

@@ -1,0 +1,1 @@
+"""Delivers events to one subscriber: attempts, ordered retries, replies and dead letters."""

@@ -1,0 +1,116 @@
+"""What a destination's URI says to a connection: host, port, TLS, and the head of every request.
+
+Pure. The controller has checked URIs already (`knative/resources/destination`); here they are read again as what they
+are, text that somebody else wrote, because what comes out is put on the wire. Refuses credentials, and anything that
+could end a line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import SplitResult, quote, urlsplit
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_unfit = re.compile(r"[\x00-\x20\x7f]").search
+_host = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII).fullmatch
+_stray_percent = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_namespace = re.compile(r"[!-~]+", re.ASCII).fullmatch
+
+#: Everything RFC 3986 lets stand in a path, and `%`: what is encoded already stays as it is.
+_PATH_SAFE = "/:@!$&'()*+,;=-._~%"
+_QUERY_SAFE = _PATH_SAFE + "?"
+
+
+class BadTarget(ValueError):
+    """Nothing can be sent to this URI; the text says why and never quotes credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to connect and how to ask."""
+
+    host: str  #: an ASCII host name, or an IP address without brackets
+    port: int
+    tls: bool
+    authority: str  #: the Host header
+    path: str  #: path and query, percent-encoded
+    address: str | None  #: the host when it is an IP address: there is nothing to look up
+
+    @property
+    def server_name(self) -> str:
+        """The name that the certificate must have."""
+        return self.host.rstrip(".")
+
+    def prefix(self, namespace: str) -> bytes:
+        """A request's head up to, and without, the line end before the event's own headers."""
+        if not _namespace(namespace):
+            raise ValueError(f"namespace {namespace!r} cannot be a header value")
+        return (
+            f"POST {self.path} HTTP/1.1\r\nhost: {self.authority}\r\nuser-agent: penstock\r\n"
+            f"prefer: reply\r\nkn-namespace: {namespace}"
+        ).encode("ascii")
+
+
+def read_target(uri: str) -> Target:
+    """Raises BadTarget unless `uri` is an absolute http or https URI that one can connect to."""
+    if _unfit(uri):
+        raise BadTarget("the URI holds white space or control characters")  # `urlsplit` would drop some in silence
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError as error:
+        raise BadTarget(f"the URI cannot be read ({error})") from None
+    if parts.scheme not in _DEFAULT_PORTS:
+        raise BadTarget("the URI is not absolute http or https")
+    if "@" in parts.netloc:
+        raise BadTarget("the URI holds credentials")
+    if port == 0:
+        raise BadTarget("port 0 cannot be connected to")
+    host, address = _read_host(parts)
+    shown = f"[{host}]" if ":" in host else host
+    default = _DEFAULT_PORTS[parts.scheme]
+    return Target(
+        host=host,
+        port=port or default,
+        tls=parts.scheme == "https",
+        authority=shown if port in (None, default) else f"{shown}:{port}",
+        path=_read_path(parts),
+        address=address,
+    )
+
+
+def _read_host(parts: SplitResult) -> tuple[str, str | None]:
+    host = parts.hostname or ""
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode("ascii").lower()
+        except UnicodeError:
+            raise BadTarget("the URI's host is no international domain name") from None
+    address = _read_address(host)
+    if address is not None:
+        return str(address), str(address)
+    if not _host(host) or len(host) > 253:
+        raise BadTarget("the URI names no host that one could connect to")
+    return host, None
+
+
+def _read_address(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        raise BadTarget("the URI's address has a zone, which means something on one machine only")
+    return address
+
+
+def _read_path(parts: SplitResult) -> str:
+    path = _encoded(parts.path, _PATH_SAFE)
+    path = path if path.startswith("/") else f"/{path}"
+    return f"{path}?{_encoded(parts.query, _QUERY_SAFE)}" if parts.query else path
+
+
+def _encoded(text: str, safe: str) -> str:
+    return quote(_stray_percent.sub("%25", text), safe=safe, errors="replace")

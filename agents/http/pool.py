@@ -1,0 +1,343 @@
+"""Posts events to one destination over a pool of kept-alive HTTP/1.1 connections.
+
+    post --> an idle connection? --> write --> answer --> done(status, headers, body)      callbacks only
+              | none                    | lost before a byte, and used before
+              v                         v
+             dial (a task) <------------+  once, on a fresh connection, same attempt, same deadline
+
+An attempt has one deadline, for connecting, sending and the whole answer. A single timer looks after the deadlines
+while something is in flight, a second one after connections that nobody uses; at rest there is neither.
+
+Answers over a limit: a body over `reply_bytes_max` fails the attempt (kind "read") when it may be an event; where the
+status and the headers decide without it (202, everything that is no 2xx, and what claims no event) they are reported
+with the start of the body. Of what is no 2xx 8 KiB are read. In all cases the connection is closed.
+
+Refuses to follow redirects, to send credentials, to decide what an answer means (`knative/delivery/verdicts`) and to
+retry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agents.bounded_wait import at_most
+from agents.http.connection import Connection, Done
+from agents.http.connector import SendError, dial
+from agents.http.egress_guard import EgressGuard
+from agents.http.endpoint import BadTarget, Target, read_target
+from agents.http.resolver import Names
+from knative.delivery.policy import Destination
+
+__all__ = ["Done", "SendError", "Sender", "SenderConfig"]
+
+_SWEEP_S_MIN = 0.005
+_SWEEP_S_MAX = 0.5
+_LATE_MAX = 32  # in one sweep: what began together ends together, and other subscriptions wait meanwhile
+_NEVER = float("inf")
+_LINGER_S = 1.0  # how long `close` waits for sockets that were closed at once
+
+
+@dataclass(frozen=True, slots=True)
+class SenderConfig:
+    """Limits of one sender."""
+
+    connections_max: int = 1_000  #: more attempts than this wait in a queue; their deadlines run
+    idle_s: float = 30.0  #: an unused connection is closed after this
+    connect_limit_s: float = 10.0  #: for each address, TLS included; the attempt's own deadline counts too
+    head_bytes_max: int = 65_536  #: headers of an answer
+    reply_bytes_max: int = 1_048_576  #: body of an answer; of a failure less is read
+
+
+class _Attempt:
+    """A request that has no connection yet."""
+
+    __slots__ = ("deadline", "done", "request", "task")
+
+    def __init__(self, request: bytes, done: Done, deadline: float) -> None:
+        self.request = request
+        self.done = done
+        self.deadline = deadline
+        self.task: asyncio.Task[None] | None = None
+
+
+class Sender:
+    """A pool for one destination; event loop only. `in_flight` counts posts whose `done` has not been called.
+
+    A destination that nothing can be sent to does not raise: every post ends with SendError("refused").
+    """
+
+    def __init__(
+        self,
+        destination: Destination,
+        config: SenderConfig,
+        guard: EgressGuard,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.in_flight = 0
+        self.head_bytes_max = config.head_bytes_max
+        self.body_bytes_max = config.reply_bytes_max
+        self._destination = destination
+        self._config = config
+        self._guard = guard
+        self._loop = loop or asyncio.get_running_loop()
+        self._time = self._loop.time
+        self._refusal = ""
+        self._target: Target | None = None
+        try:
+            self._target = read_target(destination.uri)
+            self._names = Names(self._target, self._loop)
+        except BadTarget as problem:
+            self._refusal = str(problem)
+        self._prefixes: dict[str, bytes] = {}
+        self._idle: list[Connection] = []  # a stack, so that those which are not needed grow old at its bottom
+        self._connections: set[Connection] = set()  # idle or busy
+        self._sockets: set[Connection] = set()  # the same, and those that are being closed
+        self._dialling: set[_Attempt] = set()
+        self._waiting: deque[_Attempt] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sweep_at = _NEVER
+        self._sweep_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._at_rest: asyncio.Event | None = None
+
+    # -- for the owner of the sender
+
+    @property
+    def open_sockets(self) -> int:
+        """Connections that are not closed yet, idle ones too."""
+        return len(self._sockets)
+
+    @property
+    def has_timers(self) -> bool:
+        """False at rest."""
+        return self._sweep_timer is not None or self._idle_timer is not None
+
+    def prefix(self, namespace: str) -> bytes:
+        """The request head for `kafka_binding.to_request`. Raises ValueError for what is no namespace."""
+        prefix = self._prefixes.get(namespace)
+        if prefix is None:
+            target = self._target or Target("", 0, False, "invalid", "/", None)  # never sent: every post is refused
+            prefix = self._prefixes[namespace] = target.prefix(namespace)
+        return prefix
+
+    def post(self, request: bytes, timeout_s: float, done: Done) -> None:
+        """Send a complete request; `done` is called exactly once, never before `post` has returned."""
+        if self._closed:
+            self._loop.call_soon(done, SendError("closed", "the sender is closed"), None, b"")
+            return
+        self.in_flight += 1
+        deadline = self._time() + timeout_s
+        if deadline < self._sweep_at:
+            self._sweep_by(deadline)
+        idle = self._idle
+        if idle:
+            idle.pop().send(request, done, deadline)
+        else:
+            self._waiting.append(_Attempt(request, done, deadline))
+            self._dial_next()
+
+    def abort(self, which: Callable[[Done], bool] = lambda _: True) -> None:
+        """Fail what is in flight (of it, what `which` says of its `done`) with SendError("closed"), now. What the
+        callbacks post goes out."""
+        error = SendError("closed", "stopped before an answer")
+        busy = [(each, each.done) for each in self._connections if each.done is not None and which(each.done)]
+        unsent = [attempt for attempt in (*self._waiting, *self._dialling) if which(attempt.done)]
+        for attempt in unsent:
+            self._give_up(attempt, error)
+        for connection, done in busy:
+            if connection.done is done:  # the callbacks of others may have changed that
+                self.failed(connection, error)
+
+    async def close(self, limit_s: float) -> None:
+        """Take no more posts, give those in flight `limit_s`, abort the rest, close all sockets."""
+        self._closed = True
+        self._at_rest = self._at_rest or asyncio.Event()
+        if self.in_flight:
+            await at_most(self._at_rest.wait(), limit_s)
+        self.abort()
+        for connection in list(self._connections):
+            self._drop(connection)
+        for timer in (self._sweep_timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
+        self._sweep_timer, self._idle_timer = None, None
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_LINGER_S)
+        if self._sockets:
+            self._at_rest.clear()
+            await at_most(self._at_rest.wait(), _LINGER_S)
+
+    # -- for connections
+
+    def opened(self, connection: Connection) -> None:
+        """See `sender_connection.Owner`, as for the next five."""
+        self._sockets.add(connection)
+
+    def answered(self, connection: Connection, keep: bool) -> None:
+        self.in_flight -= 1
+        if keep and not self._waiting and not self._closed:
+            connection.idle_since = self._time()
+            self._idle.append(connection)
+            if self._idle_timer is None:
+                self._idle_timer = self._loop.call_later(self._config.idle_s, self._close_idle)
+            return
+        self._look_for_rest()
+        if keep and self._waiting:
+            attempt = self._waiting.popleft()
+            connection.send(attempt.request, attempt.done, attempt.deadline)
+        else:
+            self._drop(connection)
+
+    def failed(self, connection: Connection, error: SendError) -> None:
+        done = connection.take()
+        self._drop(connection)
+        assert done is not None
+        self._fail(done, error)
+
+    def stale(self, connection: Connection) -> None:
+        assert connection.done is not None
+        attempt = _Attempt(connection.request, connection.done, connection.deadline)
+        connection.take()
+        self._waiting.appendleft(attempt)  # it has waited longest, and the place of its connection is free
+        self._drop(connection)
+
+    def unwanted(self, connection: Connection) -> None:
+        self._drop(connection)
+
+    def lost(self, connection: Connection) -> None:
+        self._sockets.discard(connection)
+        if connection in self._connections:
+            self._drop(connection)
+        if not self._sockets:
+            self._look_for_rest()
+
+    # -- connecting
+
+    def _dial_next(self) -> None:
+        """Give the waiting attempts connections of their own, as far as there is room."""
+        while self._waiting and len(self._connections) + len(self._dialling) < self._config.connections_max:
+            attempt = self._waiting.popleft()
+            self._dialling.add(attempt)
+            attempt.task = self._loop.create_task(self._dial(attempt))
+            self._tasks.add(attempt.task)
+            attempt.task.add_done_callback(self._tasks.discard)
+
+    async def _dial(self, attempt: _Attempt) -> None:
+        # Only `_give_up` cancels this task, and it has told the caller.
+        made: list[Connection] = []
+
+        def make() -> Connection:
+            made.append(Connection(self))
+            return made[-1]
+
+        try:
+            if self._target is None:
+                raise SendError("refused", self._refusal)
+            connection = await dial(
+                self._target,
+                self._destination.ca_certs,
+                self._guard,
+                self._config.connect_limit_s,
+                self._loop,
+                self._names,
+                make,
+            )
+        except asyncio.CancelledError:
+            self._sockets.difference_update(made)  # one that has just opened uvloop closes without telling it
+            raise
+        except SendError as error:
+            self._give_up(attempt, error)
+            return
+        except Exception as problem:
+            self._loop.call_exception_handler({"message": "connecting went wrong in a new way", "exception": problem})
+            self._give_up(attempt, SendError("connect", repr(problem)))
+            return
+        if connection.is_closing():  # lost between its opening and this step: nobody would hear of it again
+            self._give_up(attempt, SendError("read", "connection lost before an answer"))
+            return
+        self._dialling.discard(attempt)
+        self._connections.add(connection)
+        connection.send(attempt.request, attempt.done, attempt.deadline)
+
+    def _give_up(self, attempt: _Attempt, error: SendError) -> None:
+        """Fail an attempt that has no connection, unless that has happened already."""
+        if attempt in self._dialling:
+            self._dialling.discard(attempt)
+            if attempt.task is not None and attempt.task is not asyncio.current_task(self._loop):
+                attempt.task.cancel()
+        elif attempt in self._waiting:
+            self._waiting.remove(attempt)
+        else:
+            return
+        self._dial_next()
+        self._fail(attempt.done, error)
+
+    # -- endings
+
+    def _fail(self, done: Done, error: SendError) -> None:
+        self.in_flight -= 1
+        assert self.in_flight >= 0, "an attempt ended twice"
+        self._look_for_rest()
+        try:
+            done(error, None, b"")
+        except Exception as problem:
+            # One callback that raises must not keep the others of a sweep from being called.
+            self._loop.call_exception_handler({"message": "a sender's callback raised", "exception": problem})
+
+    def _look_for_rest(self) -> None:
+        if self._at_rest is not None and not self.in_flight:
+            self._at_rest.set()
+
+    def _drop(self, connection: Connection) -> None:
+        """Close a connection that has no request any more (or never had one) and use its place."""
+        self._connections.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        connection.abort()
+        self._dial_next()
+
+    # -- time
+
+    def _sweep_by(self, deadline: float) -> None:
+        now = self._time()
+        at = now + min(max(deadline - now, _SWEEP_S_MIN), _SWEEP_S_MAX)
+        if at >= self._sweep_at:
+            return
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        self._sweep_at = at
+        self._sweep_timer = self._loop.call_at(at, self._sweep)
+
+    def _sweep(self) -> None:
+        """Fail what is late, some at a time; come back for the rest, and stay away when nothing is in flight."""
+        self._sweep_timer, self._sweep_at = None, _NEVER
+        now = self._time()
+        busy = [connection for connection in self._connections if connection.done is not None]
+        late = [connection for connection in busy if connection.deadline <= now][:_LATE_MAX]
+        unsent = [attempt for attempt in (*self._dialling, *self._waiting) if attempt.deadline <= now][:_LATE_MAX]
+        error = SendError("timeout", "no complete answer within the time limit")
+        for connection in late:
+            if (
+                connection.done is not None and connection.deadline <= now
+            ):  # still: the callbacks of others may have changed that
+                self.failed(connection, error)
+        for attempt in unsent:
+            self._give_up(attempt, error)
+        if self.in_flight:
+            pending = [connection.deadline for connection in self._connections if connection.done is not None]
+            pending += [attempt.deadline for attempt in (*self._dialling, *self._waiting)]
+            self._sweep_by(min(pending))
+
+    def _close_idle(self) -> None:
+        self._idle_timer = None
+        oldest = self._time() - self._config.idle_s
+        count = sum(each.idle_since <= oldest for each in self._idle)
+        expired, self._idle[:] = self._idle[:count], self._idle[count:]  # sorted by age: it is a stack
+        for connection in expired:
+            self._drop(connection)
+        if self._idle:
+            self._idle_timer = self._loop.call_at(self._idle[0].idle_since + self._config.idle_s, self._close_idle)

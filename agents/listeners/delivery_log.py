@@ -1,0 +1,125 @@
+"""The log of deliveries: a wide line for each verdict that is no plain first-try success; for those at debug.
+
+    the first of its kind --> written at once, and ten seconds begin
+    more of them          --> counted                                    (at debug every line is written)
+    ten seconds are over  --> the last one is written, with `count`, and ten seconds begin; none came: back to the start
+
+A subscriber that refuses everything would otherwise fill the log, and writing takes the event loop's time from other
+subscriptions. A line names the event, the subscription, the record, the attempt and its answer, and the trace when the
+event belongs to one. Does not run on the happy path: `agents/dispatch/traced_dispatcher` calls it where such lines are
+wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from agents.dispatch.retrying import Outcome
+from agents.ordering.scheduler import Record
+from knative.cloudevents.kafka_binding import describe
+from knative.cloudevents.trace_context import trace_id
+from knative.delivery.verdicts import FinalFailure, RetryableFailure
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 10.0
+
+Fields = Callable[[], dict[str, object]]
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Lines of one kind that were not written in the ten seconds that run."""
+
+    timer: asyncio.TimerHandle
+    count: int = 0
+    level: int = logging.INFO
+    last: Fields = dict
+
+
+class Telling:
+    """The lines of one subscription. Event loop only; `close` it."""
+
+    def __init__(self, subscription: str) -> None:
+        """`subscription`: its label."""
+        self._subscription = subscription
+        self._loop = asyncio.get_running_loop()
+        self._kinds: dict[str, _Kind] = {}
+
+    def outcome(self, what: str, record: Record, outcome: Outcome, **more: object) -> None:
+        """What came of an attempt, or of an event; `more` are further fields."""
+        failed = isinstance(outcome.verdict, RetryableFailure | FinalFailure)
+        if not failed and outcome.attempts == 1:
+            if log.is_enabled_for(logging.DEBUG):
+                self._write(what, logging.DEBUG, lambda: _outcome_fields(record, outcome, more))
+            return
+        level = logging.WARNING if failed else logging.INFO
+        self._line(what, level, lambda: _outcome_fields(record, outcome, more))
+
+    def unreadable(self, record: Record, reason: str, to: str) -> None:
+        """The record is no CloudEvent, and went `to` that topic."""
+        self._line("record is no CloudEvent", logging.WARNING, lambda: _about(record) | {"reason": reason, "to": to})
+
+    def not_stored(self, record: Record, topic: str, reason: str) -> None:
+        """The DLQ topic does not take the record's dead letter."""
+        what = "dead letter cannot be stored; the event stays unsettled and is tried again"
+        self._line(what, logging.ERROR, lambda: _about(record) | {"topic": topic, "reason": reason})
+
+    def close(self) -> None:
+        """No more lines; those that were counted are told now."""
+        kinds, self._kinds = self._kinds, {}
+        for what, kind in kinds.items():
+            kind.timer.cancel()
+            self._sum(what, kind)
+
+    def _line(self, what: str, level: int, fields: Fields) -> None:
+        if log.is_enabled_for(logging.DEBUG):
+            self._write(what, level, fields)
+            return
+        kind = self._kinds.get(what)
+        if kind is None:
+            self._write(what, level, fields)
+            self._kinds[what] = _Kind(self._loop.call_later(EVERY_S, self._over, what))
+            return
+        kind.count += 1
+        kind.level, kind.last = level, fields
+
+    def _over(self, what: str) -> None:
+        kind = self._kinds.pop(what)
+        if kind.count:
+            self._sum(what, kind)
+            self._kinds[what] = _Kind(self._loop.call_later(EVERY_S, self._over, what))
+
+    def _sum(self, what: str, kind: _Kind) -> None:
+        if kind.count:
+            self._write(what, kind.level, lambda: kind.last() | {"count": kind.count, "within_s": EVERY_S})
+
+    def _write(self, what: str, level: int, fields: Fields) -> None:
+        log.log(level, what, subscription=self._subscription, **fields())
+
+
+def _about(record: Record) -> dict[str, object]:
+    """Which record it is, and its trace when it belongs to one."""
+    found: dict[str, object] = {"partition": record.partition.number, "offset": record.offset}
+    trace = trace_id(record.headers)
+    return found | {"trace_id": trace} if trace else found
+
+
+def _outcome_fields(record: Record, outcome: Outcome, more: dict[str, object]) -> dict[str, object]:
+    verdict = outcome.verdict
+    fields = {
+        **{f"event_{name}": value for name, value in describe(record.headers).items()},
+        **_about(record),
+        "attempt": outcome.attempts,
+        "destination": outcome.destination,
+        "ms": round(outcome.seconds * 1000, 1),
+        "status": outcome.status,
+    }
+    if isinstance(verdict, RetryableFailure | FinalFailure):
+        fields |= {"status": verdict.code, "reason": verdict.reason}
+    return fields | more

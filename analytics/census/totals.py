@@ -1,0 +1,236 @@
+"""Totals of the census demo out of results, each counted once: what the rows of the results table mean. Pure.
+
+    record of topic results --apply--> rows that changed --(table, changelog)--> all rows --summarize--> totals
+
+Rows have one owner, a partition of the topic results, whose number their key begins with:
+
+    "3/<file id>"   what is counted of one file, and a bit for each of its chunks that is
+    "3/position"    the offset that comes next, and what could not be read
+    "3/refused"     records of the topic compute that were no chunks
+
+A record below the position was applied before: nothing happens. A chunk whose bit is set was computed twice: it counts
+once. So any record may come any number of times, and the totals stay exact. Refuses to know Faust and Kafka.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from analytics.census.model import CODES, Problem, Refused, Result, decode
+
+Row = dict[str, Any]
+
+_POSITION, _REFUSED = "position", "refused"
+_REFUSED_MAX = 1_000  #: that are told apart, in one partition
+
+
+def partition_of(key: str) -> int:
+    """Whose a row is."""
+    return int(key.partition("/")[0])
+
+
+def next_offset(rows: Mapping[str, Row], partition: int) -> int | None:
+    """Where reading of a partition goes on; None = at its beginning."""
+    row = rows.get(f"{partition}/{_POSITION}")
+    return None if row is None else int(row["next"])
+
+
+def apply(rows: Mapping[str, Row], partition: int, records: Iterable[tuple[int, bytes | None]]) -> dict[str, Row]:
+    """Rows that are different after these (offset, value) of one partition, in the order of their offsets.
+
+    The position is the last of them: whoever stores rows in this order may be killed between any two.
+    """
+    key = f"{partition}/{_POSITION}"
+    position = _Position(**rows.get(key, {}))
+    files: dict[str, FileTally] = {}
+    refused: list[str] | None = None
+    before = position.next
+    for offset, value in records:
+        if offset < position.next:
+            continue  # applied before
+        position.holes += offset - position.next
+        position.next = offset + 1
+        try:
+            result = decode(value)
+        except ValueError:
+            position.unreadable += 1
+            continue
+        if isinstance(result, Refused):
+            refused = _with(refused or rows.get(f"{partition}/{_REFUSED}", {}).get("where", []), result.where)
+            continue
+        name = f"{partition}/{result.place.file}"
+        if name not in files:
+            files[name] = FileTally.read(rows[name]) if name in rows else FileTally(result.year, result.name)
+        if not files[name].add(result):
+            position.repeats += 1
+    if position.next == before:
+        return {}
+    changed = {name: tally.row() for name, tally in files.items()}
+    if refused is not None:
+        changed[f"{partition}/{_REFUSED}"] = {"where": refused}
+    changed[key] = position.row()
+    return changed
+
+
+def _with(places: list[str], where: str) -> list[str]:
+    return places if where in places or len(places) >= _REFUSED_MAX else [*places, where]
+
+
+@dataclass(slots=True)
+class _Position:
+    next: int = 0
+    holes: int = 0  #: offsets that never came: expired, or somebody emptied the topic
+    unreadable: int = 0
+    repeats: int = 0  #: results of chunks that were counted already
+
+    def row(self) -> Row:
+        return {"next": self.next, "holes": self.holes, "unreadable": self.unreadable, "repeats": self.repeats}
+
+
+@dataclass(slots=True)
+class FileTally:
+    """What is counted of one file, in one partition."""
+
+    year: int
+    name: str
+    lines: int = 0
+    codes: dict[int, int] = field(default_factory=dict)
+    problems: dict[str, int] = field(default_factory=dict)
+    chunks_in_all: int | None = None  #: known once its last chunk is counted
+    seen: bytearray = field(default_factory=bytearray)  #: bit n = chunk n is counted
+
+    def add(self, result: Result) -> bool:
+        """Count it; False when it was counted already."""
+        byte, bit = divmod(result.place.number, 8)
+        if byte >= len(self.seen):
+            self.seen.extend(bytes(byte + 1 - len(self.seen)))
+        if self.seen[byte] & 1 << bit:
+            return False
+        self.seen[byte] |= 1 << bit
+        self.lines += result.lines
+        for code, count in result.codes.items():
+            self.codes[code] = self.codes.get(code, 0) + count
+        for problem, count in result.problems.items():
+            self.problems[problem] = self.problems.get(problem, 0) + count
+        if result.last:
+            self.chunks_in_all = result.place.number + 1
+        return True
+
+    def row(self) -> Row:
+        """For JSON."""
+        return {
+            "year": self.year,
+            "name": self.name,
+            "lines": self.lines,
+            "codes": {str(code): count for code, count in self.codes.items()},
+            "problems": dict(self.problems),
+            "chunks_in_all": self.chunks_in_all,
+            "seen": base64.b64encode(zlib.compress(self.seen, 1)).decode(),
+        }
+
+    @classmethod
+    def read(cls, row: Mapping[str, Any]) -> FileTally:
+        """Back from JSON."""
+        return cls(
+            row["year"],
+            row["name"],
+            row["lines"],
+            {int(code): count for code, count in row["codes"].items()},
+            dict(row["problems"]),
+            row["chunks_in_all"],
+            bytearray(zlib.decompress(base64.b64decode(row["seen"]))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileSummary:
+    """One file over all partitions. `complete`: each of its chunks is counted, and no more are to come."""
+
+    id: str
+    year: int
+    name: str
+    lines: int
+    chunks: int
+    chunks_in_all: int | None
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything over all partitions. `twice` is 0 unless somebody changed the number of partitions."""
+
+    years: Mapping[int, Mapping[int, int]]
+    problems: Mapping[Problem, int]
+    files: tuple[FileSummary, ...]
+    refused: tuple[str, ...]
+    repeats: int
+    unreadable: int
+    holes: int
+    twice: int  #: chunks that two partitions counted
+
+    @property
+    def lines(self) -> int:
+        """With a code or without."""
+        return sum(file.lines for file in self.files)
+
+    @property
+    def complete(self) -> bool:
+        """Nothing is known to be missing and nothing is doubtful."""
+        doubts = self.unreadable or self.holes or self.twice or self.refused
+        return bool(self.files) and not doubts and all(file.complete for file in self.files)
+
+
+def summarize(rows: Mapping[str, Row]) -> Summary:
+    """Totals of all rows of all partitions."""
+    by_file: dict[str, list[FileTally]] = {}
+    positions: list[_Position] = []
+    refused: set[str] = set()
+    for key, row in rows.items():
+        name = key.partition("/")[2]
+        if name == _POSITION:
+            positions.append(_Position(**row))
+        elif name == _REFUSED:
+            refused.update(row["where"])
+        else:
+            by_file.setdefault(name, []).append(FileTally.read(row))
+    years: dict[int, dict[int, int]] = {}
+    problems: dict[Problem, int] = dict.fromkeys(Problem, 0)
+    files, twice = [], 0
+    for name, tallies in by_file.items():
+        codes = years.setdefault(tallies[0].year, dict.fromkeys(CODES, 0))
+        for tally in tallies:
+            for code, count in tally.codes.items():
+                codes[code] += count
+            for problem, count in tally.problems.items():
+                problems[Problem(problem)] += count
+        file, again = _summary(name, tallies)
+        files.append(file)
+        twice += again
+    return Summary(
+        dict(sorted(years.items())),
+        problems,
+        tuple(sorted(files, key=lambda file: (file.year, file.name, file.id))),
+        tuple(sorted(refused)),
+        sum(one.repeats for one in positions),
+        sum(one.unreadable for one in positions),
+        sum(one.holes for one in positions),
+        twice,
+    )
+
+
+def _summary(name: str, tallies: list[FileTally]) -> tuple[FileSummary, int]:
+    """And how many of its chunks more than one partition counted."""
+    seen = [int.from_bytes(tally.seen, "little") for tally in tallies]
+    union = 0
+    for bits in seen:
+        union |= bits
+    chunks = union.bit_count()
+    in_all = max((tally.chunks_in_all for tally in tallies if tally.chunks_in_all is not None), default=None)
+    first = tallies[0]
+    lines = sum(tally.lines for tally in tallies)
+    file = FileSummary(name, first.year, first.name, lines, chunks, in_all, chunks == in_all)
+    return file, sum(bits.bit_count() for bits in seen) - chunks

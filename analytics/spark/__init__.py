@@ -1,0 +1,1 @@
+"""Spark for the jobs: the session, its jars, what is shipped to executors, and Kafka as a source."""

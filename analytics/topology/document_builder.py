@@ -1,0 +1,275 @@
+"""Facts and states as the vertices and edges of the document: numbers per second, health, what tables show.
+
+    health of a consumer:  nobody serves it -> unknown/failed, it fails or retries -> degraded, nothing came -> idle
+    health of a URI:       that of the edges into it, the worst, but `failed` only when nothing gets through
+
+Refuses to judge what it means: `findings` does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from analytics.topology.model.document import Edge, Flow, Health, Kind, Scalar, Tier, Vertex, edge_id
+from analytics.topology.model.facts import Consumer, Facts
+from analytics.topology.model.inputs import Inputs, State, Traffic
+from knative.traffic import latency_sketch
+
+_URI_KINDS = {
+    Flow.DELIVERS: Kind.SUBSCRIBER,
+    Flow.REPLIES: Kind.REPLY_TARGET,
+    Flow.DEAD_LETTERS: Kind.DEAD_LETTER_SINK,
+}
+_NOTHING = State("Unknown", "no worker has said anything of it")
+_UNCOUNTED = Traffic(False, "", "")
+
+
+class Assembly:
+    """One document's vertices and edges."""
+
+    def __init__(self, inputs: Inputs, facts: Facts, island_of: Mapping[str, int]) -> None:
+        self._inputs = inputs
+        self._facts = facts
+        self._island_of = island_of
+        self._seconds = inputs.window.seconds if inputs.counted else 0.0
+        self._into: dict[str, list[Edge]] = defaultdict(list)  # edges into URIs and DLQs
+
+    def build(self) -> tuple[tuple[Vertex, ...], tuple[Edge, ...]]:
+        """Both sorted by id."""
+        edges = sorted(self._edges(), key=lambda one: one.id)
+        for edge in edges:
+            if edge.kind in _URI_KINDS:
+                self._into[edge.target].append(edge)
+        return tuple(sorted(self._vertices(), key=lambda one: one.id)), tuple(edges)
+
+    def _rate(self, count: int) -> float | None:
+        return round(count / self._seconds, 6) if self._seconds > 0 else None
+
+    def _count(self, count: int) -> int | None:
+        return count if self._seconds > 0 else None
+
+    def _edges(self) -> Iterator[Edge]:
+        for (source, channel), (events, size) in self._facts.published.items():
+            id_ = edge_id(Flow.PUBLISHES, source, channel)
+            health = Health.OK if events else Health.IDLE
+            rate, bytes_rate = self._rate(events), self._rate(size)
+            yield Edge(id_, source, channel, Flow.PUBLISHES, health, self._count(events), rate, bytes_rate)
+        for consumer in self._facts.consumers:
+            yield from self._of_consumer(consumer)
+
+    def _of_consumer(self, one: Consumer) -> Iterator[Edge]:
+        state = self._inputs.states.get(one.subscription.uid, _NOTHING)
+        total = self._facts.settled.get(one.id, _UNCOUNTED)
+        health = self._health(state, total)[0]
+        size = total.bytes / total.events if total.events else 0.0
+        now = state.delivered_per_s if self._inputs.tier is Tier.STATUS and state is not _NOTHING else None
+        yield Edge(
+            edge_id(Flow.SUBSCRIBES, one.channel, one.id),
+            one.channel,
+            one.id,
+            Flow.SUBSCRIBES,
+            health,
+            self._count(total.events),
+            self._rate(total.events) if now is None else now,
+            self._rate(total.bytes),
+            lag=state.lag,
+        )
+        failures = total.retried + total.dead
+        yield Edge(
+            edge_id(Flow.DELIVERS, one.id, one.target),
+            one.id,
+            one.target,
+            Flow.DELIVERS,
+            Health.FAILED if failures and not total.delivered else health,
+            self._count(total.delivered),
+            self._rate(total.delivered) if now is None else now,
+            self._rate(round(size * total.delivered)),
+            failures=self._count(failures),
+            latency_p50_s=latency_sketch.quantile(total.latency, 0.5) if total.latency else None,
+            latency_p99_s=latency_sketch.quantile(total.latency, 0.99) if total.latency else None,
+        )
+        if one.reply:
+            yield Edge(edge_id(Flow.REPLIES, one.id, one.reply), one.id, one.reply, Flow.REPLIES, health)
+        if one.dead:
+            yield Edge(
+                edge_id(Flow.DEAD_LETTERS, one.id, one.dead),
+                one.id,
+                one.dead,
+                Flow.DEAD_LETTERS,
+                self._counted_health(total.dead, Health.DEGRADED),
+                self._count(total.dead),
+                self._rate(total.dead),
+                self._rate(round(size * total.dead)),
+                failures=self._count(total.dead),
+            )
+
+    def _counted_health(self, count: int, when_some: Health) -> Health:
+        if self._seconds <= 0:
+            return Health.UNKNOWN
+        return when_some if count else Health.IDLE
+
+    def _health(self, state: State, total: Traffic) -> tuple[Health, str]:
+        if state.ready == "False":
+            return Health.FAILED, state.message
+        if state.ready != "True":
+            return Health.UNKNOWN, state.message
+        if state.retrying or total.dead or total.retried or total.ignored:
+            told = [
+                f"{state.retrying} events are being tried again" if state.retrying else "",
+                f"{total.dead} dead letters" if total.dead else "",
+                f"{total.ignored} events dropped" if total.ignored else "",
+                f"{total.retried} retries" if total.retried else "",
+                state.last_error,
+            ]
+            return Health.DEGRADED, "; ".join(part for part in told if part)
+        if self._seconds > 0 and not total.events and not state.lag:
+            return Health.IDLE, ""
+        return Health.OK, ""
+
+    def _vertices(self) -> Iterator[Vertex]:
+        for consumer in self._facts.consumers:
+            yield self._consumer(consumer)
+        known = set(self._facts.channels)
+        for id_ in known:
+            yield self._channel(id_)
+        sent: dict[str, list[int]] = {}
+        for (source, _), (events, size) in self._facts.published.items():
+            sums = sent.setdefault(source, [0, 0])
+            sums[0] += events
+            sums[1] += size
+        for source, (events, size) in sent.items():
+            name = source.partition(":")[2]
+            yield Vertex(
+                source,
+                Kind.SOURCE,
+                "",
+                name,
+                name or "(other sources)",
+                Health.OK if events else Health.IDLE,
+                rate=self._rate(events),
+                bytes_rate=self._rate(size),
+                island=self._island_of[source],
+            )
+        for id_ in self._into.keys() - known:
+            yield self._destination(id_)
+        yield from self._lost(known)
+
+    def _lost(self, known: set[str]) -> Iterator[Vertex]:
+        """Channels that subscriptions name and the contract does not have."""
+        for id_ in sorted({one.channel for one in self._facts.consumers} - known):
+            namespace, _, name = id_.partition(":")[2].partition("/")
+            why = "the contract has no such channel"
+            yield Vertex(
+                id_,
+                Kind.CHANNEL,
+                namespace,
+                name,
+                f"{namespace}/{name}",
+                Health.FAILED,
+                why,
+                island=self._island_of[id_],
+            )
+
+    def _consumer(self, one: Consumer) -> Vertex:
+        subscription = one.subscription
+        state = self._inputs.states.get(subscription.uid, _NOTHING)
+        total = self._facts.settled.get(one.id, _UNCOUNTED)
+        health, message = self._health(state, total)
+        policy = subscription.delivery
+        detail: dict[str, Scalar] = {
+            "channel": subscription.channel,
+            "subscriber": subscription.subscriber.uri,
+            "group": subscription.group,
+            "order": subscription.order.value,
+            "retry": policy.retry,
+            "exhausted": subscription.exhausted.value,
+            "ready": state.ready,
+            "in_flight": state.in_flight,
+            "retrying": state.retrying,
+        }
+        if self._seconds > 0:
+            counts = ("delivered", "retried", "dead", "filtered", "ignored")
+            detail.update((name, getattr(total, name)) for name in counts)
+        return Vertex(
+            one.id,
+            Kind.TRIGGER if one.id.startswith("trigger:") else Kind.SUBSCRIPTION,
+            subscription.namespace,
+            subscription.name,
+            subscription.label,
+            health,
+            message,
+            rate=self._rate(total.events),
+            bytes_rate=self._rate(total.bytes),
+            lag=state.lag,
+            island=self._island_of[one.id],
+            detail=detail,
+        )
+
+    def _channel(self, id_: str) -> Vertex:
+        channel = self._facts.channels[id_]
+        events, size = self._facts.accepted.get(id_, (0, 0))
+        return Vertex(
+            id_,
+            Kind.BROKER if id_.startswith("broker:") else Kind.CHANNEL,
+            channel.namespace,
+            channel.name,
+            f"{channel.namespace}/{channel.name}",
+            self._counted_health(events, Health.OK),
+            rate=self._rate(events),
+            bytes_rate=self._rate(size),
+            island=self._island_of[id_],
+            detail={
+                "topic": channel.topic,
+                "partitions": channel.partitions,
+                "dlq_topic": channel.dlq_topic,
+                "host": channel.hosts[0] if channel.hosts else None,
+            },
+        )
+
+    def _destination(self, id_: str) -> Vertex:
+        """A URI, or the DLQ topic of a channel."""
+        edges = self._into[id_]
+        events, size = sum(one.events or 0 for one in edges), sum(one.bytes_rate or 0.0 for one in edges)
+        rate = self._rate(events)
+        kind, _, rest = id_.partition(":")
+        if kind == "dlq":
+            namespace, _, name = rest.partition("/")
+            of = self._facts.channels.get(f"channel:{rest}") or self._facts.channels.get(f"broker:{rest}")
+            detail: dict[str, Scalar] = {"topic": of.dlq_topic} if of is not None else {}
+            health = self._counted_health(events, Health.DEGRADED)
+            message = f"{events} dead letters" if health is Health.DEGRADED else ""
+            island = self._island_of[id_]
+            label = f"{rest}.dlq"
+            return Vertex(id_, Kind.DLQ, namespace, name, label, health, message, (), rate, size, None, island, detail)
+        roles = tuple(role for flow, role in _URI_KINDS.items() if any(one.kind is flow for one in edges))
+        health = _worst([one.health for one in edges if one.kind is not Flow.DEAD_LETTERS])
+        failures = sum(one.failures or 0 for one in edges if one.kind is Flow.DELIVERS)
+        message = f"{failures} attempts failed" if failures else ""
+        if roles == (Kind.DEAD_LETTER_SINK,):
+            health, message = self._counted_health(events, Health.DEGRADED), ""
+        return Vertex(
+            id_,
+            roles[0],
+            "",
+            rest,
+            rest,
+            health,
+            message,
+            roles,
+            rate,
+            size if rate is not None else None,
+            island=self._island_of[id_],
+        )
+
+
+def _worst(healths: list[Health]) -> Health:
+    """`failed` only when all are; else degraded beats ok beats idle beats unknown."""
+    if not healths:
+        return Health.UNKNOWN
+    found = set(healths)
+    if found == {Health.FAILED}:
+        return Health.FAILED
+    if found & {Health.FAILED, Health.DEGRADED}:
+        return Health.DEGRADED
+    return next((one for one in (Health.OK, Health.IDLE) if one in found), Health.UNKNOWN)

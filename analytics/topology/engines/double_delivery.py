@@ -1,0 +1,137 @@
+"""Where a subscriber gets an event twice: by two subscriptions whose ways begin in one channel.
+
+    same event:   A --sub--> B (a channel)   and X subscribes to A and to B:    X gets the event twice
+    its child:    A --sub--> X replies to B  and X subscribes to B too:         X gets the event, then what came of it
+
+Ways are walked backwards over channels, from those that lead to a destination with two subscriptions or more. Two
+subscriptions of one channel are a join (`facts.Joins.doubles`); members of one loop are told by the loop. Refuses to
+count what a dead letter sink gets: it was not delivered.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from analytics.topology.engines.port import Engine, Graph
+from analytics.topology.model.facts import Consumer, Facts
+
+STARTS_MAX = 2_000
+STEPS_MAX = 1_000_000
+TOLD_MAX = 20  #: pairs for one destination
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Two subscriptions of one destination. `hops`: edges between channels from `via` to the later one."""
+
+    destination: str
+    first: str
+    second: str
+    via: str  #: the channel where both ways begin
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """Sorted."""
+
+    same: tuple[Meeting, ...] = ()  #: the same event
+    child: tuple[Meeting, ...] = ()  #: the event, and what a reply made of it
+
+
+def meetings(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) -> tuple[Meetings, list[str]]:
+    """`loop_of`: component of the vertices in loops. Gives the meetings and sentences on limits met."""
+    at: dict[str, list[Consumer]] = defaultdict(list)
+    for consumer in facts.consumers:
+        if consumer.target not in facts.channels:
+            at[consumer.target].append(consumer)
+    shared = {target: some for target, some in at.items() if len({one.channel for one in some}) > 1}
+    wanted = {one.channel for some in shared.values() for one in some}
+    forwards = {(one.channel, one.target) for one in facts.consumers if one.target in facts.channels}
+    replies = {(one.channel, one.reply) for one in facts.consumers if one.reply in facts.channels}
+    above_same, note_same = _above(engine, forwards, wanted)
+    above_any, note_any = _above(engine, forwards | replies, wanted) if replies else (above_same, [])
+    same: list[Meeting] = []
+    child: list[Meeting] = []
+    for target, some in sorted(shared.items()):
+        found = _same(target, some, above_same, loop_of)
+        same += found
+        child += _child(target, some, above_any, loop_of, {(one.first, one.second) for one in found})
+    return Meetings(tuple(same), tuple(child)), list(dict.fromkeys([*note_same, *note_any]))
+
+
+Above = dict[str, dict[str, int]]
+
+
+def _above(engine: Engine, pairs: Iterable[tuple[str, str]], wanted: Iterable[str]) -> tuple[Above, list[str]]:
+    """Channel -> the channels that lead to it -> edges between."""
+    pairs = sorted(pairs)
+    ids = sorted({id_ for pair in pairs for id_ in pair})
+    places = {id_: place for place, id_ in enumerate(ids)}
+    led_to = {end for _, end in pairs}
+    starts = sorted(id_ for id_ in wanted if id_ in led_to)
+    if not starts:
+        return {}, []
+    backwards = Graph.of(len(ids), [(places[end], places[start]) for start, end in pairs])
+    above: Above = {}
+    steps = 0
+    for start, vertices, depths in engine.hops(backwards, [places[id_] for id_ in starts[:STARTS_MAX]]):
+        above[ids[start]] = {
+            ids[vertex]: depth for vertex, depth in zip(vertices.tolist(), depths.tolist(), strict=True)
+        }
+        steps += len(vertices)
+        if steps > STEPS_MAX:
+            break
+    if len(above) < len(starts):
+        return above, [f"Double delivery over several channels was looked for from {len(above)} of {len(starts)}."]
+    return above, []
+
+
+def _same(target: str, some: list[Consumer], above: Above, loop_of: Mapping[str, int]) -> list[Meeting]:
+    """Each pair with the nearest channel where both ways begin."""
+    if not any(one.channel in above for one in some):
+        return []
+    origins: dict[str, list[tuple[Consumer, int]]] = defaultdict(list)
+    for one in sorted(some, key=lambda consumer: consumer.id):
+        origins[one.channel].append((one, 0))
+        for channel, depth in above.get(one.channel, {}).items():
+            origins[channel].append((one, depth))
+    found: dict[tuple[str, str], Meeting] = {}
+    for channel, ways in sorted(origins.items()):
+        for place, (first, near) in enumerate(ways[: 2 * TOLD_MAX]):
+            for second, far in ways[place + 1 : 2 * TOLD_MAX]:
+                if first.channel == second.channel or _one_loop(first, second, loop_of):
+                    continue
+                pair = (first.id, second.id)
+                meeting = Meeting(target, *pair, channel, max(near, far))
+                if pair not in found or meeting.hops < found[pair].hops:
+                    found[pair] = meeting
+    return [found[pair] for pair in sorted(found)][:TOLD_MAX]
+
+
+def _child(
+    target: str, some: list[Consumer], above: Above, loop_of: Mapping[str, int], told: set[tuple[str, str]]
+) -> list[Meeting]:
+    """Pairs whose first subscription's channel leads to the second's."""
+    of_channel: dict[str, list[Consumer]] = defaultdict(list)
+    for one in some:
+        of_channel[one.channel].append(one)
+    found = []
+    for second in sorted(some, key=lambda consumer: consumer.id):
+        ways = above.get(second.channel, {})
+        for channel in sorted(of_channel.keys() & ways.keys()):
+            for first in of_channel[channel]:
+                pair = (first.id, second.id)
+                if pair in told or pair[::-1] in told or _one_loop(first, second, loop_of):
+                    continue
+                found.append(Meeting(target, *pair, channel, ways[channel]))
+                if len(found) == TOLD_MAX:
+                    return found
+    return found
+
+
+def _one_loop(first: Consumer, second: Consumer, loop_of: Mapping[str, int]) -> bool:
+    loop = loop_of.get(first.channel)
+    return loop is not None and loop == loop_of.get(second.channel)

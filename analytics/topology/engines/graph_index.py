@@ -1,0 +1,71 @@
+"""Facts as numbers: every vertex and edge of the map gets a place, and edges get weights, for the engines.
+
+Refuses to ask an engine anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analytics.topology.engines.port import Floats, Graph
+from analytics.topology.model.document import Flow
+from analytics.topology.model.facts import Consumer, Facts
+
+FLOWS = tuple(Flow)
+_PLACE = {flow: place for place, flow in enumerate(FLOWS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """`graph` edge i is `links[i]`, its kind FLOWS[kinds[i]]; vertex v has id `ids[v]`."""
+
+    ids: Sequence[str]
+    places: dict[str, int]
+    links: Sequence[tuple[str, str, Flow]]
+    kinds: NDArray[np.int8]
+    graph: Graph
+
+    def of_kind(self, *flows: Flow) -> NDArray[np.bool_]:
+        """Which edges are of these kinds."""
+        return np.isin(self.kinds, [_PLACE[flow] for flow in flows])
+
+
+def number(facts: Facts, counted: bool) -> Numbered:
+    """`counted`: edges weigh what went over them in the window; otherwise all weigh 1."""
+    links = list(facts.links())
+    ids = sorted({*facts.channels, *(link[0] for link in links), *(link[1] for link in links)})
+    places = {id_: place for place, id_ in enumerate(ids)}
+    graph = Graph(
+        len(ids),
+        np.fromiter((places[link[0]] for link in links), np.int64, len(links)),
+        np.fromiter((places[link[1]] for link in links), np.int64, len(links)),
+        _weights(facts, len(links)) if counted else np.ones(len(links)),
+    )
+    kinds = np.fromiter((_PLACE[link[2]] for link in links), np.int8, len(links))
+    return Numbered(ids, places, links, kinds, graph)
+
+
+def _weights(facts: Facts, count: int) -> Floats:
+    """In the order of `Facts.links`."""
+    weights: list[float] = [float(events) for events, _ in facts.published.values()]
+    for consumer in facts.consumers:
+        weights += _of_consumer(facts, consumer)
+    assert len(weights) == count, "a weight for each edge"
+    return np.array(weights, dtype=np.float64)
+
+
+def _of_consumer(facts: Facts, consumer: Consumer) -> list[float]:
+    """Replies are not counted anywhere: at most so many come as were delivered."""
+    total = facts.settled.get(consumer.id)
+    if total is None:
+        return [0.0] * (2 + bool(consumer.reply) + bool(consumer.dead))
+    weights = [float(total.events), float(total.delivered)]
+    if consumer.reply:
+        weights.append(float(total.delivered))
+    if consumer.dead:
+        weights.append(float(total.dead))
+    return weights

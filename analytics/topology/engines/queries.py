@@ -1,0 +1,209 @@
+"""What only a walk over the graph can tell: loops, what meets again, islands, reach, influence, cut vertices.
+
+    Facts -> Numbered -> an engine's answers in numbers -> Walks in ids
+
+Every limit that was met is a sentence in `notes`. Refuses to know which engine answers, and to judge.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analytics.topology.engines.cycles import circles, circles_over
+from analytics.topology.engines.double_delivery import Meetings, meetings
+from analytics.topology.engines.graph_index import Numbered, number
+from analytics.topology.engines.port import Engine, Ints
+from analytics.topology.model.document import Flow, Island, Reach
+from analytics.topology.model.facts import Facts
+
+SOURCES_MAX = 200  #: whose reach is told, those with the most events
+REACHED_TOLD_MAX = 50  #: vertices named for each of them
+REACH_STEPS_MAX = 20_000_000
+CUT_EDGES_MAX = 2_000_000  #: of a larger graph cut vertices are not looked for: a million edges take 9 s and 500 MB
+ISLANDS_TOLD_MAX = 100
+MEMBERS_TOLD_MAX = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A strongly connected component: from each member events come to every other."""
+
+    members: tuple[str, ...]
+    circles: tuple[tuple[str, ...], ...]
+    links: tuple[tuple[str, str, Flow], ...]  #: edges between members
+
+
+@dataclass(frozen=True, slots=True)
+class Walks:
+    """The engine's answers. Sorted."""
+
+    engine: str
+    island_of: dict[str, int]  #: id -> number of its island
+    islands: tuple[Island, ...]  #: the largest first, bounded
+    islands_count: int
+    loops: tuple[Loop, ...]  #: by deliveries and replies
+    dead_loops: tuple[Loop, ...]  #: that at least one dead letter edge is a part of
+    meetings: Meetings
+    reach: tuple[Reach, ...]
+    influence: tuple[tuple[str, float], ...]  #: channels and brokers, the most first: events/s, or vertices
+    cuts: dict[str, tuple[int, int]]  #: vertex -> vertices, channels that are cut off without it
+    notes: tuple[str, ...]
+
+
+def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> Walks:
+    """Ask everything. `counted`: weights are events of the window."""
+    counted = counted and window_s > 0
+    numbered = number(facts, counted)
+    alive = numbered.of_kind(Flow.PUBLISHES, Flow.SUBSCRIBES, Flow.DELIVERS, Flow.REPLIES)
+    labels = engine.loops(numbered.graph.only(alive))
+    loops = _loops(numbered, facts, labels, alive)
+    island_of, islands, count = _islands(numbered, facts, engine)
+    met, meeting_notes = meetings(facts, engine, _labels(numbered, labels))
+    reach, reach_notes = _reach(numbered, facts, engine)
+    notes = [*meeting_notes, *reach_notes]
+    if count > len(islands):
+        notes.append(f"{count} islands, the {len(islands)} largest are told.")
+    cuts = _cuts(numbered, facts, engine)
+    if cuts is None:
+        notes.append(f"Single points were not looked for: {CUT_EDGES_MAX} edges are the most, see --namespace.")
+    return Walks(
+        engine=engine.name,
+        island_of=island_of,
+        islands=islands,
+        islands_count=count,
+        loops=loops,
+        dead_loops=_dead_loops(numbered, engine),
+        meetings=met,
+        reach=reach,
+        influence=_influence(numbered, facts, engine, window_s if counted else 0.0),
+        cuts=cuts or {},
+        notes=tuple(notes),
+    )
+
+
+def _labels(numbered: Numbered, labels: Ints) -> dict[str, int]:
+    """Component of each vertex that is in one of two or more."""
+    _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    places = np.flatnonzero(counts[inverse] > 1)
+    return {numbered.ids[place]: int(labels[place]) for place in places.tolist()}
+
+
+def _members(numbered: Numbered, labels: Ints) -> dict[int, list[str]]:
+    groups: dict[int, list[str]] = defaultdict(list)
+    for id_, label in sorted(_labels(numbered, labels).items()):
+        groups[label].append(id_)
+    return groups
+
+
+def _inner(numbered: Numbered, labels: Ints, kept: np.ndarray) -> dict[int, list[tuple[str, str, Flow]]]:
+    """Edges whose ends are in one component, by component."""
+    graph = numbered.graph
+    inner = kept & (labels[graph.heads] == labels[graph.tails]) & (graph.heads != graph.tails)
+    found: dict[int, list[tuple[str, str, Flow]]] = defaultdict(list)
+    for place in np.flatnonzero(inner).tolist():
+        found[int(labels[graph.heads[place]])].append(numbered.links[place])
+    return found
+
+
+def _ways(links: Iterable[tuple[str, str, Flow]]) -> dict[str, set[str]]:
+    ways: dict[str, set[str]] = defaultdict(set)
+    for start, end, _ in links:
+        ways[start].add(end)
+    return ways
+
+
+def _loops(numbered: Numbered, facts: Facts, labels: Ints, alive: np.ndarray) -> tuple[Loop, ...]:
+    inner = _inner(numbered, labels, alive)
+    loops = []
+    for label, members in _members(numbered, labels).items():
+        links = inner[label]
+        found = circles(members, _ways(links), (one for one in members if one in facts.channels))
+        loops.append(Loop(tuple(members), tuple(found), tuple(sorted(links))))
+    return tuple(sorted(loops, key=lambda one: one.members))
+
+
+def _dead_loops(numbered: Numbered, engine: Engine) -> tuple[Loop, ...]:
+    """Only edges into channels can close a circle; mostly there are none."""
+    dead = numbered.of_kind(Flow.DEAD_LETTERS)
+    into_channels = [
+        place for place in np.flatnonzero(dead).tolist() if numbered.links[place][1].startswith(("channel:", "broker:"))
+    ]
+    if not into_channels:
+        return ()
+    labels = engine.loops(numbered.graph)
+    members = _members(numbered, labels)
+    loops = []
+    for label, links in _inner(numbered, labels, np.ones(len(dead), dtype=np.bool_)).items():
+        steps = [(start, end) for start, end, flow in links if flow is Flow.DEAD_LETTERS]
+        if steps:
+            found = circles_over(members[label], _ways(links), steps)
+            loops.append(Loop(tuple(members[label]), tuple(found), tuple(sorted(links))))
+    return tuple(sorted(loops, key=lambda one: one.members))
+
+
+def _islands(numbered: Numbered, facts: Facts, engine: Engine) -> tuple[dict[str, int], tuple[Island, ...], int]:
+    labels = engine.islands(numbered.graph)
+    names, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    order = np.lexsort((names, -sizes))
+    numbers = np.empty(len(names), dtype=np.int64)
+    numbers[order] = np.arange(1, len(names) + 1)
+    of_vertex = numbers[inverse].tolist()
+    members: dict[int, list[str]] = defaultdict(list)
+    channels: dict[int, int] = defaultdict(int)
+    for id_, island in zip(numbered.ids, of_vertex, strict=True):
+        if island <= ISLANDS_TOLD_MAX:
+            channels[island] += id_ in facts.channels
+            if len(members[island]) < MEMBERS_TOLD_MAX:
+                members[island].append(id_)
+    told = tuple(
+        Island(island, int(sizes[order[island - 1]]), channels[island], None, tuple(members[island]))
+        for island in sorted(members)
+    )
+    return dict(zip(numbered.ids, of_vertex, strict=True)), told, len(names)
+
+
+def _reach(numbered: Numbered, facts: Facts, engine: Engine) -> tuple[tuple[Reach, ...], list[str]]:
+    sent: dict[str, int] = defaultdict(int)
+    for (source, _), (events, _) in facts.published.items():
+        sent[source] += events
+    ranked = sorted(sent, key=lambda one: (-sent[one], one))
+    starts = [numbered.places[one] for one in ranked[:SOURCES_MAX]]
+    told: list[Reach] = []
+    steps = 0
+    for start, vertices, depths in engine.hops(numbered.graph, starts):
+        near = zip(vertices[:REACHED_TOLD_MAX].tolist(), depths[:REACHED_TOLD_MAX].tolist(), strict=True)
+        hops = {numbered.ids[vertex]: depth for vertex, depth in near}
+        told.append(Reach(numbered.ids[start], len(vertices), int(depths[-1]) if len(depths) else 0, hops))
+        steps += len(vertices)
+        if steps > REACH_STEPS_MAX:
+            break
+    notes = [f"What a source reaches is told of {len(told)} of {len(sent)} sources."] if len(told) < len(sent) else []
+    return tuple(told), notes
+
+
+def _influence(numbered: Numbered, facts: Facts, engine: Engine, window_s: float) -> tuple[tuple[str, float], ...]:
+    graph = numbered.graph
+    into = np.bincount(graph.tails, weights=graph.weights, minlength=graph.size)
+    outside = np.fromiter((id_.startswith(("uri:", "dlq:")) for id_ in numbered.ids), np.bool_, graph.size)
+    base = np.where(outside, into / window_s if window_s else 1.0, 0.0)
+    value = engine.influence(graph, base)
+    found = [(id_, float(value[numbered.places[id_]])) for id_ in facts.channels]
+    return tuple(sorted(found, key=lambda one: (-round(one[1], 9), one[0])))
+
+
+def _cuts(numbered: Numbered, facts: Facts, engine: Engine) -> dict[str, tuple[int, int]] | None:
+    """None: there are too many edges."""
+    if len(numbered.links) > CUT_EDGES_MAX:
+        return None
+    values = np.fromiter((id_ in facts.channels for id_ in numbered.ids), np.int64, numbered.graph.size)
+    return {numbered.ids[vertex]: cut for vertex, cut in engine.cuts(numbered.graph, values).items()}
+
+
+def told(ids: Sequence[str], most: int = 10) -> str:
+    """Ids for people: without their kind, the first ones."""
+    names = [id_.partition(":")[2] for id_ in ids[:most]]
+    return ", ".join(names) + (f" and {len(ids) - most} more" if len(ids) > most else "")

@@ -1,0 +1,54 @@
+"""Whether a destination is one of our own channels or brokers: then events come back, and may go round for ever.
+
+    http://orders-kn-channel.shop.svc.cluster.local/     a host that the channel publishes
+    http://any-ingress:8080/channels/shop/orders         its path, on any host
+    http://any-ingress:8080/shop/main                    a broker's path, on any host
+
+The same rules as ingress has for requests. Refuses to ask a name server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from knative.contract.records import Channel
+
+BROKER = "Broker"
+
+
+def is_broker(channel: Channel) -> bool:
+    """A Broker owns a topic as a channel does; the contract tells them apart by kind."""
+    return channel.kind == BROKER
+
+
+def channel_id(channel: Channel) -> str:
+    """The vertex of a channel or broker."""
+    return f"{'broker' if is_broker(channel) else 'channel'}:{channel.namespace}/{channel.name}"
+
+
+class Addresses:
+    """Every address of the channels of one contract."""
+
+    def __init__(self, channels: Iterable[Channel]) -> None:
+        self._hosts: dict[str, Channel] = {}
+        self._paths: dict[str, Channel] = {}
+        self._topics: dict[str, Channel] = {}
+        for channel in sorted(channels, key=lambda one: (one.namespace, one.name, one.uid)):
+            prefix = "" if is_broker(channel) else "/channels"
+            self._paths.setdefault(f"{prefix}/{channel.namespace}/{channel.name}", channel)
+            self._topics.setdefault(channel.topic, channel)
+            for host in channel.hosts:
+                self._hosts.setdefault(host.lower().partition(":")[0].rstrip("."), channel)
+
+    def channel_at(self, uri: str) -> Channel | None:
+        """The channel that a request to this URI would reach, None: it goes elsewhere."""
+        # By hand: the contract holds valid URIs only, and urlsplit takes ten times as long for a million of them.
+        rest = uri.partition("://")[2].partition("?")[0]
+        host, _, path = rest.partition("/")
+        if path:
+            return self._paths.get("/" + path.removesuffix("/"))
+        return self._hosts.get(host.lower().partition(":")[0].rstrip("."))
+
+    def channel_of_topic(self, topic: str) -> Channel | None:
+        """The channel whose events lie in this topic."""
+        return self._topics.get(topic)

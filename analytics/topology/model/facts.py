@@ -1,0 +1,273 @@
+"""What a join or an aggregate can tell: who is joined to whom, what went over each edge, and the simple questions.
+
+    Inputs --facts_of--> Facts { channels, consumers, what was published and settled, Joins }
+
+`spark_facts` answers the same on Spark DataFrames; both give equal Facts, and what they mean is decided once, in
+`findings`. Refuses to walk the graph (`walks` does) and to judge.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from analytics.topology.model.addresses import Addresses, channel_id
+from analytics.topology.model.document import Flow
+from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
+from knative.contract.records import Channel, Subscription
+from knative.delivery.policy import Exhausted
+
+TRIGGER = "Trigger"
+OTHERS = "source:"  #: the sources that are not told apart
+
+#: What accepted and settled may differ by: a share, some seconds of traffic at the borders of the window, some events.
+SLACK_SHARE = 0.02
+SLACK_S = 2.0
+SLACK_EVENTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A subscription or trigger with its destinations as ids of vertices; "" = it has none."""
+
+    id: str
+    subscription: Subscription
+    channel: str
+    target: str
+    reply: str
+    dead: str
+    filtered: bool  #: it takes only a part of the events, by a filter
+
+    @property
+    def ignores(self) -> bool:
+        """An event whose retries are used up is dropped."""
+        return self.subscription.exhausted is Exhausted.IGNORE
+
+    def links(self) -> Iterator[tuple[str, str, Flow]]:
+        """Its edges: (from, to, kind)."""
+        yield self.channel, self.id, Flow.SUBSCRIBES
+        yield self.id, self.target, Flow.DELIVERS
+        if self.reply:
+            yield self.id, self.reply, Flow.REPLIES
+        if self.dead:
+            yield self.id, self.dead, Flow.DEAD_LETTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """A subscription whose numbers do not add up: accepted in its channel, settled by it, and still waiting."""
+
+    consumer: str
+    accepted: int
+    settled: int
+    lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joins:
+    """Answers that need no walk. Sorted; ids of vertices."""
+
+    unread: tuple[str, ...] = ()  #: channels that nobody subscribes to
+    unsent: tuple[str, ...] = ()  #: channels that nothing was sent to, and no edge leads to
+    self_replies: tuple[tuple[str, str], ...] = ()  #: (consumer, its own channel, which it replies or delivers to)
+    doubles: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  #: (channel, destination, consumers: two or more)
+    ignoring: tuple[str, ...] = ()  #: consumers that drop what fails
+    imbalances: tuple[Imbalance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The graph with its numbers. Events and bytes are of the window."""
+
+    channels: Mapping[str, Channel]
+    own: frozenset[str]  #: the channels that were asked for; others are joined to them
+    consumers: Sequence[Consumer]
+    published: Mapping[tuple[str, str], tuple[int, int]]  #: (source, channel) -> events, bytes
+    accepted: Mapping[str, tuple[int, int]]  #: channel -> events, bytes
+    settled: Mapping[str, Traffic]  #: by consumer
+    joins: Joins = field(default_factory=Joins)
+    sources_left_out: int = 0
+
+    def links(self) -> Iterator[tuple[str, str, Flow]]:
+        """All edges: (from, to, kind)."""
+        for source, channel in self.published:
+            yield source, channel, Flow.PUBLISHES
+        for consumer in self.consumers:
+            yield from consumer.links()
+
+    def links_count(self) -> int:
+        """How many edges there are."""
+        return len(self.published) + sum(2 + bool(one.reply) + bool(one.dead) for one in self.consumers)
+
+
+def facts_of(inputs: Inputs) -> Facts:
+    """From what was handed in."""
+    channels, own, consumers = structure_of(inputs)
+    published, accepted, left_out = _published(inputs, channels)
+    settled = _settled(inputs, consumers)
+    joins = Joins(
+        unread=tuple(sorted(own - {one.channel for one in consumers})),
+        unsent=_unsent(inputs, own, consumers, accepted),
+        self_replies=tuple(
+            sorted((one.id, one.channel) for one in consumers if one.channel in (one.reply, one.target))
+        ),
+        doubles=_doubles(consumers),
+        ignoring=tuple(sorted(one.id for one in consumers if one.ignores)),
+        imbalances=_imbalances(inputs, consumers, accepted, settled),
+    )
+    return Facts(channels, own, consumers, published, accepted, settled, joins, left_out)
+
+
+def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], list[Consumer]]:
+    """(channels by id, the ids of those that were asked for, consumers), with the filter by namespace applied."""
+    addresses = Addresses(inputs.channels)
+    by_uid = {one.uid: channel_id(one) for one in inputs.channels}
+    channels = {channel_id(one): one for one in inputs.channels}
+    resolve = destinations(addresses)
+    consumers = sorted((_consumer(one, by_uid, addresses, resolve) for one in inputs.subscriptions), key=_by_id)
+    if not inputs.namespace:
+        return channels, frozenset(channels), consumers
+    own = frozenset(id_ for id_, one in channels.items() if one.namespace == inputs.namespace)
+    kept = [
+        one
+        for one in consumers
+        if one.subscription.namespace == inputs.namespace or not own.isdisjoint((one.target, one.reply, one.dead))
+    ]
+    joined = {id_ for one in kept for id_ in (one.channel, one.target, one.reply, one.dead)}
+    return {id_: one for id_, one in channels.items() if id_ in own or id_ in joined}, own, kept
+
+
+def destinations(addresses: Addresses) -> Callable[[str], str]:
+    """URI -> id of the vertex that it is."""
+    known: dict[str, str] = {"": ""}
+
+    def resolve(uri: str) -> str:
+        found = known.get(uri)
+        if found is None:
+            channel = addresses.channel_at(uri)
+            found = known[uri] = f"uri:{uri}" if channel is None else channel_id(channel)
+        return found
+
+    return resolve
+
+
+def _by_id(consumer: Consumer) -> str:
+    return consumer.id
+
+
+def _consumer(
+    one: Subscription, channels: Mapping[str, str], addresses: Addresses, resolve: Callable[[str], str]
+) -> Consumer:
+    sink = one.delivery.dead_letter_sink
+    if one.exhausted is Exhausted.IGNORE:
+        dead = ""
+    elif sink is not None:
+        dead = resolve(sink.uri)
+    else:
+        of_topic = addresses.channel_of_topic(one.dlq_topic)
+        dead = f"dlq:{one.namespace}/{one.channel}" if of_topic is None else channel_id(of_topic)
+    return Consumer(
+        id=f"{'trigger' if one.kind == TRIGGER else 'subscription'}:{one.namespace}/{one.name}",
+        subscription=one,
+        channel=channels.get(one.channel_uid, f"channel:{one.namespace}/{one.channel}"),
+        target=resolve(one.subscriber.uri),
+        reply=resolve(one.reply.uri) if one.reply is not None else "",
+        dead=dead,
+        filtered=bool(getattr(one, "filters", None) or getattr(one, "filter", None)),
+    )
+
+
+def _published(
+    inputs: Inputs, channels: Mapping[str, Channel]
+) -> tuple[dict[tuple[str, str], tuple[int, int]], dict[str, tuple[int, int]], int]:
+    # Deltas name no kind; of a broker and a channel with one name the channel is the last here, and wins.
+    names = {(one.namespace, one.name): id_ for id_, one in sorted(channels.items())}
+    pairs: dict[tuple[str, str], tuple[int, int]] = {}
+    accepted: dict[str, tuple[int, int]] = {}
+    of_source: dict[str, int] = defaultdict(int)
+    for one in inputs.traffic:
+        channel = names.get((one.namespace, one.channel)) if one.accepted and one.events else None
+        if channel is None:
+            continue
+        source = f"source:{one.source}"
+        of_source[source] += one.events
+        _add(pairs, (source, channel), one.events, one.bytes)
+        _add(accepted, channel, one.events, one.bytes)
+    named = sorted((name for name in of_source if name != OTHERS), key=lambda name: (-of_source[name], name))
+    too_many = frozenset(named[SOURCES_MAX:])
+    if not too_many:
+        return dict(sorted(pairs.items())), accepted, 0
+    kept: dict[tuple[str, str], tuple[int, int]] = {}
+    for (source, channel), (events, size) in pairs.items():
+        _add(kept, (OTHERS if source in too_many else source, channel), events, size)
+    return dict(sorted(kept.items())), accepted, len(too_many)
+
+
+K = TypeVar("K")
+
+
+def _add(sums: dict[K, tuple[int, int]], key: K, events: int, size: int) -> None:
+    before = sums.get(key, (0, 0))
+    sums[key] = (before[0] + events, before[1] + size)
+
+
+def _settled(inputs: Inputs, consumers: Iterable[Consumer]) -> dict[str, Traffic]:
+    sums = {(one.namespace, one.channel, one.subscription): one for one in inputs.traffic if not one.accepted}
+    found = {}
+    for consumer in consumers:
+        one = consumer.subscription
+        total = sums.get((one.namespace, one.channel, one.name))
+        if total is not None:
+            found[consumer.id] = total
+    return found
+
+
+def _unsent(
+    inputs: Inputs, own: frozenset[str], consumers: Iterable[Consumer], accepted: Mapping[str, object]
+) -> tuple[str, ...]:
+    """Without counts nobody can say who sends."""
+    if not inputs.counted:
+        return ()
+    fed = {id_ for one in consumers for id_ in (one.target, one.reply, one.dead)}
+    return tuple(sorted(id_ for id_ in own if id_ not in accepted and id_ not in fed))
+
+
+def _doubles(consumers: Iterable[Consumer]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in consumers:
+        groups[one.channel, one.target].append(one.id)
+    return tuple(sorted((*key, tuple(sorted(ids))) for key, ids in groups.items() if len(ids) > 1))
+
+
+def _imbalances(
+    inputs: Inputs,
+    consumers: Iterable[Consumer],
+    accepted: Mapping[str, tuple[int, int]],
+    settled: Mapping[str, Traffic],
+) -> tuple[Imbalance, ...]:
+    if not inputs.counted or inputs.window.seconds <= 0:
+        return ()
+    found = []
+    for one in consumers:
+        state = inputs.states.get(one.subscription.uid)
+        if state is None or state.lag is None:
+            continue
+        came = accepted.get(one.channel, (0, 0))[0]
+        total = settled.get(one.id)
+        done = 0 if total is None else total.delivered + total.dead + total.filtered + total.ignored
+        if off_balance(came, done, state.lag, inputs.window.seconds):
+            found.append(Imbalance(one.id, came, done, state.lag))
+    return tuple(sorted(found, key=lambda one: one.consumer))
+
+
+def slack(accepted: int, window_s: float) -> float:
+    """What accepted and settled may differ by."""
+    return SLACK_EVENTS + accepted * (SLACK_SHARE + SLACK_S / window_s)
+
+
+def off_balance(accepted: int, settled: int, lag: int, window_s: float) -> bool:
+    """Events went missing (fewer settled than came and do not wait), or more were settled than came."""
+    room = slack(max(accepted, settled), window_s)
+    return accepted - settled - lag > room or settled - accepted > room

@@ -1,0 +1,159 @@
+"""What a topology is made from, as it is handed in: the contract, what workers say, and traffic summed over a window.
+
+    deltas (topic) --sum_deltas--\
+                                  > Traffic, one for each kind, channel, subscription and source
+    windows (Parquet) --sum_rows-/
+
+Refuses to read anything itself, and to count a delta twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from analytics.topology.model.document import Tier, Window
+from knative.contract.records import Channel, Subscription
+from knative.traffic.delta import ACCEPTED, SETTLED, Delta
+from knative.traffic.latency_sketch import Sketch, merge
+
+#: Sources that are told apart; the rest, those with the fewest events, is one vertex. Anybody may invent sources.
+SOURCES_MAX = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the workers together say of one subscription."""
+
+    ready: str  #: "True" | "False" | "Unknown"
+    message: str = ""
+    lag: int | None = None  #: events that are not settled
+    in_flight: int = 0
+    retrying: int = 0
+    delivered_per_s: float = 0.0
+    last_error: str = ""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Sums over the window of one key. `accepted`: what ingress stored; otherwise what a subscription settled."""
+
+    accepted: bool
+    namespace: str
+    channel: str
+    subscription: str = ""
+    source: str = ""
+    events: int = 0
+    bytes: int = 0
+    delivered: int = 0
+    retried: int = 0
+    dead: int = 0
+    filtered: int = 0
+    ignored: int = 0
+    latency: Sketch = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[bool, str, str, str, str]:
+        """What it is the sum of."""
+        return self.accepted, self.namespace, self.channel, self.subscription, self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything. `states` is by subscription uid; a subscription without one: nobody has said anything."""
+
+    instance: str
+    now: float  #: Unix seconds
+    channels: Sequence[Channel]
+    subscriptions: Sequence[Subscription]
+    states: Mapping[str, State] = field(default_factory=dict)
+    traffic: Sequence[Traffic] = ()
+    window: Window = field(default_factory=Window)
+    tier: Tier = Tier.NONE
+    namespace: str = ""  #: only this one and what it is joined to; "" = all
+    workers: int = 0  #: that say they run
+    notes: tuple[str, ...] = ()  #: sentences about how all this was read, for the method
+
+    @property
+    def counted(self) -> bool:
+        """Numbers of events are known: without them nothing can be said about who sends."""
+        return self.tier in (Tier.WINDOWS, Tier.DELTAS)
+
+
+class Row(Protocol):
+    """A window of the traffic job (`analytics/traffic/windows.Window`)."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def channel(self) -> str: ...
+    @property
+    def subscription(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def delivered(self) -> int: ...
+    @property
+    def retried(self) -> int: ...
+    @property
+    def dead_lettered(self) -> int: ...
+    @property
+    def filtered(self) -> int: ...
+    @property
+    def ignored(self) -> int: ...
+    @property
+    def latency(self) -> Mapping[int, int]: ...
+
+
+class Summing:
+    """Adds deltas or windows up by key."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[bool, str, str, str, str], Traffic] = {}
+        self._seen: set[tuple[str, int]] = set()
+
+    def delta(self, delta: Delta) -> bool:
+        """One record of the traffic topic; False: it was counted before."""
+        identity = (delta.by, delta.number)
+        if identity in self._seen:
+            return False
+        self._seen.add(identity)
+        total = self._of(delta.kind == ACCEPTED, delta.namespace, delta.channel, delta.subscription, delta.source)
+        for name in ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored"):
+            setattr(total, name, getattr(total, name) + getattr(delta, name))
+        merge(total.latency, delta.latency)
+        return True
+
+    def row(self, row: Row) -> None:
+        """One merged window. Of `stored` and `accepted`, which count the same events, the caller chooses one."""
+        total = self._of(row.kind != SETTLED, row.namespace, row.channel, row.subscription, row.source)
+        for name in ("events", "bytes", "delivered", "retried", "filtered", "ignored"):
+            setattr(total, name, getattr(total, name) + getattr(row, name))
+        total.dead += row.dead_lettered
+        merge(total.latency, row.latency)
+
+    def sums(self) -> list[Traffic]:
+        """In the order of their keys."""
+        return [self._sums[key] for key in sorted(self._sums)]
+
+    def _of(self, accepted: bool, namespace: str, channel: str, subscription: str, source: str) -> Traffic:
+        # Who sent what a subscription settles is not needed: what was accepted tells it.
+        key = (accepted, namespace, channel, "" if accepted else subscription, source if accepted else "")
+        if key not in self._sums:
+            self._sums[key] = Traffic(accepted, namespace, channel, key[3], key[4])
+        return self._sums[key]
+
+
+def sum_deltas(deltas: Iterable[Delta]) -> list[Traffic]:
+    """Every delta once."""
+    summing = Summing()
+    for delta in deltas:
+        summing.delta(delta)
+    return summing.sums()

@@ -1,0 +1,1 @@
+"""The inputs and facts of a topology as Spark DataFrames."""

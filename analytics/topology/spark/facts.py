@@ -1,0 +1,184 @@
+"""Facts by Spark: the graph and everything that a join or an aggregate answers, on DataFrames.
+
+    contract frame --> channels, consumers (addresses resolved by a join) --+--> links, Joins
+    traffic frame  --> sums by channel and source, by consumer -------------+--> published, accepted, settled
+
+The same questions as `facts.facts_of` answers on values, and the same answers: a test holds them against each other.
+Only what the document shows is collected. Refuses to walk the graph: that is an engine's part.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from analytics.topology.model.facts import SLACK_EVENTS, SLACK_S, SLACK_SHARE, Consumer, Facts, Imbalance, Joins
+from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
+from analytics.topology.spark.contract import ContractFrames
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+_ENDS = ("channel_id", "target", "reply", "dead")
+_COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
+#: What `traffic` must have, one row for each key; `latency` is map<int,bigint>.
+TRAFFIC_SCHEMA = (
+    "accepted boolean, namespace string, channel string, subscription string, source string, "
+    + ", ".join(f"{name} bigint" for name in _COUNTS)
+    + ", latency map<int,bigint>"
+)
+
+
+def spark_facts(spark: SparkSession, inputs: Inputs, contract: ContractFrames, traffic: DataFrame) -> Facts:
+    """`inputs`: everything but the traffic, which is in the frame (see TRAFFIC_SCHEMA). Three questions to Spark."""
+    channels, consumers = contract.channels.cache(), contract.consumers.cache()
+    arrivals = _arrivals(channels, traffic).cache()
+    try:
+        accepted = arrivals.groupBy("id").agg(*_sums("events", "bytes"))
+        came = sorted(arrivals.collect())
+        of_consumer = sorted(
+            _of_consumers(spark, inputs, consumers, accepted, traffic).collect(), key=lambda row: str(row["id"])
+        )
+        of_channel = sorted(_of_channels(channels, consumers, accepted).collect(), key=lambda row: str(row["id"]))
+    finally:
+        for frame in (channels, consumers, arrivals):
+            frame.unpersist()
+    known = {one.uid: one for one in inputs.channels}
+    return Facts(
+        channels={row["id"]: known[row["uid"]] for row in of_channel},
+        own=frozenset(row["id"] for row in of_channel if row["own"]),
+        consumers=_consumers(inputs, of_consumer),
+        published={(row["source"], row["id"]): (row["events"], row["bytes"]) for row in came},
+        accepted={row["id"]: (row["events"], row["bytes"]) for row in of_channel if row["events"] is not None},
+        settled={row["id"]: _traffic(row) for row in of_consumer if row["n_events"] is not None},
+        joins=_joins(inputs, of_consumer, of_channel),
+        sources_left_out=max((row["beyond"] for row in came), default=0),
+    )
+
+
+def traffic_frame(spark: SparkSession, sums: list[Traffic]) -> DataFrame:
+    """Values as the frame: for tests, and where the sums are here already."""
+    rows = [
+        (
+            one.accepted,
+            one.namespace,
+            one.channel,
+            one.subscription,
+            one.source,
+            *(getattr(one, name) for name in _COUNTS),
+            dict(one.latency),
+        )
+        for one in sums
+    ]
+    return spark.createDataFrame(rows, TRAFFIC_SCHEMA)
+
+
+def _sums(*names: str) -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [f.sum(name).alias(name) for name in names]
+
+
+def _consumers(inputs: Inputs, rows: list[Row]) -> list[Consumer]:
+    by_uid = {one.uid: one for one in inputs.subscriptions}
+    return [
+        Consumer(
+            id=row["id"],
+            subscription=by_uid[row["uid"]],
+            channel=row["channel_id"],
+            target=row["target"],
+            reply=row["reply"],
+            dead=row["dead"],
+            filtered=row["filtered"],
+        )
+        for row in rows
+    ]
+
+
+def _traffic(row: Row) -> Traffic:
+    counts = {name: row[f"n_{name}"] for name in _COUNTS}
+    return Traffic(False, row["namespace"], row["channel"], row["name"], latency=dict(row["latency"] or {}), **counts)
+
+
+def _arrivals(channels: DataFrame, traffic: DataFrame) -> DataFrame:
+    """source, id of channel, events, bytes; sources beyond SOURCES_MAX are one, and `beyond` says how many they are."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    # Deltas name no kind: of a broker and a channel with one name the channel counts.
+    names = channels.groupBy("namespace", f.col("name").alias("channel")).agg(f.max("id").alias("id"))
+    came = traffic.where("accepted and events > 0").join(names, ["namespace", "channel"])
+    came = came.select("id", f.concat(f.lit("source:"), "source").alias("source"), "events", "bytes")
+    of_source = came.where("source != 'source:'").groupBy("source").agg(f.sum("events").alias("total"))
+    place = f.row_number().over(Window.partitionBy(f.lit(0)).orderBy(f.desc("total"), "source"))
+    placed = of_source.select("source", place.alias("place"))
+    count = f.greatest(f.lit(0), f.max("place").over(Window.partitionBy(f.lit(0))) - SOURCES_MAX)
+    placed = placed.withColumn("beyond", count)
+    source = f.when(f.col("place") > SOURCES_MAX, "source:").otherwise(f.col("source"))
+    marked = came.join(placed, ["source"], "left").withColumn("source", source)
+    return marked.groupBy("source", "id").agg(
+        *_sums("events", "bytes"), f.coalesce(f.max("beyond"), f.lit(0)).alias("beyond")
+    )
+
+
+def _of_consumers(
+    spark: SparkSession, inputs: Inputs, consumers: DataFrame, accepted: DataFrame, traffic: DataFrame
+) -> DataFrame:
+    """Each consumer with its sums, its latencies merged, what came into its channel, what waits, and its twins."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    of = ["namespace", "channel", "name"]
+    counts = [f.col(name).alias(f"n_{name}") for name in _COUNTS]  # `dead` alone is where dead letters go
+    settled = traffic.where("not accepted").withColumnRenamed("subscription", "name")
+    came = accepted.select(f.col("id").alias("channel_id"), f.col("events").alias("came"))
+    lags = [(uid, state.lag) for uid, state in inputs.states.items() if state.lag is not None]
+    waiting = spark.createDataFrame(lags, "uid string, lag bigint").coalesce(1)
+    rows = consumers.join(settled.select(*of, *counts, "latency"), of, "left")
+    rows = rows.join(came, ["channel_id"], "left").join(waiting, ["uid"], "left").na.fill(0, ["came"])
+    done = f.coalesce(f.expr("n_delivered + n_dead + n_filtered + n_ignored"), f.lit(0))
+    rows = rows.withColumn("done", done)
+    twins = f.count("id").over(Window.partitionBy("channel_id", "target"))
+    return rows.withColumns(
+        {"odd": _odd(inputs), "back": f.expr("channel_id = reply or channel_id = target"), "twins": twins}
+    )
+
+
+def _odd(inputs: Inputs) -> Column:
+    """Where fan-out times what came is not what was delivered, filtered, dropped and dead-lettered."""
+    from pyspark.sql import functions as f
+
+    if not inputs.counted or inputs.window.seconds <= 0:
+        return f.lit(False)
+    room = SLACK_EVENTS + f.greatest("came", "done") * f.lit(SLACK_SHARE + SLACK_S / inputs.window.seconds)
+    odd = (f.expr("came - done - lag") > room) | (f.expr("done - came") > room)
+    return f.col("lag").isNotNull() & odd
+
+
+def _of_channels(channels: DataFrame, consumers: DataFrame, accepted: DataFrame) -> DataFrame:
+    """Each channel with what came, whether it is read, and is led to."""
+    from pyspark.sql import functions as f
+
+    ends = [f.struct(f.col(end).alias("id"), f.lit(end == "channel_id").alias("read")) for end in _ENDS]
+    joined = consumers.select(f.inline(f.array(*ends)))
+    marks = joined.groupBy("id").agg(f.bool_or("read").alias("read"), f.bool_or(~f.col("read")).alias("fed"))
+    rows = channels.select("id", "uid", "own").join(accepted, ["id"], "left").join(marks, ["id"], "left")
+    return rows.na.fill(False, ["read", "fed"])
+
+
+def _joins(inputs: Inputs, consumers: list[Row], channels: list[Row]) -> Joins:
+    """From rows that are marked, sorted by id."""
+    doubles: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in consumers:
+        if row["twins"] > 1:
+            doubles[row["channel_id"], row["target"]].append(row["id"])
+    own = [row for row in channels if row["own"]]
+    silent = [row["id"] for row in own if row["events"] is None and not row["fed"]]
+    return Joins(
+        unread=tuple(row["id"] for row in own if not row["read"]),
+        unsent=tuple(silent) if inputs.counted else (),
+        self_replies=tuple((row["id"], row["channel_id"]) for row in consumers if row["back"]),
+        doubles=tuple(sorted((*pair, tuple(ids)) for pair, ids in doubles.items())),
+        ignoring=tuple(row["id"] for row in consumers if row["ignores"]),
+        imbalances=tuple(Imbalance(row["id"], row["came"], row["done"], row["lag"]) for row in consumers if row["odd"]),
+    )

@@ -1,0 +1,169 @@
+"""A Faust app that reads one topic and keeps its own positions: where reading begins, and how far may be committed.
+
+    after a rebalance (and a table's recovery)   consumer: "where do we go on?"  -> follower.begin(committed, earliest)
+    at each of Faust's commits                   consumer: "how far is stored?"  -> follower.storable(partition)
+
+Faust proposes an offset, and what is stored limits it: that makes its acknowledging safe (an agent that failed, was
+cancelled or finished out of order commits nothing that is not stored). What stands here on Faust's insides is covered
+by tests that kill. Refuses to know what is followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import faust
+import structlog
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+
+from app.census.topics import Topic, Topics
+from app.observability.logging import configure_logging
+from app.settings.load import Settings
+from app.worker.faust_app import MemoryApp
+from knative.errors import PenstockError
+from web.http import registry
+from web.http.config import DriverConfig
+
+log = structlog.get_logger(__name__)
+
+_SESSION_S = 6.0
+_HEARTBEAT_S = 1.5
+_LOOK_EVERY_S = 5.0
+_REQUEST_S = 20.0
+
+
+class Follower(Protocol):
+    """Who works on the records, and knows what is stored."""
+
+    def begin(self, committed: Mapping[int, int | None], earliest: Mapping[int, int]) -> Mapping[int, int]: ...
+    def storable(self, partition: int) -> int | None: ...
+
+
+class _Consumer(driver.Consumer):
+    """Asks the app's follower."""
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        found = dict(await super().seek_to_committed())
+        app: Any = self.app
+        mine = [tp for tp in self.assignment() if tp.topic == app.followed.name]
+        if not mine:
+            return found
+        committed = {tp.partition: found.get(tp) for tp in mine}
+        known = {number: offset if offset is not None and offset >= 0 else None for number, offset in committed.items()}
+        earliest = {tp.partition: offset for tp, offset in (await self.earliest_offsets(*mine)).items()}
+        starts = app.follower.begin(known, earliest)
+        wanted = {TP(app.followed.name, number): offset for number, offset in starts.items()}
+        await self.seek_wait(wanted)
+        return {**found, **wanted}
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        app: Any = self.app
+        stored = {tp: app.follower.storable(tp.partition) or 0 for tp in offsets if tp.topic == app.followed.name}
+        safe = {tp: min(offset, stored.get(tp, offset)) for tp, offset in offsets.items()}
+        safe = {tp: offset for tp, offset in safe.items() if offset > 0}
+        return await super()._commit(safe) if safe else False
+
+
+class _Transport(driver.Transport):
+    Consumer = _Consumer
+
+
+class FollowingApp(MemoryApp):
+    """`followed` and `follower` are set before it starts."""
+
+    followed: Topic
+    follower: Follower
+    driver_config: DriverConfig
+    logger = logging.getLogger("mode.census")
+
+    def _new_transport(self) -> Any:
+        return _Transport(self.conf.broker_consumer, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How one app is called, and where it listens; `port` 0 = it serves nothing."""
+
+    name: str
+    kafka: str
+    worker: str
+    bind: str
+    port: int = 0
+
+
+def make_app(settings: Settings, place: Place, followed: Topic) -> FollowingApp:
+    """A Faust app for one topic, without agents and pages."""
+    registry.install()
+    app = FollowingApp(
+        place.name,
+        broker="kafka://" + place.kafka.replace(",", ";"),
+        web="httptools://",
+        web_enabled=bool(place.port),
+        web_bind=place.bind,
+        web_port=place.port or settings.http_port,
+        web_router_enabled=False,
+        web_tables_enabled=False,
+        topic_disable_leader=True,
+        topic_partitions=followed.partitions,
+        topic_replication_factor=followed.replicas,
+        topic_allow_declare=True,
+        autodiscover=False,
+        store="memory://",
+        value_serializer="json",
+        broker_session_timeout=_SESSION_S,
+        broker_heartbeat_interval=_HEARTBEAT_S,
+        broker_commit_interval=1.0,
+        producer_acks=-1,
+        producer_request_timeout=_REQUEST_S,
+        datadir=Path(tempfile.gettempdir()) / f"{place.name}-{os.getpid()}",
+        logging_config=configure_logging(settings, place.worker),
+        worker_redirect_stdouts=False,
+    )
+    app.driver_config = DriverConfig(reuse_port=False)
+    app.followed = followed
+    return app
+
+
+def watch_topics(app: FollowingApp, topics: Topics, wanted: Mapping[str, str]) -> None:
+    """End the process when one of these topics (name -> id) is removed or made anew: positions are of the old one."""
+
+    async def look() -> None:
+        try:
+            found = await asyncio.to_thread(topics.describe, list(wanted))
+        except PenstockError as problem:
+            if problem.exit_code == 1:  # there is none; else Kafka is away, and comes back
+                crash(problem)
+            return
+        for topic in found:
+            if topic.id != wanted[topic.name]:
+                crash(PenstockError(f"The topic {topic.name} was made anew.", "Start this command again."))
+
+    app.timer(_LOOK_EVERY_S)(look)
+
+
+def crash(problem: BaseException) -> NoReturn:
+    """What is stored is safe; whatever is not is done again by whoever comes next."""
+    log.critical("the process ends", exc_info=None if isinstance(problem, PenstockError) else problem,
+                 reason=str(problem) or type(problem).__name__)  # fmt: skip
+    os._exit(1)
+
+
+def run(app: FollowingApp, started: Callable[[], None]) -> NoReturn:
+    """Until SIGTERM or Ctrl-C; ends the process."""
+
+    async def told() -> None:
+        started()
+
+    app.task(told)
+    worker = faust.Worker(app, loglevel="WARNING", redirect_stdouts=False, quiet=True)
+    worker.spinner = None  # it would drive the terminal
+    worker.execute_from_commandline()
+    raise SystemExit(0)

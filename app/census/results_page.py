@@ -1,0 +1,66 @@
+"""`GET /results`: the totals of the census demo as JSON; `GET /results?wide`: and everything that is known of them.
+
+Refuses to add up: `app/census/results_table` does, and is handed in as a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from faust.web import View
+
+from analytics.census.model import CODES
+from analytics.census.totals import Summary
+
+PATH = "/results"
+
+#: -> (totals, results that are stored and not counted yet); None: not all partitions are here.
+Look = Callable[[], tuple[Summary, int] | None]
+
+
+def to_plain(summary: Summary) -> dict[str, dict[str, dict[str, Any]]]:
+    """Year -> code -> description and count; every code is there."""
+    return {
+        str(year): {str(code): {"description": CODES[code], "count": codes[code]} for code in CODES}
+        for year, codes in summary.years.items()
+    }
+
+
+def to_wide(summary: Summary, behind: int) -> dict[str, Any]:
+    """Totals by year and code, and what there is to doubt about them."""
+    return {
+        "years": {str(year): {str(code): codes[code] for code in CODES} for year, codes in summary.years.items()},
+        "complete": summary.complete and not behind,
+        "behind": behind,
+        "lines": summary.lines,
+        "problems": {problem.value: count for problem, count in summary.problems.items()},
+        "chunks": sum(file.chunks for file in summary.files),
+        "repeats": summary.repeats,
+        "refused": list(summary.refused),
+        "unreadable": summary.unreadable,
+        "holes": summary.holes,
+        "twice": summary.twice,
+        "files": [asdict(file) for file in summary.files],
+    }
+
+
+class ResultsView(View):
+    """Bound by `register`."""
+
+    look: Look
+
+    async def get(self, request: Any) -> Any:
+        """200; 503 where this process has not all of it."""
+        found = type(self).look()
+        if found is None:
+            error = "this process does not own all partitions of the results (yet); run one `penstock census results`"
+            return self.json({"error": error}, status=503, headers={"retry-after": "2"})
+        summary, behind = found
+        return self.json(to_wide(summary, behind) if "wide" in request.query else to_plain(summary))
+
+
+def register(app: Any, look: Look) -> None:
+    """Serve it on a Faust app."""
+    app.page(PATH, name="results")(type("BoundResultsView", (ResultsView,), {"look": staticmethod(look)}))

@@ -1,0 +1,56 @@
+"""Options that several census commands share, and what is made out of them. Refuses to run anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from analytics.census.model import COMPUTE_TOPIC, RESULTS_TOPIC
+from app.census.choices import WriteTo
+from app.cli.output.format import Format, print_json
+
+Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
+ComputeTopic = Annotated[str, typer.Option("--compute-topic", help="Topic of chunks.")]
+ResultsTopic = Annotated[str, typer.Option("--results-topic", help="Topic of results.")]
+To = Annotated[WriteTo, typer.Option("--write-to", help="Where the output goes; null: nowhere.")]
+Chunks = Annotated[int, typer.Option("--chunks", min=-1, help="At most so many chunks; -1: all.")]
+Delay = Annotated[int, typer.Option("--delay", min=0, help="Milliseconds to wait for each chunk, to see it work.")]
+Partitions = Annotated[
+    int | None,
+    typer.Option("--partitions", "--compute-topic-partitions", min=1, max=1_000, help="Of a topic that is made."),
+]
+Replication = Annotated[
+    int,
+    typer.Option("--replication-factor", "--compute-topic-replfactor", min=1, max=9, help="Of a topic that is made."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how it would run, and do not run.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Say more of what happens.")]
+WithMetrics = Annotated[bool, typer.Option("--with-metrics", help="Serve Prometheus metrics.")]
+MetricsPort = Annotated[int, typer.Option("--metrics-port", min=1, max=65535, help="Where they are served.")]
+
+COMPUTE = COMPUTE_TOPIC
+RESULTS = RESULTS_TOPIC
+METRICS_PORT = 9123
+PARTITIONS = 4  #: so that there is something to share out, also on a laptop
+
+
+def all_or(chunks: int) -> int | None:
+    """The option's -1 is "all"."""
+    return None if chunks < 0 else chunks
+
+
+def show_plan(plan: Mapping[str, object], output: Format = Format.TABLE) -> None:
+    """What `--dry-run` prints."""
+    if output is Format.JSON:
+        print_json(plan)
+        return
+    print("Would run with:")
+    width = max(map(len, plan))
+    for name, value in plan.items():
+        lines = (
+            list(map(str, value)) if isinstance(value, (list, tuple)) else ["-" if value in (None, "") else str(value)]
+        )
+        for number, line in enumerate(lines or ["-"]):
+            print(f"  {'' if number else name.replace('_', ' '):{width}}  {line}")

@@ -1,0 +1,173 @@
+"""`penstock census topiclist`, `offsets` and `rmtopics`: the demo's topics, how far they are read, and their end.
+
+Refuses to remove anything without --force or a yes at the terminal, and Kafka's own topics in any case.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.census.options import COMPUTE, RESULTS, DryRun, Kafka, show_plan
+from app.cli.census.run import CHECKPOINT, Checkpoint
+from app.cli.output.format import Listing, View, Views, note
+from knative.errors import PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from app.census.topics import Place, Topics
+
+_TOPICS = Listing(
+    columns={"topic": "TOPIC", "partitions": "PARTITIONS", "replicas": "REPLICAS"},
+    wide={"id": "ID"},
+    name="topic",
+    empty="There are no topics.",
+)
+_OFFSETS = Listing(
+    columns={
+        "topic": "TOPIC", "partition": "PARTITION", "start": "START", "end": "END", "committed": "COMMITTED",
+        "lag": "LAG", "reader": "READER",
+    },
+    name="topic",
+    empty="The topic has no partitions.",
+)  # fmt: skip
+
+Names = Annotated[str, typer.Option("--topic", help="Topics with commas between.")]
+
+
+def register(group: typer.Typer) -> None:
+    """Adds the three."""
+    group.command("topiclist")(topiclist)
+    group.command("offsets")(offsets)
+    group.command("rmtopics")(rmtopics)
+
+
+def topiclist(kafka: Kafka = "", output: Views = View.TABLE) -> None:
+    """List the topics of this Kafka, less its own.
+
+    \b
+    Examples:
+      penstock census topiclist
+      penstock census topiclist -o name
+    """
+    found = _topics(kafka)
+    rows = [
+        {"topic": one.name, "partitions": one.partitions, "replicas": one.replicas, "id": one.id}
+        for one in found.describe(found.names())
+    ]
+    _TOPICS.show(rows, output)
+
+
+def offsets(
+    topic: Names = f"{COMPUTE},{RESULTS}", kafka: Kafka = "", checkpoint: Checkpoint = CHECKPOINT,
+    output: Views = View.TABLE,
+) -> None:  # fmt: skip
+    """Show where topics begin and end, and how far their readers are: groups, and Spark by its checkpoint.
+
+    \b
+    Examples:
+      penstock census offsets
+      penstock census offsets --topic compute -o json
+    """
+    found = _topics(kafka)
+    rows = [
+        {
+            "topic": one.topic, "partition": one.partition, "start": one.start, "end": one.end,
+            "committed": one.committed, "lag": one.lag, "reader": one.reader or None,
+        }
+        for name in _split(topic)
+        for one in _readers(found, name, checkpoint)
+    ]  # fmt: skip
+    _OFFSETS.show(rows, output)
+
+
+def _readers(topics: Topics, name: str, checkpoint: Path) -> list[Place]:
+    """Those of groups, and those of Spark's checkpoints here that are about this topic, and not one before it."""
+    from dataclasses import replace
+
+    from app.census.computing import spark_places
+
+    places = topics.places(name)
+    short_id = topics.describe([name])[0].short_id
+    alone = {place.partition: replace(place, reader="", committed=None) for place in places}
+    found = []
+    for folder in sorted(checkpoint.glob(f"{short_id}-*")):
+        known = spark_places(folder, name)
+        if known is not None:
+            reader = f"spark {folder}"
+            found += [replace(one, reader=reader, committed=known.get(number)) for number, one in alone.items()]
+    groups = [place for place in places if place.reader]
+    return [*groups, *found] or places
+
+
+def rmtopics(
+    topic: Names = f"{COMPUTE},{RESULTS}",
+    kafka: Kafka = "",
+    force: Annotated[bool, typer.Option("--force", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove topics, with all that is in them; the totals made of a topic of results go too.
+
+    Stop `compute` and `results` before: they end when their topics go.
+
+    \b
+    Examples:
+      penstock census rmtopics
+      penstock census rmtopics --topic compute --force
+    """
+    found = _topics(kafka)
+    there = set(found.names())
+    for name in (names := _split(topic)):
+        if name.startswith("__"):
+            raise UsageError(f"{name} is Kafka's own topic.", "It is not removed.")
+        if name not in there:
+            note(f"There is no topic {name}.")
+    wanted = [name for name in names if name in there]
+    wanted += _changelogs(found, wanted, there)
+    if dry_run:
+        show_plan({"command": "rmtopics", "topics": wanted})
+        return
+    if not wanted:
+        return
+    if not force:
+        _ask(wanted)
+    problems = found.remove(wanted)
+    for name in wanted:
+        if name not in problems:
+            print(f"Removed {name}.")
+    if problems:
+        told = "; ".join(f"{name}: {why}" for name, why in problems.items())
+        raise PenstockError(f"Kafka did not remove all of them ({told}).", "Try again.")
+
+
+def _ask(names: list[str]) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError(f"This removes {', '.join(names)} with all that is in them.", "Say --force to do it.")
+    if not typer.confirm(f"Remove {', '.join(names)} with all that is in them?"):
+        raise typer.Exit(1)
+
+
+def _changelogs(topics: Topics, names: list[str], there: set[str]) -> list[str]:
+    """Topics of the tables that follow these."""
+    from app.census.topics import results_app
+    from app.settings.load import load_settings
+
+    instance = load_settings().instance
+    begun = tuple(results_app(instance, one) + "-" for one in topics.describe(names))
+    return sorted(name for name in there if begun and name.startswith(begun))
+
+
+def _topics(kafka: str) -> Topics:
+    from app.census.topics import Topics
+    from app.cli.receive import kafka_client
+
+    return Topics(kafka_client(kafka))
+
+
+def _split(names: str) -> list[str]:
+    found = [name.strip() for name in names.split(",") if name.strip()]
+    if not found:
+        raise UsageError("--topic names no topic.", "Write --topic compute,results.")
+    return list(dict.fromkeys(found))

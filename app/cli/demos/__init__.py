@@ -1,0 +1,1 @@
+"""The demos of `make`: each prints one JSON object on its last line."""

@@ -1,0 +1,231 @@
+"""`make demo-census`: the whole census demo on a Kafka of its own, with two kills; its last line is one JSON object.
+
+    generate -> plain count            read -> compute (killed, started again) -> results (killed, started again)
+                     |                                                                  |
+                     +------------------------- equal? <------------------ GET /results-+
+
+Some lines of the files are wrong on purpose, one file is cut in the middle and one is read twice. Ends with 0 only if
+the totals are exactly those of the plain count. It uses free ports, topics of its own and a temporary directory; only
+jars are shared.
+Refuses to trust the pipeline's own word that all is well.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analytics.census.generator import Recipe, write
+from analytics.census.plain import Count, count_files, same
+from app.cli.output.format import jar_progress, note
+from app.local.child_process import Child
+from app.local.kafka import EmbeddedKafka
+from app.local.kafka.jars import Progress
+from app.local.kafka.ports import LOOPBACK, free_port
+from knative.errors import NotReadyError, PenstockError
+
+_JARS_ROOT = Path(".penstock/kafka")
+_LOGS = Path(".penstock/logs")
+_YEARS, _MONTHS = (2018, 2019), ("jan", "feb")
+_CUT = "mar18pub.dat.gz"
+_WRONG_SHARE = 0.002
+_LIMIT_S = 900.0  #: Spark starts in seconds, and in minutes on a machine that is very busy
+_POLL_S = 0.2
+_STOP_S = 20.0
+_DELAY_MS = 4  #: for each chunk, so that there is a middle to kill in
+
+
+@dataclass(frozen=True, slots=True)
+class DemoConfig:
+    """`kill`: SIGKILL compute and results in the middle, once each."""
+
+    engine: str = "spark"
+    lines: int = 2_003  #: of each file
+    kill: bool = True
+    master: str = "local[2]"
+    conf: tuple[str, ...] = ()  #: NAME=VALUE for Spark
+    kafka: str = ""  #: one that runs, instead of one of its own
+    say: Callable[[str], None] = note
+
+
+@dataclass(slots=True)
+class _Run:
+    """One demo under way, with topics of its own."""
+
+    config: DemoConfig
+    home: Path
+    kafka: str
+    name: str = field(default_factory=lambda: f"census-demo-{secrets.token_hex(4)}")
+    port: int = field(default_factory=free_port)
+    children: dict[str, Child] = field(default_factory=dict)
+
+    @property
+    def topics(self) -> list[str]:
+        """Of chunks, and of results."""
+        return [f"{self.name}-compute", f"{self.name}-results"]
+
+    def command(self, *arguments: str) -> list[str]:
+        """`penstock census ARGUMENTS`."""
+        return [sys.executable, "-m", "app.cli", "census", *arguments, "--kafka", self.kafka]
+
+    def start(self, name: str, *arguments: str) -> None:
+        """A part in the background."""
+        command = self.command(*arguments, "--results-topic", self.topics[1])
+        self.children[name] = Child(name, command, self.home / "logs" / f"{name}.log")
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """A part to its end."""
+        command = self.command(*arguments)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+
+    def compute(self) -> None:
+        """The counting part."""
+        more = [
+            "--compute-topic",
+            self.topics[0],
+            "--engine",
+            self.config.engine,
+            "--delay",
+            str(_DELAY_MS if self.config.kill else 0),
+        ]
+        if self.config.engine == "spark":
+            more += ["--checkpoint", str(self.home / "checkpoint"), "--master", self.config.master]
+            more += [part for one in self.config.conf for part in ("--conf", one)]
+        self.start("compute", "compute", *more)
+
+    def results(self) -> None:
+        """The adding part."""
+        self.start("results", "results", "--port", str(self.port))
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        self.config.say(f"Killing {name} ...")
+        self.children.pop(name).kill()
+
+    def look(self) -> dict[str, Any]:
+        """/results?wide, or nothing while it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://{LOOPBACK}:{self.port}/results?wide", timeout=10) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except (urllib.error.URLError, OSError, ValueError):
+            return {}
+
+    def wait(self, what: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Until `holds`. Raises PenstockError when a part has ended, NotReadyError after the limit."""
+        end = time.monotonic() + _LIMIT_S
+        while not holds(found := self.look()):
+            for name, child in self.children.items():
+                if child.code is not None:
+                    raise PenstockError(f"The part {name} ended (exit code {child.code}): {child.last_words}")
+            if time.monotonic() > end:
+                raise NotReadyError(f"Not within {_LIMIT_S:.0f} s: {what}. The logs are in {_LOGS}.")
+            time.sleep(_POLL_S)
+        return found
+
+    def stop(self) -> None:
+        """Everything, and keep the logs."""
+        for child in self.children.values():
+            child.stop(_STOP_S)
+        if self.config.kafka:
+            self.run("rmtopics", "--topic", ",".join(self.topics), "--force")
+        _LOGS.mkdir(parents=True, exist_ok=True)
+        for log in (self.home / "logs").glob("*.log*"):
+            shutil.copyfile(log, _LOGS / f"census-{log.name}")
+
+
+def run(config: DemoConfig) -> dict[str, Any]:
+    """The report. Raises PenstockError when a part does not work at all."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="penstock-census-demo-") as name, jar_progress() as progress:
+        home = Path(name)
+        (home / "logs").mkdir()
+        files = _make_files(home, config)
+        with _kafka(config, home, progress) as bootstrap:
+            demo = _Run(config, home, bootstrap)
+            try:
+                plain, found = _through(demo, files)
+            finally:
+                demo.stop()
+    report = _report(plain, found)
+    lines = f"{report['lines']} lines, {len(report['years'])} years, {report['repeats']} chunks that came twice"
+    config.say(f"{lines}: {'equal to' if report['equal'] else 'NOT EQUAL TO'} the plain count.")
+    return {**report, "engine": config.engine, "seconds": round(time.monotonic() - began, 1)}
+
+
+@contextmanager
+def _kafka(config: DemoConfig, home: Path, progress: Progress) -> Iterator[str]:
+    if config.kafka:
+        yield config.kafka
+        return
+    config.say("Starting Kafka ...")
+    kafka = EmbeddedKafka(home / "kafka", 0, heap="384m", jars_root=_JARS_ROOT, progress=progress)
+    kafka.start(_LIMIT_S)
+    try:
+        yield kafka.bootstrap
+    finally:
+        kafka.stop()
+
+
+def _make_files(home: Path, config: DemoConfig) -> list[tuple[int, Path]]:
+    recipe = Recipe(config.lines, 7, _WRONG_SHARE, _WRONG_SHARE, _WRONG_SHARE)
+    made = [write(home / "files", year, month, recipe) for year in _YEARS for month in _MONTHS]
+    cut = home / "files" / _CUT
+    cut.write_bytes(made[0].path.read_bytes()[: made[0].path.stat().st_size // 2])
+    config.say(f"Made {len(made)} files of {config.lines} lines, and one that is cut in the middle.")
+    return [(one.year, one.path) for one in made]
+
+
+def _through(demo: _Run, files: Sequence[tuple[int, Path]]) -> tuple[Count, dict[str, Any]]:
+    """The plain count, and what `/results?wide` says in the end."""
+    plain = count_files(files)
+    chunks = sum(-(-demo.config.lines // 10) for _ in files)
+    first = files[0][0]
+    _read(demo, first, [*(path for year, path in files if year == first), demo.home / "files" / _CUT], 4)
+    demo.results()
+    demo.compute()
+    if demo.config.kill:
+        demo.config.say(f"Waiting for {demo.config.engine} to count the first chunks ...")
+        demo.wait("the first chunks are counted", lambda found: found.get("chunks", 0) > 0)
+        demo.kill("compute")
+        demo.kill("results")
+        demo.results()
+        demo.compute()
+    _read(demo, files[-1][0], [path for year, path in files if year != first], 0)
+    _read(demo, first, [files[0][1]], 0)  # again: it counts once
+    demo.config.say("Waiting for the rest ...")
+    found = demo.wait(
+        f"{chunks} chunks are counted", lambda found: bool(found.get("complete")) and found["chunks"] >= chunks
+    )
+    return plain, found
+
+
+def _read(demo: _Run, year: int, paths: Sequence[Path], code: int) -> None:
+    """`penstock census read`, which must end with `code`."""
+    given = [part for path in paths for part in ("--from-file", str(path))]
+    done = demo.run("read", "--years", str(year), "--compute-topic", demo.topics[0], *given)
+    demo.config.say(done.stdout.rstrip())
+    if done.returncode != code:
+        raise PenstockError(f"read ended with {done.returncode}, and {code} was right: {done.stderr.strip()}")
+
+
+def _report(plain: Count, found: dict[str, Any]) -> dict[str, Any]:
+    counted = {int(year): {int(code): n for code, n in codes.items()} for year, codes in found["years"].items()}
+    problems = {name: count for name, count in found["problems"].items() if count}
+    equal = same(plain.years, counted) and problems == plain.problems and found["lines"] == plain.lines
+    return {
+        "years": found["years"], "problems": found["problems"], "lines": found["lines"], "chunks": found["chunks"],
+        "repeats": found["repeats"], "equal": equal,
+    }  # fmt: skip

@@ -1,0 +1,155 @@
+"""`make demo`: `penstock up` without a terminal, 1,000 events through it, and one JSON object as its last line.
+
+    send (one sender per key, each event after the last 202)  ->  worker, Kafka  ->  ledger, DLQ topic
+
+It uses free ports and a temporary directory; only Kafka's jars are shared. Latencies are from the moment an event was
+sent to its arrival at the subscription `good`; `picky` waits for its own retries, so its figure is apart. Ends with 0
+only if nothing was lost and nothing came out of order. Refuses to trust the worker's counters: it counts outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+import orjson
+
+from app.cli.demos.report import Attempt, Tally
+from app.cli.output.format import jar_progress, note, print_error, print_json
+from app.local.kafka.ports import LOOPBACK, free_port
+from app.local.quickstart import place_quickstart
+from app.local.stack import Stack, StackConfig
+from app.operations.contract_snapshot import read_contract
+from app.operations.topic_reader import TopicReader
+from knative.errors import PenstockError
+
+EVENTS = 1_000
+KEYS = 20
+_JARS_ROOT = Path(".penstock/kafka")
+_QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart"
+_LOG = Path(".penstock/logs/demo-worker.log")
+_INSTANCE = "demo"
+_DELIVERY_LIMIT_S = 90.0
+_POLL_S = 0.5
+_REQUEST_LIMIT_S = 30.0
+
+
+def main() -> int:
+    """Run the demo. Exit code 0: nothing lost, nothing out of order; otherwise 1, or 3 when it did not become ready."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
+            report = run(Path(folder))
+    except PenstockError as error:
+        print_error(error)
+        return error.exit_code
+    print_json(report)
+    return 0 if report["lost"] == 0 and report["out_of_order"] == 0 and report["accepted"] == report["sent"] else 1
+
+
+def run(home: Path, events: int = EVENTS) -> dict[str, object]:
+    """Everything up, `events` events through it, everything down; the report."""
+    ledger = home / "ledger.jsonl"
+    ports = distinct_ports(4)
+    place_quickstart(_QUICKSTART, home / "resources", ports[3])
+    config = StackConfig(
+        home=home,
+        resources=home / "resources",
+        jars_root=_JARS_ROOT,
+        kafka_port=ports[0],
+        kafka_data=home / "kafka",
+        heap="384m",
+        http_port=ports[1],
+        admin_port=ports[2],
+        subscriber_port=ports[3],
+        subscriber_arguments=("--ledger", str(ledger), "--quiet"),
+        settings={"instance": _INSTANCE},
+    )
+    began = time.monotonic()
+    with jar_progress() as progress:
+        stack = Stack(config, note, progress)
+        try:
+            stack.start()
+            note(f"Ready after {time.monotonic() - began:.1f} s. Sending {events} events of {KEYS} keys ...")
+            sent_at = time.monotonic()
+            statuses = asyncio.run(
+                send_all(f"http://{LOOPBACK}:{config.http_port}/channels/default/quickstart", events)
+            )
+            note(f"Sent in {time.monotonic() - sent_at:.1f} s. Waiting for deliveries, retries and dead letters ...")
+            return _settled(stack, statuses, ledger).report()
+        finally:
+            stack.stop()
+            if stack.worker_log.exists():  # all else goes with the temporary directory
+                _LOG.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(stack.worker_log, _LOG)
+
+
+def distinct_ports(count: int) -> list[int]:
+    """So many free ports of loopback."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return sorted(ports)
+
+
+async def send_all(url: str, events: int) -> dict[str, int]:
+    """Event id -> status. The events of a key are sent one after the other, the keys side by side."""
+    statuses: dict[str, int] = {}
+    timeout = aiohttp.ClientTimeout(total=_REQUEST_LIMIT_S)
+
+    async def send_key(key: int) -> None:
+        for sequence, number in enumerate(range(key, events, KEYS)):
+            event_id = f"demo-{number}"
+            headers = {
+                "ce-specversion": "1.0",
+                "ce-id": event_id,
+                "ce-source": "/penstock/demo",
+                "ce-type": "dev.penstock.demo",
+                "ce-partitionkey": f"key-{key}",
+                "ce-demosequence": str(sequence),
+                "ce-demosent": str(time.time_ns()),
+                "content-type": "application/json",
+            }
+            try:
+                async with session.post(url, data=orjson.dumps({"number": number}), headers=headers) as answer:
+                    await answer.read()
+                    statuses[event_id] = answer.status
+            except (TimeoutError, aiohttp.ClientError) as problem:
+                note(f"{event_id} was not answered: {problem!r}")
+                statuses[event_id] = 0
+
+    async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as group:
+        for key in range(KEYS):
+            group.create_task(send_key(key))
+    return statuses
+
+
+def _settled(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> Tally:
+    """Reads ledger and DLQ topic until every accepted event is settled, or the limit is over."""
+    client = {"bootstrap.servers": stack.bootstrap}
+    contract = read_contract(client, _INSTANCE)
+    (channel,) = contract.channels
+    tally = Tally(statuses, {one.label: one.subscriber.uri.rpartition("/")[2] for one in contract.subscriptions})
+    end = time.monotonic() + _DELIVERY_LIMIT_S
+    with ledger.open("rb") as lines:
+        rest = b""
+        while True:
+            stack.check()
+            *whole, rest = (rest + lines.read()).split(b"\n")
+            for line in whole:
+                tally.attempt(Attempt.read(orjson.loads(line)))
+            with TopicReader(channel.dlq_topic, client) as reader:
+                for record in reader.stored():
+                    tally.dead_letter(record)
+            if not tally.missing or time.monotonic() > end:
+                return tally
+            time.sleep(_POLL_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,231 @@
+"""`make demo-topology`: a Kafka, a worker, resources with planted faults, a minute of traffic, and the report of it.
+
+    examples/topology  ->  worker, Kafka  <-->  a subscriber in this process: replies, refuses, stops loops in time
+          traffic for --seconds, until all is settled  ->  penstock topology's own reading, building and writing
+
+It uses free ports and a temporary directory; the report stays, in --out. Ends with 0 only if exactly the planted
+findings were found. Refuses to plant what examples/topology does not say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+from analytics.topology.build import build
+from analytics.topology.engines.local import LocalEngine
+from analytics.topology.model.document import Tier, Topology
+from app.cli.demos.quickstart import distinct_ports
+from app.cli.output.format import jar_progress, note, print_error, print_json
+from app.cli.output.topology import show_topology
+from app.local.kafka.ports import LOOPBACK
+from app.local.stack import PICKY, Stack, StackConfig
+from app.operations.topology.reading import Wish, read_inputs
+from app.operations.topology.writing import PAGE, write_report
+from knative.errors import PenstockError
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "topology"
+OUT = Path(".penstock/topology-demo")
+_JARS_ROOT = Path(".penstock/kafka")
+_INSTANCE = "demo"
+_SETTLE_LIMIT_S = 60.0
+_POLL_S = 1.0
+_TICK_S = 0.25  #: between two rounds of events
+_ROUNDS_MAX = 4  #: replies in a row that the players give
+_SENT_MIN = 2 * 10  #: events of each source: every tenth is refused
+
+#: (channel, source) of what is sent in each round
+SENDERS = (
+    ("shop/orders", "/web"),
+    ("shop/orders", "/app"),
+    ("games/ping", "/referee"),
+    ("plant/work", "/foreman"),
+    ("press/news", "/agency"),
+    ("press/prices", "/exchange"),
+    ("attic/unheard", "/crier"),
+)
+
+#: What examples/topology plants
+PLANTED = frozenset(
+    {
+        "reply-loop:channel:games/ping",
+        "dead-letter-loop:channel:plant/again",
+        "double-delivery:uri:{subscriber}/reader",
+        "no-dead-letters:subscription:press/ticker",
+        "dead-lettering:subscription:press/ticker",
+        "dead-lettering:subscription:shop/billing",
+        "dead-lettering:subscription:plant/worker",
+        "unread:channel:attic/unheard",
+        "unsent:channel:attic/forgotten",
+    }
+)
+
+
+class Subscriber:
+    """Every subscriber of the example, by path."""
+
+    def __init__(self) -> None:
+        self._refused: dict[tuple[str, str], int] = {}
+
+    def app(self) -> web.Application:
+        """To be served."""
+        app = web.Application()
+        app.router.add_post("/{name}", self._receive)
+        return app
+
+    async def _receive(self, request: web.Request) -> web.Response:
+        await request.read()
+        name, headers = request.match_info["name"], request.headers
+        event = headers.get("ce-id", "")
+        if name in ("billing", "ticker", "worker") and event.endswith("0") and self._refuses(name, event):
+            return web.Response(status=400, text="every tenth event is refused here\n")
+        if name == "shipping":
+            return _reply(f"{event}-shipment", "/shipping", "shipment", 0)
+        rounds = int(headers.get("ce-rounds", "0"))
+        if name in ("player-1", "player-2") and rounds < _ROUNDS_MAX:
+            return _reply(f"{event}-{rounds}", f"/{name}", "ball", rounds + 1)
+        return web.Response()
+
+    def _refuses(self, name: str, event: str) -> bool:
+        """The worker takes an event at the third attempt, or its loop would never end."""
+        count = self._refused[name, event] = self._refused.get((name, event), 0) + 1
+        return name != "worker" or count <= 2
+
+
+def _reply(event: str, source: str, kind: str, rounds: int) -> web.Response:
+    return web.json_response({}, headers=_headers(event, source, kind) | {"ce-rounds": str(rounds)})
+
+
+def _headers(event: str, source: str, kind: str) -> dict[str, str]:
+    return {"ce-specversion": "1.0", "ce-id": event, "ce-source": source, "ce-type": f"dev.penstock.demo.{kind}"}
+
+
+def place(target: Path, ports: Mapping[int, int]) -> Path:
+    """A copy of the example with other ports. Gives `target`."""
+    target.mkdir(parents=True)
+    for file in sorted(EXAMPLE.glob("*.yaml")):
+        text = file.read_text()
+        for written, real in ports.items():
+            text = text.replace(f"{LOOPBACK}:{written}/", f"{LOOPBACK}:@{real}/")
+        (target / file.name).write_text(text.replace(f"{LOOPBACK}:@", f"{LOOPBACK}:"))
+    return target
+
+
+async def traffic(http_port: int, seconds: float) -> int:
+    """Send for so long, and so often that some are refused; gives how many events were accepted."""
+    base = f"http://{LOOPBACK}:{http_port}/channels"
+    accepted = 0
+    end = time.monotonic() + seconds
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30.0)) as session:
+        for number in itertools.count(1):
+            if time.monotonic() > end and number > _SENT_MIN:
+                return accepted
+            for channel, source in SENDERS:
+                headers = _headers(f"{source[1:]}-{number}", source, "thing")
+                async with session.post(f"{base}/{channel}", json={"number": number}, headers=headers) as answer:
+                    accepted += answer.status == 202
+            await asyncio.sleep(_TICK_S)
+    raise AssertionError("unreachable")
+
+
+async def settled(stack: Stack, began: float) -> None:
+    """Until nothing waits and the last counts are written. Raises PenstockError after a limit."""
+    end = time.monotonic() + _SETTLE_LIMIT_S
+    quiet = 0
+    while quiet < 3:
+        stack.check()
+        inputs = await asyncio.to_thread(read_inputs, _wish(stack, began))
+        waiting = sum((one.lag or 0) + one.in_flight + one.retrying for one in inputs.states.values())
+        quiet = 0 if waiting or inputs.tier is not Tier.DELTAS else quiet + 1
+        if time.monotonic() > end:
+            raise PenstockError(
+                f"{waiting} events were not settled within {_SETTLE_LIMIT_S:.0f} s (traffic: {inputs.tier.value})."
+            )
+        await asyncio.sleep(_POLL_S)
+
+
+def _wish(stack: Stack, began: float) -> Wish:
+    now = time.time()
+    return Wish({"bootstrap.servers": stack.bootstrap}, _INSTANCE, now, began, now, tier=None, folder=Path("/nowhere"))
+
+
+async def _run_traffic(stack: Stack, config: StackConfig, subscriber_port: int, seconds: float) -> Topology:
+    runner = web.AppRunner(Subscriber().app(), access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, LOOPBACK, subscriber_port, shutdown_timeout=1.0).start()
+        began = time.time()
+        note(f"Sending for {seconds:.0f} s ...")
+        accepted = await traffic(config.http_port, seconds)
+        note(f"{accepted} events were accepted. Waiting until all is settled ...")
+        await settled(stack, began)
+        inputs = await asyncio.to_thread(read_inputs, _wish(stack, began))
+        return build(inputs, LocalEngine())
+    finally:
+        await runner.cleanup()
+
+
+def run(home: Path, seconds: float) -> tuple[Topology, frozenset[str]]:
+    """Everything up, traffic, everything down: the document, and the ids of the findings that were planted."""
+    kafka_port, http_port, admin_port, subscriber_port = distinct_ports(4)
+    config = StackConfig(
+        home=home,
+        resources=place(home / "resources", {8080: http_port, 8090: subscriber_port}),
+        jars_root=_JARS_ROOT,
+        kafka_port=kafka_port,
+        kafka_data=home / "kafka",
+        heap="384m",
+        http_port=http_port,
+        admin_port=admin_port,
+        subscriber_port=0,
+        settings={"instance": _INSTANCE},
+        expected=(*PICKY, "ignored"),
+    )
+    with jar_progress() as progress:
+        stack = Stack(config, note, progress)
+        try:
+            stack.start()
+            topology = asyncio.run(_run_traffic(stack, config, subscriber_port, seconds))
+        finally:
+            stack.stop()
+    subscriber = f"http://{LOOPBACK}:{subscriber_port}"
+    return topology, frozenset(one.format(subscriber=subscriber) for one in PLANTED)
+
+
+def main() -> int:
+    """`python -m app.cli.demos.topology`."""
+    parser = argparse.ArgumentParser(prog="python -m app.cli.demos.topology", description="The topology report, shown.")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long to send events")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the report")
+    given = parser.parse_args()
+    try:
+        with tempfile.TemporaryDirectory(prefix="penstock-topology-") as folder:
+            topology, planted = run(Path(folder), given.seconds)
+        files = write_report(topology, given.out)
+    except PenstockError as error:
+        print_error(error)
+        return error.exit_code
+    show_topology(topology)
+    found = {one.id for one in topology.findings}
+    report = {
+        "report": str(given.out / PAGE),
+        "files": len(files),
+        "findings": len(found),
+        "missing": sorted(planted - found),
+        "unexpected": sorted(found - planted),
+    }
+    print_json(report)
+    return 0 if found == planted else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""`penstock dlq redrive`: dead letters to their own subscription again, once more each, at a chosen pace.
+
+What was redriven is written to Kafka, so a run that was interrupted or killed goes on where it was. Refuses to redrive
+everything there is unless that is said (`--all`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.dlq.selection import (
+    ChannelWish,
+    Kafka,
+    Look,
+    Reason,
+    Refs,
+    Since,
+    SubscriptionWish,
+    Topic,
+    Until,
+    look,
+    refuse_both,
+)
+from app.cli.output.format import Format, Output, View, note, print_json
+from knative.errors import NotReadyError, PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from app.operations.dead_letters.ledger import Marks, MarkWriter
+    from app.operations.dead_letters.letters import DeadLetter
+    from app.operations.dead_letters.reader import Starts
+    from app.operations.dead_letters.redrive import Redrive, RedriveConfig
+    from app.operations.dead_letters.summary import Summary
+
+_LIMIT_S = 10.0
+_SAY_EVERY_S = 5.0
+
+
+def redrive(
+    refs: Refs = None,
+    subscription: SubscriptionWish = "",
+    channel: ChannelWish = "",
+    everything: Annotated[bool, typer.Option("--all", help="Those of all subscriptions.")] = False,
+    topic: Topic = "",
+    reason: Reason = "",
+    since: Since = "",
+    until: Until = "",
+    mended: Annotated[
+        Path | None, typer.Option("--with", help="A letter as `dlq show -o json` prints it, edited: this one instead.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be redriven, and send nothing.")] = False,
+    rate: Annotated[str, typer.Option("--rate", help="At most so many: 20/s, 100/m; else as fast as it goes.")] = "",
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Try at most so many letters.")] = None,
+    retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Retries of each letter.")] = 3,
+    in_flight: Annotated[
+        int, typer.Option("--in-flight", min=1, max=1000, help="Letters at a time; with 1 their order is kept.")
+    ] = 1,
+    failures: Annotated[int, typer.Option("--failures", min=1, help="Give up after so many failures in a row.")] = 10,
+    kafka: Kafka = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Deliver dead letters again, each to the subscriber of its subscription only, with its id and attributes.
+
+    What was redriven is remembered in Kafka and not redriven again; interrupted, it goes on when it is run again.
+    Ends with 0 when all were taken, 4 when some were, 1 when none was. A second run waits for the first to end, half a
+    minute at most.
+
+    \b
+    Examples:
+      penstock dlq redrive --subscription default/picky --dry-run
+      penstock dlq redrive --subscription default/picky --rate 20/s
+      penstock dlq redrive --channel default/quickstart --reason "answer was 500" --since 2h
+      penstock dlq redrive --all --limit 100 --in-flight 10 -o json
+      penstock dlq show --last 1 -o json > letter.json
+      penstock dlq redrive --with letter.json
+    """
+    from app.operations.dead_letters.rate import read_rate
+    from app.operations.dead_letters.redrive import RedriveConfig
+
+    if mended is not None and (refs or subscription or channel or topic or everything or reason or since or until):
+        raise UsageError("--with and other letters are both there.", "The file names its letter: give --with alone.")
+    if not (refs or subscription or channel or topic or everything or mended):
+        raise UsageError("Nothing says what to redrive.", "Give --subscription, --channel, letters, or --all.")
+    refuse_both(refs, subscription, channel, topic, reason, since, until)
+    config = RedriveConfig(read_rate(rate), limit, retries, in_flight, failures)
+    where = look(kafka, subscription, channel, topic, reason, since, until)
+    letters = [_mended(where, mended)] if mended is not None else None
+    if dry_run:
+        _say_what(where, letters or _letters(where, refs or ()), limit, output)
+        return
+    summary = asyncio.run(_run(where, refs or (), config, letters))
+    if output is Format.JSON:
+        print_json(summary.as_json())
+    else:
+        print("\n".join(summary.as_lines()))
+    if summary.exit_code:
+        raise typer.Exit(summary.exit_code)
+
+
+def _letters(where: Look, refs: Sequence[str], starts: Starts | None = None) -> Iterator[DeadLetter]:
+    from app.operations.dead_letters.reader import read_named
+
+    return read_named(where.client, refs) if refs else where.letters(starts)
+
+
+def _mended(where: Look, file: Path) -> DeadLetter:
+    """The letter that the file names, as the file has it. Raises UsageError, PenstockError."""
+    from app.cli.receive import as_json
+    from app.operations.dead_letters.mending import mend, read_mended
+    from app.operations.dead_letters.reader import read_named
+
+    try:
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8"
+        raise UsageError(f"{file} cannot be read: {why}.", "Check --with.") from problem
+    document = read_mended(text, str(file))
+    (letter,) = read_named(where.client, [document["letter"]])
+    return mend(letter, document, as_json(letter.record))
+
+
+def _say_what(where: Look, letters: Iterable[DeadLetter], limit: int | None, output: Format) -> None:
+    from itertools import islice
+
+    from app.cli.dlq.group import GROUPS, group_rows
+    from app.operations.dead_letters.letters import group
+
+    marks = where.marks()
+    waiting = (letter for letter in letters if not marks.has(letter))
+    rows = group_rows(group((letter, False) for letter in islice(waiting, limit)))
+    GROUPS.show(rows, View.JSON if output is Format.JSON else View.TABLE)
+    if output is Format.TABLE and rows:
+        note("Nothing was sent: leave out --dry-run to redrive them.")
+
+
+async def _run(
+    where: Look, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None = None
+) -> Summary:
+    """`letters`: these instead of those that are chosen."""
+    from agents.http.pool import SenderConfig
+    from app.operations.dead_letters.ledger import MarkWriter
+    from app.operations.dead_letters.lock import alone
+    from app.operations.dead_letters.redrive import Redrive
+    from app.settings.load import load_settings
+    from app.worker.egress import guard_of
+
+    settings = load_settings()
+    await asyncio.to_thread(_ensure_topic, where, settings.internal_replication)
+    run: Redrive | None = None
+
+    def lost() -> None:
+        if run is not None:
+            run.stop("another redrive has taken its place")
+
+    def tell(letter: DeadLetter, reason: str) -> None:
+        text = f"failed: {letter.ref} id={letter.event_id} {letter.subscription}: {reason}"
+        note(text if text.isprintable() else ascii(text)[1:-1])
+
+    async with alone(where.client, where.instance, lost, note):
+        marks = await asyncio.to_thread(where.marks)  # what the one before has redriven is among them
+        writer = await asyncio.to_thread(MarkWriter, where.client, where.instance)
+        sending = SenderConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
+        run = Redrive(config, sending, where.contract.subscriptions, marks, writer, tell)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, run.stop, "it was interrupted")
+        saying = asyncio.create_task(_say_how_far(run.summary))
+        starts: dict[str, Mapping[int, int]] = {}
+        try:
+            summary = await run.run(iter(letters) if letters else _letters(where, refs, starts.__setitem__))
+        finally:
+            saying.cancel()
+        if summary.complete:
+            await asyncio.to_thread(_tidy, writer, marks, starts)
+        await asyncio.to_thread(writer.close)
+        return summary
+
+
+def _tidy(writer: MarkWriter, marks: Marks, starts: Mapping[str, Mapping[int, int]]) -> None:
+    """Remove the marks of letters that are gone; the next run does it when this one cannot."""
+    try:
+        for topic, firsts in starts.items():
+            writer.forget_expired(marks, topic, firsts)
+    except NotReadyError as problem:
+        note(str(problem))
+
+
+async def _say_how_far(summary: Summary) -> None:
+    while True:
+        await asyncio.sleep(_SAY_EVERY_S)
+        note(f"redriven {summary.redriven}, failed {summary.failed} ...")
+
+
+def _ensure_topic(where: Look, replication: int) -> None:
+    from controller.kafka.topics import ActionFailed, Topics, admin_client
+    from knative.contract.kafka_names import redriven_topic
+
+    try:
+        Topics(admin_client(where.client), _LIMIT_S).ensure_compacted([redriven_topic(where.instance)], replication)
+    except ActionFailed as problem:
+        raise PenstockError(f"What is redriven cannot be written down: {problem}.", "Mend that first.") from problem

@@ -1,0 +1,124 @@
+"""Which dead letters a command means: the options that `penstock dlq` commands share, and where they lead.
+
+Refuses a subscription that neither the contract nor any letter knows, and to read letters before it is asked to (but
+for the first one of a subscription that the contract does not know).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options.completion import complete_channel, complete_subscription
+from app.cli.options.time import read_moment
+from app.cli.output.format import note
+from knative.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.operations.contract_snapshot import Contract
+    from app.operations.dead_letters.ledger import Marks
+    from app.operations.dead_letters.letters import DeadLetter, Selection
+    from app.operations.dead_letters.reader import Starts
+
+Refs = Annotated[list[str] | None, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET of `list --each`.")]
+SubscriptionWish = Annotated[
+    str, typer.Option("--subscription", "-s", help="Those of NAMESPACE/NAME.", autocompletion=complete_subscription)
+]
+ChannelWish = Annotated[
+    str, typer.Option("--channel", help="Those of channel NAMESPACE/NAME.", autocompletion=complete_channel)
+]
+Topic = Annotated[str, typer.Option("--topic", help="In this DLQ topic, for a channel that is no more.")]
+Reason = Annotated[str, typer.Option("--reason", help="Those whose reason has this in it, in any case.")]
+Since = Annotated[str, typer.Option("--since", help="Dead since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
+Until = Annotated[str, typer.Option("--until", help="Dead before then, written in the same way.")]
+Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Where dead letters are looked for, and which."""
+
+    client: Mapping[str, Any]
+    contract: Contract
+    instance: str
+    topics: tuple[str, ...]
+    selection: Selection
+
+    def letters(self, starts: Starts | None = None) -> Iterator[DeadLetter]:
+        """Those that are meant; `starts` as in `read_letters`."""
+        from app.operations.dead_letters.reader import read_letters
+
+        return read_letters(self.client, self.topics, self.selection, _say_missing, starts)
+
+    def marks(self) -> Marks:
+        """What was redriven."""
+        from app.operations.dead_letters.ledger import read_marks
+
+        return read_marks(self.client, self.instance)
+
+
+def look(kafka: str, subscription: str, channel: str, topic: str, reason: str, since: str, until: str) -> Look:
+    """The options of a command -> where to look. Raises UsageError, NotReadyError, PenstockError, with the names that
+    are known, for a channel or subscription that is not there."""
+    from app.cli.receive import kafka_client
+    from app.operations.contract_snapshot import choose_channel, read_contract
+    from app.operations.dead_letters.letters import Selection
+    from app.settings.load import load_settings
+
+    for option, wish in (("--subscription", subscription), ("--channel", channel)):
+        _check_name(option, wish)
+    now_s = time.time()
+    selection = Selection(
+        subscription,
+        reason,
+        read_moment(since, "--since", now_s) if since else None,
+        read_moment(until, "--until", now_s) if until else None,
+    )
+    client, instance = kafka_client(kafka), load_settings().instance
+    contract = read_contract(client, instance)
+    if topic:
+        topics: tuple[str, ...] = (topic,)
+    elif channel:
+        topics = (choose_channel(contract, channel).dlq_topic,)
+    else:
+        # A subscription that is no more has letters too, so its name need not be in the contract.
+        own = tuple(one.dlq_topic for one in contract.subscriptions if one.label == subscription)
+        topics = own or tuple(one.dlq_topic for one in contract.channels)
+    if subscription:
+        _check_known(client, contract, topics, subscription)
+    return Look(client, contract, instance, topics, selection)
+
+
+def _check_name(option: str, wish: str) -> None:
+    namespace, _, name = wish.rpartition("/")
+    if wish and not (namespace and name):
+        raise UsageError(f"{option} {wish!r} is not NAMESPACE/NAME.", "Write it as `penstock status` shows it.")
+
+
+def _check_known(client: Mapping[str, Any], contract: Contract, topics: tuple[str, ...], subscription: str) -> None:
+    """Raises PenstockError when neither the contract nor any letter in these topics knows the subscription."""
+    from app.operations.contract_snapshot import has_subscription, no_subscription
+    from app.operations.dead_letters.letters import Selection
+    from app.operations.dead_letters.reader import read_letters
+
+    missing: list[str] = []
+    own = Selection(subscription)  # whatever the other options leave out: a letter is a letter
+    if has_subscription(contract, subscription) or any(read_letters(client, topics, own, missing.append)):
+        return
+    for topic in missing:
+        _say_missing(topic)
+    raise no_subscription(contract, subscription)
+
+
+def _say_missing(topic: str) -> None:
+    note(f"There is no topic {topic} yet.")
+
+
+def refuse_both(refs: list[str] | None, *wishes: str) -> None:
+    """Raises UsageError for letters by name beside options that choose others."""
+    if refs and any(wishes):
+        raise UsageError("Letters and options that choose letters are both there.", "Give one of them.")

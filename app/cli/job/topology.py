@@ -1,0 +1,108 @@
+"""`penstock job topology`: the same report as `penstock topology`, joined and counted by Spark.
+
+Refuses to be another report: only who computes differs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineWish, choose
+from app.cli.options.spark import Conf, DriverHost, Master, Memory, Place, Remote, interruptible, session
+from app.cli.topology import (
+    Diff,
+    Engines,
+    FailOn,
+    Folder,
+    Jars,
+    Kafka,
+    Namespace,
+    Out,
+    Shape,
+    Shapes,
+    Since,
+    TrafficName,
+    check_jars,
+    finish,
+    make_wish,
+    read_old,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from analytics.topology.engines.port import Engine
+
+
+def register(group: typer.Typer) -> None:
+    """Adds `topology` to the jobs."""
+    group.command("topology")(topology)
+
+
+def topology(
+    master: Master = "",
+    remote: Remote = "",
+    engine: Engines = EngineWish.AUTO,
+    namespace: Namespace = "",
+    out: Out = None,
+    diff: Diff = None,
+    since: Since = "10m",
+    traffic: Annotated[
+        TrafficName, typer.Option("--traffic", help="Where the numbers come from; auto takes the best there is.")
+    ] = TrafficName.AUTO,
+    folder: Folder = None,
+    fail_on: FailOn = None,
+    jars: Jars = None,
+    kafka: Kafka = "",
+    driver_host: DriverHost = "",
+    memory: Memory = "1g",
+    conf: Conf = None,
+    output: Shapes = Shape.TABLE,
+) -> None:
+    """Draw the map of who sends what to whom, as `penstock topology` does, by Spark.
+
+    For long spans of traffic and on a cluster; for a look at what runs now `penstock topology` is quicker.
+
+    \b
+    Examples:
+      penstock job topology --out report
+      penstock job topology --since 7d --folder .penstock/traffic
+      penstock job topology --master spark://head:7077 --driver-host 10.0.0.5
+      penstock job topology --engine graphframes --jars ~/graphframes-jars
+    """
+    with interruptible():
+        from app.operations.topology.job import is_small, run
+
+        old = read_old(diff)
+        wish = make_wish(kafka, since, namespace, folder, traffic)
+        _check_jars(engine, remote, jars or [])
+        # GraphFrames' rounds are many queries over the whole graph: for them code is worth its while.
+        small = engine is not EngineWish.GRAPHFRAMES and is_small(wish)
+        rounds = engine is not EngineWish.LOCAL and not small
+        place = Place(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small, rounds)
+        with session("penstock job topology", place) as spark:
+            found = run(spark, wish, partial(_walker, spark, engine), small)
+        finish(found, old, out, fail_on, output)
+
+
+def _check_jars(engine: EngineWish, remote: str, jars: list[Path]) -> None:
+    """What was asked for by name and is not there is an error, before Spark takes its seconds to start."""
+    from app.settings.load import started_by_spark_submit
+
+    if engine is EngineWish.GRAPHFRAMES and not remote and not started_by_spark_submit():
+        check_jars(jars)
+
+
+def _walker(spark: SparkSession, wish: EngineWish, edges: int) -> tuple[Engine, str]:
+    """For so many edges, with a sentence that says why it. Raises NoGraphFramesError when that was asked for by name
+    and is not there."""
+    from analytics.topology.engines.graphframes import GraphFramesEngine, missing
+    from analytics.topology.engines.local import LocalEngine
+
+    why_not = missing(spark) if wish is EngineWish.AUTO and edges > LOCAL_EDGES_MAX else ""
+    chosen, why = choose(wish, edges, why_not)
+    return (GraphFramesEngine(spark) if chosen is EngineWish.GRAPHFRAMES else LocalEngine()), why

@@ -1,0 +1,188 @@
+"""`penstock job traffic`: what went through channels and to subscriptions, counted into tables.
+
+Refuses to count (`analytics/traffic` does) and to know topics by itself (`app/operations/traffic_plan` asks the
+contract).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.options.completion import complete_channel
+from app.cli.options.spark import Conf, DriverHost, Master, Memory, Place, Remote, session
+from app.cli.output.format import Format, Output, note
+from knative.errors import UsageError
+
+if TYPE_CHECKING:
+    from analytics.traffic.job import TrafficJob
+    from app.operations.traffic_plan import Plan
+
+Channels = Annotated[
+    list[str] | None,
+    typer.Option("--channel", help="Only NAMESPACE/NAME (with --since or --until).", autocompletion=complete_channel),
+]
+
+
+def register(group: typer.Typer) -> None:
+    """Adds `traffic` to the jobs."""
+    group.command("traffic")(traffic)
+
+
+def traffic(
+    master: Master = "",
+    remote: Remote = "",
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", help="Count a span: from 90s, 10m, 2d ago, or an RFC 3339 time.")
+    ] = "",
+    until: Annotated[str, typer.Option("--until", help="The end of the span, written in the same way.")] = "",
+    channels: Channels = None,
+    once: Annotated[
+        bool, typer.Option("--once/--follow", help="End when all is counted, or go on until Ctrl-C.")
+    ] = True,
+    records: Annotated[
+        bool, typer.Option("--records/--no-records", help="Read channel topics, or only what workers report.")
+    ] = True,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="An estimate from offsets alone: no record is read, no Spark started.")
+    ] = False,
+    folder: Annotated[Path | None, typer.Option("--folder", help="Tables; by default PENSTOCK_TRAFFIC_DIR.")] = None,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="Delete tables and checkpoint together and count anew.")
+    ] = False,
+    interval_s: Annotated[
+        float, typer.Option("--interval", min=1, help="Seconds between batches with --follow.")
+    ] = 10.0,
+    batch: Annotated[int, typer.Option("--batch", min=1_000, help="Records of a batch, at most.")] = 1_000_000,
+    driver_host: DriverHost = "",
+    memory: Memory = "1g",
+    conf: Conf = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Count events by channel, subscription, type and source, in windows of a minute and of an hour.
+
+    It goes on where the last run ended, and counts nothing twice, however that run ended. With --since or --until it
+    counts that span alone, into a folder of its own.
+
+    \b
+    Examples:
+      penstock job traffic
+      penstock job traffic --follow --interval 30
+      penstock job traffic --since 1h --until 10m -o json
+      penstock job traffic --since 15m --offsets
+      penstock job traffic --master spark://head:7077 --driver-host 10.0.0.5
+    """
+    from app.cli.receive import kafka_client
+
+    client = kafka_client(kafka)
+    span = _span(since, until)
+    if offsets:
+        if not once or reset or not records:
+            raise UsageError(
+                "--offsets reads no records and keeps no tables.", "Leave out --follow, --reset, --no-records."
+            )
+        show_offsets(client, channels or [], span, output)
+        return
+    if channels and span is None:
+        raise UsageError("--channel goes with a span.", "Add --since, such as --since 1h; without one all is counted.")
+    if span is not None and (not once or reset):
+        raise UsageError("A span is counted once, into a folder that is made anew.", "Leave out --follow and --reset.")
+    if remote and span is None:
+        raise UsageError(
+            "Spark Connect cannot keep a stream's batches on this machine: they would end up on the server's.",
+            "Give --since, which is a bounded read and works there, or --master.",
+        )
+    place = Place(master, remote, driver_host, memory, tuple(conf or ()))
+    place.check()
+    plan = _plan(client, folder, channels or [], span, records, once, interval_s, batch)
+    _run(plan, place, reset or span is not None, output)
+
+
+def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
+    """Unix seconds of both ends; None = no span is wanted."""
+    from app.cli.options.time import read_moment
+
+    now_s = time.time()
+    since_s = read_moment(since, "--since", now_s) if since else None
+    until_s = read_moment(until, "--until", now_s) if until else None
+    if since_s is not None and until_s is not None and since_s >= until_s:
+        raise UsageError("--since is not before --until.", "Swap them.")
+    if since_s is not None and since_s > now_s:
+        raise UsageError(f"--since {since!r} lies in the future.", "Write a time that has passed.")
+    return None if since_s is None and until_s is None else (since_s, until_s)
+
+
+def _plan(
+    client: Mapping[str, str],
+    folder: Path | None,
+    channels: list[str],
+    span: tuple[float | None, float | None] | None,
+    records: bool,
+    once: bool,
+    interval_s: float,
+    batch: int,
+) -> Plan:
+    from dataclasses import replace
+
+    from app.operations.traffic_plan import plan_traffic, traffic_folder
+
+    found = plan_traffic(client, traffic_folder(folder, span=span is not None), channels, records=records)
+    since_s, until_s = span or (None, None)
+    job = replace(found.traffic, once=once, interval_s=interval_s, records_max=batch, since_s=since_s, until_s=until_s)
+    return replace(found, traffic=job)
+
+
+def _run(plan: Plan, place: Place, anew: bool, output: Format) -> None:
+    from analytics.traffic.job import TrafficJob
+    from analytics.traffic.store import check_tables, hold, wipe
+    from app.cli.output.traffic import batch_line, show_summary
+
+    for sentence in plan.notes:
+        note(sentence)
+    job = plan.traffic
+    with hold(job.folder):
+        if anew:
+            wipe(job.folder)
+        check_tables(job.folder, job.instance, job.cluster)  # before Spark takes its seconds to start
+        with session("penstock job traffic", place) as spark:
+            one = TrafficJob(spark, job, told=lambda *batch: note(batch_line(*batch)) if not job.once else None)
+            with _stopped_by_signals(one):
+                summary = one.run()
+    show_summary(summary, job.folder, output)
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(job: TrafficJob) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end it in order; a second Ctrl-C ends it at once."""
+    before: dict[int, Any] = {}
+    number: int
+
+    def stop(number: int, _frame: object) -> None:
+        signal.signal(number, before[number])
+        job.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def show_offsets(
+    client: Mapping[str, str], channels: list[str], span: tuple[float | None, float | None] | None, output: Format
+) -> None:
+    """The cheap tier: nothing but offsets."""
+    from app.cli.output.traffic import show_rates
+    from app.operations.traffic_rates import measure
+
+    since_s, until_s = span or (None, None)
+    show_rates(measure(client, channels, since_s, until_s), output)

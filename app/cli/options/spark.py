@@ -1,0 +1,110 @@
+"""The options that every job on Spark shares, and the session that they describe.
+
+    def traffic(master: Master = "", remote: Remote = "", driver_host: DriverHost = "", memory: Memory = "1g", ...):
+        with session("penstock job traffic", Place(master, remote, driver_host, memory)) as spark:
+
+Says what it waits for: jars that are brought, a session that takes seconds to start. Refuses to know the jobs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.output.format import jar_progress, note
+from knative.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Master = Annotated[
+    str,
+    typer.Option(
+        "--master", help="Where it runs: local[*], local[2], spark://HOST:7077; by default PENSTOCK_SPARK_MASTER."
+    ),
+]
+Remote = Annotated[str, typer.Option("--remote", help="sc://HOST:PORT of a Spark Connect server instead.")]
+DriverHost = Annotated[
+    str,
+    typer.Option(
+        "--driver-host", help="Address at which a cluster's workers reach this machine; loopback if not said."
+    ),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", help="NAME=VALUE for Spark, such as spark.executor.memory=2g; may be given more than once."),
+]
+Memory = Annotated[str, typer.Option("--driver-memory", help="Memory of Spark's process here, such as 512m or 4g.")]
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends the command with 130 and this sentence."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("Interrupted: there is no report.")
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a job runs; "" = not said."""
+
+    master: str = ""
+    remote: str = ""
+    driver_host: str = ""
+    memory: str = "1g"
+    conf: tuple[str, ...] = ()
+    jars: tuple[Path, ...] = ()  #: folders with more of them, before those of the settings
+    small: bool = False  #: there is little to do (see SparkOptions)
+    rounds: bool = False  #: a graph may be walked in it (see SparkOptions)
+
+    def settings(self) -> dict[str, str]:
+        """`conf` as names and values. Raises UsageError."""
+        pairs = [one.partition("=") for one in self.conf]
+        for name, equals, _ in pairs:
+            if not equals or not name.startswith("spark."):
+                raise UsageError(f"--conf {name!r} is no setting of Spark.", "Write spark.NAME=VALUE.")
+        return {name: value for name, _, value in pairs}
+
+    def check(self) -> None:
+        """What can be known before Spark starts. Raises UsageError, NotReadyError when no master answers."""
+        from analytics.spark.session import options_problem
+        from app.operations.spark_jars import check_place, spark_options
+
+        options = spark_options("penstock", self.master, self.remote, jars=(), conf=self.settings())
+        if problem := options_problem(options):
+            raise UsageError(*problem)
+        check_place(options.remote or options.master or "")
+
+
+@contextlib.contextmanager
+def session(app_name: str, place: Place) -> Iterator[SparkSession]:
+    """A Spark session for one command. Raises PenstockError with the cure when it cannot be had."""
+    from analytics.spark.session import spark_session
+    from app.local.kafka.jar_sets import SPARK
+    from app.operations.spark_jars import jar_places, spark_options
+
+    place.check()  # before anything is fetched
+    with jar_progress(SPARK) as progress:
+        jars = [] if place.remote else jar_places(place.jars, progress=progress)
+    if sys.stderr.isatty():
+        note("Spark is starting ...")
+    options = spark_options(
+        app_name,
+        place.master,
+        place.remote,
+        jars=jars,
+        driver_host=place.driver_host,
+        driver_memory=place.memory,
+        conf=place.settings(),
+    )
+    with spark_session(replace(options, small=place.small, rounds=place.rounds)) as spark:
+        yield spark

@@ -1,0 +1,69 @@
+"""Times as people write them for `--since` and `--until`: how long ago, or when.
+
+Refuses to guess: a time without a zone is nobody's, and a bare number has no unit. Pure: the time of now comes in.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from knative.delivery.policy import parse_duration_s
+from knative.errors import UsageError
+
+_SHORT = re.compile(
+    r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?", re.ASCII | re.IGNORECASE
+)
+_UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
+
+
+def read_moment(text: str, option: str, now_s: float) -> float:
+    """Unix seconds of `90s`, `10m`, `1h30m`, `2d`, `PT10M` (that long ago) or of an RFC 3339 time.
+
+    Raises UsageError that names `option`.
+    """
+    wish = text.strip()
+    ago_s = _duration_s(wish)
+    if ago_s is not None:
+        return now_s - ago_s
+    try:
+        moment = datetime.fromisoformat(wish)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or len(wish) < len("2026-01-01T00:00Z"):
+        raise UsageError(
+            f"{option} {text!r} is no time.",
+            "Write how long ago (90s, 10m, 1h30m, 2d) or an RFC 3339 time with a zone (2026-11-21T12:00:00Z).",
+        )
+    return moment.timestamp()
+
+
+def _duration_s(text: str) -> float | None:
+    short = _SHORT.fullmatch(text)
+    if text and short is not None:
+        return sum(float(short[unit]) * unit_s for unit, unit_s in _UNITS_S.items() if short[unit])
+    try:
+        return parse_duration_s(text)
+    except ValueError:
+        return None
+
+
+def show_moment(unix_s: float | None) -> str:
+    """RFC 3339 in UTC with milliseconds; "" for None."""
+    if unix_s is None:
+        return ""
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def show_duration(seconds: float | None) -> str:
+    """Short for people: `0.4s`, `12s`, `3m20s`, `2h5m`, `4d3h`; "-" for None."""
+    if seconds is None:
+        return "-"
+    if seconds < 10:
+        return f"{seconds:.1f}s" if seconds else "0s"
+    whole = round(seconds)
+    for size_s, name, next_s, next_name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size_s:
+            rest = whole % size_s // next_s
+            return f"{whole // size_s}{name}" + (f"{rest}{next_name}" if rest else "")
+    return f"{whole}s"

@@ -1,0 +1,1 @@
+"""How commands print: tables, JSON, YAML, and pages that refresh."""

@@ -1,0 +1,172 @@
+"""How commands print: tables for people, JSON for programs, errors as one sentence, progress as a bar or as lines.
+
+Honours NO_COLOR and the absence of a terminal (rich does). Refuses to decide what is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.local.kafka.jar_sets import KAFKA, JarSet
+from knative.errors import PenstockError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from app.local.kafka.jars import Progress
+
+_UNFOLDED_CHARS = 10_000
+_LINE_EVERY = 10  # jars between two lines of progress where there is no terminal
+
+
+class Format(StrEnum):
+    """What `-o` takes."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class View(StrEnum):
+    """What `-o` takes where rows are listed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+Views = Annotated[
+    View, typer.Option("--output", "-o", help="table or wide for people, json or yaml for programs, name for xargs.")
+]
+Output = Annotated[Format, typer.Option("--output", "-o", help="table for people, json for programs.")]
+
+
+def print_json(value: object) -> None:
+    """One JSON value on one line of its own."""
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+def print_yaml(value: object) -> None:
+    """One YAML document, with the same value that `print_json` prints."""
+    import yaml
+
+    plain = json.loads(json.dumps(value))  # safe_dump refuses enums and other subclasses of str that JSON takes
+    print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), end="", flush=True)
+
+
+def print_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
+    """`columns`: key of the rows -> heading. `empty` is said instead when there are no rows."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:  # for a program that reads lines, or a file: one row stays one line
+        console.width = _UNFOLDED_CHARS
+    console.print(table_of(columns, rows, empty))
+
+
+def table_of(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> RenderableType:
+    """The same as something that rich prints."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        return Text(empty)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, heading in enumerate(columns.values()):
+        table.add_column(heading, overflow="fold", no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*(_cell(row.get(key)) for key in columns))
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How rows of one kind are shown: columns are key of the rows -> heading, `name` is the key of `-o name`."""
+
+    columns: Mapping[str, str]
+    name: str
+    empty: str
+    wide: Mapping[str, str] = field(default_factory=dict)  #: columns that only `-o wide` has, after the others
+
+    def show(self, rows: Sequence[Mapping[str, object]], view: View) -> None:
+        """Print them in this view; names once each, in the order of the rows."""
+        if view is View.JSON:
+            print_json(rows)
+        elif view is View.YAML:
+            print_yaml(rows)
+        elif view is View.NAME:
+            for name in dict.fromkeys(str(row[self.name]) for row in rows):
+                print(name)
+        else:
+            print_table(self.columns_of(view), rows, self.empty)
+
+    def columns_of(self, view: View) -> Mapping[str, str]:
+        """Those of a table."""
+        return {**self.columns, **self.wide} if view is View.WIDE else self.columns
+
+
+def _cell(value: object) -> str:
+    from rich.markup import escape
+
+    text = "" if value is None else str(value)
+    style = {"True": "green", "up": "green", "False": "red", "down": "red", "Unknown": "yellow"}.get(text)
+    return f"[{style}]{text}[/]" if style else escape(text)
+
+
+def print_error(error: PenstockError) -> None:
+    """What failed in red, the cure after it, on the error channel."""
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, soft_wrap=True).print(
+        Text.assemble((error.what, "red"), f" {error.cure}" if error.cure else "")
+    )
+
+
+def note(text: str) -> None:
+    """A line for the person at the terminal, on the error channel: the output stays clean for programs."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def jar_progress(jars: JarSet = KAFKA) -> Iterator[Progress]:
+    """Shows jars arriving, until the last one; nothing when they are here already."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    what = f"Bringing {jars.title} from Maven Central (once)"
+    console = Console(stderr=True)
+    if not console.is_terminal:
+
+        def line(arrived: int, expected: int) -> None:
+            if arrived == 0:
+                note(f"{what}: {expected} jars, {jars.megabytes} MB")
+            elif arrived % _LINE_EVERY == 0 or arrived == expected:
+                note(f"  {arrived} of {expected}")
+
+        yield line
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, transient=True)
+
+    def move(arrived: int, expected: int) -> None:
+        if not bar.task_ids:
+            bar.add_task(f"{what}, {jars.megabytes} MB", total=expected)
+            bar.start()
+        bar.update(bar.task_ids[0], completed=arrived)
+        if arrived == expected:
+            bar.stop()  # from now on others write to this terminal
+
+    try:
+        yield move
+    finally:
+        bar.stop()

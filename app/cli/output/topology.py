@@ -1,0 +1,127 @@
+"""How `penstock topology` speaks at a terminal: findings by severity, a summary, what differs between two runs.
+
+Texts in a document may be anybody's (sources): nothing in them may drive the terminal. Refuses to compute.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from analytics.topology.exports import plain
+from analytics.topology.model.document import SEVERITIES, Finding, Kind, Severity, Topology
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from analytics.topology.compare import Difference
+
+FINDINGS_MAX = 50
+EVIDENCE_MAX = 6
+IDS_MAX = 10
+_STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+
+
+def show_topology(topology: Topology) -> None:
+    """What it is, then what is wrong with it, the worst first."""
+    console = _console()
+    _print(console, summary(topology))
+    for finding in topology.findings[:FINDINGS_MAX]:
+        console.print()
+        _show_finding(console, finding)
+    console.print()
+    if len(topology.findings) > FINDINGS_MAX:
+        _print(console, f"... and {len(topology.findings) - FINDINGS_MAX} more: see them all with --out or -o json.")
+    _print(console, verdict(topology.findings))
+
+
+def summary(topology: Topology) -> str:
+    """One line: what there is."""
+    kinds = Counter(one.kind for one in topology.vertices)
+    names = {
+        Kind.SOURCE: "sources",
+        Kind.CHANNEL: "channels",
+        Kind.BROKER: "brokers",
+        Kind.SUBSCRIPTION: "subscriptions",
+        Kind.TRIGGER: "triggers",
+        Kind.SUBSCRIBER: "subscribers",
+    }
+    parts = [f"{kinds[kind]} {_plural(name, kinds[kind])}" for kind, name in names.items() if kinds[kind]]
+    window = f" over {topology.window.seconds:.0f} s" if topology.window.seconds else ""
+    where = f" in namespace {topology.namespace}" if topology.namespace else ""
+    tiers = {"windows": "traffic tables", "deltas": "traffic records", "status": "statuses only", "none": "no traffic"}
+    return f"{', '.join(parts) or 'Nothing'}{where}; {tiers[topology.tier]}{window}; engine {topology.engine}."
+
+
+def verdict(findings: tuple[Finding, ...]) -> str:
+    """One line: how many of which severity."""
+    if not findings:
+        return "No findings."
+    counts = Counter(one.severity for one in findings)
+    parts = [f"{counts[severity]} {severity.value}" for severity in SEVERITIES if counts[severity]]
+    return f"{len(findings)} {_plural('findings', len(findings))}: {', '.join(parts)}."
+
+
+def show_difference(difference: Difference) -> None:
+    """What came and went since the older run."""
+    from app.cli.options.time import show_moment
+
+    console = _console()
+    _print(console, f"Since {show_moment(difference.before)}:")
+    if difference.empty:
+        _print(console, "Nothing differs.")
+        return
+    for finding in difference.findings_new:
+        console.print()
+        _show_finding(console, finding, "new ")
+    if difference.findings_new:
+        console.print()
+    for finding in difference.findings_gone:
+        _print(console, f"gone: {finding.severity.value} {finding.title}", "green")
+    _names(console, "new", difference.vertices_new)
+    _names(console, "gone", difference.vertices_gone)
+    _names(console, "new edge", difference.edges_new)
+    _names(console, "gone edge", difference.edges_gone)
+    for change in difference.changes[: 3 * IDS_MAX]:
+        values = (f"{one:.3g}/s" if isinstance(one, float) else str(one) for one in (change.before, change.after))
+        _print(console, f"{change.what}: {change.id}: {' → '.join(values)}")
+    if len(difference.changes) > 3 * IDS_MAX:
+        _print(console, f"... and {len(difference.changes) - 3 * IDS_MAX} more changes: see them with -o json.")
+
+
+def _names(console: Console, word: str, ids: tuple[str, ...]) -> None:
+    for id_ in ids[:IDS_MAX]:
+        _print(console, f"{word}: {id_}")
+    if len(ids) > IDS_MAX:
+        _print(console, f"... and {len(ids) - IDS_MAX} more {word}")
+
+
+def _show_finding(console: Console, finding: Finding, word: str = "") -> None:
+    _print(console, f"{word}{finding.severity.value.upper()} {finding.title}  [{finding.rule}]", finding.severity)
+    for line in finding.evidence[:EVIDENCE_MAX]:
+        _print(console, f"    {line}")
+    if len(finding.evidence) > EVIDENCE_MAX:
+        _print(console, f"    ... {len(finding.evidence) - EVIDENCE_MAX} more")
+    _print(console, f"    → {finding.remedy}")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(soft_wrap=True, highlight=False)
+
+
+def _print(console: Console, text: str, severity: Severity | str = "") -> None:
+    from rich.text import Text
+
+    style = _STYLES[severity] if isinstance(severity, Severity) else severity
+    console.print(Text(_plain(text), style=style))
+
+
+def _plain(text: str) -> str:
+    """Long lines stay whole: evidence tells ways through many channels."""
+    return "".join(plain(part) for part in (text[place : place + 100] for place in range(0, len(text), 100)))
+
+
+def _plural(name: str, count: int) -> str:
+    return name if count != 1 else name[:-1]

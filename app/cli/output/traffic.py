@@ -1,0 +1,148 @@
+"""What `penstock job traffic` says: a line for a batch, the table and the sentence at the end, rates from offsets.
+
+Refuses to count anything but what it is handed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.cli.options.time import show_moment
+from app.cli.output.format import Format, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from analytics.traffic.job import Summary
+    from analytics.traffic.offsets import Rate
+
+_COLUMNS = {
+    "line": "CHANNEL OR SUBSCRIPTION",
+    "kind": "KIND",
+    "events": "EVENTS",
+    "rate": "EVENTS/S",
+    "bytes": "BYTES",
+    "delivered": "DELIVERED",
+    "retried": "RETRIED",
+    "dead_lettered": "DEAD",
+    "filtered": "FILTERED",
+    "p50_s": "P50 S",
+    "p99_s": "P99 S",
+    "late": "LATE",
+    "tier": "TIER",
+}
+_RATE_COLUMNS = {
+    "line": "CHANNEL OR SUBSCRIPTION",
+    "kind": "KIND",
+    "events": "EVENTS",
+    "rate": "EVENTS/S",
+    "lag": "LAG",
+    "tier": "TIER",
+}
+
+
+def batch_line(name: str, number: int, counters: Mapping[str, int], seconds: float) -> str:
+    """One line for a batch that is in the tables."""
+    odd = ", ".join(f"{count} {what}" for what, count in counters.items() if count and what != "records")
+    return f"{name} {number}: {counters['records']:,} records in {seconds:.1f} s" + (f" ({odd})" if odd else "")
+
+
+def summary_rows(summary: Summary) -> list[dict[str, object]]:
+    """One for each channel and subscription, the busiest first."""
+    rows: list[dict[str, object]] = []
+    for line, one in sorted(summary.totals.windows.items(), key=lambda pair: (-pair[1].events, pair[0])):
+        p50_s, p99_s = one.latency_s(0.5), one.latency_s(0.99)
+        owner = f"{one.namespace}/{one.channel}"
+        rows.append(
+            {
+                "line": f"{owner} > {one.subscription}" if one.subscription else owner,
+                "kind": one.kind,
+                "namespace": one.namespace,
+                "channel": one.channel,
+                "subscription": one.subscription,
+                "events": one.events,
+                "rate": round(one.events / summary.totals.seconds(line), 1),
+                "bytes": one.bytes,
+                "delivered": one.delivered,
+                "retried": one.retried,
+                "dead_lettered": one.dead_lettered,
+                "filtered": one.filtered,
+                "p50_s": None if p50_s is None else round(p50_s, 4),
+                "p99_s": None if p99_s is None else round(p99_s, 4),
+                "late": one.late,
+                "tier": one.tier,
+            }
+        )
+    return rows
+
+
+def show_summary(summary: Summary, folder: Path, output: Format) -> None:
+    """The table, then what it took; JSON has both in one object."""
+    rows = summary_rows(summary)
+    per_s = summary.records / summary.seconds if summary.seconds else 0.0
+    if output is Format.JSON:
+        print_json(
+            {
+                "rows": rows,
+                "counters": summary.counters,
+                "records": summary.records,
+                "batches": summary.batches,
+                "windows": summary.rows,
+                "seconds": round(summary.seconds, 3),
+                "recordsPerSecond": round(per_s),
+                "folder": str(folder),
+                "stopped": summary.stopped,
+                "notes": summary.notes,
+            }
+        )
+        return
+    print_table(_COLUMNS, rows, "Nothing new: everything in Kafka is in the tables already.")
+    note(
+        f"{summary.records:,} records in {summary.seconds:.1f} s ({per_s:,.0f}/s), {summary.batches} batches, "
+        f"{summary.rows:,} rows of minutes in {folder}."
+    )
+    for sentence in oddities(summary.counters):
+        note(sentence)
+    if summary.stopped:
+        note("Stopped before everything was read; the next run goes on from here.")
+
+
+def oddities(counters: Mapping[str, int]) -> list[str]:
+    """A sentence for each thing that is not as it should be."""
+    late = counters.get("records.late", 0) + counters.get("deltas.late", 0)
+    told = {
+        f"{late:,} events came after their window should have been over; they are counted in it, and as late.": late,
+        f"{counters.get('deltas.repeats', 0):,} reports of workers came twice and are counted once.": counters.get(
+            "deltas.repeats", 0
+        ),
+        f"{counters.get('deltas.unreadable', 0):,} reports of workers cannot be read and are left out.": counters.get(
+            "deltas.unreadable", 0
+        ),
+        f"{counters.get('records.folded', 0):,} events are of types and sources too many to tell apart; they are "
+        "counted under empty names.": counters.get("records.folded", 0),
+    }
+    return [sentence for sentence, count in told.items() if count]
+
+
+def show_rates(rates: Sequence[Rate], output: Format) -> None:
+    """Rates from offsets, the busiest first."""
+    rows: list[dict[str, object]] = [
+        {
+            "line": f"{one.owner} > {one.subscription}" if one.subscription else one.owner,
+            "kind": one.kind,
+            "channel": one.owner,
+            "subscription": one.subscription,
+            "since": show_moment(one.since_s),
+            "until": show_moment(one.until_s),
+            "events": one.events,
+            "rate": round(one.per_s, 2),
+            "lag": one.lag,
+            "tier": "offsets (estimate)",
+        }
+        for one in sorted(rates, key=lambda one: (-one.events, one.owner, one.subscription))
+    ]
+    if output is Format.JSON:
+        print_json(rows)
+        return
+    print_table(_RATE_COLUMNS, rows, "No channel, no subscription.")
+    note("Estimates: transactions, compaction and retention change offsets without an event.")

@@ -1,0 +1,89 @@
+"""What `penstock up` says when everything is up: an event to send, and where to look.
+
+Every command in it can be copied as it is. Refuses to look anything up but the resource files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.local.kafka.config import DEFAULT_PORT
+from app.local.kafka.ports import LOOPBACK
+from app.local.probes import host_of, resources_in
+from app.local.stack import StackConfig
+from knative.resources.kinds import KafkaChannel
+
+_HTTP_PORT = 8080
+_CHANNEL = "default/quickstart"
+
+
+def welcome(
+    config: StackConfig, bootstrap: str, logs: Sequence[Path | None], seconds: float, command: str = "penstock"
+) -> list[str]:
+    """The lines to print after a start that took `seconds`; `command`: how to call penstock from here."""
+    channels = [one for one in resources_in(config.resources) if isinstance(one, KafkaChannel)]
+    kafka = "" if bootstrap == f"{LOOPBACK}:{DEFAULT_PORT}" else f" --kafka {bootstrap}"
+    events = _channel_option(channels[0]) + kafka if channels else ""
+    lines = [f"Penstock is up after {seconds:.1f} s. Ctrl-C stops it.", ""]
+    if channels:
+        lines += _to_send(config, channels[0], command)
+    else:
+        lines += [f"There is no channel in {config.resources} yet; files that you add are served within 2 s.", ""]
+    lines.append("Look at:")
+    if channels:
+        name = f"{channels[0].namespace}/{channels[0].name}"
+        lines.append(f"  subscriptions   http://localhost:{config.http_port}/subscribers/{name}")
+    if config.admin_port:
+        metrics = f"http://localhost:{config.admin_port}/metrics"
+        lines.append(f"  metrics         curl -s {metrics} | grep consumed_msg_count")
+    lines.append(f"  readiness       {command} status{kafka}")
+    if channels:
+        lines.append(f"  stored events   {command} receive --last 10{events}")
+        lines.append(f"  dead letters    {command} receive --dlq --from-beginning{events}")
+    lines += [
+        f"  resources       {config.resources} (what you edit, add or delete there is served within 2 s)",
+        f"  their statuses  {config.home / 'state'}",
+        f"  logs            {', '.join(str(log) for log in logs if log is not None)}",
+        "",
+    ]
+    if config.subscriber_port:
+        lines.append(f"The sample subscriber (port {config.subscriber_port}) prints what it gets, as it comes:")
+    return lines
+
+
+def _channel_option(channel: KafkaChannel) -> str:
+    name = f"{channel.namespace}/{channel.name}"
+    return "" if name == _CHANNEL else f" --channel {name}"
+
+
+def _to_send(config: StackConfig, channel: KafkaChannel, command: str) -> list[str]:
+    ingress = f"http://localhost:{config.http_port}"
+    path = f"/channels/{channel.namespace}/{channel.name}"
+    server = "" if config.http_port == _HTTP_PORT else f" --server localhost:{config.http_port}"
+    example = not _channel_option(channel) and config.subscriber_port
+    return [
+        "Send an event to the channel's own address, as in a cluster:",
+        "",
+        curl(f"{ingress}/", host_of(channel, config.cluster_domain)),
+        "",
+        "or by its path, which needs no Host:",
+        "",
+        curl(f"{ingress}{path}"),
+        "",
+        "or twenty with a key" + (", of which some are refused by a picky subscriber:" if example else ":"),
+        "",
+        f"{command} send --count 20 --key customer-7{_channel_option(channel)}{server}",
+        "",
+    ]
+
+
+def curl(url: str, host: str = "") -> str:
+    """The event of the eventing-kafka documentation, as a shell command."""
+    host_header = f'-H "Host: {host}" ' if host else ""
+    return (
+        r"""echo -e "{\n  \"id\": \"12345\",\n  \"originationTime\": \"$(date -u +'%Y-%m-%dT%H:%M:%S.000000000Z')\","""
+        r"""\n  \"content\": \"Test Message\"\n}" | curl -X POST -H "Content-Type: application/json" """
+        r"""-H "cache-control: no-cache" -H "ce-id: 123" -H "ce-source: /testsource" -H "ce-specversion: 1.0" """
+        rf"""-H "ce-type: test.type.v1" {host_header}--data @- -v {url}"""
+    )

@@ -1,0 +1,70 @@
+"""`--watch`: a look again and again, in place on a terminal, else one after the other, until Ctrl-C.
+
+A Kafka that is away is said, and waited for. Refuses to know what is shown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from app.cli.output.format import Listing, View, note, table_of
+from knative.errors import NotReadyError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+T = TypeVar("T")
+#: What is looked at -> the tables of it, each with its rows.
+Tables = Callable[[T], Sequence[tuple[Listing, Sequence[dict[str, object]]]]]
+
+
+def watch(look: Callable[[], T], show: Callable[[T], None], tables: Tables[T], every_s: float, output: View) -> None:
+    """`tables` are for a terminal; `show` prints one look anywhere else."""
+    from rich.console import Console
+
+    console = Console()
+    with suppress(KeyboardInterrupt):
+        if console.is_terminal and output in (View.TABLE, View.WIDE):
+            _in_place(look, tables, every_s, output, console)
+        while True:
+            try:
+                show(look())
+            except NotReadyError as problem:
+                note(str(problem))
+            time.sleep(every_s)
+
+
+def show_next(listing: Listing, rows: Sequence[dict[str, object]], output: View) -> None:
+    """One of several looks at one table, apart from the next."""
+    listing.show(rows, output)
+    separate(output)
+
+
+def separate(output: View) -> None:
+    """What stands between two looks."""
+    if output in (View.TABLE, View.WIDE):
+        print(flush=True)
+    elif output is View.YAML:
+        print("---", flush=True)
+
+
+def _in_place(look: Callable[[], T], tables: Tables[T], every_s: float, output: View, console: Console) -> None:
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            parts: list[RenderableType] = [Text(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends it")]
+            try:
+                shown = look()
+            except NotReadyError as problem:
+                parts.append(Text(str(problem), "red"))
+            else:
+                for listing, rows in tables(shown):
+                    parts += [Text(""), table_of(listing.columns_of(output), rows, listing.empty)]
+            live.update(Group(*parts), refresh=True)
+            time.sleep(every_s)

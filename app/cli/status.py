@@ -1,0 +1,330 @@
+"""`penstock status`: channels and subscriptions, whether they are ready and how they do.
+
+What is served is in the contract, who serves it is what workers say, what is refused is what the controller says of it.
+Refuses to ask a worker over HTTP: what is in Kafka is what every worker would answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.options.completion import complete_resource
+from app.cli.output.format import Listing, View, Views, print_json, print_yaml
+from app.cli.remove import KINDS
+from knative.errors import NotReadyError, PenstockError, UsageError
+
+if TYPE_CHECKING:
+    from app.operations.contract_snapshot import Contract
+    from knative.contract.records import Channel, Remark, Subscription
+    from knative.resources.conditions import Condition
+    from tables.subscriber_details import SubscriberDetails
+
+_CHANNELS = Listing(
+    columns={
+        "channel": "CHANNEL",
+        "topic": "TOPIC",
+        "partitions": "PARTITIONS",
+        "ready": "READY",
+        "message": "MESSAGE",
+    },
+    wide={"reason": "REASON", "dlq_topic": "DLQ TOPIC", "path": "PATH", "generation": "GENERATION", "uid": "UID"},
+    name="channel",
+    empty="No channels.",
+)
+_SUBSCRIPTIONS = Listing(
+    columns={
+        "subscription": "SUBSCRIPTION",
+        "channel": "CHANNEL",
+        "subscriber": "SUBSCRIBER",
+        "order": "ORDER",
+        "ready": "READY",
+        "lag": "LAG",
+        "message": "MESSAGE",
+    },
+    wide={
+        "reason": "REASON",
+        "lag_s": "LAG S",
+        "delivered_per_s": "PER S",
+        "in_flight": "IN FLIGHT",
+        "retrying": "RETRYING",
+        "next_attempt": "NEXT ATTEMPT",
+        "last_error": "LAST ERROR",
+        "owners": "OWNERS",
+        "group": "GROUP",
+        "generation": "GENERATION",
+        "uid": "UID",
+    },
+    name="subscription",
+    empty="No subscriptions.",
+)
+_PROBLEMS = Listing(
+    columns={"file": "RESOURCE FILE", "message": "PROBLEM"},
+    name="file",
+    empty="",
+)
+_PROGRESS = (
+    "lag", "lag_s", "delivered_per_s", "in_flight", "retrying", "next_attempt", "last_error", "last_error_at", "owners"
+)  # fmt: skip
+_WAIT_POLL_S = 0.5
+Rows = dict[str, list[dict[str, object]]]
+
+
+def register(cli: typer.Typer) -> None:
+    """Adds `status` to the commands."""
+    cli.command("status")(status)
+
+
+def status(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help="Only these: NAMESPACE/NAME, or KIND/NAMESPACE/NAME as -o name prints it.",
+            autocompletion=complete_resource,
+        ),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all that is shown is ready.")] = False,
+    limit_s: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait at most with --wait.")] = 60.0,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
+    every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    output: Views = View.TABLE,
+) -> None:
+    """Show channels and subscriptions: ends with 0 when all are ready and every file is taken, else with 3.
+
+    What the controller refuses is shown with its reason, whether or not an earlier state of it is still served.
+
+    With -o wide also how each subscription does: lag, rate of the last minute, retries, last error, who serves it.
+
+    With --wait it waits until that is so, for scripts that start a worker and then send.
+
+    \b
+    Examples:
+      penstock status
+      penstock status default/quickstart
+      penstock status --wait --timeout 30
+      penstock status subscription/default/picky -o wide
+      penstock status -o wide --watch
+      penstock status -o json
+      penstock status --kafka 127.0.0.1:9092
+    """
+    from app.cli.receive import kafka_client
+    from app.operations.contract_snapshot import read_contract
+    from app.settings.load import load_settings
+
+    client, instance = kafka_client(kafka), load_settings().instance
+
+    def look() -> Rows:
+        contract = read_contract(client, instance)
+        if wait and contract.report is None:
+            raise NotReadyError("No controller has said yet what it serves.", "Start a worker of role all.")
+        return chosen(rows(contract, time.time()), names or ())
+
+    if watch and wait:
+        raise UsageError("--watch and --wait are both there.", "Give one of them.")
+    if watch:
+        from app.cli.output import watch as watching
+
+        watching.watch(look, lambda shown: _show_next(shown, output, names), partial(_tables, names), every_s, output)
+        return
+    shown = _waited(look, limit_s) if wait else look()
+    _show(shown, output, names)
+    if not _all_ready(shown):
+        if wait:
+            raise NotReadyError(f"Not all of it is ready after {limit_s:g} s.", "MESSAGE says what is missing.")
+        raise typer.Exit(3)
+
+
+def chosen(shown: Rows, names: Sequence[str]) -> Rows:
+    """Only rows of these names; no names = all. Raises PenstockError, with those that are known, for one without."""
+    if not names:
+        return shown
+    found: Rows = {"channels": [], "subscriptions": [], "problems": []}
+    for wish in names:
+        kind, _, name = wish.partition("/") if wish.count("/") == 2 else ("", "", wish)
+        rows_ = [
+            (table, row)
+            for table, key in (("channels", "channel"), ("subscriptions", "subscription"))
+            for row in shown[table]
+            if row[key] == name and KINDS.get(kind.lower(), key).lower().endswith(key)
+        ]
+        if not rows_ or (kind and kind.lower() not in KINDS):
+            known = [str(row["channel"]) for row in shown["channels"]]
+            known += [str(row["subscription"]) for row in shown["subscriptions"]]
+            raise PenstockError(
+                f"There is no channel or subscription {wish}; known: {', '.join(dict.fromkeys(known)) or 'none'}.",
+                "Write NAMESPACE/NAME of one of them.",
+            )
+        for table, row in rows_:
+            if row not in found[table]:
+                found[table].append(row)
+    return found
+
+
+def _all_ready(shown: Rows) -> bool:
+    return all(row["ready"] == "True" for found in shown.values() for row in found)
+
+
+def _waited(look: Callable[[], Rows], limit_s: float) -> Rows:
+    """The first look at which all is ready, else the last one. Raises what the last look raised."""
+    end_s = time.monotonic() + limit_s
+    while True:
+        last = time.monotonic() >= end_s
+        try:
+            shown = look()
+            if last or _all_ready(shown):
+                return shown
+        except PenstockError:  # Kafka, the installation or the resource may be about to come
+            if last:
+                raise
+        time.sleep(min(_WAIT_POLL_S, max(0.0, end_s - time.monotonic())))
+
+
+def _show(shown: Rows, output: View, names: Sequence[str] | None) -> None:
+    if output is View.JSON:
+        print_json(shown)
+    elif output is View.YAML:
+        print_yaml(shown)
+    elif output is View.NAME:
+        for kind in ("channel", "subscription"):
+            for row in shown[f"{kind}s"]:
+                print(f"{kind}/{row[kind]}")
+    else:
+        for number, (listing, found) in enumerate(_tables(names, shown)):
+            if number:
+                print()
+            listing.show(found, output)
+
+
+def _show_next(shown: Rows, output: View, names: Sequence[str] | None) -> None:
+    """One of several looks, apart from the next."""
+    from app.cli.output.watch import separate
+
+    _show(shown, output, names)
+    separate(output)
+
+
+def _tables(names: Sequence[str] | None, shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
+    """Those that have rows, and without `names` those of channels and subscriptions in any case."""
+    found = [(_CHANNELS, shown["channels"]), (_SUBSCRIPTIONS, shown["subscriptions"]), (_PROBLEMS, shown["problems"])]
+    return [(listing, rows_) for listing, rows_ in found if rows_ or not (names or listing is _PROBLEMS)]
+
+
+def rows(contract: Contract, now_s: float) -> Rows:
+    """Rows of all tables. A channel or subscription is ready when neither controller nor workers object; one that was
+    never served has a row too, with None where nothing is known."""
+    from tables.status_table import serving, subscriber_details
+
+    remarks = {(one.kind, one.namespace, one.name): one for one in (contract.report.remarks if contract.report else ())}
+    found = {one.uid: subscriber_details(one, contract.workers, now_s) for one in contract.subscriptions}
+    subscriptions = []
+    for one in contract.subscriptions:
+        remark = remarks.pop(("Subscription", one.namespace, one.name), None) or _foreign(one, contract)
+        readiness = _readiness(remark, [serving("Ready", found[one.uid].status)])
+        subscriptions.append(_subscription_row(one.label, one, readiness, found[one.uid]))
+    channels = []
+    for channel in contract.channels:
+        remark = remarks.pop(("KafkaChannel", channel.namespace, channel.name), None) or _foreign(channel, contract)
+        mine = [one for one in contract.subscriptions if one.channel_uid == channel.uid]
+        parts = [serving("Ready", found[one.uid].status, f"Subscription {one.label}") for one in mine]
+        channels.append(_channel_row(f"{channel.namespace}/{channel.name}", channel, _readiness(remark, parts)))
+    problems: list[dict[str, object]] = []
+    for remark in remarks.values():
+        label = f"{remark.namespace}/{remark.name}"
+        if remark.kind == "KafkaChannel":
+            channels.append(_channel_row(label, None, _readiness(remark, [])))
+        elif remark.kind == "Subscription":
+            subscriptions.append(_subscription_row(label, None, _readiness(remark, []), None))
+        else:
+            problems.append({"file": remark.name, **_readiness(remark, [])})
+    if contract.report is not None and contract.report.left_out:
+        more = f"{contract.report.left_out} further objects or files are not well; the controller's log names them"
+        problems.append({"file": "(and more)", "ready": "False", "reason": "NoRoom", "message": more})
+    channels.sort(key=lambda row: str(row["channel"]))
+    subscriptions.sort(key=lambda row: str(row["subscription"]))
+    return {"channels": channels, "subscriptions": subscriptions, "problems": problems}
+
+
+def _foreign(one: Channel | Subscription, contract: Contract) -> Remark | None:
+    """How to remove what no file names; None = a file does."""
+    from knative.contract.records import Remark
+
+    if contract.report is None or one.uid not in contract.report.foreign:
+        return None
+    name = f"{one.kind}/{one.namespace}/{one.name}"
+    what = f"no file names it, it is kept; to remove it: `penstock remove {name} --yes`"
+    return Remark(one.kind, one.namespace, one.name, "True", "NotInAnyFile", what)
+
+
+def _channel_row(label: str, one: Channel | None, readiness: dict[str, object]) -> dict[str, object]:
+    return {
+        "channel": label,
+        "uid": one and one.uid,
+        "generation": one and one.generation,
+        "topic": one and one.topic,
+        "dlq_topic": one and one.dlq_topic,
+        "partitions": one and one.partitions,
+        "hosts": list(one.hosts) if one else [],
+        "path": one and one.path,
+        **readiness,
+    }
+
+
+def _subscription_row(
+    label: str, one: Subscription | None, readiness: dict[str, object], found: SubscriberDetails | None
+) -> dict[str, object]:
+    return {
+        "subscription": label,
+        "uid": one and one.uid,
+        "generation": one and one.generation,
+        "channel": one and one.channel,
+        "subscriber": one and one.subscriber.uri,
+        "order": one and str(one.order),
+        "group": one and one.group,
+        **readiness,
+        **_progress(found),
+    }
+
+
+def _readiness(remark: Remark | None, served: list[Condition]) -> dict[str, object]:
+    """`Ready` of what the controller says (None = that all is well) and of what workers show."""
+    from knative.resources.conditions import Condition, Truth, ready, with_note
+
+    said = [] if remark is None else [Condition("Ready", Truth(remark.ready), remark.reason, remark.message)]
+    told = with_note(ready([*said, *served]), [*said, *served])  # ready, and there may be something to say of it
+    return {"ready": told.status.value, "reason": told.reason, "message": told.message}
+
+
+def _progress(found: SubscriberDetails | None) -> dict[str, object]:
+    """How a subscription does over all workers; None = nobody knows."""
+    from app.cli.options.time import show_moment
+
+    if found is None or found.as_of is None:
+        return dict.fromkeys(_PROGRESS)
+    error = found.last_error[1] if found.last_error else None
+    place = f"{error.reason} (partition {error.partition}, offset {error.offset})" if error else None
+    shown = (
+        found.lag,
+        None if found.lag_s is None else round(found.lag_s, 1),
+        round(found.delivered_per_s, 1),
+        found.in_flight,
+        found.retrying,
+        show_moment(found.next_attempt) if found.next_attempt else None,
+        place,
+        show_moment(error.time) if error else None,
+        ", ".join(f"{worker}: {_numbers(numbers)}" for worker, numbers in found.owners) or None,
+    )
+    return dict(zip(_PROGRESS, shown, strict=True))
+
+
+def _numbers(partitions: tuple[int, ...]) -> str:
+    """0-9 where they follow each other, else 0,3,7."""
+    first, last = partitions[0], partitions[-1]
+    if len(partitions) > 1 and last - first == len(partitions) - 1:
+        return f"{first}-{last}"
+    return ",".join(map(str, partitions))

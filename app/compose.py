@@ -1,0 +1,289 @@
+"""Composition root: settings in, a Faust app out, with everything registered on it.
+
+The app's own Kafka consumer and producer are switched off: acknowledging and committing is `agents/`' business, storing
+is `app/worker/producer`'s. Refuses to do I/O while building: connections are made when the worker starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import uvloop
+from faust.app.base import BootStrategy
+
+from agents.config import DeliveryConfig
+from agents.dispatch.dispatcher import Surroundings
+from agents.http.pool import SenderConfig
+from agents.ordering.turns import Turns
+from agents.supervisor import Fleet
+from app.observability.admin_server import AdminConfig, AdminServer
+from app.observability.logging import configure_logging
+from app.observability.metrics import Metrics
+from app.settings.load import Settings, default_variables, load_settings
+from app.worker.dlq_sizes import DlqSizes
+from app.worker.egress import guard_of
+from app.worker.faust_app import MemoryApp
+from app.worker.lifecycle import Lifecycle, Parts
+from app.worker.producer import KafkaProducer
+from app.worker.producer_config import ProducerConfig
+from app.worker.system_clock import SystemClock
+from app.worker.traffic_component import TrafficParts, why_not
+from controller.config import ControllerConfig
+from controller.service import Controller
+from knative.contract import kafka_names
+from knative.delivery.policy import Backoff, DeliverySpec, parse_duration_s
+from knative.errors import PenstockError
+from knative.ports import Produce
+from tables.contract_table import ContractTable
+from tables.status_table import StatusTable
+from web.http import registry
+from web.http.config import DriverConfig
+from web.ingress import view as ingress
+from web.ingress.tracing import traced_view
+from web.pages import health, subscribers, traffic
+
+if TYPE_CHECKING:
+    from app.observability.span_export import SpanExport
+
+log = structlog.get_logger(__name__)
+
+#: What is read and thrown away of a refused request: a body of ten times the limit gets its 413, and no broken pipe.
+_LINGER_EVENTS = 12
+_LINGER_BYTES_MIN = 8 * 1_048_576
+_DLQ_EXTRA_BYTES = 524_288  # what a DLQ topic takes above the largest event
+
+
+class _Boot(BootStrategy):
+    enable_kafka_consumer = False
+    enable_kafka_producer = False
+
+
+class Hub(MemoryApp):
+    """The Faust app of a worker: web views, agents on in-memory channels, services. No Kafka of its own."""
+
+    BootStrategy = _Boot
+    logger = logging.getLogger("mode.hub")  # its starting and stopping is of no interest to operators
+    driver_config: DriverConfig
+    lifecycle: Lifecycle
+
+    async def start(self) -> None:
+        """What a person must mend ends the process in a sentence; Faust would show a traceback."""
+        try:
+            await super().start()
+        except PenstockError as problem:
+            log.error(str(problem))
+            os._exit(problem.exit_code)
+
+    async def on_start(self) -> None:
+        """Before web server and agents."""
+        self.lifecycle.check_ports(self.conf.web_bind, self.conf.web_port if self.conf.web_enabled else 0)
+        await self.lifecycle.before_start()
+        await super().on_start()
+
+    async def on_started(self) -> None:
+        """Web server and agents run."""
+        self.flow_control.resume()  # without a consumer nobody else would, and channels would stay shut
+        await self.lifecycle.start()
+        await super().on_started()
+
+    async def stop(self) -> None:
+        """Drain before Faust stops anything: it would stop the web server last and other services first."""
+        await self.lifecycle.stop(self.web)
+        await super().stop()
+
+
+def build(settings: Settings | None = None) -> Hub:
+    """The app that `faust -A app worker` runs. Raises UsageError for wrong settings."""
+    settings = settings or load_settings()
+    worker_id = settings.worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+    logging_config = configure_logging(settings, worker_id)
+    asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+    spans = _span_export(settings, worker_id) if settings.otlp_endpoint else None
+    registry.install()
+    app = Hub(
+        settings.instance,
+        broker="kafka://" + settings.kafka.replace(",", ";"),
+        web=settings.web,
+        web_bind=settings.bind,
+        web_port=settings.http_port,
+        web_router_enabled=False,
+        web_tables_enabled=False,
+        web_application_options={"client_max_size": settings.event_bytes_max},
+        topic_disable_leader=True,
+        autodiscover=False,
+        datadir=Path(tempfile.gettempdir()) / f"{settings.instance}-{worker_id}",
+        logging_config=logging_config,
+        worker_redirect_stdouts=False,
+    )
+    app.driver_config = _driver_config(settings)
+    app.lifecycle = Lifecycle()
+    app.lifecycle.parts = _compose(app, settings, worker_id, spans)
+    return app
+
+
+def _span_export(settings: Settings, worker_id: str) -> SpanExport:
+    """Before any web driver is imported: they take names from aiohttp, which are exchanged here."""
+    from app.observability.span_export import ExportConfig, SpanExport  # costs a start some 0.2 s
+
+    # Names of attributes as they are stable now; no spans for what asks every few seconds.
+    default_variables(
+        {
+            "OTEL_SEMCONV_STABILITY_OPT_IN": "http",
+            "OTEL_PYTHON_AIOHTTP_SERVER_EXCLUDED_URLS": "^/metrics$,^/healthz$,^/readyz$",
+        }
+    )
+    spans = SpanExport(
+        ExportConfig(
+            endpoint=settings.otlp_endpoint, ratio=settings.trace_ratio, service=settings.instance, worker=worker_id
+        )
+    )
+    spans.instrument_aiohttp()
+    return spans
+
+
+def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | None) -> Parts:
+    lifecycle = app.lifecycle
+    # librdkafka's own lines go through logging, not raw to standard error.
+    kafka = {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
+    metrics = Metrics(f"{settings.instance}-producer")
+    producer = KafkaProducer(_producer_config(settings, kafka, metrics.producer), metrics, lifecycle.crashed)
+    contract = ContractTable(kafka_names.contract_topic(settings.instance), kafka, lifecycle.crashed)
+    status = StatusTable(kafka_names.status_topic(settings.instance), kafka, lifecycle.crashed)
+    parts = Parts(settings, _controller_config(settings, kafka), worker_id, metrics, producer, contract, status)
+    parts.spans = spans
+    tallies, rows = None, None
+    if settings.traffic:
+        parts.traffic = TrafficParts(settings, worker_id, kafka, producer, metrics)
+        tallies, rows = parts.traffic.tallies, parts.traffic.rows
+    traffic.register(app, rows, why_not(settings))
+    health.register(app, lifecycle.alive, lifecycle.readiness)
+    subscribers.register(app, contract, lifecycle.subscriber_statuses, lifecycle.subscriber_details)
+    if settings.role in ("all", "ingress"):
+        store: Produce = producer
+        view = ingress.IngressView
+        if spans is not None:
+            store, view = spans.storing(producer), traced_view(spans.tracing)
+        taken = ingress.register(app, _ingress_config(settings), contract, store, metrics, view, tallies)
+        metrics.watch_ingress(lambda: (taken.inflight, taken.inflight_bytes))
+    else:
+        ingress.register(app, replace(_ingress_config(settings), takes_events=False), contract, producer, metrics)
+    if settings.role in ("all", "dispatcher"):
+        around = _surroundings(settings, kafka, producer, metrics, lifecycle, spans)
+        parts.fleet = Fleet(app, contract, replace(around, tallies=tallies))
+        metrics.watch(parts.fleet.readings)
+    if settings.role in ("all", "controller") and settings.resources:
+        controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed)
+        parts.controller = controller
+        parts.dlq_sizes = DlqSizes(
+            kafka, lambda: [one.dlq_topic for one in contract.channels.values()], lambda: controller.leading
+        )
+        metrics.watch_dlq(parts.dlq_letters)
+    if settings.admin_port:
+        admin = AdminConfig(bind=settings.bind, port=settings.admin_port, debug=settings.debug)
+        parts.admin = AdminServer(admin, metrics, lifecycle.alive, lifecycle.readiness)
+    return parts
+
+
+def _driver_config(settings: Settings) -> DriverConfig:
+    return DriverConfig(
+        event_bytes_max=settings.event_bytes_max,
+        header_bytes_max=settings.header_bytes_max,
+        header_count_max=settings.headers_max,
+        receiving_bytes_max=settings.ingress_bytes_max,
+        connections_max=settings.connections_max,
+        header_timeout_s=settings.header_timeout_s,
+        body_idle_s=settings.body_timeout_s,
+        keepalive_idle_s=settings.idle_timeout_s,
+        linger_bytes_max=max(_LINGER_BYTES_MIN, _LINGER_EVENTS * settings.event_bytes_max),
+        reuse_port=False,  # a second worker on the same port is a mistake, and is told so
+    )
+
+
+def _ingress_config(settings: Settings) -> ingress.IngressConfig:
+    return ingress.IngressConfig(
+        inflight_max=settings.ingress_inflight_max,
+        bytes_max=settings.ingress_bytes_max,
+        event_bytes_max=settings.event_bytes_max,
+    )
+
+
+def _producer_config(settings: Settings, kafka: dict[str, Any], name: str) -> ProducerConfig:
+    return ProducerConfig(
+        kafka=kafka,
+        name=name,
+        timeout_s=settings.produce_timeout_s,
+        linger_ms=settings.linger_ms,
+        message_bytes_max=settings.event_bytes_max + _DLQ_EXTRA_BYTES,
+        queue_bytes_max=2 * settings.ingress_bytes_max,
+        compression=settings.compression,
+    )
+
+
+def _surroundings(
+    settings: Settings,
+    kafka: dict[str, Any],
+    producer: KafkaProducer,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    spans: SpanExport | None,
+) -> Surroundings:
+    config = DeliveryConfig(
+        kafka=kafka,
+        instance=settings.instance,
+        buffer_bytes_max=settings.buffer_bytes_max,
+        fetch_bytes=settings.fetch_bytes,
+        event_bytes_max=settings.event_bytes_max,
+        commit_interval_s=settings.commit_interval_s,
+        commit_timeout_s=settings.commit_timeout_s,
+        session_timeout_s=settings.session_timeout_s,
+        group_protocol=settings.group_protocol,
+        revoke_drain_s=settings.revoke_drain_s,
+        drain_s=settings.drain_s,
+        retry_delay_cap_s=settings.retry_delay_cap_s,
+        retry_after_cap_s=settings.retry_after_cap_s,
+        log_deliveries=settings.log_level == "debug",
+    )
+    return Surroundings(
+        config=config,
+        sender=SenderConfig(reply_bytes_max=settings.event_bytes_max),
+        guard=guard_of(settings),
+        produce=producer,
+        observe=metrics,
+        clock=SystemClock(),
+        fatal=lifecycle.crashed,
+        gone=lifecycle.memory.gone,
+        changed=lifecycle.status_changed,
+        turns=Turns(lifecycle.crashed),
+        trace=None if spans is None else spans.tracing,
+    )
+
+
+def _controller_config(settings: Settings, kafka: dict[str, Any]) -> ControllerConfig:
+    return ControllerConfig(
+        kafka=kafka,
+        resources_dir=Path(settings.resources.removeprefix("file:")),
+        state_dir=settings.state_dir,
+        instance=settings.instance,
+        topic_template=settings.topic_template,
+        cluster_domain=settings.cluster_domain,
+        ingress_url=settings.ingress_url,
+        event_bytes_max=settings.event_bytes_max,
+        default_delivery=DeliverySpec(
+            retry=settings.retry_default,
+            backoff_policy=Backoff(settings.backoff_policy_default),
+            backoff_delay_s=parse_duration_s(settings.backoff_default),
+        ),
+        internal_replication=settings.internal_replication,
+        dlq_retention_s=settings.dlq_retention_s,
+        poll_s=settings.poll_s,
+        resync_s=settings.resync_s,
+    )

@@ -1,0 +1,1 @@
+"""Everything on one machine: `penstock up` with its Kafka, worker and example subscribers."""

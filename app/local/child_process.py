@@ -1,0 +1,149 @@
+"""A child process of `penstock up` and of the demo: started in a group of its own, its output kept in a log file.
+
+Lines of the log that are warnings or worse also go to the terminal. The child dies with this process, whatever kills
+it. Refuses to restart anything: that a child ended is told, and everything ends.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+import orjson
+
+from app.local.kafka.processes import die_with_parent
+from app.local.kafka.reaping import KILL_LIMIT_S, ended, exit_code, send
+
+_LAST_LINES = 3
+_LOUD = frozenset({"warning", "error", "critical"})
+_APART = frozenset({"timestamp", "level", "event", "logger", "worker", "exception"})
+#: In the log file only: on a terminal one line must stay one line.
+_FULL_LOG_ONLY = frozenset({"event_source", "event_type", "destination", "ms", "partition", "offset"})
+
+
+class Child:
+    """One process. Start it from the main thread: the kernel ends it with the thread that started it."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log_file: Path | None = None,
+        echo: Callable[[str], None] | None = None,
+        quiet: Collection[str] = (),
+    ) -> None:
+        """Without `log_file` its output is this process's own.
+
+        `echo` is told the loud lines, one by one, but not those whose event begins with one of `quiet`.
+        """
+        self.name = name
+        self.log_file = log_file
+        self._complaint = ""
+        self._echoes = echo is not None
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        if log_file is not None and log_file.exists():
+            log_file.replace(log_file.with_suffix(".log.1"))  # the run before this one; not more
+        self._process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=None if log_file is None else subprocess.PIPE,
+            stderr=None if log_file is None else subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=die_with_parent(),
+        )
+        self._reader: threading.Thread | None = None
+        if log_file is not None:
+            self._reader = threading.Thread(
+                target=self._keep, args=(log_file, echo, quiet), name=f"log-{name}", daemon=True
+            )
+            self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """The process number."""
+        return self._process.pid
+
+    @property
+    def code(self) -> int | None:
+        """Exit code once it has ended, negative for a signal."""
+        return exit_code(self._process)
+
+    @property
+    def last_words(self) -> str:
+        """Its last complaint, else its last lines, once it has ended; "" when `echo` was told already."""
+        self._settle()
+        if self._complaint and self._echoes:
+            return ""
+        return self._complaint or " | ".join(short_line(line) for line in self._last)
+
+    def stop(self, limit_s: float) -> bool:
+        """SIGTERM, wait, SIGKILL after `limit_s`. True when it ended by itself."""
+        send(self._process, signal.SIGTERM)
+        if not ended(self._process, limit_s):
+            self.kill()
+            return False
+        self._settle()
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        send(self._process, signal.SIGKILL)
+        ended(self._process, KILL_LIMIT_S)
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._reader is not None:
+            self._reader.join(2.0)
+
+    def _keep(self, log_file: Path, echo: Callable[[str], None] | None, quiet: Collection[str]) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines, log_file.open("wb") as log:
+            for line in lines:
+                log.write(line)
+                log.flush()
+                text = line.decode("utf-8", "replace").rstrip()
+                if text:
+                    self._last.append(text)
+                if told := loud_line(text, quiet):
+                    self._complaint = told
+                    if echo is not None:
+                        echo(told)
+
+
+def short_line(line: str) -> str:
+    """A log line for people: level, event and details of a JSON line, any other as it is; printable in any case."""
+    fields = _fields(line)
+    told = line
+    if fields is not None:
+        details = [
+            f"{name}={value}"
+            for name, value in fields.items()
+            if name not in _APART | _FULL_LOG_ONLY and value not in ("", None)
+        ]
+        why = str(fields.get("exception", "")).strip().rpartition("\n")[2]  # of a traceback, what it ends with
+        told = " ".join([f"{fields.get('level', '')}:", str(fields.get("event", "")), *details, why]).rstrip()
+    return told if told.isprintable() else ascii(told)[1:-1]
+
+
+def loud_line(line: str, quiet: Collection[str] = ()) -> str | None:
+    """The short form of a JSON log line that is a warning or worse; None for others and those begun as `quiet`."""
+    fields = _fields(line)
+    if fields is None or fields.get("level") not in _LOUD:
+        return None
+    if str(fields.get("event", "")).startswith(tuple(quiet)):
+        return None
+    return short_line(line)
+
+
+def _fields(line: str) -> dict[str, object] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        fields: dict[str, object] = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return fields

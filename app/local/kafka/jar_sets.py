@@ -1,0 +1,47 @@
+"""Which jars there are to bring, and what to say about them. Refuses to bring any (`app/local/kafka/jars` does)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+_KAFKA_FOLDER = Path(__file__).parent / "distribution"
+LOG_CONFIG = _KAFKA_FOLDER / "log4j2.properties"
+
+
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """Jars that belong together: what they are for, and how much room they take."""
+
+    owner: str  #: in sentences: "the embedded Kafka"
+    title: str  #: in progress lines: "Kafka's jars"
+    folder: Path  #: of pom.xml and jars.sha256
+    megabytes: int
+    instead: str = ""  #: the sentence that says how to do without
+
+    @property
+    def pom(self) -> Path:
+        """Exact versions."""
+        return self.folder / "pom.xml"
+
+    @property
+    def manifest(self) -> Path:
+        """Their checksums."""
+        return self.folder / "jars.sha256"
+
+
+KAFKA = JarSet(
+    "the embedded Kafka",
+    "Kafka's jars",
+    _KAFKA_FOLDER,
+    45,
+    "Or use a Kafka of your own: penstock up --kafka HOST:PORT.",
+)
+
+SPARK = JarSet(
+    "Spark's Kafka connector",
+    "Spark's Kafka connector",
+    Path(__file__).parents[3] / "analytics" / "spark",
+    10,
+    "Or name a folder that has them: PENSTOCK_SPARK_JARS.",
+)

@@ -1,0 +1,62 @@
+"""The data directory of an embedded broker: `server.properties` written, the storage formatted once.
+
+Refuses to format a storage that is formatted already: its data stays.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from app.local.kafka.config import Cluster, Node, server_properties
+from knative.errors import PenstockError
+
+_FORMAT_LIMIT_S = 60.0
+
+
+def make_folder(data_dir: Path) -> None:
+    """Make the data directory. Raises PenstockError when that cannot be."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise _unwritable(data_dir, problem) from problem
+
+
+def _unwritable(data_dir: Path, problem: OSError) -> PenstockError:
+    return PenstockError(
+        f"The embedded Kafka cannot write to {data_dir}: {problem.strerror or problem}.",
+        "Choose another directory (--data DIR), or mend the permissions or the space of this one.",
+    )
+
+
+def prepare(data_dir: Path, cluster: Cluster, node: Node, java: list[str]) -> Path:
+    """Make `data_dir` ready for `node`; `java` is the command line up to the main class. The properties file.
+
+    Raises PenstockError when the directory cannot be written or formatted.
+    """
+    storage = data_dir / "storage"
+    properties = data_dir / "server.properties"
+    try:
+        properties.write_text(server_properties(cluster, node, storage))
+    except OSError as problem:
+        raise _unwritable(data_dir, problem) from problem
+    if not (storage / "meta.properties").exists():
+        _format([*java, "kafka.tools.StorageTool", "format", "-t", cluster.id, "-c", str(properties)], data_dir)
+    return properties
+
+
+def _format(command: list[str], data_dir: Path) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False, timeout=_FORMAT_LIMIT_S
+        )
+    except subprocess.TimeoutExpired as problem:
+        raise PenstockError(
+            f"Formatting {data_dir} took longer than {_FORMAT_LIMIT_S:.0f} s.", "Try again."
+        ) from problem
+    if done.returncode:
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise PenstockError(
+            f"The data directory {data_dir} cannot be formatted for Kafka: {lines[-1] if lines else done.returncode}",
+            "Choose another one (--data DIR), or remove it if its data may go.",
+        )

@@ -1,0 +1,72 @@
+"""Is the worker on this machine ready, and are its subscriptions? Asked over HTTP, answered with what is missing.
+
+Refuses to wait: callers ask again.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from controller.source.directory import Directory
+from knative.errors import UsageError
+from knative.resources.kinds import KafkaChannel, Resource, Subscription
+
+_LIMIT_S = 2.0
+
+
+def worker_not_ready(base: str) -> str:
+    """Why the worker at `base` (http://host:port) is not ready; "" = it is."""
+    status, body = _get(f"{base}/readyz")
+    if status == 200:
+        return ""
+    return "the worker does not answer yet" if status == 0 else f"the worker answers {status} {body.strip()[:200]}"
+
+
+def subscribers_not_ready(base: str, channel: str, expected: int) -> str:
+    """Why not `expected` subscriptions of `channel` (namespace/name) are there and ready; "" = they are."""
+    status, body = _get(f"{base}/subscribers/{channel}")
+    if status != 200:
+        return f"channel {channel} is not served yet ({status})"
+    rows = json.loads(body)["subscribers"]
+    waiting = [f"{row['uid']}: {row['message']}" for row in rows if row["ready"] != "True"]
+    if waiting:
+        return f"channel {channel}, subscription {waiting[0]}"
+    return "" if len(rows) >= expected else f"channel {channel} has {len(rows)} of {expected} subscriptions"
+
+
+def resources_in(folder: Path) -> list[Resource]:
+    """What the files of a folder describe, as the controller reads them. Those that are wrong are left out: the worker
+    reports them.
+
+    Raises UsageError when there is no such folder.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"There is no directory {folder}.", "Name one with YAML files of resources: --resources DIR.")
+    return [written.resource for written in Directory(folder).scan().objects]
+
+
+def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
+    """Each channel (namespace/name) -> how many subscriptions it will have."""
+    wanted = [f"{one.namespace}/{one.channel}" for one in resources if isinstance(one, Subscription)]
+    channels = [f"{one.namespace}/{one.name}" for one in resources if isinstance(one, KafkaChannel)]
+    return {channel: wanted.count(channel) for channel in channels}
+
+
+def host_of(channel: KafkaChannel, cluster_domain: str = "cluster.local") -> str:
+    """A Host value that the channel publishes: one of its own choice, else its name in a cluster."""
+    return channel.hosts[0] if channel.hosts else f"{channel.name}-kn-channel.{channel.namespace}.svc.{cluster_domain}"
+
+
+def _get(url: str) -> tuple[int, str]:
+    """Status and body; status 0 = no answer."""
+    try:
+        with urllib.request.urlopen(url, timeout=_LIMIT_S) as answer:
+            return answer.status, answer.read().decode("utf-8", "replace")
+    except urllib.error.HTTPError as answer:
+        return answer.code, answer.read().decode("utf-8", "replace")
+    except OSError:
+        return 0, ""

@@ -1,0 +1,126 @@
+"""Which files `penstock up` serves when none are named: the example, or a copy of it that the user may edit.
+
+The copy names another port of the sample subscriber. Its folder is the user's: once it is there it is served, whatever
+the port, because what it does not hold would be deleted from Kafka. A file of it is rewritten only while it is what was
+written here before (`.written.json` has the hashes); what was edited, added or deleted by hand stays so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.local.kafka.ports import LOOPBACK
+from app.local.sample_subscriber import DEFAULT_PORT
+from controller.source.directory import SUFFIXES
+from knative.errors import PenstockError
+
+_RECORD = ".written.json"  #: hidden, so that it is not taken for a resource file
+_ADDRESS = re.compile(rb"\b" + re.escape(LOOPBACK.encode()) + rb":[0-9]+\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done to the copy."""
+
+    write: Mapping[str, bytes]
+    written: Mapping[str, str]  #: file -> hash of what was written here last; for the record
+    kept: tuple[str, ...]  #: edited by hand, and not what would be written now
+
+
+def plan(wanted: Mapping[str, bytes], there: Mapping[str, bytes], written: Mapping[str, str]) -> Plan:
+    """`wanted`: the files as they would be written now; `there`: the copy's; `written`: its record."""
+    write: dict[str, bytes] = {}
+    kept: list[str] = []
+    record = dict(written)
+    for name, content in wanted.items():
+        now = there.get(name)
+        if now is None and name in written:
+            continue  # deleted by hand
+        # A copy of a former version has no record: it is ours if nothing but ports differ.
+        ours = now is None or (
+            _digest(now) == written[name] if name in written else _without_ports(now) == _without_ports(content)
+        )
+        if ours or now == content:
+            record[name] = _digest(content)
+            if now != content:
+                write[name] = content
+        else:
+            kept.append(name)
+    return Plan(write, record, tuple(kept))
+
+
+def resources_of_up(example: Path, home: Path, subscriber_port: int) -> tuple[Path, list[str]]:
+    """-> (the directory to serve, sentences about it). Raises PenstockError when the copy cannot be written."""
+    copy = home / "quickstart"
+    if not copy.is_dir() and subscriber_port in (0, DEFAULT_PORT):
+        return example, []
+    kept = place_quickstart(example, copy, subscriber_port or DEFAULT_PORT)
+    said = [f"Using the resources in {copy}."]
+    if subscriber_port and kept:
+        said.append(
+            f"Edited by hand, so left as they are: {', '.join(kept)}. The sample subscriber has port {subscriber_port}."
+        )
+    return copy, said
+
+
+def place_quickstart(example: Path, copy: Path, subscriber_port: int) -> tuple[str, ...]:
+    """Bring the copy up to date; -> the files that were edited by hand. Raises PenstockError."""
+    address = f"{LOOPBACK}:{subscriber_port}".encode()
+    wanted = {
+        name: content.replace(f"{LOOPBACK}:{DEFAULT_PORT}".encode(), address)
+        for name, content in _files(example).items()
+    }
+    try:
+        copy.mkdir(parents=True, exist_ok=True)
+        chosen = plan(wanted, _files(copy), _read_record(copy / _RECORD))
+        # The record last: a file that was written and is not in it is compared with the example again.
+        for name, content in chosen.write.items():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            _replace(copy / name, content)
+        _replace(copy / _RECORD, json.dumps(chosen.written, indent=1).encode())
+    except OSError as problem:
+        raise PenstockError(
+            f"The resources cannot be written to {copy}: {problem.strerror or problem}.",
+            "Choose another directory with --home DIR, or mend the permissions or the space of this one.",
+        ) from problem
+    return chosen.kept
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """The files of resources in a folder: relative name -> content."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.suffix.lower() in SUFFIXES
+        and path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    }
+
+
+def _read_record(path: Path) -> dict[str, str]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):  # nothing is known then, and nothing but ports may differ
+        return {}
+    return {str(name): str(digest) for name, digest in found.items()} if isinstance(found, dict) else {}
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Whole or not at all, for whoever reads meanwhile."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_bytes(content)
+    os.replace(new, path)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _without_ports(content: bytes) -> bytes:
+    return _ADDRESS.sub(LOOPBACK.encode(), content)

@@ -1,0 +1,131 @@
+"""A subscriber to try things with: prints each event it gets; `/picky` refuses every tenth.
+
+    POST /good    200 always
+    POST /picky   500 for every tenth event (by order of first arrival), at each attempt; else 200
+
+With `--ledger FILE` it writes one JSON line per attempt: subscription, status, time in ns, attributes. Refuses to be
+fast or complete: real subscribers use a CloudEvents SDK.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+import orjson
+from aiohttp import web
+
+from app.local.kafka.ports import LOOPBACK
+
+DEFAULT_PORT = 8090
+_HEADERS_MAX = 1_024
+_HEADER_BYTES_MAX = 512 * 1024
+_REFUSE_EVERY = 10
+_REMEMBERED = 50_000
+_BODY_BYTES_MAX = 256 * 1024 * 1024
+_DATA_CHARS = 100
+
+
+class Refusals:
+    """Which events `/picky` refuses: every `every`th new one, and the same answer when it is tried again."""
+
+    def __init__(self, every: int = _REFUSE_EVERY, remembered: int = _REMEMBERED) -> None:
+        self._every = every
+        self._remembered = remembered
+        self._seen = 0
+        self._verdicts: dict[tuple[str, str], bool] = {}
+
+    def refuses(self, source: str, event_id: str) -> bool:
+        """True when this event is to be refused. Remembers the latest events only, so memory stays bounded."""
+        key = (source, event_id)
+        if key not in self._verdicts:
+            self._seen += 1
+            if len(self._verdicts) >= self._remembered:
+                del self._verdicts[next(iter(self._verdicts))]
+            self._verdicts[key] = self._seen % self._every == 0
+        return self._verdicts[key]
+
+
+def attributes_of(headers: Mapping[str, str]) -> dict[str, str]:
+    """CloudEvents attributes of a binary-mode request."""
+    found = {name.lower()[3:]: unquote(value) for name, value in headers.items() if name.lower().startswith("ce-")}
+    content_type = headers.get("Content-Type")
+    return found if content_type is None else {**found, "datacontenttype": content_type}
+
+
+def line_of(subscription: str, status: int, attributes: Mapping[str, str], body: bytes) -> str:
+    """What is printed for one attempt."""
+    who = " ".join(f"{name}={attributes.get(name, '?')}" for name in ("id", "type", "source"))
+    data = " ".join(body[: 4 * _DATA_CHARS].decode("utf-8", "replace").split())
+    data = data if len(data) <= _DATA_CHARS else f"{data[:_DATA_CHARS]}... ({len(body)} bytes)"
+    verdict = "got    " if status == 200 else f"refused with {status}"
+    line = f"{subscription:5} {verdict} {who} {data}"
+    return line if line.isprintable() else ascii(line)[1:-1]
+
+
+def make_app(tell: Callable[[str, int, Mapping[str, str], bytes], None]) -> web.Application:
+    """The HTTP application; `tell(subscription, status, attributes, body)` is called for each attempt."""
+    refusals = Refusals()
+
+    async def receive(request: web.Request) -> web.Response:
+        body = await request.read()
+        attributes = attributes_of(request.headers)
+        subscription = request.path.strip("/")
+        refused = subscription == "picky" and refusals.refuses(attributes.get("source", ""), attributes.get("id", ""))
+        status = 500 if refused else 200
+        tell(subscription, status, attributes, body)
+        return web.Response(status=status, text="every tenth event is refused here\n" if refused else "")
+
+    app = web.Application(client_max_size=_BODY_BYTES_MAX)
+    app.router.add_post("/good", receive)
+    app.router.add_post("/picky", receive)
+    return app
+
+
+async def serve(port: int, ledger: Path | None, quiet: bool) -> None:
+    """Serve on loopback until SIGTERM or SIGINT."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    file = None if ledger is None else ledger.open("ab", buffering=0)
+
+    def tell(subscription: str, status: int, attributes: Mapping[str, str], body: bytes) -> None:
+        if file is not None:
+            fact = {"subscription": subscription, "status": status, "time_ns": time.time_ns(), "attributes": attributes}
+            file.write(orjson.dumps(fact, option=orjson.OPT_APPEND_NEWLINE))
+        if not quiet:
+            print(line_of(subscription, status, attributes, body), flush=True)
+
+    # Whatever ingress takes: an attribute is up to three times as long in a header as it was when it came.
+    runner = web.AppRunner(make_app(tell), access_log=None, max_headers=_HEADERS_MAX, max_field_size=_HEADER_BYTES_MAX)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, LOOPBACK, port, shutdown_timeout=1.0).start()
+        await stopped.wait()
+    finally:
+        await runner.cleanup()
+        if file is not None:
+            file.close()
+
+
+def main() -> None:
+    """`python -m app.local.sample_subscriber`."""
+    parser = argparse.ArgumentParser(
+        prog="python -m app.local.sample_subscriber",
+        description="A subscriber that prints events: /good takes all, /picky refuses every tenth.",
+        epilog="example: python -m app.local.sample_subscriber --port 8090",
+    )
+    parser.add_argument("--port", type=int, default=DEFAULT_PORT)
+    parser.add_argument("--ledger", type=Path, help="append one JSON line per attempt to this file")
+    parser.add_argument("--quiet", action="store_true", help="print nothing")
+    given = parser.parse_args()
+    asyncio.run(serve(given.port, given.ledger, given.quiet))
+
+
+if __name__ == "__main__":
+    main()

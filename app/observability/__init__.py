@@ -1,0 +1,1 @@
+"""Metrics, logs, traces, profiles, and the admin server that shows them."""

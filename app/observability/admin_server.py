@@ -1,0 +1,113 @@
+"""The admin port: metrics and health for operators and probes, on an aiohttp server of its own.
+
+It answers when the ingress port is full or draining. Refuses to change anything: every page is a GET.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+import structlog
+from aiohttp import web as http
+from prometheus_client.exposition import choose_encoder
+
+from app.observability.debug_pages import INDEX as DEBUG_INDEX
+from app.observability.debug_pages import DebugPages
+from knative.errors import PenstockError
+
+if TYPE_CHECKING:
+    from app.observability.metrics import Metrics
+    from web.pages.health import Check
+
+log = structlog.get_logger(__name__)
+
+_INDEX = """\
+Penstock admin
+
+/metrics  Prometheus metrics
+/healthz  does the process live
+/readyz   should it get requests
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class AdminConfig:
+    """Port 0 = no admin server at all."""
+
+    bind: str = "0.0.0.0"
+    port: int = 8081
+    debug: bool = False  #: serve `app/observability/debug_pages` too
+
+
+class AdminServer:
+    """Serves until `stop`. `alive` and `ready` are the same functions that the health pages of ingress ask."""
+
+    def __init__(self, config: AdminConfig, metrics: Metrics, alive: Check, ready: Check) -> None:
+        self.config = config
+        self._metrics = metrics
+        self._alive = alive
+        self._ready = ready
+        self._debug = DebugPages() if config.debug else None
+        self._runner: http.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises PenstockError when the port cannot be had."""
+        if not self.config.port:
+            return
+        runner = http.AppRunner(self._application(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await http.TCPSite(runner, self.config.bind, self.config.port).start()
+        except OSError as problem:
+            await runner.cleanup()
+            raise PenstockError(
+                f"The admin port {self.config.bind}:{self.config.port} cannot be opened ({problem.strerror}).",
+                "Free it, or set PENSTOCK_ADMIN_PORT to another port (0 = no admin server).",
+            ) from problem
+        self._runner = runner
+        log.info("admin server listens", bind=self.config.bind, port=self.config.port)
+
+    async def stop(self, limit_s: float) -> None:
+        """Close the port; requests still served after `limit_s` are cut."""
+        runner, self._runner = self._runner, None
+        if self._debug is not None:
+            self._debug.stop()
+        if runner is None:
+            return
+        try:
+            await asyncio.wait_for(runner.cleanup(), limit_s)
+        except TimeoutError:
+            log.warning("admin server did not stop in time", limit_s=limit_s)
+
+    def _application(self) -> http.Application:
+        application = http.Application(client_max_size=1024)
+        application.router.add_get("/", self._index)
+        application.router.add_get("/metrics", self._show_metrics)
+        application.router.add_get("/healthz", self._healthz)
+        application.router.add_get("/readyz", self._readyz)
+        if self._debug is not None:
+            self._debug.add_to(application.router)
+        return application
+
+    async def _index(self, _request: http.Request) -> http.Response:
+        return http.Response(text=_INDEX if self._debug is None else _INDEX + DEBUG_INDEX)
+
+    async def _show_metrics(self, request: http.Request) -> http.Response:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        body = await asyncio.to_thread(encode, self._metrics.registry)  # thousands of lines would hold the loop up
+        return http.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _healthz(self, _request: http.Request) -> http.Response:
+        return _page(self._alive, ("ok", "failing"))
+
+    async def _readyz(self, _request: http.Request) -> http.Response:
+        return _page(self._ready, ("ready", "not ready"))
+
+
+def _page(check: Check, words: tuple[str, str]) -> http.Response:
+    good, fields = check()
+    body = orjson.dumps({"status": words[not good], **fields})
+    return http.Response(body=body, status=200 if good else 503, content_type="application/json")

@@ -1,0 +1,65 @@
+"""Pages for a process that is slow or hangs, at the admin port: profile, stacks, tasks. Off by default.
+
+They tell a stranger how the process is built and cost it some CPU, so they are for the time of a search only. Refuses
+to show what events hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+from aiohttp import web as http
+
+from app.observability import stack_dumps
+from app.observability.profiler import SECONDS_MAX, Busy, Profiler
+
+SECONDS_DEFAULT = 5.0
+INDEX = f"""\
+/debug/profile?seconds=N  stacks of the event loop's thread and how often each was seen ({SECONDS_MAX:.0f} s at most)
+/debug/stacks             where every thread is
+/debug/tasks              where every asyncio task waits
+"""
+
+
+class DebugPages:
+    """`add_to` a router; `stop` when the server stops."""
+
+    def __init__(self) -> None:
+        self._profiler = Profiler()
+
+    def add_to(self, router: http.UrlDispatcher) -> None:
+        """Serve them from now on."""
+        router.add_get("/debug/profile", self._profile)
+        router.add_get("/debug/stacks", self._stacks)
+        router.add_get("/debug/tasks", self._tasks)
+
+    def stop(self) -> None:
+        """End a profile that is running."""
+        self._profiler.stop()
+
+    async def _profile(self, request: http.Request) -> http.Response:
+        wish = request.query.get("seconds", str(SECONDS_DEFAULT))
+        seconds = seconds_of(wish)
+        if seconds is None:
+            text = f"seconds={wish[:80]!r} is no number above 0 and up to {SECONDS_MAX:.0f}.\n"
+            return http.Response(text=text, status=400)
+        try:
+            return http.Response(text=await self._profiler.run(seconds))
+        except Busy:
+            return http.Response(text="A profile is being taken already; ask again when it is done.\n", status=409)
+
+    async def _stacks(self, _request: http.Request) -> http.Response:
+        return http.Response(text=stack_dumps.stacks())
+
+    async def _tasks(self, _request: http.Request) -> http.Response:
+        return http.Response(text=stack_dumps.tasks(asyncio.all_tasks()))
+
+
+def seconds_of(wish: str) -> float | None:
+    """How long to profile; None for what is no such number."""
+    try:
+        seconds = float(wish)
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and 0 < seconds <= SECONDS_MAX else None

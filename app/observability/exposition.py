@@ -1,0 +1,187 @@
+"""The metrics page: names, help texts, units and labels of everything Penstock shows to Prometheus. Pure.
+
+Names end in their unit (`_seconds`, `_bytes`) or in what is counted, counters in `_total`. The two `eventing_kafka_*`
+names are older than these rules and stay as users know them. Refuses to count anything: `app/observability/metrics`
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+from app.observability.histogram import Histogram, cumulative
+from knative.contract.subscription_stats import Reading
+
+Rows = Iterable[tuple[tuple[str, ...], int]]
+
+_SUBSCRIPTION = ("subscription",)
+
+
+def build_info(labels: Mapping[str, str]) -> Metric:
+    """Always 1: what runs is in the labels, to be joined with other series."""
+    return _gauge("penstock_build_info", "What runs", tuple(labels), [(tuple(labels.values()), 1)])
+
+
+def consumed(counts: Mapping[tuple[str, str, int], int]) -> Metric:
+    """By consumer, topic and partition."""
+    family = GaugeMetricFamily(
+        "eventing_kafka_consumed_msg_count", "Consumed Message Count", labels=("consumer", "partition", "topic")
+    )
+    for (consumer, topic, partition), count in sorted(counts.items()):
+        family.add_metric((consumer, str(partition), topic), count)
+    return family
+
+
+def produced(counts: Mapping[tuple[str, int], int], producer: str) -> Metric:
+    """By topic and partition."""
+    family = GaugeMetricFamily(
+        "eventing_kafka_produced_msg_count", "Produced Message Count", labels=("partition", "producer", "topic")
+    )
+    for (topic, partition), count in sorted(counts.items()):
+        family.add_metric((str(partition), producer, topic), count)
+    return family
+
+
+def ingress(requests: Mapping[int, int], in_flight: tuple[int, int] | None) -> Iterator[Metric]:
+    """Requests by status, and what waits for Kafka (None = this process has no ingress)."""
+    rows = [((str(code),), count) for code, count in list(requests.items())]
+    yield _counter("penstock_ingress_requests", "Requests answered by ingress", ("code",), rows)
+    if in_flight is not None:
+        waiting, waiting_bytes = in_flight
+        yield _gauge("penstock_ingress_in_flight_requests", "Requests that wait for Kafka", (), [((), waiting)])
+        yield _gauge(
+            "penstock_ingress_in_flight_bytes", "Heads and bodies that wait for Kafka", (), [((), waiting_bytes)]
+        )
+
+
+def produce_times(times: Mapping[str, Histogram]) -> Metric:
+    """By topic."""
+    text = "Time from sending a record to Kafka until it was acknowledged"
+    return _histogram("penstock_produce_seconds", text, ("topic",), [((key,), one) for key, one in list(times.items())])
+
+
+def stored_again(counts: Mapping[str, int]) -> Metric:
+    """By topic."""
+    rows = [((topic,), count) for topic, count in list(counts.items())]
+    return _counter(
+        "penstock_produce_stored_again", "Events that Kafka may hold twice after one request", ("topic",), rows
+    )
+
+
+def attempts(rows: Rows) -> Metric:
+    """By subscription and class of answer."""
+    return _counter("penstock_attempts", "Delivery attempts that ended", ("subscription", "code"), rows)
+
+
+def settled(rows: Rows) -> Metric:
+    """By subscription and verdict."""
+    return _counter("penstock_settled", "Events settled", ("subscription", "verdict"), rows)
+
+
+def delivery_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
+    """By subscription."""
+    text = "Time from sending an event to its subscriber until the answer, each attempt by itself"
+    return _histogram("penstock_delivery_seconds", text, _SUBSCRIPTION, [((label,), one) for label, one in rows])
+
+
+def end_to_end_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
+    """By subscription."""
+    text = "Time from the storing of an event in Kafka until it was settled"
+    return _histogram("penstock_end_to_end_seconds", text, _SUBSCRIPTION, [((label,), one) for label, one in rows])
+
+
+def expired(rows: Rows) -> Metric:
+    """By subscription."""
+    text = "Records that retention removed before they were read"
+    return _counter("penstock_records_expired", text, _SUBSCRIPTION, rows)
+
+
+def replies_dropped(rows: Rows) -> Metric:
+    """By subscription."""
+    return _counter("penstock_replies_dropped", "Events in answers for which no reply is set", _SUBSCRIPTION, rows)
+
+
+def dlq_letters(sizes: Mapping[str, int], subscriptions: Iterable[str]) -> Metric:
+    """Of the subscriptions that there are."""
+    rows = [((label,), sizes.get(label, 0)) for label in subscriptions]
+    return _gauge("penstock_dlq_letters", "Letters that the DLQ topic holds", _SUBSCRIPTION, rows)
+
+
+def traffic_deltas(counts: Mapping[str, int]) -> Metric:
+    """By result."""
+    rows = [((result,), count) for result, count in list(counts.items())]
+    return _counter("penstock_traffic_deltas", "Records for the traffic topic: stored, or given up", ("result",), rows)
+
+
+def traffic_windows(counts: Mapping[str, int]) -> Metric:
+    """By what happened."""
+    rows = [((kind,), count) for kind, count in list(counts.items())]
+    text = "Starts and failures of the app that makes the traffic windows"
+    return _counter("penstock_traffic_windows_events", text, ("kind",), rows)
+
+
+def loop_lag(times: Histogram) -> Metric:
+    """Of the one event loop."""
+    return _histogram(
+        "penstock_event_loop_lag_seconds", "How late the event loop was, once a second", (), [((), times)]
+    )
+
+
+#: Name, help text and field of `Reading`.
+_GAUGES = (
+    ("penstock_owned_partitions", "Partitions that this process owns", "partitions"),
+    ("penstock_in_flight_deliveries", "Requests to subscribers under way", "in_flight"),
+    ("penstock_retrying_events", "Events whose attempts have failed so far", "retrying"),
+    ("penstock_lag_events", "Events of the owned partitions that are not settled", "lag"),
+    ("penstock_lanes", "Lanes that hold an event; none in the order mode unordered", "lanes"),
+    ("penstock_buffered_bytes", "Records in memory", "buffered_bytes"),
+    (
+        "penstock_waiting_for_kafka",
+        "1 while first attempts wait, because Kafka confirms no commits",
+        "waiting_for_kafka",
+    ),
+)
+
+
+def readings(found: Sequence[Reading]) -> Iterator[Metric]:
+    """The states of all subscriptions in this process."""
+    for name, text, field in _GAUGES:
+        yield _gauge(name, text, _SUBSCRIPTION, [((one.subscription,), getattr(one, field)) for one in found])
+    yield _gauge(
+        "penstock_oldest_event_timestamp_seconds",
+        "When the oldest unsettled event in memory was stored, Unix time",
+        _SUBSCRIPTION,
+        [((one.subscription,), one.oldest) for one in found if one.oldest],
+    )
+    commits = [((one.subscription, "ok"), one.commits) for one in found]
+    commits += [((one.subscription, "failed"), one.commits_failed) for one in found]
+    yield _counter("penstock_commits", "Commits of offsets", ("subscription", "result"), commits)
+    moves = [((one.subscription, kind), count) for one in found for kind, count in one.rebalances]
+    text = "Rebalances that gave or took partitions"
+    yield _counter("penstock_rebalances", text, ("subscription", "kind"), moves)
+
+
+def _counter(name: str, text: str, labels: tuple[str, ...], rows: Rows) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for values, count in sorted(rows):
+        family.add_metric(values, count)
+    return family
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, value in sorted(rows):
+        family.add_metric(values, value)
+    return family
+
+
+def _histogram(
+    name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], Histogram]]
+) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for values, one in sorted(rows, key=lambda row: row[0]):
+        family.add_metric(values, cumulative(list(one.counts)), one.total_s)
+    return family

@@ -1,0 +1,237 @@
+"""Metrics: plain counters on the hot path, turned into Prometheus samples only when somebody asks.
+
+    feeds, producer, ingress, senders --> row.counts[i] += 1      (cheap: no lock, no label object, one look-up)
+    GET /metrics                      --> Metrics.collect() --> app/observability/exposition --> text
+
+Every number has one writer (a partition's consumer thread, or the event loop), so an addition needs
+no lock; a scrape copies the items in one step, and may run in a thread of its own. What is a state and no count (in
+flight, lag, lanes) is not kept here: it is read when somebody asks (`watch`). Labels are bounded: resources that exist,
+status classes, verdicts. Refuses to keep what belongs to a subscription that is gone (`forget`).
+"""
+
+from __future__ import annotations
+
+import platform
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import version
+
+import confluent_kafka
+from prometheus_client import CollectorRegistry, GCCollector, Metric, PlatformCollector, ProcessCollector
+from prometheus_client.registry import Collector
+
+from app.observability import exposition
+from app.observability.histogram import BOUNDS_S, Histogram
+from knative.contract.subscription_stats import Reading
+
+#: Index: hundreds of the status; 0 = no answer came.
+_STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx", "other")
+_SUCCESS, _OTHER = 2, 6
+
+
+def _no_dlq() -> tuple[Mapping[str, int], Iterable[str]]:
+    """Another process counts."""
+    return {}, ()
+
+
+def build() -> dict[str, str]:
+    """The versions of this program, its interpreter and its Kafka client."""
+    return {
+        "version": version("penstock"),
+        "python": platform.python_version(),
+        "librdkafka": confluent_kafka.libversion()[0],
+    }
+
+
+class _Row:
+    """What is counted of one subscription. Event loop only, but for reading."""
+
+    __slots__ = ("answers", "attempts", "delivered", "end_to_end", "expired", "replies_dropped", "verdicts")
+
+    def __init__(self) -> None:
+        self.delivered = 0  #: at the first attempt; these are not in `answers` and `verdicts`
+        self.answers = [0] * len(_STATUS_CLASSES)
+        self.verdicts: dict[str, int] = {}
+        self.attempts = Histogram()
+        self.end_to_end = Histogram()
+        self.expired = 0
+        self.replies_dropped = 0
+
+
+class Metrics(Collector):
+    """`Observe` on plain numbers. `producer` is the client name of the process's Kafka producer."""
+
+    def __init__(self, producer: str = "producer") -> None:
+        self.producer = producer
+        self.registry = CollectorRegistry()
+        self.consumed_records: dict[tuple[str, str, int], int] = {}  #: consumer, topic, partition
+        self.requests: dict[int, int] = {}  #: status
+        self.stored_twice: dict[str, int] = {}  #: topic; may be
+        self.loop_lag = Histogram()
+        self.traffic_deltas: dict[str, int] = {}  #: result
+        self.traffic_windows: dict[str, int] = {}  #: what happened
+        self._build = build()
+        self._rows: dict[str, _Row] = {}  # subscription
+        self._topics: dict[str, tuple[dict[int, int], Histogram]] = {}  # records by partition, and how long it took
+        self._read_fleet: Callable[[], Iterable[Reading]] = tuple
+        self._read_ingress: Callable[[], tuple[int, int]] | None = None
+        self._read_dlq: Callable[[], tuple[Mapping[str, int], Iterable[str]]] = _no_dlq
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+
+    # -- what is observed (see knative.ports.Observe)
+
+    def consumed(self, consumer: str, topic: str, partition: int, count: int) -> None:
+        """`count` records were taken from Kafka; from the thread of that consumer."""
+        key = (consumer, topic, partition)
+        self.consumed_records[key] = self.consumed_records.get(key, 0) + count
+
+    def produced(self, topic: str, partition: int, seconds: float) -> None:
+        """One record was acknowledged, `seconds` after it was sent."""
+        try:
+            records, times = self._topics[topic]
+        except KeyError:
+            records, times = self._topics[topic] = ({}, Histogram())
+        try:
+            records[partition] += 1
+        except KeyError:
+            records[partition] = 1
+        times.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        times.total_s += seconds
+
+    def stored_again(self, topic: str, count: int) -> None:
+        """So many acknowledged records may be in Kafka twice."""
+        self.stored_twice[topic] = self.stored_twice.get(topic, 0) + count
+
+    def request(self, code: int) -> None:
+        """One ingress request was answered."""
+        self.requests[code] = self.requests.get(code, 0) + 1
+
+    def delivered(self, subscription: str, seconds: float, age_s: float) -> None:
+        """One event was delivered by its first attempt, which took `seconds`; it was stored `age_s` ago."""
+        row = self._rows.get(subscription)
+        if row is None:
+            row = self._row(subscription)
+        row.delivered += 1
+        times = row.attempts
+        times.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        times.total_s += seconds
+        times = row.end_to_end
+        times.counts[bisect_left(BOUNDS_S, age_s)] += 1
+        times.total_s += age_s
+
+    def attempt(self, subscription: str, status: int, seconds: float) -> None:
+        """One other delivery attempt ended; status 0 = no answer."""
+        row = self._row(subscription)
+        row.answers[status // 100 if 0 <= status < 600 else _OTHER] += 1
+        row.attempts.add(seconds)
+
+    def settled(self, subscription: str, verdict: str, age_s: float) -> None:
+        """One other event was settled; it was stored `age_s` ago."""
+        row = self._row(subscription)
+        row.verdicts[verdict] = row.verdicts.get(verdict, 0) + 1
+        row.end_to_end.add(age_s)
+
+    def expired(self, subscription: str, count: int) -> None:
+        """Records were gone before this subscription read them."""
+        self._row(subscription).expired += count
+
+    def reply_dropped(self, subscription: str) -> None:
+        """An answer held an event that nobody wants."""
+        self._row(subscription).replies_dropped += 1
+
+    def _row(self, subscription: str) -> _Row:
+        return self._rows.setdefault(subscription, _Row())
+
+    def traffic_delta(self, result: str) -> None:
+        """A delta for the traffic topic was `stored`, or given up (`lost`)."""
+        self.traffic_deltas[result] = self.traffic_deltas.get(result, 0) + 1
+
+    def traffic_window(self, what: str) -> None:
+        """The app behind the traffic windows was `started`, or has `failed`."""
+        self.traffic_windows[what] = self.traffic_windows.get(what, 0) + 1
+
+    # -- what exists
+
+    def watch(self, fleet: Callable[[], Iterable[Reading]]) -> None:
+        """Ask `fleet` for states at each scrape; it may be called from any thread."""
+        self._read_fleet = fleet
+
+    def watch_ingress(self, in_flight: Callable[[], tuple[int, int]]) -> None:
+        """Ask `in_flight` for (requests, bytes) that wait for Kafka at each scrape; from any thread."""
+        self._read_ingress = in_flight
+
+    def watch_dlq(self, sizes: Callable[[], tuple[Mapping[str, int], Iterable[str]]]) -> None:
+        """Ask `sizes` for (letters by subscription, subscriptions that there are) at each scrape; from any thread."""
+        self._read_dlq = sizes
+
+    def assigned(self, consumer: str, topic: str, partitions: Iterable[int]) -> None:
+        """This consumer owns these partitions now: they are shown with 0 before their first record."""
+        for partition in partitions:
+            self.consumed_records.setdefault((consumer, topic, partition), 0)
+
+    def revoked(self, consumer: str, topic: str, partitions: Iterable[int]) -> None:
+        """It no longer does: those that never had a record disappear, the others keep their count."""
+        for partition in partitions:
+            if not self.consumed_records.get((consumer, topic, partition), 1):
+                self.consumed_records.pop((consumer, topic, partition), None)
+
+    def serves(self, topic: str, partitions: int) -> None:
+        """Events may be stored in this topic from now on: its partitions are shown with 0 before their first."""
+        records, _ = self._topics.setdefault(topic, ({}, Histogram()))
+        for partition in range(partitions):
+            records.setdefault(partition, 0)
+
+    def closed(self, consumer: str) -> None:
+        """This consumer is gone for good, and its rows with it."""
+        for key in [key for key in list(self.consumed_records) if key[0] == consumer]:
+            self.consumed_records.pop(key, None)
+
+    def forget(self, subscription: str) -> None:
+        """This subscription (`namespace/name`) is removed, and its rows with it."""
+        self._rows.pop(subscription, None)
+
+    def unserved(self, topic: str) -> None:
+        """No channel owns this topic any more, and its rows go with it."""
+        self._topics.pop(topic, None)
+        self.stored_twice.pop(topic, None)
+
+    # -- what is shown
+
+    def collect(self) -> Iterator[Metric]:
+        """The samples of this moment."""
+        yield exposition.build_info(self._build)
+        yield exposition.consumed(self.consumed_records)
+        topics = list(self._topics.items())
+        counts = {(topic, number): count for topic, (records, _) in topics for number, count in list(records.items())}
+        yield exposition.produced(counts, self.producer)
+        yield from exposition.ingress(self.requests, self._read_ingress() if self._read_ingress else None)
+        yield exposition.produce_times({topic: times for topic, (_, times) in topics if any(times.counts)})
+        yield exposition.stored_again(self.stored_twice)
+        yield from self._subscriptions()
+        yield from exposition.readings(list(self._read_fleet()))
+        yield exposition.loop_lag(self.loop_lag)
+        yield exposition.dlq_letters(*self._read_dlq())
+        yield exposition.traffic_deltas(self.traffic_deltas)
+        yield exposition.traffic_windows(self.traffic_windows)
+
+    def _subscriptions(self) -> Iterator[Metric]:
+        rows = sorted(self._rows.items())
+        answers, verdicts = [], []
+        for label, row in rows:
+            delivered = row.delivered
+            codes = list(row.answers)
+            codes[_SUCCESS] += delivered
+            answers += [((label, name), count) for name, count in zip(_STATUS_CLASSES, codes, strict=True) if count]
+            counts = dict(row.verdicts)
+            if delivered:
+                counts["delivered"] = counts.get("delivered", 0) + delivered
+            verdicts += [((label, verdict), count) for verdict, count in counts.items()]
+        yield exposition.attempts(answers)
+        yield exposition.settled(verdicts)
+        yield exposition.delivery_times((label, row.attempts) for label, row in rows)
+        yield exposition.end_to_end_times((label, row.end_to_end) for label, row in rows)
+        yield exposition.expired(((label,), row.expired) for label, row in rows if row.expired)
+        yield exposition.replies_dropped(((label,), row.replies_dropped) for label, row in rows if row.replies_dropped)

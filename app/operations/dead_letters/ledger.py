@@ -1,0 +1,165 @@
+"""What was redriven, durably: a compacted topic `<instance>.redriven`, keyed by TOPIC/PARTITION/OFFSET of the letter.
+
+    POST answered 2xx --> record(letter) acknowledged by Kafka --> only then the next letter of this lane
+
+So a run that is killed repeats at most what was in flight. A mark also says the letter's time and event id: when a
+DLQ topic is deleted and made anew, its offsets begin again, and what they meant before must not count. Refuses to
+forget a letter that is still there; `forget_expired` removes the marks of those that retention has removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from app.operations.dead_letters.letters import DeadLetter
+from app.operations.topic_reader import NoSuchTopicError, TopicReader
+from knative.contract.kafka_names import redriven_topic
+from knative.errors import NotReadyError, PenstockError
+
+_SCHEMA = 1
+_STORE_LIMIT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One letter that its subscriber has taken."""
+
+    letter_ms: int
+    event: str
+    subscription: str
+    redriven_at: str  #: RFC 3339
+    attempts: int
+
+    def means(self, letter: DeadLetter) -> bool:
+        """Whether it is about this very letter."""
+        return (self.letter_ms, self.event) == (letter.record.timestamp_ms, letter.event_id)
+
+
+class Marks:
+    """All marks, as they were when they were read."""
+
+    def __init__(self, marks: Mapping[str, Mark]) -> None:
+        self._marks = dict(marks)
+
+    def has(self, letter: DeadLetter) -> bool:
+        """Whether it was redriven."""
+        return self.get(letter) is not None
+
+    def get(self, letter: DeadLetter) -> Mark | None:
+        """When and how it was redriven; None = it was not."""
+        mark = self._marks.get(letter.ref)
+        return mark if mark is not None and mark.means(letter) else None
+
+    def below(self, topic: str, starts: Mapping[int, int]) -> list[str]:
+        """References of letters of `topic` that lie below the start of their partition."""
+        found = []
+        for ref in self._marks:
+            name, partition, offset = ref.rsplit("/", 2)
+            if name == topic and int(offset) < starts.get(int(partition), 0):
+                found.append(ref)
+        return found
+
+
+def encode(mark: Mark) -> bytes:
+    """JSON for the topic."""
+    return json.dumps({"schema": _SCHEMA, **asdict(mark)}, ensure_ascii=False).encode()
+
+
+def decode(value: bytes) -> Mark:
+    """Back from the topic. Raises ValueError, KeyError or TypeError for junk or a newer schema."""
+    data = json.loads(value)
+    if data["schema"] != _SCHEMA:
+        raise ValueError(f"schema {data['schema']}, this version knows {_SCHEMA}")
+    return Mark(
+        int(data["letter_ms"]),
+        str(data["event"]),
+        str(data["subscription"]),
+        str(data["redriven_at"]),
+        int(data["attempts"]),
+    )
+
+
+def read_marks(kafka: Mapping[str, Any], instance: str) -> Marks:
+    """Everything that was redriven. Raises NotReadyError, and PenstockError for what a newer version wrote."""
+    marks: dict[str, Mark] = {}
+    topic = redriven_topic(instance)
+    try:
+        with TopicReader(topic, kafka) as reader:
+            for record in reader.stored():
+                ref = (record.key or b"").decode("utf-8", "replace")
+                if record.value is None:
+                    marks.pop(ref, None)
+                elif _is_ref(ref):
+                    marks[ref] = decode(record.value)
+    except NoSuchTopicError:
+        return Marks({})
+    except (ValueError, KeyError, TypeError) as problem:
+        raise PenstockError(
+            f"The topic {topic} cannot be read ({problem}).", "A newer Penstock wrote it: use that version's command."
+        ) from problem
+    return Marks(marks)
+
+
+def _is_ref(text: str) -> bool:
+    topic, *place = text.rsplit("/", 2)
+    return bool(topic) and len(place) == 2 and all(part.isdecimal() for part in place)
+
+
+class MarkWriter:
+    """Writes marks. Blocking: make, use and let it go in a thread; `record` may be called from several at once."""
+
+    def __init__(self, kafka: Mapping[str, Any], instance: str) -> None:
+        self.topic = redriven_topic(instance)
+        self._producer = Producer(
+            {
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "delivery.timeout.ms": int(_STORE_LIMIT_S * 1000) - 1000,
+                "request.timeout.ms": 5_000,
+                "log_level": 0,
+                **kafka,
+            }
+        )
+
+    def close(self) -> None:
+        """Destroy the client; nothing may be recorded afterwards."""
+        del self._producer
+
+    def record(self, letter: DeadLetter, mark: Mark) -> None:
+        """Returns when Kafka has acknowledged it. Raises NotReadyError when it does not."""
+        self._store(letter.ref, encode(mark))
+
+    def forget_expired(self, marks: Marks, topic: str, starts: Mapping[int, int]) -> int:
+        """Remove the marks of letters that retention has removed; `starts`: first offset by partition."""
+        expired = marks.below(topic, starts)
+        for ref in expired:
+            self._store(ref, None)
+        return len(expired)
+
+    def _store(self, ref: str, value: bytes | None) -> None:
+        """One record, acknowledged."""
+        failures: list[str] = []
+        acknowledged: list[bool] = []
+
+        def done(error: KafkaError | None, _: Message) -> None:
+            if error is None:
+                acknowledged.append(True)
+            else:
+                failures.append(error.str())
+
+        try:
+            self._producer.produce(self.topic, value, ref, on_delivery=done)
+            self._producer.flush(_STORE_LIMIT_S)
+        except (KafkaException, BufferError) as problem:
+            failures.append(str(problem))
+        if not acknowledged:
+            raise NotReadyError(
+                f"That {ref} was redriven could not be written to {self.topic} ({(failures or ['time limit'])[0]}).",
+                "Start again when Kafka answers; this one letter may be delivered again then.",
+            )

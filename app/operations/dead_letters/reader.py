@@ -1,0 +1,61 @@
+"""Reads dead letters out of DLQ topics. Joins no group and commits nothing. Refuses to choose: `letters` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from app.operations.dead_letters.letters import DeadLetter, Selection
+from app.operations.topic_reader import NoSuchTopicError, TopicReader
+from knative.errors import PenstockError, UsageError
+
+Starts = Callable[[str, Mapping[int, int]], None]
+
+
+def read_letters(
+    kafka: Mapping[str, Any],
+    topics: Iterable[str],
+    selection: Selection,
+    missing: Callable[[str], None],
+    starts: Starts | None = None,
+) -> Iterator[DeadLetter]:
+    """Those that are meant, each partition in the order in which its letters were written.
+
+    `missing` is told of a topic that is not there, `starts` of the first offset of each partition of one that is.
+    """
+    for topic in dict.fromkeys(topics):
+        try:
+            reader = TopicReader(topic, kafka)
+        except NoSuchTopicError:
+            missing(topic)
+            continue
+        with reader:
+            if starts is not None:
+                starts(topic, {number: low for number, (low, _) in reader.ranges.items()})
+            since_s = selection.since_s
+            records = reader.stored() if since_s is None else reader.since(int(since_s * 1000))
+            for record in records:
+                letter = DeadLetter(record)
+                if selection.takes(letter):
+                    yield letter
+
+
+def read_named(kafka: Mapping[str, Any], refs: Sequence[str]) -> Iterator[DeadLetter]:
+    """The letters with these references. Raises UsageError for what is none, PenstockError when one is not there."""
+    for ref in refs:
+        topic, partition, offset = read_ref(ref)
+        with TopicReader(topic, kafka) as reader:
+            record = reader.at(partition, offset)
+        if record is None:
+            raise PenstockError(f"There is no letter {ref} (any more).", "See `penstock dlq list --each`.")
+        yield DeadLetter(record)
+
+
+def read_ref(text: str) -> tuple[str, int, int]:
+    """Topic, partition, offset of TOPIC/PARTITION/OFFSET. Raises UsageError."""
+    topic, *place = text.rsplit("/", 2)
+    if not topic or len(place) != 2 or not all(part.isascii() and part.isdecimal() for part in place):
+        raise UsageError(
+            f"{text!r} names no letter.", "Write TOPIC/PARTITION/OFFSET, as `penstock dlq list --each -o name` does."
+        )
+    return topic, int(place[0]), int(place[1])

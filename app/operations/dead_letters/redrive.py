@@ -1,0 +1,247 @@
+"""Delivers dead letters again, each to the subscriber of its own subscription and to nobody else.
+
+    letters --> redriven before? --> whose? --> pace, free slot --> POST, bounded retries --> mark written --> next
+                     | yes            | nobody's                        | failed
+                     v                v                                 v
+                   skipped          failed                    failed; many in a row end the run
+
+A slot is free again only when Kafka has the mark, so a kill repeats at most what was in flight. With one slot, letters
+go out in the order in which they were written. An answer that is an event goes to the subscription's `reply`, as in any
+delivery. Refuses to open sockets itself (`agents/http/pool` does, and asks the guard) and to write a new dead letter: a
+letter that fails again stays where it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from agents.dispatch.dead_letters import rfc3339
+from agents.dispatch.retrying import Caps, Outcome, until_settled
+from agents.http.egress_guard import EgressGuard
+from agents.http.pool import Sender, SenderConfig, SendError
+from app.operations.dead_letters.ledger import Mark, Marks, MarkWriter
+from app.operations.dead_letters.letters import DeadLetter, owner
+from app.operations.dead_letters.rate import Pace
+from app.operations.dead_letters.summary import Summary
+from knative.cloudevents.kafka_binding import Unreadable, to_request
+from knative.contract.records import Subscription
+from knative.delivery.policy import DeliverySpec, Destination
+from knative.delivery.verdicts import (
+    DELIVERED,
+    Delivered,
+    FinalFailure,
+    Reply,
+    RetryableFailure,
+    Verdict,
+    decide,
+    decide_error,
+)
+from knative.errors import PenstockError
+from knative.ports import Headers
+
+_READ_AHEAD = 20  # letters, each up to the size of an event
+_FINISH_S = 10.0  # what is in flight when the run is told to stop
+
+
+@dataclass(frozen=True, slots=True)
+class RedriveConfig:
+    """What a run may do. Times in seconds."""
+
+    rate_per_s: float | None = None  #: None = as fast as the subscriber takes them
+    limit: int | None = None  #: letters tried
+    retries: int = 3  #: after the first attempt, with the waits of the subscription's policy
+    in_flight: int = 1  #: letters at a time; with one their order is kept
+    failures_max: int = 10  #: so many in a row end the run
+    wait_max_s: float = 10.0  #: no wait before a retry is longer
+
+
+class Redrive:
+    """One run. Event loop only; `tell` gets a letter that failed, with the reason."""
+
+    def __init__(
+        self,
+        config: RedriveConfig,
+        sending: tuple[SenderConfig, EgressGuard],
+        subscriptions: Sequence[Subscription],
+        marks: Marks,
+        writer: MarkWriter,
+        tell: Callable[[DeadLetter, str], None],
+    ) -> None:
+        self.summary = Summary()
+        self._config = config
+        self._sending = sending
+        self._subscriptions = subscriptions
+        self._marks = marks
+        self._writer = writer
+        self._tell = tell
+        self._senders: dict[Destination, Sender] = {}
+        self._stop = asyncio.Event()
+        self._in_a_row = 0
+
+    def stop(self, why: str) -> None:
+        """Begin nothing more; what is in flight has some seconds. A second call ends that too."""
+        if self._stop.is_set():
+            self._abort()
+            return
+        self.summary.stopped = why
+        self._stop.set()
+        asyncio.get_running_loop().call_later(_FINISH_S, self._abort)
+
+    async def run(self, letters: Iterator[DeadLetter]) -> Summary:
+        """Redrive what is given, in its order. What ends the run early is in the summary, not raised."""
+        slots = asyncio.Semaphore(self._config.in_flight)
+        try:
+            async with asyncio.TaskGroup() as group:
+                self.summary.complete = await self._begin_all(letters, slots, group)
+        finally:
+            for sender in self._senders.values():
+                await sender.close(0.0)
+        return self.summary
+
+    async def _begin_all(
+        self, letters: Iterator[DeadLetter], slots: asyncio.Semaphore, group: asyncio.TaskGroup
+    ) -> bool:
+        """True when all letters were looked at, False when a limit or a stop came before."""
+        pace = Pace(self._config.rate_per_s)
+        tried = 0
+        try:
+            async for letter in _ahead(letters):
+                if self._marks.has(letter):
+                    self.summary.already += 1
+                elif tried == self._config.limit or await self._wait_turn(pace, slots):
+                    return False
+                else:
+                    tried += 1
+                    group.create_task(self._guarded(letter, slots))
+                self.summary.selected += 1
+        except PenstockError as problem:  # the letters cannot be read on
+            self.stop(str(problem).rstrip("."))
+            return False
+        return True
+
+    async def _wait_turn(self, pace: Pace, slots: asyncio.Semaphore) -> bool:
+        """Until there is a slot and its time has come; True when the run is to stop instead."""
+        await slots.acquire()
+        if not self._stop.is_set():
+            await self._hold(pace.wait_s(asyncio.get_running_loop().time()))
+        if self._stop.is_set():
+            slots.release()
+        return self._stop.is_set()
+
+    async def _hold(self, wait_s: float) -> None:
+        """Wait, but not when the run is told to stop."""
+        if wait_s <= 0:
+            return
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._stop.wait()
+        except TimeoutError:
+            return
+
+    def _abort(self) -> None:
+        for sender in self._senders.values():
+            sender.abort()
+
+    async def _guarded(self, letter: DeadLetter, slots: asyncio.Semaphore) -> None:
+        try:
+            await self._one(letter)
+        finally:
+            slots.release()
+
+    async def _one(self, letter: DeadLetter) -> None:
+        subscription = owner(letter, self._subscriptions)
+        if subscription is None:
+            gone = f"there is no subscription {letter.subscription} any more" if letter.subscription else ""
+            self._failed(letter, gone or "the letter does not say whose it is")
+            return
+        try:
+            outcome = await self._deliver(letter, subscription)
+        except Unreadable as problem:
+            self._failed(letter, f"the record is no CloudEvent: {problem.reason}")
+            return
+        verdict = outcome.verdict
+        if isinstance(verdict, RetryableFailure | FinalFailure):
+            self._in_a_row += 1
+            self._failed(letter, verdict.reason)
+            if self._in_a_row >= self._config.failures_max and not self._stop.is_set():
+                self.stop(f"{self._in_a_row} letters in a row failed")
+            return
+        self._in_a_row = 0
+        mark = Mark(
+            letter.record.timestamp_ms, letter.event_id, subscription.label, rfc3339(time.time()), outcome.attempts
+        )
+        try:
+            await asyncio.to_thread(self._writer.record, letter, mark)
+        except PenstockError as problem:  # going on would make a later run repeat all that follows
+            self._failed(letter, str(problem).rstrip("."))
+            self.stop("what was redriven could not be written down")
+        else:
+            self.summary.redriven += 1
+
+    def _failed(self, letter: DeadLetter, reason: str) -> None:
+        self.summary.fail(letter.subscription, reason)
+        self._tell(letter, reason)
+
+    # -- one letter
+
+    async def _deliver(self, letter: DeadLetter, subscription: Subscription) -> Outcome:
+        """All attempts at one letter. Raises Unreadable."""
+        headers = letter.original_headers()
+        made = 0
+
+        async def attempt() -> Outcome:
+            nonlocal made
+            made += 1
+            began = time.monotonic()
+            verdict = await self._post(subscription.subscriber, subscription, headers, letter.record.value)
+            if isinstance(verdict, Reply):
+                verdict = await self._pass_on(subscription, verdict)
+            uri = subscription.subscriber.uri
+            return Outcome(verdict, uri, made, time.time(), time.monotonic() - began)
+
+        def spec() -> DeliverySpec:
+            return replace(subscription.delivery, retry=0 if self._stop.is_set() else self._config.retries)
+
+        def failed(outcome: Outcome, wait_s: float) -> None:
+            """Only the last attempt is told."""
+
+        caps = Caps(self._config.wait_max_s, self._config.wait_max_s)
+        return await until_settled(await attempt(), attempt, spec=spec, hold=self._hold, failed=failed, caps=caps)
+
+    async def _pass_on(self, subscription: Subscription, reply: Reply) -> Verdict:
+        """The letter is delivered once its answer has been taken by `reply`; without one the answer is dropped."""
+        if subscription.reply is None:
+            return DELIVERED
+        verdict = await self._post(subscription.reply, subscription, list(reply.headers), reply.value)
+        return DELIVERED if isinstance(verdict, Delivered | Reply) else verdict
+
+    async def _post(
+        self, destination: Destination, subscription: Subscription, headers: Headers, value: bytes | None
+    ) -> Verdict:
+        sender = self._senders.get(destination)
+        if sender is None:
+            sender = self._senders[destination] = Sender(destination, *self._sending)
+        request = to_request(sender.prefix(subscription.namespace), headers, value)
+        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+
+        def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
+            if answer.done():
+                return
+            if isinstance(status, SendError):
+                answer.set_result(decide_error(status.kind, status.message))
+            else:
+                answer.set_result(decide(status, pairs, body))
+
+        sender.post(request, subscription.delivery.timeout_s, done)
+        return await answer
+
+
+async def _ahead(letters: Iterator[DeadLetter]) -> AsyncIterator[DeadLetter]:
+    """The same, read in a thread, a few at a time."""
+    while batch := await asyncio.to_thread(lambda: list(islice(letters, _READ_AHEAD))):
+        for letter in batch:
+            yield letter

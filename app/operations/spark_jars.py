@@ -1,0 +1,94 @@
+"""Spark for the commands: which jars it gets and where they lie, from the settings and the command line.
+
+    .penstock/spark/libs-<hash>   brought by `make jars`, or with the first job, in sight
+    PENSTOCK_SPARK_JARS           folders with more (GraphFrames), or with all of them where nothing can be fetched
+
+Refuses to start a session (`analytics/spark/session` does) and to fetch anything in silence.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from analytics.spark.session import LOOPBACK, SparkOptions, missing_connector
+from app.local.kafka.jar_sets import SPARK
+from app.local.kafka.jars import Progress, ensure_jars
+from app.settings.load import load_settings, started_by_spark_submit
+from knative.errors import NotReadyError, UsageError
+
+JARS_ROOT = Path(".penstock/spark")
+_PORTS = {"spark": 7077, "sc": 15002}
+_ABSENT = {
+    "spark": (
+        "Spark master",
+        "See that it runs and that the address is the one its own log says (spark://HOST:PORT).",
+    ),
+    "sc": ("Spark Connect server", "Start one (start-connect-server.sh of Spark), or leave --remote out."),
+}
+_KNOCK_LIMIT_S = 5.0
+
+
+def jar_places(extra: Sequence[Path] = (), progress: Progress | None = None, root: Path = JARS_ROOT) -> list[Path]:
+    """Folders that together have the Kafka connector: those of the settings and `extra`, then ours if it takes that.
+
+    Brings ours when they are missing. Raises PenstockError with the cure. Under spark-submit its own jars count.
+    """
+    if started_by_spark_submit():
+        return []
+    settings = load_settings()
+    places = [*extra, *settings.spark_jars]
+    if missing_connector(places):
+        places.append(ensure_jars(root, progress, jars=SPARK))
+    return places
+
+
+def spark_options(
+    app_name: str,
+    master: str = "",
+    remote: str = "",
+    *,
+    jars: Sequence[Path],
+    driver_host: str = "",
+    driver_memory: str = "1g",
+    conf: Mapping[str, str] | None = None,
+) -> SparkOptions:
+    """How a command starts its session; "" = not said."""
+    settings = load_settings()
+    return SparkOptions(
+        app_name=app_name,
+        submitted=started_by_spark_submit(),
+        master=None if remote else master or settings.spark_master,
+        remote=remote or None,
+        jars=tuple(jars),
+        driver_host=driver_host or LOOPBACK,
+        driver_memory=driver_memory,
+        settings=dict(conf or {}),
+    )
+
+
+def check_place(address: str) -> None:
+    """Knock at the masters of a stand-alone cluster, or at a Spark Connect server.
+
+    Spark itself would try for minutes, and say it at length. Raises NotReadyError when none of them answers; what has
+    another kind of address is not asked.
+    """
+    kind, separator, places = address.partition("://")
+    if not separator or kind not in _PORTS or started_by_spark_submit():
+        return
+    try:
+        parts = [urlsplit(f"//{place}") for place in places.split(",")]
+        wanted = [(part.hostname or "", part.port or _PORTS[kind]) for part in parts]
+    except ValueError:
+        raise UsageError(f"{address!r} is no address.", f"Write {kind}://HOST:{_PORTS[kind]}.") from None
+    why = ""
+    for place in wanted:
+        try:
+            socket.create_connection(place, timeout=_KNOCK_LIMIT_S).close()
+            return
+        except OSError as problem:
+            why = problem.strerror or str(problem)
+    what, cure = _ABSENT[kind]
+    raise NotReadyError(f"No {what} answers at {address} ({why}).", cure)

@@ -1,0 +1,224 @@
+"""Records of a topic for the command line and the demo: from the beginning, the last few, or those to come.
+
+It joins no consumer group and commits nothing, so looking on changes nothing for anybody. Refuses to interpret records,
+and to wait without a limit unless its caller asks for that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from app.worker.kafka_probe import refusal
+from knative.cloudevents.record_headers import record_headers
+from knative.errors import NotReadyError, PenstockError
+
+_POLL_S = 0.1
+_BATCH = 500
+_ASK_LIMIT_S = 10.0
+_SILENT_S = 15.0  #: without any answer to a fetch, a look at what is stored is given up
+#: What Kafka says of a topic that is not there, or of which nothing is known yet.
+_ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.TOPIC_EXCEPTION})
+
+
+class NoSuchTopicError(PenstockError):
+    """There is no topic of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRecord:
+    """One record as it lies in Kafka."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    value: bytes | None
+
+
+def _does_not_answer(kafka: Mapping[str, Any], why: str) -> NotReadyError:
+    return NotReadyError(
+        f"Kafka at {kafka['bootstrap.servers']} does not answer ({why}).",
+        "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT.",
+    )
+
+
+class TopicReader:
+    """Reads one topic. `kafka`: librdkafka client settings, `bootstrap.servers` among them. Close it, or use `with`."""
+
+    def __init__(self, topic: str, kafka: Mapping[str, Any], limit_s: float = _ASK_LIMIT_S) -> None:
+        """`limit_s` is for each question to Kafka.
+
+        Raises NotReadyError when Kafka does not answer, NoSuchTopicError when there is no such topic,
+        PenstockError for one that may not be read.
+        """
+        self.topic = topic
+        self._limit_s = limit_s
+        refused = refusal(kafka["bootstrap.servers"])
+        if refused:
+            raise _does_not_answer(kafka, refused)
+        self._consumer = Consumer(
+            {
+                "group.id": "penstock-reader",  # demanded by the client; nothing joins it and nothing is committed
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "log_level": 0,
+                **kafka,
+            }
+        )
+        try:
+            self._ranges = self._look_up()
+        except KafkaException as problem:
+            self.close()
+            raise _does_not_answer(kafka, problem.args[0].str()) from problem
+        except PenstockError:
+            self.close()
+            raise
+
+    def __enter__(self) -> TopicReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._consumer.close()
+
+    def _look_up(self) -> dict[int, tuple[int, int]]:
+        """Partition -> (first offset, offset after the last)."""
+        found = self._consumer.list_topics(self.topic, timeout=self._limit_s).topics[self.topic]
+        if found.error is not None and found.error.code() in _ABSENT:
+            raise NoSuchTopicError(
+                f"There is no topic {self.topic} ({found.error.str()}).",
+                "See `penstock status` for channels and their topics.",
+            )
+        if found.error is not None:  # it may well be there
+            raise PenstockError(f"The topic {self.topic} cannot be read ({found.error.str()}).")
+        ranges = {}
+        for number in sorted(found.partitions):
+            partition = TopicPartition(self.topic, number)
+            low, high = self._consumer.get_watermark_offsets(partition, timeout=self._limit_s)
+            ranges[number] = (low, high)
+        return ranges
+
+    @property
+    def ranges(self) -> Mapping[int, tuple[int, int]]:
+        """Partition -> (first offset, offset after the last), when this reader was made."""
+        return self._ranges
+
+    def stored(self, last: int | None = None) -> Iterator[StoredRecord]:
+        """What was in the topic when this reader was made: all of it by partition, or the `last` ones by time."""
+        if last is None:
+            yield from self._until_end({number: low for number, (low, _) in self._ranges.items()})
+            return
+        starts = {number: max(low, high - last) for number, (low, high) in self._ranges.items()}
+        found = sorted(
+            self._until_end(starts), key=lambda record: (record.timestamp_ms, record.partition, record.offset)
+        )
+        yield from found[-last:] if last else []
+
+    def since(self, timestamp_ms: int) -> Iterator[StoredRecord]:
+        """What was in the topic when this reader was made, from the first record of each partition of that time on."""
+        yield from self._until_end(self._starts_at(timestamp_ms))
+
+    def between(self, since_ms: int | None, until_ms: int | None) -> Iterator[StoredRecord]:
+        """What was in the topic when this reader was made, and was stored in this time (`until_ms` not included).
+
+        None = no limit on that side. Records far behind `until_ms` are not read.
+        """
+        starts = {number: low for number, (low, _) in self._ranges.items()}
+        if since_ms is not None:
+            starts = self._starts_at(since_ms)
+        ends = {number: high for number, (_, high) in self._ranges.items()}
+        if until_ms is not None:
+            ends |= self._starts_at(until_ms)  # not there: no record is so new
+        for record in self._until_end(starts, ends):
+            if until_ms is None or record.timestamp_ms < until_ms:
+                yield record
+
+    def count_since(self, timestamp_ms: int) -> int:
+        """How many offsets that is: nothing is read."""
+        return sum(self._ranges[number][1] - offset for number, offset in self._starts_at(timestamp_ms).items())
+
+    def _starts_at(self, timestamp_ms: int) -> dict[int, int]:
+        asked = [TopicPartition(self.topic, number, timestamp_ms) for number in self._ranges]
+        try:
+            found = self._consumer.offsets_for_times(asked, timeout=self._limit_s)
+        except KafkaException as problem:
+            raise NotReadyError(f"Kafka did not look up a time in {self.topic}.", "Try again.") from problem
+        return {one.partition: one.offset for one in found if one.offset >= 0}
+
+    def at(self, partition: int, offset: int) -> StoredRecord | None:
+        """One record; None when there is none at this place (any more)."""
+        low, high = self._ranges.get(partition, (0, 0))
+        if not low <= offset < high:
+            return None
+        first = next(self._until_end({partition: offset}), None)
+        return first if first is not None and first.offset == offset else None
+
+    def coming(self, limit_s: float | None) -> Iterator[StoredRecord]:
+        """Records stored after this reader was made, as they come, for `limit_s` (None = for ever)."""
+        self._assign({number: high for number, (_, high) in self._ranges.items()})
+        end = None if limit_s is None else time.monotonic() + limit_s
+        while end is None or time.monotonic() < end:
+            for message in self._consumer.consume(_BATCH, _POLL_S):
+                if message.error() is None:
+                    yield _record(message)
+                else:
+                    self._check(message.error())
+
+    def _assign(self, starts: Mapping[int, int]) -> None:
+        self._consumer.assign([TopicPartition(self.topic, number, offset) for number, offset in starts.items()])
+
+    def _until_end(self, starts: Mapping[int, int], until: Mapping[int, int] | None = None) -> Iterator[StoredRecord]:
+        ends = until or {number: self._ranges[number][1] for number in starts}
+        open_ends = {number for number, offset in starts.items() if offset < ends[number]}
+        self._assign({number: starts[number] for number in open_ends})
+        silent_since = time.monotonic()
+        while open_ends:
+            messages: Sequence[Message] = self._consumer.consume(_BATCH, _POLL_S)
+            if not messages and time.monotonic() - silent_since > _SILENT_S:
+                raise NotReadyError(f"Kafka stopped answering while {self.topic} was read.", "Try again.")
+            for message in messages:
+                number, error = message.partition() or 0, message.error()
+                if error is not None:
+                    self._check(error)
+                    open_ends.discard(number)  # the end of the partition (markers of transactions hold offsets too)
+                    continue
+                record = _record(message)
+                if record.offset < ends[number]:
+                    yield record
+                if record.offset >= ends[number] - 1:
+                    open_ends.discard(number)
+            if messages:
+                silent_since = time.monotonic()  # again: whoever takes the records may be slow
+
+    def _check(self, error: KafkaError | None) -> None:
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            raise PenstockError(f"Reading {self.topic} failed: {error.str()}.")
+
+
+def _record(message: Message) -> StoredRecord:
+    return StoredRecord(
+        topic=message.topic() or "",
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+        timestamp_ms=message.timestamp()[1],
+        key=_as_bytes(message.key()),
+        headers=tuple((name, _as_bytes(value)) for name, value in record_headers(message)),
+        value=_as_bytes(message.value()),
+    )
+
+
+def _as_bytes(value: object) -> bytes | None:
+    if value is None:
+        return None
+    return value.encode() if isinstance(value, str) else bytes(value)  # type: ignore[call-overload]

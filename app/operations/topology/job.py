@@ -1,0 +1,185 @@
+"""The topology by Spark: contract, statuses and traffic read from Kafka (or from the traffic tables) as DataFrames.
+
+    Kafka, Parquet --spark_contract, spark_traffic--> frames --spark_facts--> Facts --engine, build--> Topology
+
+What the document shows of a resource is decoded here, from the same records. Refuses to start or stop the session.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from analytics.spark.kafka_source import read_batch
+from analytics.topology.build import build
+from analytics.topology.engines.port import Engine
+from analytics.topology.model.document import Tier, Topology, Window
+from analytics.topology.model.inputs import Inputs
+from analytics.topology.spark.contract import contract_frames
+from analytics.topology.spark.facts import spark_facts, traffic_frame
+from analytics.topology.spark.traffic import latest, of_deltas, of_windows, read_files
+from app.operations.contract_snapshot import contract_of
+from app.operations.topic_reader import NoSuchTopicError, TopicReader
+from app.operations.topology.reading import STALE_S, Wish, check_namespace, states_of
+from knative.contract.kafka_names import contract_topic, status_topic, traffic_topic
+from knative.errors import PenstockError
+from tables.status_table import FRESH_S
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Records of the topics and rows of the tables that one task takes in a second or two.
+FEW = 100_000
+_MAKE = "Make them: penstock job traffic."
+
+
+def is_small(wish: Wish) -> bool:
+    """Whether there is so little to read that one task does it.
+
+    Asked before Spark takes its seconds to start: Kafka answers, and a worker has run. Raises PenstockError if not.
+    """
+    count = 0
+    for topic in (contract_topic(wish.instance), status_topic(wish.instance)):
+        with TopicReader(topic, wish.client) as reader:
+            count += sum(end - begin for begin, end in reader.ranges.values())
+    if wish.tier in (None, Tier.WINDOWS):
+        files = _files(wish)
+        if wish.tier is Tier.WINDOWS and not files:
+            raise PenstockError(f"There are no traffic tables in {wish.folder}.", _MAKE)
+        count += sum(pq.read_metadata(file).num_rows for file in files)
+    if wish.tier in (None, Tier.DELTAS):
+        with suppress(NoSuchTopicError), TopicReader(traffic_topic(wish.instance), wish.client) as reader:
+            count += reader.count_since(int(wish.since * 1000))
+    return count <= FEW
+
+
+def run(spark: SparkSession, wish: Wish, pick: Callable[[int], tuple[Engine, str]], small: bool = False) -> Topology:
+    """One report. `pick`: the engine for so many edges, and why it. `small`: everything goes through one task, without
+    exchanges. Raises PenstockError for what is not there."""
+    notes: list[str] = []
+    source = _Source(spark, wish, small)
+    records = latest(source.topic(contract_topic(wish.instance))).cache()
+    try:
+        statuses = latest(source.topic(status_topic(wish.instance)))
+        contract = contract_of(wish.instance, _values(records), _values(statuses))
+        check_namespace(contract, wish.namespace)
+        workers = sum(wish.now - one.time <= FRESH_S for one in contract.workers)
+        traffic, window, tier = _traffic(source, workers, notes)
+        inputs = Inputs(
+            instance=wish.instance,
+            now=wish.now,
+            channels=contract.channels,
+            subscriptions=contract.subscriptions,
+            states=states_of(contract, wish.now, wish.since),
+            window=window,
+            tier=tier,
+            namespace=wish.namespace,
+            workers=workers,
+        )
+        began = time.monotonic()
+        facts = spark_facts(spark, inputs, contract_frames(records, wish.namespace), traffic)
+        told = f"Spark joined contract and traffic in {time.monotonic() - began:.1f} s ({spark.version})."
+        engine, why = pick(facts.links_count())
+        return build(inputs, engine, facts, [*notes, told, *([why] if why else [])])
+    finally:
+        records.unpersist()
+        source.close()
+
+
+def _values(records: DataFrame) -> list[bytes]:
+    return [row[0].encode() for row in records.collect()]
+
+
+class _Source:
+    """What is read for one report, and kept in Spark's memory until `close`."""
+
+    def __init__(self, spark: SparkSession, wish: Wish, small: bool) -> None:
+        self.spark, self.wish = spark, wish
+        self._small = small
+        self._kept: list[DataFrame] = []
+
+    def topic(self, name: str, since_s: float | None = None) -> DataFrame:
+        """All its records."""
+        return self._few(read_batch(self.spark, str(self.wish.client["bootstrap.servers"]), [name], since_s=since_s))
+
+    def files(self, files: list[Path]) -> DataFrame:
+        """Rows of the traffic tables."""
+        near = not _is_remote(self.spark) and str(self.spark.conf.get("spark.master", "")).startswith("local")
+        return self._few(read_files(self.spark, files, self.wish.since, self.wish.until, near))
+
+    def _few(self, rows: DataFrame) -> DataFrame:
+        return rows.coalesce(1) if self._small else rows
+
+    def keep(self, sums: DataFrame) -> tuple[DataFrame, Window | None]:
+        """Sums that several questions are asked of, and the span of their rows; None: there are none."""
+        from pyspark.sql import functions as f
+
+        kept = sums.cache()
+        self._kept.append(kept)
+        first, last = kept.agg(f.min("first"), f.max("last")).collect()[0]
+        return kept.drop("first", "last"), None if first is None else Window(float(first), float(last))
+
+    def close(self) -> None:
+        """Spark may forget it."""
+        for frame in self._kept:
+            frame.unpersist()
+
+
+def _is_remote(spark: SparkSession) -> bool:
+    return "connect" in type(spark).__module__
+
+
+def _traffic(source: _Source, workers: int, notes: list[str]) -> tuple[DataFrame, Window, Tier]:
+    """The same choice as `reading` makes."""
+    wish = source.wish
+    if wish.tier in (None, Tier.WINDOWS):
+        found = _windows(source)
+        if found is not None:
+            return *found, Tier.WINDOWS
+        why = f"There are no traffic tables of the end of the window in {wish.folder}."
+        if wish.tier is Tier.WINDOWS:
+            raise PenstockError(why, _MAKE)
+        notes.append(why)
+    if wish.tier in (None, Tier.DELTAS):
+        found = _deltas(source, workers)
+        if found is not None:
+            return *found, Tier.DELTAS
+        why = f"The topic {traffic_topic(wish.instance)} has no record of the window."
+        if wish.tier is Tier.DELTAS:
+            raise PenstockError(why, "Workers write it while PENSTOCK_TRAFFIC is on.")
+        notes.append(why)
+    nothing = traffic_frame(source.spark, [])
+    if wish.tier is Tier.NONE or not workers:
+        return nothing, Window(), Tier.NONE
+    return nothing, Window(wish.now - 60.0, wish.now), Tier.STATUS
+
+
+def _files(wish: Wish) -> list[Path]:
+    from analytics.traffic.read import window_files
+
+    return window_files(wish.folder) if wish.folder.is_dir() else []
+
+
+def _windows(source: _Source) -> tuple[DataFrame, Window] | None:
+    files, wish = _files(source.wish), source.wish
+    if not files:
+        return None
+    rows, span = source.keep(of_windows(source.files(files), wish.since, wish.until))
+    if span is None or wish.until - span.end > STALE_S:
+        return None
+    return rows, Window(span.start, min(span.end, wish.until))
+
+
+def _deltas(source: _Source, workers: int) -> tuple[DataFrame, Window] | None:
+    topic, wish = traffic_topic(source.wish.instance), source.wish
+    with suppress(NoSuchTopicError):
+        TopicReader(topic, wish.client).close()
+        rows, span = source.keep(of_deltas(source.topic(topic, wish.since), wish.since, wish.until))
+        if span is not None or workers:
+            return rows, Window(wish.since if span is None else span.start, wish.until)
+    return None

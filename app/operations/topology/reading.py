@@ -1,0 +1,174 @@
+"""Contract, statuses and traffic as they lie in Kafka and in the tables of the traffic job, for the topology.
+
+    traffic tables that reach to the end of the window   ->  tier windows
+    else the topic of the deltas                         ->  tier deltas
+    else what workers say of themselves                  ->  tier status, or none
+
+It works while no worker runs. Refuses to join a group and to ask a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analytics.topology.model.document import Tier, Window
+from analytics.topology.model.inputs import Inputs, State, Summing, Traffic
+from app.operations.contract_snapshot import Contract, read_contract
+from app.operations.topic_reader import NoSuchTopicError, TopicReader
+from knative.contract.kafka_names import traffic_topic
+from knative.contract.subscription_stats import LastError
+from knative.errors import PenstockError
+from knative.traffic.delta import BadDeltaError, decode
+from tables.status_table import FRESH_S, subscriber_details
+from tables.subscriber_details import SubscriberDetails
+
+STALE_S = 300.0  #: tables that end so long before the window does are not used
+_ERROR_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What to look at. Times in Unix seconds; `tier` None: the best there is."""
+
+    client: Mapping[str, Any]
+    instance: str
+    now: float
+    since: float
+    until: float
+    namespace: str = ""
+    folder: Path = Path(".penstock/traffic")
+    tier: Tier | None = None
+
+
+def read_inputs(wish: Wish) -> Inputs:
+    """Everything for one run. Raises NotReadyError when Kafka does not answer, PenstockError for what is not there."""
+    contract = read_contract(wish.client, wish.instance)
+    check_namespace(contract, wish.namespace)
+    workers = sum(wish.now - one.time <= FRESH_S for one in contract.workers)
+    traffic, window, tier, notes = _traffic(wish, workers)
+    return Inputs(
+        instance=wish.instance,
+        now=wish.now,
+        channels=contract.channels,
+        subscriptions=contract.subscriptions,
+        states=states_of(contract, wish.now, wish.since),
+        traffic=traffic,
+        window=window,
+        tier=tier,
+        namespace=wish.namespace,
+        workers=workers,
+        notes=tuple(notes),
+    )
+
+
+def check_namespace(contract: Contract, namespace: str) -> None:
+    """Raises PenstockError, with those that are known, when nothing is in it."""
+    known = sorted({one.namespace for one in contract.channels} | {one.namespace for one in contract.subscriptions})
+    if namespace and namespace not in known:
+        raise PenstockError(
+            f"There is no channel and no subscription in namespace {namespace}; known: {', '.join(known) or 'none'}.",
+            "Write one of them, or leave --namespace out.",
+        )
+
+
+def states_of(contract: Contract, now: float, since: float) -> dict[str, State]:
+    """By uid of the subscription; an error counts when it is of the window."""
+    workers = contract.workers
+    return {one.uid: state_of(subscriber_details(one, workers, now), since) for one in contract.subscriptions}
+
+
+def told_of(error: LastError) -> str:
+    """For people. The reason of an answer says its code again; that of a connection has a code that nobody answered."""
+    answer = f"the answer was {error.code}"
+    if not error.reason.startswith(answer):
+        return f"{error.destination}: {error.reason}"
+    return f"{error.destination} answered {error.code}{error.reason.removeprefix(answer)}"
+
+
+def state_of(one: SubscriberDetails, since: float) -> State:
+    """What the map needs of it. Without an owner nothing is known of its lag."""
+    error = one.last_error[1] if one.last_error is not None and one.last_error[1].time >= since else None
+    told = told_of(error) if error is not None else ""
+    return State(
+        ready=one.status.ready,
+        message=one.status.message,
+        lag=one.lag if one.as_of is not None else None,
+        in_flight=one.in_flight,
+        retrying=one.retrying,
+        delivered_per_s=one.delivered_per_s,
+        last_error=told[:_ERROR_CHARS],
+    )
+
+
+Found = tuple[list[Traffic], Window, Tier, list[str]]
+
+
+def _traffic(wish: Wish, workers: int) -> Found:
+    notes: list[str] = []
+    if wish.tier in (None, Tier.WINDOWS):
+        found = _windows(wish, notes)
+        if found is not None:
+            return found
+        if wish.tier is Tier.WINDOWS:
+            raise PenstockError(" ".join(notes), "Make them: penstock job traffic.")
+    if wish.tier in (None, Tier.DELTAS):
+        found = _deltas(wish, workers, notes)
+        if found is not None:
+            return found
+        if wish.tier is Tier.DELTAS:
+            raise PenstockError(" ".join(notes), "Workers write it while PENSTOCK_TRAFFIC is on.")
+    if wish.tier is Tier.NONE or not workers:
+        return [], Window(), Tier.NONE, notes
+    return [], Window(wish.now - 60.0, wish.now), Tier.STATUS, notes
+
+
+def _windows(wish: Wish, notes: list[str]) -> Found | None:
+    if not wish.folder.is_dir():
+        notes.append(f"There are no traffic tables in {wish.folder}.")
+        return None
+    from app.operations.topology.tables import read_tables
+
+    try:
+        rows, window = read_tables(wish.folder, wish.since, wish.until)
+    except PenstockError as problem:
+        notes.append(str(problem))
+        return None
+    if window is None or wish.until - window.end > STALE_S:
+        notes.append(f"The traffic tables in {wish.folder} have nothing of the end of the window.")
+        return None
+    return rows, window, Tier.WINDOWS, notes
+
+
+def _deltas(wish: Wish, workers: int, notes: list[str]) -> Found | None:
+    topic = traffic_topic(wish.instance)
+    summing = Summing()
+    first = wish.until
+    broken = repeated = count = 0
+    try:
+        with TopicReader(topic, wish.client) as reader:
+            for record in reader.since(int(wish.since * 1000)):
+                try:
+                    delta = decode(record.value)
+                except BadDeltaError:
+                    broken += 1
+                    continue
+                if wish.since <= delta.at < wish.until:
+                    new = summing.delta(delta)
+                    count += new
+                    repeated += not new
+                    first = min(first, float(delta.at))
+    except NoSuchTopicError:
+        notes.append(f"There is no topic {topic}: no worker has counted traffic yet.")
+        return None
+    if not count and not workers:
+        notes.append(f"The topic {topic} has no record of the window, and no worker runs.")
+        return None
+    if broken:
+        notes.append(f"{broken} records of {topic} could not be read.")
+    if repeated:
+        notes.append(f"{repeated} records of {topic} were there twice and counted once.")
+    # Where the records begin later than asked, so does the window: rates would be too small otherwise.
+    return summing.sums(), Window(first if count else wish.since, wish.until), Tier.DELTAS, notes

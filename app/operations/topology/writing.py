@@ -1,0 +1,57 @@
+"""The files of a report in one folder: the page, the document, tables, Mermaid and DOT.
+
+Each file appears whole or not at all, so that a reader of an earlier run is not surprised. Refuses to delete what it
+did not write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from analytics.topology.exports import COLUMNS, csv_text, dot, mermaid, write_parquet
+from analytics.topology.model.document import Topology, to_json
+from knative.errors import PenstockError
+
+PAGE = "report.html"
+
+
+def write_report(topology: Topology, folder: Path) -> list[Path]:
+    """Every format into `folder`, which is made if needed. Raises PenstockError when it cannot be written."""
+    from analytics.topology.report import render
+
+    made: list[tuple[str, Callable[[Path], object]]] = [
+        (PAGE, lambda path: path.write_text(render(topology), encoding="utf-8")),
+        ("topology.json", lambda path: path.write_bytes(to_json(topology))),
+        ("topology.mmd", lambda path: path.write_text(mermaid(topology), encoding="utf-8")),
+        ("topology.dot", lambda path: path.write_text(dot(topology), encoding="utf-8")),
+    ]
+    for table in COLUMNS:
+        made.append((f"{table}.csv", _csv(topology, table)))
+        made.append((f"{table}.parquet", _parquet(topology, table)))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [_whole(folder / name, write) for name, write in made]
+    except OSError as problem:
+        raise PenstockError(
+            f"The report cannot be written to {folder}: {problem.strerror or problem}.", "Name another folder: --out."
+        ) from problem
+
+
+def _csv(topology: Topology, table: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(csv_text(topology, table), encoding="utf-8")
+
+
+def _parquet(topology: Topology, table: str) -> Callable[[Path], object]:
+    return lambda path: write_parquet(topology, table, path)
+
+
+def _whole(path: Path, write: Callable[[Path], object]) -> Path:
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(fresh)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return path

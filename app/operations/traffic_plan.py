@@ -1,0 +1,102 @@
+"""The traffic job with what only Penstock knows: the channels of the contract, the settings, what Kafka has.
+
+    contract topic --> topics and their channels --\
+    Kafka: which topics are there, its id ----------> TrafficPlan --> analytics.traffic.job
+
+Refuses to start Spark before Kafka has answered, and to read a topic that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from app.cli.output.format import note
+from app.operations.contract_snapshot import choose_channel, read_contract
+from app.operations.traffic_topics import KafkaTopics
+from app.settings.load import load_settings
+from knative.contract.kafka_names import traffic_topic
+from knative.errors import NotReadyError, PenstockError
+
+if TYPE_CHECKING:
+    from analytics.traffic.job import TrafficPlan
+
+_ASK_LIMIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the job is told, and sentences about what it will not read."""
+
+    traffic: TrafficPlan
+    notes: tuple[str, ...]
+
+
+def traffic_folder(wish: Path | None, *, span: bool) -> Path:
+    """Where tables go: as wished, or by the settings; a bounded read has a folder of its own beside them."""
+    settings = load_settings()
+    if wish is not None:
+        return wish
+    folder = settings.traffic_dir
+    return folder.with_name(f"{folder.name}-span") if span else folder
+
+
+def plan_traffic(
+    client: Mapping[str, Any], folder: Path, channels: Sequence[str] = (), *, records: bool = True
+) -> Plan:
+    """Everything there is to read, or these channels (NAMESPACE/NAME) only.
+
+    Raises NotReadyError when Kafka does not answer, PenstockError when there is nothing to read.
+    """
+    from analytics.traffic.job import TrafficPlan
+
+    instance = load_settings().instance
+    contract = read_contract(client, instance)
+    chosen = [choose_channel(contract, wish) for wish in channels] or contract.channels
+    cluster, there = topics_of(client)
+    owners = {one.topic: (one.namespace, one.name) for one in chosen if one.topic in there}
+    gone = [one for one in chosen if one.topic not in there]
+    if gone and channels:
+        raise PenstockError(
+            f"Channel {gone[0].namespace}/{gone[0].name} has no topic: {gone[0].topic} is not in Kafka.",
+            "A controller makes it: see `penstock status`.",
+        )
+    notes = [f"Channel {one.namespace}/{one.name} is passed over: there is no topic {one.topic}." for one in gone]
+    deltas = traffic_topic(instance)
+    if deltas not in there:
+        notes.append(f"There is no topic {deltas} yet: nothing is known of deliveries. A worker makes it.")
+        deltas = ""
+    if not records:
+        owners = {}
+    if not owners and not deltas:
+        raise PenstockError(
+            f"There is nothing to read: no channel of instance {instance} has a topic.",
+            "Apply a KafkaChannel, or name another instance: PENSTOCK_INSTANCE.",
+        )
+    bootstrap = str(client["bootstrap.servers"])
+    plan = TrafficPlan(
+        bootstrap, owners, deltas, folder, there, instance, cluster, look=KafkaTopics(client).look, say=note
+    )
+    return Plan(plan, tuple(notes))
+
+
+def bounded(plan: Plan, since_s: float | None, until_s: float | None) -> Plan:
+    """The same for a span of time."""
+    return replace(plan, traffic=replace(plan.traffic, since_s=since_s, until_s=until_s))
+
+
+def topics_of(client: Mapping[str, Any]) -> tuple[str, frozenset[str]]:
+    """Kafka's id and its topics. Raises NotReadyError."""
+    try:
+        found = AdminClient({"log_level": 0, **client}).list_topics(timeout=_ASK_LIMIT_S)
+    except KafkaException as problem:
+        raise NotReadyError(
+            f"Kafka at {client['bootstrap.servers']} does not answer ({problem.args[0].str()}).",
+            "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT.",
+        ) from problem
+    return found.cluster_id or "", frozenset(found.topics)

@@ -1,0 +1,90 @@
+"""Rates and lag from offsets: the shell of `analytics/traffic/offsets`, which asks Kafka a few questions.
+
+Arrivals have a history (offsets of times); commits have none, so deliveries are the difference of two looks, SAMPLE_S
+apart. Joins no group. Refuses to read a record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from analytics.traffic.offsets import Rate, difference
+from app.operations.contract_snapshot import choose_channel, read_contract
+from app.operations.group_offsets import read_positions
+from app.operations.lag import Position, events_behind
+from app.settings.load import load_settings
+from knative.contract.records import Channel, Subscription
+from knative.errors import NotReadyError
+
+SAMPLE_S = 5.0
+SINCE_S = 300.0  #: before now, when nothing is said
+_ASK_LIMIT_S = 10.0
+
+
+def measure(
+    client: Mapping[str, Any],
+    channels: Sequence[str] = (),
+    since_s: float | None = None,
+    until_s: float | None = None,
+    sample_s: float = SAMPLE_S,
+) -> list[Rate]:
+    """Arrivals of channels between two times, deliveries and lag of subscriptions now. Raises NotReadyError."""
+    contract = read_contract(client, load_settings().instance)
+    chosen = [choose_channel(contract, wish) for wish in channels] or list(contract.channels)
+    uids = {one.uid for one in chosen}
+    subscriptions = [one for one in contract.subscriptions if one.channel_uid in uids]
+    now_s = time.time()
+    span = (since_s if since_s is not None else (until_s or now_s) - SINCE_S, min(until_s or now_s, now_s))
+    first, first_s = read_positions(client, subscriptions), time.time()
+    rates = [_arrivals(client, one, span) for one in chosen]
+    if subscriptions:
+        time.sleep(max(0.0, sample_s - (time.time() - first_s)))
+        second, second_s = read_positions(client, subscriptions), time.time()
+        rates += [_deliveries(one, first, second, first_s, second_s) for one in subscriptions]
+    return rates
+
+
+def _arrivals(client: Mapping[str, Any], channel: Channel, span: tuple[float, float]) -> Rate:
+    admin = AdminClient({"log_level": 0, **client})
+    numbers = range(channel.partitions)
+    since, until = (
+        _offsets(admin, channel.topic, numbers, OffsetSpec.for_timestamp(int(moment * 1000)), client) for moment in span
+    )
+    ends = _offsets(admin, channel.topic, numbers, OffsetSpec.latest(), client)
+    owner = f"{channel.namespace}/{channel.name}"
+    return Rate("arrived", owner, "", *span, difference(since, until, ends))
+
+
+def _offsets(
+    admin: AdminClient, topic: str, numbers: Sequence[int], spec: OffsetSpec, client: Mapping[str, Any]
+) -> dict[int, int]:
+    asked = admin.list_offsets(
+        {TopicPartition(topic, number): spec for number in numbers}, request_timeout=_ASK_LIMIT_S
+    )
+    found = {}
+    for place, future in asked.items():
+        try:
+            found[place.partition] = future.result(_ASK_LIMIT_S).offset
+        except KafkaException as problem:
+            raise NotReadyError(
+                f"Kafka at {client['bootstrap.servers']} gave no offsets of {topic} ({problem.args[0].str()}).",
+                "See `penstock status` for channels and their topics, and try again.",
+            ) from problem
+    return found
+
+
+def _deliveries(
+    one: Subscription, first: Sequence[Position], second: Sequence[Position], first_s: float, second_s: float
+) -> Rate:
+    mine = [each for each in second if each.group == one.group]
+    ends = {each.partition: each.end for each in mine}
+    before = {each.partition: each.committed or each.start for each in first if each.group == one.group}
+    after = {each.partition: each.committed or each.start for each in mine}
+    behind = sum(events_behind(each) for each in mine)
+    owner = f"{one.namespace}/{one.channel}"
+    return Rate("settled", owner, one.name, first_s, second_s, difference(before, after, ends), behind)

@@ -1,0 +1,70 @@
+"""What Kafka says of topics for the traffic job: their ids, and where their partitions begin and end.
+
+Refuses to judge what that means (`analytics/traffic/topic_identity` does) and to make or change a topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from knative.contract.kafka_names import topic_id
+from knative.errors import NotReadyError
+
+if TYPE_CHECKING:
+    from analytics.traffic.topic_identity import TopicNow
+
+_LIMIT_S = 30.0  #: a batch that is computed is thrown away without an answer: rather wait than do it again
+_LATER_S = 5.0  #: the client's own word that time is over comes first
+
+
+class KafkaTopics:
+    """Questions to one Kafka; `look` is an `analytics.traffic.topic_identity.Look`."""
+
+    def __init__(self, client: Mapping[str, Any]) -> None:
+        self._bootstrap = str(client["bootstrap.servers"])
+        self._admin = AdminClient({"log_level": 0, **client})
+
+    def look(self, topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
+        """Those of these that are there. Raises NotReadyError."""
+        from analytics.traffic.topic_identity import TopicNow
+
+        found: dict[str, TopicNow] = {}
+        if not topics:
+            return found
+        asked = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=_LIMIT_S)
+        for topic, answer in asked.items():
+            try:
+                about = answer.result(_LIMIT_S + _LATER_S)
+            except (KafkaException, TimeoutError) as problem:
+                if _code(problem) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                raise self._away(problem) from problem
+            partitions = [TopicPartition(topic, one.id) for one in about.partitions]
+            found[topic] = TopicNow(topic_id(about.topic_id), self._bounds(partitions) if bounds else {})
+        return found
+
+    def _bounds(self, partitions: Collection[TopicPartition]) -> dict[int, tuple[int, int]]:
+        firsts, ends = self._offsets(partitions, OffsetSpec.earliest()), self._offsets(partitions, OffsetSpec.latest())
+        return {number: (firsts[number], ends[number]) for number in ends}
+
+    def _offsets(self, partitions: Collection[TopicPartition], spec: OffsetSpec) -> dict[int, int]:
+        try:
+            asked = self._admin.list_offsets(dict.fromkeys(partitions, spec), request_timeout=_LIMIT_S)
+            return {place.partition: answer.result(_LIMIT_S + _LATER_S).offset for place, answer in asked.items()}
+        except (KafkaException, TimeoutError) as problem:
+            raise self._away(problem) from problem
+
+    def _away(self, problem: Exception) -> NotReadyError:
+        why = problem.args[0].str() if isinstance(problem, KafkaException) else "no answer in time"
+        return NotReadyError(
+            f"Kafka at {self._bootstrap} does not say what its topics are ({why}).",
+            "Start again when it does: nothing is lost and nothing counts twice.",
+        )
+
+
+def _code(problem: Exception) -> int | None:
+    return problem.args[0].code() if isinstance(problem, KafkaException) else None

@@ -1,0 +1,39 @@
+"""Settings that are right one by one and wrong together. Refuses to judge a single value: its field does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knative.contract import kafka_names
+
+if TYPE_CHECKING:
+    from app.settings.fields import Settings
+
+
+def contradictions(settings: Settings) -> list[str]:
+    """A sentence for each, with the cure."""
+    problems = []
+    if settings.role == "controller" and not settings.resources:
+        problems.append("PENSTOCK_ROLE=controller has nothing to reconcile; set PENSTOCK_RESOURCES=file:DIR too.")
+    if settings.traffic_1m_keep_s < settings.traffic_10s_keep_s:
+        problems.append(
+            f"PENSTOCK_TRAFFIC_1M_KEEP_S={settings.traffic_1m_keep_s} is less than PENSTOCK_TRAFFIC_10S_KEEP_S="
+            f"{settings.traffic_10s_keep_s}, and minutes are made of windows of 10 s; raise it."
+        )
+    topic = kafka_names.channel_topic(settings.topic_template, "namespace", "name")
+    if kafka_names.topic_problem(topic, settings.instance) is not None:
+        problems.append(
+            f"PENSTOCK_TOPIC_TEMPLATE={settings.topic_template} makes topics such as {topic}, which lie among the "
+            f"internal ones of PENSTOCK_INSTANCE={settings.instance} ({settings.instance}.*); begin it otherwise, for "
+            f"example {settings.instance}-events.{{namespace}}.{{name}}."
+        )
+    if settings.admin_port == settings.http_port:
+        problems.append(
+            f"PENSTOCK_HTTP_PORT and PENSTOCK_ADMIN_PORT are both {settings.http_port}; give one of them another port."
+        )
+    if settings.ingress_bytes_max < settings.event_bytes_max:
+        problems.append(
+            f"PENSTOCK_INGRESS_BYTES_MAX={settings.ingress_bytes_max} is less than one event "
+            f"(PENSTOCK_EVENT_BYTES_MAX={settings.event_bytes_max}); raise it."
+        )
+    return problems

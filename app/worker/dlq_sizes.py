@@ -1,0 +1,212 @@
+"""How many letters DLQ topics hold, by subscription, for the metrics: the leading controller reads each letter once.
+
+    every 30 s:  first and last offsets  -->  what is new is read: whose is it?     what retention removed is taken off
+
+The subscriptions of a channel share its DLQ topic, so its length says nothing about one of them. Twelve bytes are kept
+for each letter: its offset and whose it is. Does not know which letters were redriven: they stay in their topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from controller.kafka.blocking import call_in_thread
+from knative.cloudevents.record_headers import record_headers
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 30.0
+ROUND_MAX = 20_000  #: letters read in one round: bounds the CPU that the event loop has to share
+LETTERS_MAX = 1_000_000  #: in memory; what is beyond is not counted
+_ASK_LIMIT_S = 10.0
+_READ_LIMIT_S = 15.0
+_ROUND_LIMIT_S = 60.0
+_POLL_S = 0.1
+_BATCH = 500
+_OWNER = "penstock-subscription"
+
+Place = tuple[str, int]
+
+
+class Letters:
+    """Offsets of letters and whose they are, partition by partition. Pure."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._held: dict[Place, tuple[array[int], array[int]]] = {}  # offsets, owners
+        self._next: dict[Place, int] = {}
+
+    def __len__(self) -> int:
+        return sum(len(offsets) for offsets, _ in self._held.values())
+
+    def bounds(self, found: Mapping[Place, tuple[int, int]]) -> dict[Place, int]:
+        """Take the first offset and the one after the last of each partition; where to read on, where there is more.
+
+        A partition that is not there any more is forgotten, one that begins again is read again.
+        """
+        for place in self._held.keys() - found.keys():
+            del self._held[place], self._next[place]
+        more = {}
+        for place, (start, end) in found.items():
+            if end < self._next.get(place, 0):
+                self._held.pop(place, None)
+                self._next[place] = start
+            offsets, owners = self._held.setdefault(place, (array("q"), array("I")))
+            gone = bisect_left(offsets, start)
+            del offsets[:gone], owners[:gone]
+            self._next[place] = max(start, self._next.get(place, 0))
+            if self._next[place] < end:
+                more[place] = self._next[place]
+        return more
+
+    def add(self, place: Place, offset: int, owner: str) -> None:
+        """One letter; those of a partition come in their order."""
+        offsets, owners = self._held[place]
+        offsets.append(offset)
+        owners.append(self._names.setdefault(owner, len(self._names)))
+        self._next[place] = offset + 1
+
+    def reached(self, place: Place, offset: int) -> None:
+        """Nothing more lies before this offset."""
+        self._next[place] = max(self._next[place], offset)
+
+    def sizes(self) -> dict[str, int]:
+        """Letters by subscription."""
+        counts: Counter[int] = Counter()
+        for _, owners in self._held.values():
+            counts.update(owners)
+        return {name: counts[number] for name, number in self._names.items() if counts[number]}
+
+
+class DlqSizes:
+    """Runs from `start` to `stop`. Everything that asks Kafka is in a thread."""
+
+    def __init__(
+        self, kafka: Mapping[str, Any], topics: Callable[[], Iterable[str]], leads: Callable[[], bool]
+    ) -> None:
+        """`topics`: the DLQ topics now; `leads`: whether this process is the one that counts."""
+        self._kafka = dict(kafka)
+        self._topics, self._leads = topics, leads
+        self._letters = Letters()
+        self._sizes: dict[str, int] | None = None
+        self._admin: AdminClient | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def sizes(self) -> dict[str, int] | None:
+        """Letters by subscription; None = another process counts, or not all was read yet."""
+        return self._sizes if self._leads() else None
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._task = asyncio.create_task(self._run(), name="dlq-sizes")
+        self._task.add_done_callback(_ended)
+
+    async def stop(self) -> None:
+        """End; a round under way in its thread ends by itself, within its limits."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        """Destroy the client, unless a round that still runs has it: then it goes with that."""
+        self._admin = None
+
+    async def _run(self) -> None:
+        while True:
+            if self._leads():
+                look = partial(self.look, sorted(set(self._topics())))
+                try:
+                    await call_in_thread(look, _ROUND_LIMIT_S, "dlq-sizes")
+                except TimeoutError:
+                    log.debug("DLQ topics cannot be counted now", reason="Kafka does not answer")
+            elif self._sizes is not None:
+                self._letters, self._sizes = Letters(), None
+            await asyncio.sleep(EVERY_S)
+
+    def look(self, topics: list[str]) -> None:
+        """One round. Blocking."""
+        try:
+            done = self._read(self._letters.bounds(self._bounds(topics)))
+        except (KafkaException, TimeoutError) as problem:
+            log.debug("DLQ topics cannot be counted now", reason=str(problem))
+            return
+        if done or self._sizes is not None:
+            self._sizes = self._letters.sizes()
+
+    def _bounds(self, topics: list[str]) -> dict[Place, tuple[int, int]]:
+        admin = self._admin
+        if admin is None:  # made in this thread, and kept: a client costs up to 55 ms and new connections
+            admin = self._admin = AdminClient(self._kafka)
+        there = admin.list_topics(timeout=_ASK_LIMIT_S).topics
+        places = [(name, number) for name in topics if name in there for number in there[name].partitions]
+        if not places:
+            return {}
+        starts = _offsets(admin, places, OffsetSpec.earliest())
+        ends = _offsets(admin, places, OffsetSpec.latest())
+        return {place: (starts[place], ends[place]) for place in places}
+
+    def _read(self, starts: dict[Place, int]) -> bool:
+        """Read what is new, within the bounds of a round; True when nothing is left."""
+        room = min(ROUND_MAX, LETTERS_MAX - len(self._letters))
+        if not starts or room <= 0:
+            return not starts
+        consumer = Consumer(
+            {
+                "group.id": "penstock-reader",  # demanded by the client; nothing joins it and nothing is committed
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",  # for what retention removes in between
+                "queued.max.messages.kbytes": 1024,
+                **self._kafka,
+            }
+        )
+        try:
+            consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+            open_, end_s = set(starts), time.monotonic() + _READ_LIMIT_S
+            while open_ and room > 0 and time.monotonic() < end_s:
+                for message in consumer.consume(min(_BATCH, room), _POLL_S):
+                    place = (message.topic() or "", message.partition() or 0)
+                    error = message.error()
+                    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                        raise KafkaException(error)
+                    if error is not None:  # its end: markers of transactions hold offsets too
+                        self._letters.reached(place, message.offset() or 0)
+                        open_.discard(place)
+                        continue
+                    self._letters.add(place, message.offset() or 0, _owner(record_headers(message)))
+                    room -= 1
+            return not open_
+        finally:
+            consumer.close()
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    problem = None if task.cancelled() else task.exception()
+    if problem is not None:
+        log.error("DLQ topics are not counted any more", exc_info=problem)
+
+
+def _offsets(admin: AdminClient, places: list[Place], spec: OffsetSpec) -> dict[Place, int]:
+    asked = admin.list_offsets({TopicPartition(*one): spec for one in places}, request_timeout=_ASK_LIMIT_S)
+    return {(one.topic, one.partition): found.result(_ASK_LIMIT_S).offset for one, found in asked.items()}
+
+
+def _owner(headers: Iterable[tuple[str, bytes | str | None]]) -> str:
+    for name, value in headers:
+        if name.lower() == _OWNER and value is not None:
+            return value if isinstance(value, str) else value.decode("utf-8", "replace")
+    return ""

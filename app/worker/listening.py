@@ -1,0 +1,21 @@
+"""Whether a worker can listen on its ports: asked before anything else, so that a port in use ends a start at once.
+
+Does not reserve them. Who really listens, later, says the same sentence.
+"""
+
+from __future__ import annotations
+
+import socket
+
+from web.http.config import OTHER_PORT, cannot_listen
+
+
+def check(bind: str, port: int, cure: str = OTHER_PORT) -> None:
+    """Raises PenstockError with `cure` when nothing can listen there now."""
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, proto) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as problem:
+        raise cannot_listen(bind, port, problem, cure) from problem

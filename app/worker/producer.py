@@ -1,0 +1,388 @@
+"""The one Kafka producer of a process: acks=all, idempotent, Java's partitioner, acknowledgements back on the loop.
+
+    few records out:   send() -> librdkafka's queue     poll thread: flush -> acks -> deque -> one wake-up of the loop
+    many:              send() -> librdkafka's queue     event loop: a tick every millisecond -> poll -> acks
+
+Linger adapts: while few records are out, the poll thread waits in `flush`, which makes librdkafka send at once (a lone
+event is not held back). From a dozen on records gather for up to `linger_ms`, and the event loop takes the
+acknowledgements itself: between threads each handful of them would cost two switches.
+
+A fatal client error (an idempotent producer can reach one) makes the client unusable for ever: everything that waits
+fails as unavailable, and a new client is built. It shows in any call, as an exception: the Python client raises it
+instead of calling `error_cb`. Any other exception in the poll thread ends the process: without that thread nobody would
+hear of an acknowledgement again.
+
+When a record has waited for nearly the produce time-out, a new client takes over too. The former one may settle what
+is healthy for a moment; the rest fails. librdkafka's own time-out is never reached, because after it the client goes on
+under a new epoch, and what it had sent to other partitions and not yet heard of would be stored a second time.
+
+A broker refuses a batch for the size of all of it, and librdkafka then fails every record in it. Each is sent again by
+a client that sends one at a time: only its answer says whether a record is too large. Refuses any other retry of a
+record: librdkafka does that, in order, until the produce time-out; after it the sender decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from threading import get_ident
+from typing import Any
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from app.worker.produce_ages import Identity, StoredAgain, Waiting, identity_of
+from app.worker.producer_config import TOO_LARGE, ProducerConfig, failure, is_fatal
+from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
+
+log = structlog.get_logger(__name__)
+
+_FEW = 12  # records out below which nothing lingers
+_PROBE_S = 1.0
+_TICK_S = 0.001
+_LEFT_ALONE_S = 0.1  # how long the poll thread looks away while the loop polls
+_QUIET_TICKS = 50  # with few records out, until the poll thread takes over again
+_PURGE_MIN_S, _PURGE_MAX_S = 1.0, 30.0  # for reporting to those who wait that their records are not stored
+_REBUILD_S = 1.0  # between two new clients: one that may not be idempotent fails as soon as it is built
+_GENERATIONS = 40  # of waiting records in one time-out: their age is known to two of them
+_PATIENCE = 0.9  # part of the time-out after which the client is replaced
+_GRACE = 0.05  # part of the time-out in which it may settle what is healthy
+_RETIRING_POLL_S = 0.02
+_RETRIED_S = 0.1  # librdkafka's shortest wait before it sends a record again
+
+
+class KafkaProducer:
+    """`Produce` on librdkafka. `start` and `stop` bracket its life; everything else on the event loop."""
+
+    def __init__(
+        self, config: ProducerConfig, observe: Observe, crashed: Callable[[BaseException], None] | None = None
+    ) -> None:
+        """`crashed` is called once, on the event loop, when the poll thread has died; it must end the process."""
+        self.config = config
+        self._crashed = crashed
+        self.connected = False
+        self.ever_connected = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: Producer | None = None
+        self._observe = observe
+        self._produced = observe.produced
+        self._alone: KafkaProducer | None = None  # sends one record at a time
+        self._starting_alone: asyncio.Task[None] | None = None
+        self._for_alone: deque[tuple[Stored, Headers, Message]] = deque()  # until it has started
+        self._acks: deque[tuple[Stored, Headers, list[int], KafkaError | None, Message]] = deque()
+        self._ack_wake_up_sent = False
+        self._outstanding = 0
+        self._ticking = False
+        self._quiet_ticks = 0
+        self._work = threading.Event()
+        self._resting = False
+        self._stopping = False
+        self._fatal = ""  # why the client is unusable
+        self._built_at = 0.0
+        self._waiting = Waiting(config.timeout_s / _GENERATIONS, time.monotonic())
+        self._stored_again = StoredAgain(time.monotonic())
+        self._retiring: list[tuple[Producer, float]] = []  # former clients, and until when they may settle
+        self._thread: threading.Thread | None = None
+
+    async def start(self) -> None:
+        """Build the client and its poll thread; connecting goes on in the background (`connected` tells)."""
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = get_ident()
+        self._later = self._loop.call_later
+        self._client = await asyncio.to_thread(self._build)  # making one may take 55 ms
+        self._thread = threading.Thread(target=self._run, name="kafka-producer", daemon=True)
+        self._thread.start()
+
+    async def stop(self, limit_s: float) -> None:
+        """Wait for what is out, at most `limit_s`, then let go; what is left then is reported as unavailable."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + limit_s
+        # Once in the life of a process: an event would have to be set on the hot path.
+        while self._outstanding and loop.time() < end:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        self._stopping = True
+        self._work.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 5.0)
+        clients = [self._client, *(former for former, _ in self._retiring)]
+        if self._outstanding:
+            _purge(clients)
+            self._drain_acks()
+        if self._starting_alone is not None:
+            await self._starting_alone
+        if self._alone is not None:
+            await self._alone.stop(max(0.0, end - loop.time()))
+        self._client, self._retiring = None, []
+        await asyncio.to_thread(clients.clear)  # destroys them, which may take as long as making them
+
+    def _build(self) -> Producer:
+        self._built_at = time.monotonic()
+        self._stored_again = again = StoredAgain(self._built_at)
+        callbacks = {"error_cb": self._on_error, "stats_cb": partial(self._on_statistics, again)}
+        return Producer({**self.config.client(), **callbacks})
+
+    # -- event loop
+
+    def send(
+        self, topic: str, value: bytes | None, key: bytes | None, headers: Headers, done: Stored, partition: int = -1
+    ) -> None:
+        """See `Produce.send`."""
+        client = self._client
+        if client is None:
+            done(ProduceFailure(ProduceProblem.UNAVAILABLE, "the producer is not started, or stopped"))
+            return
+        try:
+            pairs: Any = headers if isinstance(headers, list) else list(headers)  # librdkafka takes nothing else
+            generation = self._waiting.generation
+            told = partial(self._on_delivery, done, pairs, generation)
+            client.produce(topic, value, key, partition, on_delivery=told, headers=pairs)
+        except BufferError:
+            done(ProduceFailure(ProduceProblem.FULL, "the producer's queue is full"))
+            return
+        except KafkaException as problem:
+            error = problem.args[0]
+            if is_fatal(error):
+                self._fatal = error.str()
+                self._work.set()
+            done(failure(error))
+            return
+        self._outstanding += 1
+        generation[0] += 1
+        if self._resting:
+            self._work.set()
+        elif self._outstanding >= _FEW and not self._ticking:
+            self._ticking = True
+            self._quiet_ticks = 0
+            self._later(_TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        """Under load acknowledgements are taken here: waking the loop from the poll thread for every few of them costs
+        more than all the rest of the way back."""
+        try:
+            acks = self._take_acks()
+        except Exception as problem:  # what ends the process from the poll thread does so from here
+            self._end_ticks()
+            if self._crashed is None:
+                raise
+            self._crashed(problem)
+            return
+        if self._outstanding >= _FEW or acks >= _FEW:
+            self._quiet_ticks = 0
+        else:
+            self._quiet_ticks += 1
+        if self._quiet_ticks < _QUIET_TICKS and not self._fatal:
+            self._later(_TICK_S, self._tick)
+        else:
+            self._end_ticks()
+
+    def _take_acks(self) -> int:
+        client = self._client
+        if client is None:  # stopped meanwhile
+            return 0
+        try:
+            return client.poll(0)
+        except KafkaException as problem:
+            self._failed(problem)
+            return 0
+
+    def _end_ticks(self) -> None:
+        """The poll thread goes on."""
+        self._ticking = False
+        self._work.set()
+
+    def _drain_acks(self) -> None:
+        self._ack_wake_up_sent = False
+        acks = self._acks
+        while acks:
+            self._settle(*acks.popleft())
+
+    def _settle(
+        self, done: Stored, headers: Headers, generation: list[int], error: KafkaError | None, message: Message
+    ) -> None:
+        """Never raises: the records behind this one, and the next poll, are not its affair."""
+        self._outstanding -= 1
+        generation[0] -= 1
+        try:
+            if error is None:
+                latency_s = message.latency() or 0.0
+                self._produced(message.topic() or "", message.partition() or 0, latency_s)
+                if latency_s > _RETRIED_S:
+                    self._late(message.topic() or "", latency_s)
+                if not self.connected:
+                    self.connected = self.ever_connected = True
+                done(None)
+            elif error.code() in TOO_LARGE and self.config.batch_records_max > 1:
+                self._send_alone(done, headers, message)
+            else:
+                done(failure(error))
+        except Exception:
+            log.exception("who waited for a record failed when told of it", topic=message.topic())
+
+    def _late(self, topic: str, latency_s: float) -> None:
+        now_s = time.monotonic()
+        if self._stored_again.acknowledged(topic, now_s - latency_s, now_s):
+            self._observe.stored_again(topic, 1)
+
+    def _send_alone(self, done: Stored, headers: Headers, message: Message) -> None:
+        """To the partition it was meant for: the order of what was sent at the same time was never promised."""
+        if self._alone is None:
+            log.warning(
+                "a batch was refused as too large: its records are sent again one by one", topic=message.topic()
+            )
+            config = replace(self.config, name=self.config.name + "-alone", batch_records_max=1)
+            self._alone = KafkaProducer(config, self._observe, self._crashed)
+            assert self._loop is not None
+            self._starting_alone = self._loop.create_task(self._start_alone(self._alone))
+        self._for_alone.append((done, headers, message))
+        if self._starting_alone is None:
+            self._pass_on(self._alone)
+
+    async def _start_alone(self, alone: KafkaProducer) -> None:
+        await alone.start()
+        self._starting_alone = None
+        self._pass_on(alone)
+
+    def _pass_on(self, alone: KafkaProducer) -> None:
+        while self._for_alone:
+            done, headers, message = self._for_alone.popleft()
+            partition = message.partition()
+            partition = -1 if partition is None else partition
+            alone.send(message.topic() or "", message.value(), message.key(), headers, done, partition)
+
+    # -- poll thread (and librdkafka's callbacks, which run in it)
+
+    def _on_delivery(
+        self, done: Stored, headers: Headers, generation: list[int], error: KafkaError | None, message: Message
+    ) -> None:
+        if get_ident() == self._loop_thread:
+            self._settle(done, headers, generation, error, message)
+            return
+        self._acks.append((done, headers, generation, error, message))
+        if not self._ack_wake_up_sent:
+            self._ack_wake_up_sent = True
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._drain_acks)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            if self.connected:
+                log.warning("Kafka cannot be reached", brokers=self.config.kafka.get("bootstrap.servers"))
+            self.connected = False
+
+    def _on_statistics(self, stored_again: StoredAgain, statistics: str) -> None:
+        """In either thread: what belongs to the event loop is done there."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._looked, stored_again, identity_of(statistics))
+
+    def _looked(self, stored_again: StoredAgain, identity: Identity | None) -> None:
+        for topic, count in stored_again.looked(identity, time.monotonic()).items():
+            self._observe.stored_again(topic, count)
+
+    def _run(self) -> None:
+        timeout_s = self.config.timeout_s
+        try:
+            while not self._stopping:
+                client = self._client
+                assert client is not None
+                self._let_go()
+                if self._fatal:
+                    self._replace(client, 0.0)
+                elif not len(self._retiring) and self._waiting.oldest_s(time.monotonic()) >= _PATIENCE * timeout_s:
+                    self._replace(client, _GRACE * timeout_s)
+                else:
+                    self._serve(client)
+        except Exception as problem:
+            assert self._loop is not None
+            if self._crashed is None:
+                raise
+            self._loop.call_soon_threadsafe(self._crashed, problem)
+
+    def _serve(self, client: Producer) -> None:
+        """One turn: acknowledgements, errors, and how long records may gather."""
+        try:
+            if self._ticking:
+                self._work.clear()
+                self._work.wait(_RETIRING_POLL_S if len(self._retiring) else _LEFT_ALONE_S)
+            elif len(client):
+                client.flush(0.02)
+            else:
+                self._rest(client)
+        except KafkaException as problem:
+            self._failed(problem)
+        finally:
+            self._resting = False
+
+    def _failed(self, problem: KafkaException) -> None:
+        """Raised out of a poll. A fatal error is noted for the poll thread; from others there is no way on."""
+        if not is_fatal(problem.args[0]):
+            raise problem
+        self._fatal = problem.args[0].str()
+
+    def _rest(self, client: Producer) -> None:
+        """Nothing is out: serve errors, and find out whether Kafka is back."""
+        client.poll(0)
+        self._work.clear()
+        self._resting = True
+        if not len(client) and not self._stopping:
+            if len(self._retiring):
+                self._work.wait(_RETIRING_POLL_S)
+            elif self.connected:
+                self._work.wait(1.0)
+            else:
+                self._probe(client)
+        self._resting = False
+
+    def _probe(self, client: Producer) -> None:
+        try:
+            client.list_topics(timeout=_PROBE_S)
+        except KafkaException:
+            self._work.wait(0.2)
+        else:
+            if self.ever_connected:
+                log.info("Kafka is reachable again")
+            self.connected = self.ever_connected = True
+
+    def _replace(self, client: Producer, grace_s: float) -> None:
+        """Start afresh, and let the former client settle what it still can: nothing, after a fatal error."""
+        if self._fatal:
+            log.error("the producer met a fatal error and is built again", reason=self._fatal)
+            time.sleep(max(0.0, self._built_at + _REBUILD_S - time.monotonic()))  # what is sent meanwhile fails at once
+        else:
+            log.warning(
+                "Kafka has left events unacknowledged: the producer is built again", after_s=self.config.timeout_s
+            )
+        fresh = self._build()
+        self._waiting.forget(time.monotonic())
+        self._fatal = ""
+        self._client = fresh  # the loop sends to the new one from here on
+        self._retiring.append((client, time.monotonic() + grace_s))
+
+    def _let_go(self) -> None:
+        """One turn of each client that was replaced. When its time is up, what it still has fails; for a while again
+        and again, because the loop may have been about to give it a last record."""
+        now_s = time.monotonic()
+        for client, until_s in self._retiring:
+            if now_s >= until_s:
+                client.purge()
+            try:
+                client.poll(0)
+            except KafkaException as problem:  # the same error again, for as often as the client met it
+                log.debug("the former producer", reason=problem.args[0].str())
+        self._retiring = [
+            (client, until_s)
+            for client, until_s in self._retiring
+            if now_s < until_s + (_PURGE_MAX_S if len(client) else _PURGE_MIN_S)
+        ]
+
+
+def _purge(clients: Sequence[Producer | None]) -> None:
+    """What they still have fails; a function of its own, so that nothing here keeps one of them."""
+    for client in clients:
+        if client is not None:
+            client.purge()
+            client.poll(0)

@@ -1,0 +1,94 @@
+"""Everything in a worker that is about traffic windows, as one part of it: made, started and stopped together.
+
+    every role              Tallies (hot path) -> TrafficFlush -> traffic topic
+    all, controller         TrafficWindows (the second Faust app), and TrafficRows for /traffic
+
+Started when the worker is ready, so that neither readiness nor a start's time depends on it. With
+PENSTOCK_TRAFFIC=false nothing of it exists. Refuses to raise: what fails in here is told, and events flow on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from app.observability.metrics import Metrics
+from app.settings.load import Settings
+from app.worker.system_clock import SystemClock
+from app.worker.traffic_publisher import TrafficFlush
+from app.worker.traffic_windows_app import Topics, TrafficWindows, WindowsConfig
+from knative.ports import Produce
+from knative.traffic.counters import Tallies
+from tables.traffic_windows.faust_table import TrafficConfig
+from tables.traffic_windows.view import TrafficRows
+
+_SERVING = ("all", "controller")
+_LOOK_S = 0.25
+_STOP_S = 3.0  #: more than it had while events drained; a process that ends need not close everything
+
+
+class TrafficParts:
+    """`tallies` is for the hot paths, `rows` for the view (None = this role has none). Event loop only."""
+
+    def __init__(
+        self, settings: Settings, worker_id: str, kafka: Mapping[str, Any], produce: Produce, metrics: Metrics
+    ) -> None:
+        traffic = TrafficConfig(settings.instance, settings.traffic_10s_keep_s, settings.traffic_1m_keep_s)
+        config = WindowsConfig(
+            kafka,
+            worker_id,
+            settings.internal_replication,
+            settings.traffic_retention_s,
+            settings.session_timeout_s,
+            traffic,
+        )
+        topics = Topics(config)
+        self.tallies = Tallies(f"{worker_id}.{secrets.token_hex(4)}")  # a worker's id may be the same after a restart
+        self._flush = TrafficFlush(
+            traffic.topic, self.tallies, produce, SystemClock(), metrics.traffic_delta, topics.make
+        )
+        self.rows: TrafficRows | None = None
+        self._windows: TrafficWindows | None = None
+        if settings.role in _SERVING:
+            self.rows = TrafficRows(traffic.changelog, kafka, traffic.short_keep_s, traffic.long_keep_s)
+            self._windows = TrafficWindows(config, topics, metrics.traffic_window)
+        self._starting: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    def start(self, ready: Callable[[], bool]) -> None:
+        """Begin as soon as the worker is ready; returns at once."""
+        self._starting = asyncio.get_running_loop().create_task(self._start(ready))
+
+    async def _start(self, ready: Callable[[], bool]) -> None:
+        # Once in the life of a process: whoever makes it ready need not know of this.
+        while not ready():  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+        self._flush.start()
+        if self.rows is not None and self._windows is not None:
+            self._windows.start()
+            self.rows.start()
+
+    def leave(self) -> None:
+        """The worker stops: windows are summed up elsewhere, or later. Returns at once; deltas are still taken."""
+        if self._starting is not None:
+            self._starting.cancel()
+        self._stopping = asyncio.get_running_loop().create_task(self._stop())
+
+    async def _stop(self) -> None:
+        if self.rows is not None and self._windows is not None:
+            await asyncio.gather(self._windows.stop(), self.rows.stop())
+
+    async def stop(self) -> None:
+        """After `leave`, when nothing is counted any more: the last second goes to the producer."""
+        self._flush.stop()
+        if self._stopping is not None:
+            await asyncio.wait({self._stopping}, timeout=_STOP_S)
+
+
+def why_not(settings: Settings) -> str:
+    """The sentence for /traffic in a process that has no windows."""
+    if not settings.traffic:
+        return "traffic is not summed up here; set PENSTOCK_TRAFFIC=true to have windows of it"
+    return f"a process of role {settings.role} has no traffic windows; ask one of role all or controller"

@@ -1,0 +1,130 @@
+"""Once a second: what this process has summed up goes to the traffic topic, one record for each channel, subscription,
+type and source.
+
+    Tallies --take--> deltas --> waiting, bounded --Produce--> topic <instance>.traffic
+                                    ^                  | not stored, or nobody knows
+                                    +------------------+
+
+A delta that Kafka may or may not have taken is sent again under its number; whoever reads them knows it by that. The
+data plane never waits for any of this: what cannot be kept is counted as lost, and a fault in here is logged. Refuses
+to be in the way of a start, a stop or an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+
+from controller.kafka.topics import ActionFailed
+from knative.ports import Clock, Produce, ProduceFailure, ProduceProblem
+from knative.traffic.counters import Tallies
+from knative.traffic.delta import encode, key_of
+
+log = structlog.get_logger(__name__)
+
+#: Deltas that wait for Kafka: some 5 MB; the oldest go first.
+WAITING_MAX = 10_000
+_AGAIN = frozenset({ProduceProblem.FULL, ProduceProblem.UNAVAILABLE})
+
+_Waiting = tuple[bytes, bytes]
+
+
+def _nothing() -> None:
+    """The topic is there."""
+
+
+class TrafficFlush:
+    """Runs from `start` to `stop`. Event loop only."""
+
+    def __init__(
+        self,
+        topic: str,
+        tallies: Tallies,
+        produce: Produce,
+        clock: Clock,
+        count: Callable[[str], None],
+        make_topic: Callable[[], None] = _nothing,
+    ) -> None:
+        """`count` is told "stored" or "lost" for each delta. `make_topic` blocks, raises ActionFailed (it is tried
+        again), and is called in a thread before anything is sent."""
+        self._topic = topic
+        self._make_topic = make_topic
+        self._there = False
+        self._tallies = tallies
+        self._produce = produce
+        self._clock = clock
+        self._count = count
+        self._waiting: deque[_Waiting] = deque()
+        self._since = int(clock.time())
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._since = int(self._clock.time())
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self) -> None:
+        """Send what the last second held. Who stops the producer afterwards waits for it to be stored."""
+        if self._task is not None:
+            self._task.cancel()
+        self._try_flush()
+
+    async def _run(self) -> None:
+        making = asyncio.create_task(self._make())
+        try:
+            await self._every_second()
+        finally:
+            making.cancel()
+
+    async def _make(self) -> None:
+        wait_s = 0.5
+        while not self._there:
+            try:
+                await asyncio.to_thread(self._make_topic)
+                self._there = True
+            except ActionFailed as problem:
+                log.info("the traffic topic cannot be made yet", reason=str(problem), again_in_s=wait_s)
+                await asyncio.sleep(wait_s)
+                wait_s = min(wait_s * 2, 60.0)
+
+    async def _every_second(self) -> None:
+        while True:
+            await asyncio.sleep(1.0 - self._clock.time() % 1.0)  # a delta is about one second of the clock
+            self._try_flush()
+
+    def _try_flush(self) -> None:
+        try:
+            self.flush()
+        except Exception as problem:  # no reason for any event to wait
+            log.error("traffic could not be summed up", exc_info=problem)
+
+    def flush(self) -> None:
+        """Take what was counted and send it, and what waits from before; without Kafka it waits."""
+        now = int(self._clock.time())
+        for delta in self._tallies.take(self._since):
+            self._wait(key_of(delta), encode(delta))
+        self._since = now
+        if not (self._produce.connected and self._there):
+            return
+        for _ in range(len(self._waiting)):
+            key, value = self._waiting.popleft()
+            self._produce.send(self._topic, value, key, [], partial(self._sent, key, value))
+
+    def _wait(self, key: bytes, value: bytes) -> None:
+        self._waiting.append((key, value))
+        if len(self._waiting) > WAITING_MAX:
+            self._waiting.popleft()
+            self._count("lost")
+
+    def _sent(self, key: bytes, value: bytes, failure: ProduceFailure | None) -> None:
+        if failure is None:
+            self._count("stored")
+        elif failure.problem in _AGAIN:
+            self._wait(key, value)
+        else:
+            log.debug("a traffic delta was not stored", reason=failure.message)
+            self._count("lost")

@@ -1,0 +1,211 @@
+"""The second Faust app of a process: it keeps the traffic windows, and it may fail.
+
+    ready --> topics there? --> app starts --> ... --> stop          consumer, producer and table are Faust's own
+                  ^                  | fails, at whatever
+                  +---- waits -------+         longer each time, up to a minute
+
+It is started when the worker is ready, in the background, and nobody waits for it but a stop, briefly. What Faust and
+its Kafka client say of their troubles is said once, here. Refuses to let any fault of its own reach the data plane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+from faust.app.base import BootStrategy
+
+from app.worker.faust_app import MemoryApp
+from controller.kafka.topics import Topics as KafkaTopics
+from controller.kafka.topics import admin_client
+from knative.contract import kafka_names
+from tables.traffic_windows.faust_table import TrafficConfig, register
+
+log = structlog.get_logger(__name__)
+
+_FIRST_WAIT_S = 1.0
+_LONGEST_WAIT_S = 60.0
+_STEADY_S = 60.0  #: after so long without a fault the next one is the first again
+_START_S = 60.0
+_STOP_S = 10.0  #: of an app; then its parts, and what is left is let go
+_CLOSE_S = 3.0
+_ADMIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsConfig:
+    """`kafka`: librdkafka client settings, for making the topics."""
+
+    kafka: Mapping[str, Any]
+    worker: str
+    replication: int = 1
+    retention_s: float = 604_800.0
+    session_timeout_s: float = 8.0
+    traffic: TrafficConfig = field(default_factory=TrafficConfig)
+
+
+class _Boot(BootStrategy):
+    enable_web = False
+    enable_sensors = False
+
+
+class WindowsApp(MemoryApp):
+    """Faust's own consumer, producer and table; no web server."""
+
+    BootStrategy = _Boot
+    logger = logging.getLogger("mode.windows")
+
+
+class Topics:
+    """Makes the topics once for everybody in this process, and again when somebody has failed with them."""
+
+    def __init__(self, config: WindowsConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._made = False
+
+    def make(self) -> None:
+        """Blocks. Raises ActionFailed."""
+        with self._lock:
+            if not self._made:
+                make_topics(self._config)
+                self._made = True
+
+    def doubt(self) -> None:
+        """They may be gone."""
+        self._made = False
+
+
+def make_topics(config: WindowsConfig) -> None:
+    """The traffic topic and the table's changelog, unless they are there. Blocks. Raises ActionFailed."""
+    traffic = config.traffic
+    topics = KafkaTopics(admin_client(config.kafka), _ADMIN_S)
+    topics.ensure_traffic(traffic.topic, config.retention_s, [traffic.changelog], config.replication)
+
+
+def build(config: WindowsConfig) -> WindowsApp:
+    """An app that was never started; a failed one cannot be started again."""
+    group = kafka_names.windows_group(config.traffic.instance)
+    app = WindowsApp(
+        group,
+        broker="kafka://" + str(config.kafka["bootstrap.servers"]).replace(",", ";"),
+        broker_client_id=f"{group}-{config.worker}",
+        store="memory://",
+        datadir=Path(tempfile.gettempdir()) / f"{group}-{config.worker}",
+        autodiscover=False,
+        web_enabled=False,
+        topic_disable_leader=True,
+        topic_allow_declare=False,  # they are there, with configs that Faust would not give them
+        topic_replication_factor=config.replication,
+        table_standby_replicas=0,  # everybody reads the changelog for what /traffic shows
+        broker_session_timeout=config.session_timeout_s,
+        broker_heartbeat_interval=config.session_timeout_s / 4,
+        broker_request_timeout=15.0,
+        producer_request_timeout=15.0,
+        producer_compression_type="lz4",
+        consumer_auto_offset_reset="earliest",
+        worker_redirect_stdouts=False,
+    )
+    register(app, config.traffic)
+    return app
+
+
+class TrafficWindows:
+    """Runs from `start` to `stop`. Event loop only."""
+
+    def __init__(self, config: WindowsConfig, topics: Topics, count: Callable[[str], None]) -> None:
+        """`count` is told "started" and "failed"."""
+        self._config = config
+        self._topics = topics
+        self._count = count
+        self.app: WindowsApp | None = None  #: the present one
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Returns when the app has left its group and closed its connections, or did not in time."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=_STOP_S + 2 * _CLOSE_S)
+
+    async def _run(self) -> None:
+        wait_s = _FIRST_WAIT_S
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                await self._once()
+            except Exception as problem:
+                if loop.time() - began > _STEADY_S:
+                    wait_s = _FIRST_WAIT_S
+                self._topics.doubt()
+                self._count("failed")
+                log.warning("traffic windows are not kept for a while", reason=_words(problem), again_in_s=wait_s)
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+
+    async def _once(self) -> None:
+        """One app from its start to its failure."""
+        config = self._config
+        await asyncio.to_thread(self._topics.make)
+        self.app = app = build(config)
+        try:
+            await asyncio.wait_for(app.start(), _START_S)
+            self._count("started")
+            log.debug("traffic windows are kept")
+            await app._crashed.wait()
+            raise app.crash_reason or RuntimeError("the app of the traffic windows ended")
+        finally:
+            await _end(app)
+
+
+async def _end(app: WindowsApp) -> None:
+    """Stop it, whatever state it is in; what does not stop in time is let go."""
+    # Its consumer has a thread with a loop of its own, and closes that loop there, while this thread may still wake it:
+    # uvloop then ends the process with a segmentation fault. So it is closed here, when the thread has ended.
+    thread: Any = getattr(app.consumer, "_thread", None)
+    if thread is not None:
+        thread._close_thread_loop_on_stop = False
+    stopping = asyncio.ensure_future(app.stop())
+    await asyncio.sleep(0)
+    for agent in app.agents.values():
+        agent.cancel()  # one that was started again by its supervisor would keep `stop` waiting for ever
+    await _within(stopping, _STOP_S)
+    # Faust passes over what comes after a service that stops badly; these hold connections and tasks.
+    for service in (app.consumer, app.producer):
+        await _within(asyncio.ensure_future(service.stop()), _CLOSE_S)
+    for service in [app, *_below(app), *app.agents.values()]:
+        for left in list(service._futures):
+            left.cancel()
+    if thread is not None and not (thread._thread and thread._thread.is_alive()):
+        thread.thread_loop.close()
+
+
+def _below(service: Any) -> Iterator[Any]:
+    for child in list(service._children):
+        yield child
+        yield from _below(child)
+
+
+async def _within(stopping: asyncio.Future[None], limit_s: float) -> None:
+    """Not `wait_for`: that waits for what is cancelled to end, and some of Faust's does not."""
+    done, _ = await asyncio.wait({stopping}, timeout=limit_s)
+    if not done:
+        stopping.cancel()
+        log.debug("a part of the app of the traffic windows did not stop in time")
+    elif not stopping.cancelled() and (problem := stopping.exception()):
+        log.debug("a part of the app of the traffic windows stopped badly", reason=_words(problem))
+
+
+def _words(problem: BaseException) -> str:
+    return f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__

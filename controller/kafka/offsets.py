@@ -1,0 +1,128 @@
+"""Where a subscription begins: offsets committed for its group before it has any member, and read back.
+
+    list offsets (earliest | latest) -> commit -> look at each partition's own error -> read back -> equal? done
+
+The call as a whole succeeds while every partition carries an error (a fresh broker's coordinator is still loading, a
+member lives): so each is looked at, what passes with time is tried again, and only what was read back counts.
+Blocking: call it in a thread. Refuses to move a group that has members: Kafka does not take it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from controller.kafka.topics import ActionFailed, explain, outcome
+from knative.resources.kinds import Start
+
+T = TypeVar("T")
+
+_PASSING = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # of a topic made a moment ago
+    }
+)
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+
+
+class Offsets:
+    """Administration of committed offsets over one AdminClient."""
+
+    def __init__(self, admin: AdminClient, limit_s: float) -> None:
+        self._admin = admin
+        self._limit_s = limit_s
+
+    def committed(self, group: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """The committed offset of each partition that has one. Raises ActionFailed."""
+        asked = [TopicPartition(topic, partition) for partition in partitions]
+        if not asked:
+            return {}
+        what = f"reading the offsets of group {group}"
+
+        def read() -> dict[int, int]:
+            request = [ConsumerGroupTopicPartitions(group, asked)]
+            future = self._admin.list_consumer_group_offsets(request, request_timeout=self._limit_s)[group]
+            result = outcome(future, what, self._limit_s, _PASSING)
+            if result is None:
+                raise _Again
+            _check(result.topic_partitions or [], what)
+            return {one.partition: one.offset for one in result.topic_partitions or [] if one.offset >= 0}
+
+        return self._patiently(read, what)
+
+    def commit_start(self, group: str, topic: str, partitions: Sequence[int], start: Start) -> None:
+        """Commit the earliest or latest offset of these partitions and read it back. Raises ActionFailed."""
+        what = f"committing the start of group {group}"
+        wish = self._patiently(lambda: self._positions(topic, partitions, start), what)
+
+        def commit() -> None:
+            offsets = [TopicPartition(topic, partition, offset) for partition, offset in wish.items()]
+            request = [ConsumerGroupTopicPartitions(group, offsets)]
+            future = self._admin.alter_consumer_group_offsets(request, request_timeout=self._limit_s)[group]
+            result = outcome(future, what, self._limit_s, _PASSING)
+            if result is None:
+                raise _Again
+            _check(result.topic_partitions or [], what)
+
+        self._patiently(commit, what)
+        found = self.committed(group, topic, partitions)
+        if found != wish:
+            raise ActionFailed(
+                f"{what}: read back {found} where {wish} was committed; is somebody else using the group?"
+            )
+
+    def _positions(self, topic: str, partitions: Sequence[int], start: Start) -> dict[int, int]:
+        choose = OffsetSpec.earliest if start is Start.EARLIEST else OffsetSpec.latest
+        spec: OffsetSpec = choose()  # type: ignore[no-untyped-call]
+        asked = self._admin.list_offsets(
+            {TopicPartition(topic, partition): spec for partition in partitions}, request_timeout=self._limit_s
+        )
+        positions: dict[int, int] = {}
+        for one, future in asked.items():
+            found = outcome(future, f"looking up the {start} offset of {topic}", self._limit_s, _PASSING)
+            if found is None:
+                raise _Again
+            positions[one.partition] = found.offset
+        return positions
+
+    def _patiently(self, call: Callable[[], T], what: str) -> T:
+        """Try again, with pauses, while the reason is one that passes; until the limit."""
+        deadline, pause_s = time.monotonic() + self._limit_s, _FIRST_PAUSE_S
+        while True:
+            try:
+                return call()
+            except _Again as problem:
+                if time.monotonic() + pause_s > deadline:
+                    raise ActionFailed(
+                        f"{what}: Kafka's coordinator was not ready within {self._limit_s:g} s"
+                    ) from problem
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+class _Again(Exception):
+    """It did not succeed, and may in a moment."""
+
+
+def _check(partitions: Iterable[TopicPartition], what: str) -> None:
+    """Look at each partition's own error: the call as a whole does not tell."""
+    for one in partitions:
+        error = one.error
+        if error is None:
+            continue
+        known = error.args[0] if isinstance(error, KafkaException) else error
+        if known.code() in _PASSING:
+            raise _Again
+        raise explain(f"{what}, partition {one.partition}", known)

@@ -1,0 +1,1 @@
+"""Decides what is to be done: desired against actual state. Pure."""

@@ -1,0 +1,201 @@
+"""What a KafkaChannel needs: its two topics, its hosts, its contract record. Pure.
+
+    names free? -> topics there? -> partitions and configs in step? -> record published? -> conditions
+
+A topic that is there already is taken as it is: its real number of partitions is published, differences are reported.
+Refuses to lower partitions, to rename a published topic, and to publish a channel whose topics are not both there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.config import KIB, ControllerConfig
+from controller.plan.actions import (
+    Action,
+    AddPartitions,
+    AlterTopicConfig,
+    Configs,
+    CreateTopic,
+    Object,
+    PublishChannel,
+    World,
+)
+from controller.plan.ownership import Claims, channel_owner, channel_topic, service_hosts
+from knative.contract import kafka_names, records
+from knative.resources.conditions import Condition, false, true, unknown
+from knative.resources.kinds import KafkaChannel
+
+TOPIC_DIFFERS = "TopicDiffers"  #: reason of a TopicReady that is True although something asked for was refused
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPlan:
+    """One channel: what to do for it and what to say of it."""
+
+    object: Object[KafkaChannel]
+    topic: str
+    dlq_topic: str
+    record: records.Channel | None  #: as it is served, or will be after the actions; None = not at all
+    conditions: tuple[Condition, ...]  #: TopicReady, ContractPublished, Addressable
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Topics:
+    condition: Condition
+    partitions: int = 0  #: to publish; 0 = not yet
+    actions: tuple[Action, ...] = ()
+
+
+def plan_channel(channel: Object[KafkaChannel], world: World, config: ControllerConfig, claims: Claims) -> ChannelPlan:
+    """Decide for one channel. Called in the order of precedence: who comes first gets a contested name."""
+    topic = channel_topic(channel, world, config)
+    dlq_topic = kafka_names.dlq_topic(topic)
+    published = world.channels.get(channel.uid)
+    if published is not None:
+        dlq_topic = published.dlq_topic
+    topics = _plan_topics(channel, topic, dlq_topic, world, config, claims)
+    hosts, addressable = _plan_hosts(channel, config, claims)
+    if not topics.partitions:
+        unpublished = unknown("ContractPublished", topics.condition.reason, "waits for the topic")
+        contract_published = unpublished if published is None else _older(channel, published)
+        if published is None:
+            addressable = unknown("Addressable", topics.condition.reason, "waits for the topic")
+        conditions = (topics.condition, contract_published, addressable)
+        return ChannelPlan(channel, topic, dlq_topic, published, conditions, topics.actions)
+    record = records.Channel(
+        uid=channel.uid,
+        generation=channel.generation,
+        namespace=channel.resource.namespace,
+        name=channel.resource.name,
+        topic=topic,
+        dlq_topic=dlq_topic,
+        partitions=topics.partitions,
+        hosts=hosts,
+        spec_hash=channel.spec_hash,
+        keep_topic=channel.resource.keep_topic,
+    )
+    publish = () if record == published else (PublishChannel(record),)
+    if published is None and addressable.reason == "":
+        addressable = unknown("Addressable", "BeingPublished", "the address is being published")
+    conditions = (topics.condition, published_condition(bool(publish), channel.uid, world), addressable)
+    return ChannelPlan(channel, topic, dlq_topic, record, conditions, (*topics.actions, *publish))
+
+
+def published_condition(pending: bool, uid: str, world: World, type_: str = "ContractPublished") -> Condition:
+    """Whether the contract says what it should."""
+    if not pending:
+        return true(type_)
+    failure = world.failures.get(f"contract {uid}")
+    if failure:
+        return false(type_, "ContractNotWritten", failure)
+    return unknown(type_, "BeingPublished", "the contract record is being written")
+
+
+def _older(channel: Object[KafkaChannel], published: records.Channel) -> Condition:
+    if published.generation == channel.generation:
+        return true("ContractPublished")
+    message = f"generation {published.generation} is served until the topic is as generation {channel.generation} asks"
+    return unknown("ContractPublished", "OlderGenerationServed", message)
+
+
+def topic_configs(channel: KafkaChannel, config: ControllerConfig) -> Configs:
+    """The configs of a channel's topic that are kept in step."""
+    return _configs(config.event_bytes_max + 256 * KIB, channel.retention_s)
+
+
+def dlq_configs(config: ControllerConfig) -> Configs:
+    """The configs of a dead letter topic: a dead letter is larger than its event, and waits longer for somebody."""
+    return _configs(config.event_bytes_max + 512 * KIB, config.dlq_retention_s)
+
+
+def _configs(message_bytes_max: int, retention_s: float) -> Configs:
+    return (
+        ("cleanup.policy", "delete"),
+        ("max.message.bytes", str(message_bytes_max)),
+        ("retention.ms", str(round(retention_s * 1000))),
+    )
+
+
+def _plan_topics(
+    channel: Object[KafkaChannel], topic: str, dlq_topic: str, world: World, config: ControllerConfig, claims: Claims
+) -> _Topics:
+    resource = channel.resource
+    wrong = kafka_names.topic_problem(topic, config.instance)
+    if wrong:
+        return _Topics(false("TopicReady", *wrong))
+    me = channel_owner(channel.uid, resource.namespace, resource.name)
+    owner = claims.claim_topics(me, (topic, dlq_topic))
+    if owner is not None and owner.leaving:
+        message = f"topic {topic!r} or {dlq_topic!r} of a former {owner.label} is being removed; it is made anew then"
+        return _Topics(unknown("TopicReady", "TopicBeingRemoved", message))
+    if owner is not None:
+        message = f"topic {topic!r} or {dlq_topic!r} belongs to {owner.label}; rename this channel or that one"
+        return _Topics(false("TopicReady", "TopicConflict", message))
+    wish = CreateTopic(topic, resource.partitions, resource.replication, topic_configs(resource, config))
+    actions, under_way, notes = _align(wish, world)
+    seen = world.observed.topics.get(topic)
+    partitions = max(resource.partitions, seen.partitions) if seen else resource.partitions
+    dlq_wish = CreateTopic(dlq_topic, partitions, resource.replication, dlq_configs(config))
+    dlq_actions, dlq_under_way, _ = _align(dlq_wish, world)
+    under_way = under_way or dlq_under_way
+    failure = world.failures.get(wish.target) or world.failures.get(dlq_wish.target)
+    if failure:
+        condition = false("TopicReady", "KafkaRefused", failure)
+    elif under_way:
+        condition = unknown("TopicReady", under_way, f"topic {topic!r}: Kafka has been asked")
+    else:
+        condition = true("TopicReady", TOPIC_DIFFERS if notes else "", "; ".join(notes))
+    there = seen is not None and dlq_topic in world.observed.topics and not under_way
+    return _Topics(condition, seen.partitions if there and seen else 0, (*actions, *dlq_actions))
+
+
+def _align(wish: CreateTopic, world: World) -> tuple[list[Action], str, list[str]]:
+    """(what to do, reason why publishing has to wait or "", differences that stay)."""
+    seen = world.observed.topics.get(wish.topic)
+    if seen is None:
+        return [wish], "TopicBeingCreated", []
+    actions: list[Action] = []
+    notes: list[str] = []
+    changed = tuple(pair for pair in wish.configs if seen.configs.get(pair[0]) != pair[1])
+    if changed:
+        actions.append(AlterTopicConfig(wish.topic, changed))
+    if seen.partitions > wish.partitions:
+        notes.append(
+            f"the topic has {seen.partitions} partitions and keeps them, spec.numPartitions is {wish.partitions}: "
+            f"Kafka cannot lower them; write {seen.partitions}, or delete the channel and add it again"
+        )
+    if seen.replication != wish.replication:
+        notes.append(
+            f"the topic has replication factor {seen.replication}, spec.replicationFactor is {wish.replication}: "
+            "it is not changed here; write what the topic has, or move its replicas with Kafka's own tools"
+        )
+    if seen.partitions < wish.partitions:
+        actions.append(AddPartitions(wish.topic, wish.partitions))
+        return actions, "PartitionsBeingRaised", notes
+    return actions, "", notes
+
+
+def _plan_hosts(
+    channel: Object[KafkaChannel], config: ControllerConfig, claims: Claims
+) -> tuple[tuple[str, ...], Condition]:
+    resource = channel.resource
+    me = channel_owner(channel.uid, resource.namespace, resource.name)
+    hosts: list[str] = []
+    taken: list[str] = []
+    for host in dict.fromkeys((*service_hosts(resource, config), *resource.hosts)):
+        owner = claims.claim_host(me, host)
+        if owner is None:
+            hosts.append(host)
+        else:
+            taken.append(f"host {host!r} belongs to {owner.label}")
+    if taken:
+        message = f"{'; '.join(taken)}; remove it from one of the two. The other addresses are served"
+        return tuple(hosts), false("Addressable", "HostTaken", message)
+    return tuple(hosts), true("Addressable")
+
+
+def in_order_of_precedence(channels: list[Object[KafkaChannel]], world: World) -> list[Object[KafkaChannel]]:
+    """Published channels first, then by name: who has a name keeps it."""
+    return sorted(channels, key=lambda one: (one.uid not in world.channels, one.key))

@@ -1,0 +1,76 @@
+"""What is left when a resource is gone: its contract record, its group, its topics; in this order. Pure.
+
+    noted durably -> retracted -> group deleted once it is empty -> topics deleted -> forgotten
+
+A note comes before the retraction, so that a crash in between leaves nothing that nobody knows of. Refuses to touch a
+topic that a living channel uses, and what is held because its file cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.config import ControllerConfig
+from controller.plan.actions import (
+    Action,
+    DeleteGroup,
+    DeleteTopic,
+    Forget,
+    GroupState,
+    Remember,
+    Removal,
+    Retract,
+    World,
+)
+from knative.contract import records as contract
+
+
+def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig) -> list[Action]:
+    """`alive`: uids of the objects that are to be served."""
+    keep = alive | world.held | world.removals.keys()
+    records: list[contract.Channel | contract.Subscription] = [*world.subscriptions.values(), *world.channels.values()]
+    actions: list[Action] = [Remember(_removal(record, world.now)) for record in records if record.uid not in keep]
+    used = {
+        topic
+        for record in world.channels.values()
+        if record.uid in alive or record.uid in world.held
+        for topic in (record.topic, record.dlq_topic)
+    }
+    for removal in world.removals.values():
+        actions.extend(_next_step(removal, world, used, config))
+    return actions
+
+
+def _removal(record: contract.Channel | contract.Subscription, now: float) -> Removal:
+    label = f"{record.namespace}/{record.name}"
+    if isinstance(record, contract.Channel):
+        topics = () if record.keep_topic else (record.topic, record.dlq_topic)
+        return Removal(record.uid, record.kind, label, record.topic, topics=topics, since=now)
+    return Removal(record.uid, record.kind, label, record.topic, group=record.group, since=now)
+
+
+def _next_step(removal: Removal, world: World, used: set[str], config: ControllerConfig) -> Iterable[Action]:
+    if removal.uid in world.channels or removal.uid in world.subscriptions:
+        return [Retract(removal.uid)]
+    state = world.observed.groups.get(removal.group, GroupState.ABSENT)
+    topics = [topic for topic in removal.topics if topic in world.observed.topics and topic not in used]
+    if not topics and state is GroupState.ABSENT:
+        return [Forget(removal.uid)]
+    if world.now - removal.since > config.removal_limit_s:
+        left = [f"group {removal.group}"] * (state is not GroupState.ABSENT) + [f"topic {topic}" for topic in topics]
+        return [Forget(removal.uid, f"given up; delete by hand: {', '.join(left)}")]
+    if state is GroupState.EMPTY:
+        return [DeleteGroup(removal.group)]
+    if topics and not _readers(removal, world, config):
+        return [DeleteTopic(topic) for topic in topics]
+    return []
+
+
+def _readers(removal: Removal, world: World, config: ControllerConfig) -> bool:
+    """Whether somebody may still read the topic: deleting it under a reader is legal, but noisy and pointless."""
+    if any(record.topic == removal.topic for record in world.subscriptions.values()):
+        return True
+    return world.now - removal.since < config.group_wait_s and any(
+        other.topic == removal.topic and world.observed.groups.get(other.group, GroupState.ABSENT) is GroupState.LIVE
+        for other in world.removals.values()
+    )

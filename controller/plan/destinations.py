@@ -1,0 +1,117 @@
+"""Where events go: what a `uri` or a `ref` stands for, from what the controller knows already. Pure.
+
+    uri                    as written
+    ref: v1 Service        http://<name>.<namespace>.svc.<cluster domain>/
+    ref: KafkaChannel      the address that the channel's status publishes, once it is published
+    uri beside a ref       relative to it (RFC 3986)
+
+A ref to anything else stays unresolved, and the message says the cure. Refuses to ask a cluster or a name server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import urljoin
+
+from controller.config import ControllerConfig
+from controller.plan.actions import World
+from knative.contract import records
+from knative.delivery.policy import DeliverySpec, Destination
+from knative.resources.conditions import Condition, false, unknown
+from knative.resources.destination import Ref, Target, uri_problem
+from knative.resources.kinds import MESSAGING, DeliveryRules, KafkaChannel
+
+ChannelKey = tuple[str, str]  #: (namespace, name)
+
+
+class Unresolved(Exception):
+    """A destination that is not known; `condition(type)` says it, False when a person has to act."""
+
+    def __init__(self, reason: str, message: str, *, waits: bool = False) -> None:
+        super().__init__(message)
+        self.reason, self.message, self.waits = reason, message, waits
+
+    def condition(self, type_: str) -> Condition:
+        """What is said of the object that needs the destination."""
+        return (unknown if self.waits else false)(type_, self.reason, self.message)
+
+
+class Destinations:
+    """Answers for one state of the world."""
+
+    def __init__(self, world: World, config: ControllerConfig) -> None:
+        self._config = config
+        self._expected = frozenset(
+            (one.resource.namespace, one.resource.name)
+            for one in world.objects
+            if isinstance(one.resource, KafkaChannel)
+        )
+        alive = world.held | {one.uid for one in world.objects}
+        self._published: Mapping[ChannelKey, records.Channel] = {
+            (record.namespace, record.name): record
+            for record in world.channels.values()
+            if record.uid in alive and record.uid not in world.removals
+        }
+
+    def addresses(self, channel: records.Channel) -> tuple[str, ...]:
+        """The URLs that a published channel's status shows, the one that refs stand for first."""
+        base = self._config.ingress_url.rstrip("/")
+        by_path = (f"{base}{channel.path}",) if base else ()
+        return (*by_path, *(f"http://{host}" for host in channel.hosts))
+
+    def resolve(self, target: Target | None, namespace: str, what: str, reason: str) -> Destination | None:
+        """Where to POST; None when there is no target. `namespace`: of a ref that names none.
+
+        Raises Unresolved with `reason` and a message that begins with `what`, the field.
+        """
+        if target is None:
+            return None
+        if target.ref is None:
+            return Destination(target.uri, target.ca_certs)
+        ref = replace(target.ref, namespace=target.ref.namespace or namespace)
+        uri = self._address(ref, what, reason)
+        if target.uri:
+            uri = urljoin(uri, target.uri)
+        wrong = uri_problem(uri)
+        if wrong is not None:
+            raise Unresolved(reason, f"{what} stands for a URI that {wrong[0]}; {wrong[1]}")
+        return Destination(uri, target.ca_certs)
+
+    def delivery(
+        self, rules: DeliveryRules | None, channel: DeliveryRules | None, default: DeliverySpec, namespace: str
+    ) -> DeliverySpec:
+        """The policy in force: the subscription's own wholly, else the channel's wholly, else the default.
+
+        Raises Unresolved.
+        """
+        chosen = rules or channel
+        if chosen is None:
+            return default
+        what = "spec.delivery.deadLetterSink" if rules else "the channel's spec.delivery.deadLetterSink"
+        return replace(chosen.spec, dead_letter_sink=self.sink(chosen, namespace, what))
+
+    def sink(self, rules: DeliveryRules | None, namespace: str, what: str) -> Destination | None:
+        """The dead letter sink of a `delivery`. Raises Unresolved."""
+        return self.resolve(rules.dead_letter_sink if rules else None, namespace, what, "DeadLetterSinkNotResolved")
+
+    def _address(self, ref: Ref, what: str, reason: str) -> str:
+        if (ref.api_version, ref.kind) == ("v1", "Service"):
+            return f"http://{ref.name}.{ref.namespace}.svc.{self._config.cluster_domain}/"
+        if (ref.api_version.partition("/")[0], ref.kind) == (MESSAGING, "KafkaChannel"):
+            return self._channel_address(ref, what, reason)
+        raise Unresolved(
+            reason,
+            f"{what} is a ref to {ref} of {ref.api_version or 'no apiVersion'}; without a cluster only a Service of v1 "
+            f"and a KafkaChannel of {MESSAGING}/v1beta1 are known: write one of these, or an absolute `uri` instead",
+        )
+
+    def _channel_address(self, ref: Ref, what: str, reason: str) -> str:
+        key = ref.namespace, ref.name
+        record = self._published.get(key)
+        urls = self.addresses(record) if record is not None else ()
+        if urls:
+            return urls[0]
+        if key in self._expected:
+            raise Unresolved(reason, f"{what} waits until {ref} is published; see the status of that one", waits=True)
+        raise Unresolved(reason, f"{what}: there is no {ref}; add it, or mend the ref")

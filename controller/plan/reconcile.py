@@ -1,0 +1,97 @@
+"""Objects, Kafka as observed, the contract as read back and the workers' word in; actions out. Pure.
+
+    wanted(world)    -> what to ask Kafka
+    reconcile(world) -> what to do next, and every object's status
+
+One call gives only the steps whose conditions are met already; the shell does them, observes anew and asks again until
+nothing is left but statuses. So each rule is one row of a table: no step relies on one before it having gone well.
+Refuses to do anything, to keep anything, and to know where objects come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.config import ControllerConfig
+from controller.plan.actions import Action, Object, Wanted, World
+from controller.plan.channels import in_order_of_precedence, plan_channel
+from controller.plan.deletion import plan_removals
+from controller.plan.destinations import ChannelKey, Destinations
+from controller.plan.ownership import channel_topic, first_claims
+from controller.plan.statuses import channel_status, subscription_status
+from controller.plan.subscriptions import entries, plan_subscription
+from knative.contract import kafka_names
+from knative.resources.kinds import KafkaChannel, Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    channels: list[Object[KafkaChannel]]
+    subscriptions: list[Object[Subscription]]  #: objects of their own, then entries of channels
+    written: frozenset[str]  #: uids of those that are objects of their own
+
+
+def wanted(world: World, config: ControllerConfig) -> Wanted:
+    """What must be asked of Kafka before `reconcile` can decide."""
+    found = _sort(world)
+    topics: set[str] = set()
+    topic_of: dict[ChannelKey, str] = {}
+    for channel in found.channels:
+        topic = channel_topic(channel, world, config)
+        topic_of[channel.resource.namespace, channel.resource.name] = topic
+        if kafka_names.topic_problem(topic, config.instance) is None:
+            topics.update((topic, kafka_names.dlq_topic(topic)))
+    starts = [
+        (kafka_names.subscription_group(one.uid), topic_of[one.resource.namespace, one.resource.channel])
+        for one in found.subscriptions
+        if one.uid not in world.subscriptions and (one.resource.namespace, one.resource.channel) in topic_of
+    ]
+    groups: set[str] = set()
+    for removal in world.removals.values():
+        topics.update(removal.topics)
+        if removal.group:
+            groups.add(removal.group)
+    return Wanted(frozenset(topics), tuple(starts), frozenset(groups))
+
+
+def reconcile(world: World, config: ControllerConfig) -> list[Action]:
+    """The next steps, in the order in which to do them, then one WriteStatus for each object."""
+    found = _sort(world)
+    claims = first_claims(found.channels, world, config)
+    channels = [plan_channel(one, world, config, claims) for one in in_order_of_precedence(found.channels, world)]
+    by_key = {(plan.object.resource.namespace, plan.object.resource.name): plan for plan in channels}
+    held = frozenset((one.namespace, one.name) for one in world.channels.values() if one.uid in world.held)
+    destinations = Destinations(world, config)
+    subscriptions = [
+        plan_subscription(one, world, config, by_key, held - by_key.keys(), destinations) for one in found.subscriptions
+    ]
+    alive = {plan.object.uid for plan in channels} | {plan.object.uid for plan in subscriptions if not plan.remove}
+    actions = plan_removals(world, frozenset(alive), config)
+    for channel in channels:
+        actions.extend(channel.actions)
+    for subscription in subscriptions:
+        actions.extend(subscription.actions)
+    statuses: list[Action] = [channel_status(plan, subscriptions, world, destinations) for plan in channels]
+    for plan in subscriptions:
+        if plan.object.uid in found.written:
+            of = by_key.get((plan.object.resource.namespace, plan.object.resource.channel))
+            statuses.append(subscription_status(plan, of, world))
+    return [*actions, *statuses]
+
+
+def _sort(world: World) -> _Sorted:
+    channels: list[Object[KafkaChannel]] = []
+    subscriptions: list[Object[Subscription]] = []
+    for one in sorted(world.objects, key=lambda one: one.key):
+        if isinstance(one.resource, KafkaChannel):
+            channels.append(Object(one.uid, one.generation, one.spec_hash, one.resource))
+        else:
+            subscriptions.append(Object(one.uid, one.generation, one.spec_hash, one.resource))
+    written = frozenset(one.uid for one in subscriptions)
+    seen = set(written)
+    for channel in channels:
+        for entry in entries(channel):
+            if entry.uid not in seen:  # a uid is served once; two channels cannot both own it
+                seen.add(entry.uid)
+                subscriptions.append(entry)
+    return _Sorted(channels, subscriptions, written)

@@ -1,0 +1,190 @@
+"""What a Subscription needs: resolved destinations, start offsets in every partition, its contract record. Pure.
+
+    channel there? -> destinations resolved? -> start committed and read back? -> record published -> conditions
+
+A subscription that was published and is edited into something that cannot be served goes on as it was. Refuses to
+publish one whose start offsets are not read back for every partition: its first events would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from controller.config import ControllerConfig
+from controller.plan.actions import Action, CommitStart, Object, PublishSubscription, World
+from controller.plan.channels import ChannelPlan, published_condition
+from controller.plan.destinations import ChannelKey, Destinations, Unresolved
+from knative.contract import kafka_names, records
+from knative.resources.conditions import Condition, false, true, unknown
+from knative.resources.kinds import KafkaChannel, Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPlan:
+    """One subscription: what to do for it and what to say of it."""
+
+    object: Object[Subscription]
+    resolved: Condition
+    added: Condition
+    record: records.Subscription | None = None  #: as published now; None = not at all
+    remove: bool = False  #: take it out of the contract, its channel is gone
+    actions: tuple[Action, ...] = ()
+
+
+def entries(channel: Object[KafkaChannel]) -> list[Object[Subscription]]:
+    """The subscriptions that a channel carries in `spec.subscribers`, as objects with the identity they bring."""
+    resource = channel.resource
+    return [
+        Object(
+            entry.uid,
+            entry.generation,
+            "",
+            Subscription(
+                namespace=resource.namespace,
+                name=entry.name,
+                channel=resource.name,
+                subscriber=entry.subscriber,
+                reply=entry.reply,
+                delivery=entry.delivery,
+            ),
+        )
+        for entry in resource.subscribers
+    ]
+
+
+def plan_subscription(
+    one: Object[Subscription],
+    world: World,
+    config: ControllerConfig,
+    channels: Mapping[ChannelKey, ChannelPlan],
+    held_channels: frozenset[ChannelKey],
+    destinations: Destinations,
+) -> SubscriptionPlan:
+    """Decide for one subscription."""
+    resource = one.resource
+    key = (resource.namespace, resource.channel)
+    published = world.subscriptions.get(one.uid)
+    channel = channels.get(key)
+    if published is not None and published.channel != resource.channel:
+        message = (
+            f"spec.channel cannot be changed from {published.channel!r} to {resource.channel!r}; {published.channel!r} "
+            "is still served. Delete the Subscription and add it again, or give it another name"
+        )
+        old = (published.namespace, published.channel)
+        gone = old not in held_channels and (old not in channels or channels[old].object.uid != published.channel_uid)
+        return _refused(one, published, false("ReferencesResolved", "ChannelImmutable", message), remove=gone)
+    if channel is None:
+        if key in held_channels:
+            message = f"the file of channel {resource.channel!r} cannot be read; mend it, see problems.json"
+            return _refused(one, published, unknown("ReferencesResolved", "ChannelFileUnreadable", message))
+        message = f"there is no KafkaChannel {resource.namespace}/{resource.channel}; add it, or mend spec.channel.name"
+        return _refused(one, published, false("ReferencesResolved", "ChannelNotFound", message), remove=True)
+    if published is not None and published.channel_uid != channel.object.uid:
+        message = f"channel {resource.channel!r} was made anew; this subscription is taken up again in a moment"
+        return _refused(one, published, unknown("ReferencesResolved", "ChannelReplaced", message), remove=True)
+    if one.uid in world.removals:
+        message = "what it left behind under its former channel is being removed first"
+        return _refused(one, published, unknown("ReferencesResolved", "BeingRemoved", message))
+    try:
+        record = _record(one, channel, config, destinations)
+    except Unresolved as problem:
+        return _refused(one, published, problem.condition("ReferencesResolved"))
+    if record is None:
+        waits = unknown("AddedToChannel", "ChannelNotReady", f"waits for channel {resource.channel!r}")
+        return SubscriptionPlan(one, true("ReferencesResolved"), waits)
+    # The id of the topic that its offsets are of: known from the moment in which they were committed.
+    began_with = (published.topic_id if published is not None else "") or _topic_id(record.topic, world)
+    record = _never_older(replace(record, topic_id=began_with), published)
+    return _publish(one, record, published, world)
+
+
+def _refused(
+    one: Object[Subscription], published: records.Subscription | None, why: Condition, *, remove: bool = False
+) -> SubscriptionPlan:
+    if published is None:
+        added = unknown("AddedToChannel", why.reason, "waits for what it refers to")
+        return SubscriptionPlan(one, why, added)
+    message = f"generation {published.generation} is {'being removed' if remove else 'still served'}"
+    added = unknown("AddedToChannel", why.reason, message)
+    return SubscriptionPlan(one, why, added, published, remove)
+
+
+def _record(
+    one: Object[Subscription], channel: ChannelPlan, config: ControllerConfig, destinations: Destinations
+) -> records.Subscription | None:
+    resource = one.resource
+    namespace, channels = resource.namespace, channel.object.resource.delivery
+    subscriber = destinations.resolve(resource.subscriber, namespace, "spec.subscriber", "SubscriberNotResolved")
+    reply = destinations.resolve(resource.reply, namespace, "spec.reply", "ReplyNotResolved")
+    delivery = destinations.delivery(resource.delivery, channels, config.default_delivery, namespace)
+    assert subscriber is not None, "a Subscription without subscriber is refused when it is read"
+    if channel.record is None:
+        return None
+    return records.Subscription(
+        uid=one.uid,
+        generation=one.generation,
+        namespace=resource.namespace,
+        name=resource.name,
+        channel_uid=channel.object.uid,
+        channel=resource.channel,
+        topic=channel.topic,
+        dlq_topic=channel.dlq_topic,
+        partitions=channel.record.partitions,
+        group=kafka_names.subscription_group(one.uid),
+        subscriber=subscriber,
+        reply=reply,
+        delivery=delivery,
+        order=resource.order,
+        concurrency=resource.concurrency,
+        exhausted=resource.exhausted,
+        spec_hash=one.spec_hash,
+    )
+
+
+def _never_older(record: records.Subscription, published: records.Subscription | None) -> records.Subscription:
+    """A generation that somebody lowered (it is a field of a channel's `spec.subscribers`) goes on from the published
+    one: readers of the contract pass over what looks older than what they have."""
+    if published is None or record.generation >= published.generation:
+        return record
+    same = replace(record, generation=published.generation)
+    return same if same == published else replace(record, generation=published.generation + 1)
+
+
+def _publish(
+    one: Object[Subscription], record: records.Subscription, published: records.Subscription | None, world: World
+) -> SubscriptionPlan:
+    resolved = true("ReferencesResolved")
+    if published is None:
+        committed = world.observed.committed.get(record.group, frozenset())
+        missing = tuple(p for p in range(record.partitions) if p not in committed)
+        if missing:
+            commit = CommitStart(record.group, record.topic, missing, one.resource.start)
+            failure = world.failures.get(commit.target)
+            added = (
+                false("AddedToChannel", "StartNotCommitted", failure)
+                if failure
+                else unknown("AddedToChannel", "StartBeingCommitted", "its start offsets are being committed")
+            )
+            return SubscriptionPlan(one, resolved, added, actions=(commit,))
+    # Partitions that were added since are not committed: their group begins there at the start of the log.
+    pending = record != published
+    added = _other_topic(record, world) or published_condition(pending, one.uid, world, "AddedToChannel")
+    actions = (PublishSubscription(record),) if pending else ()
+    return SubscriptionPlan(one, resolved, added, published, actions=actions)
+
+
+def _topic_id(topic: str, world: World) -> str:
+    seen = world.observed.topics.get(topic)
+    return "" if seen is None else seen.id
+
+
+def _other_topic(record: records.Subscription, world: World) -> Condition | None:
+    """What is wrong when the topic is not the one that the subscription's offsets are of."""
+    if _topic_id(record.topic, world) in ("", record.topic_id):
+        return None
+    message = (
+        f"topic {record.topic} was deleted and made anew, so the subscription's place in it means nothing; delete the "
+        "Subscription and add it again, with penstock.dev/start: earliest to get all that the topic holds now"
+    )
+    return false("AddedToChannel", "TopicReplaced", message)

@@ -1,0 +1,1 @@
+"""Where resources come from: a directory of YAML files."""

@@ -1,0 +1,376 @@
+"""Objects from a directory of YAML files: what `kubectl apply` and `delete` are in a cluster, saving a file is here.
+
+    stat -> changed? -> read -> documents -> resources -> the file's good state, or problems and the last good state
+
+A file is taken whole or not at all; a document of a kind that is not ours is left out. A file that held resources and
+is empty now keeps what it said: only taking the file away removes that. While a file has any problem, or
+its folder cannot be read, nothing that it held counts as removed; nor what vanished when the file got its problem, for
+it may have moved there. Apart from that an object counts as removed when two looks in a row did not find it: editors
+save by truncating, or by renaming, and a look in between must not delete a topic. When all of several files vanish at
+once, a volume may have come off: what they said stays for half a minute, and a problem says so. Refuses to give
+identities (`identities`), to follow links to folders, to stop for a bad file.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from controller.source.yaml_reader import FILE_BYTES_MAX, BadDocument, Document, read_documents
+from knative.errors import UsageError
+from knative.resources import kinds
+from knative.resources.kinds import Invalid, Resource
+
+SUFFIXES = (".yaml", ".yml", ".json")
+FILES_MAX = 10_000
+LOOKS_MIN = 2  #: looks in a row that must not find an object
+EMPTIED_S = 30.0  #: how long everything stays when several files, and all there were, vanish at once
+RACY_S = 2.0  #: a file changed so recently may change again within one tick of its clock
+
+Key = tuple[str, str, str]  #: (kind, namespace, name)
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """Something wrong in the directory. `ignored`: only this document is left out, the rest of the file counts; `slip`:
+    of what is ignored, what was probably meant to be served."""
+
+    file: str  #: relative to the directory; "." is the directory itself
+    line: int
+    field: str
+    what: str
+    cure: str
+    ignored: bool = False
+    slip: bool = False
+    object: str = ""  #: such as `KafkaChannel default/orders`; "" = it is not known, or not about one object
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One object as it stands in a file."""
+
+    resource: Resource
+    spec_hash: str
+    file: str
+    line: int
+
+    @property
+    def key(self) -> Key:
+        """(kind, namespace, name)."""
+        return self.resource.kind, self.resource.namespace, self.resource.name
+
+    def __str__(self) -> str:
+        kind, namespace, name = self.key
+        return f"{kind} {namespace}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the directory says at one look."""
+
+    objects: tuple[Written, ...] = ()
+    problems: tuple[FileProblem, ...] = ()
+    complete: bool = False  #: what is not here is nowhere: all was read, twice, and nothing has a problem
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    signature: tuple[int, int, int]  #: mtime in ns, size, inode; (0, 0, 0) = look into it next time
+    digest: bytes
+    good: tuple[Written, ...] = ()  #: the last good state
+    problems: tuple[FileProblem, ...] = ()
+    since: int = 0  #: the look since which it has problems
+    emptied: bool = False  #: it holds no document any more; `good` is what it held, and counts unless it is elsewhere
+
+
+class _Untaken(Exception):
+    """The directory as a whole cannot be taken at this look."""
+
+    def __init__(self, what: str, cure: str) -> None:
+        super().__init__(what)
+        self.problem = FileProblem(".", 0, "", what, cure)
+
+
+class Directory:
+    """The files of one directory and what they say. Blocking: call `scan` in a thread, one at a time."""
+
+    def __init__(self, root: Path, emptied_s: float = EMPTIED_S) -> None:
+        self._root = root
+        self._emptied_s = emptied_s
+        self._emptied_at: float | None = None
+        self._files: dict[str, _File] = {}
+        #: kept although not found -> the first look that did not find it, and how many in a row could have found it
+        self._missed: dict[Key, tuple[int, int]] = {}
+        self._looks = 0
+        self._objects: dict[Key, Written] = {}
+
+    def check(self) -> None:
+        """Raises UsageError with a sentence when there is no such directory, or it cannot be read."""
+        if not self._root.is_dir():
+            raise UsageError(
+                f"The resources directory {str(self._root)!r} does not exist.",
+                "Make it and put the YAML of your channels and subscriptions there, or set PENSTOCK_RESOURCES.",
+            )
+        if not os.access(self._root, os.R_OK | os.X_OK):
+            raise UsageError(
+                f"The resources directory {str(self._root)!r} cannot be read.", "Give this user read permission on it."
+            )
+
+    def scan(self) -> Snapshot:
+        """Look once. A directory that has gone, or holds too many files, is a problem, and everything stays."""
+        try:
+            found, unread = _walk(self._root)
+        except _Untaken as untaken:
+            return Snapshot(tuple(self._objects.values()), (untaken.problem,))
+        behind = tuple(f"{problem.file}/" for problem in unread)
+        kept = {name for name in self._files if name.startswith(behind)}
+        emptied = self._emptied(found.keys() | kept)
+        if emptied is not None:
+            return Snapshot(tuple(self._objects.values()), (emptied, *unread))
+        self._looks += 1
+        for name in self._files.keys() - found.keys() - kept:
+            del self._files[name]
+        for name in sorted(found):
+            self._files[name] = self._look(name, found[name], self._files.get(name))
+        return self._merge(unread)
+
+    def _emptied(self, found: Collection[str]) -> FileProblem | None:
+        """The problem that all files are gone at once, for as long as what they said stays."""
+        if found or len(self._files) < 2:
+            self._emptied_at = None
+            return None
+        now = time.monotonic()
+        if self._emptied_at is None:
+            self._emptied_at = now
+        if now - self._emptied_at >= self._emptied_s:
+            return None
+        what = f"all {len(self._files)} files are gone at once; what they said stays for {self._emptied_s:g} s"
+        return FileProblem(".", 0, "", what, "put them back, or else their channels and topics are removed then")
+
+    def _look(self, name: str, path: Path, before: _File | None) -> _File:
+        try:
+            status = path.stat()
+            signature = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if before is not None and before.signature == signature:
+                return before
+            if not stat.S_ISREG(status.st_mode):  # opening a FIFO waits until somebody writes
+                problem = FileProblem(name, 0, "", "this is a FIFO, a socket or a device, no file", "take it away")
+                return self._state(signature, b"", before, (), (problem,))
+            with path.open("rb") as file:
+                data = file.read(FILE_BYTES_MAX + 1)
+        except OSError as error:
+            return self._state((0, 0, 0), b"", before, (), (_unreadable(name, path, error),))
+        if abs(time.time() - status.st_mtime) < RACY_S:
+            signature = (0, 0, 0)
+        digest = hashlib.sha256(data).digest()
+        if before is not None and before.digest == digest:
+            return replace(before, signature=signature)
+        written, problems = read_file(name, data)
+        if not written and not problems:
+            held = before.good if before else ()
+            since = before.since if before and before.problems else self._looks
+            return _File(signature, digest, held, (_holds_nothing(name),), since, emptied=True)
+        return self._state(signature, digest, before, tuple(written), tuple(problems))
+
+    def _state(
+        self,
+        signature: tuple[int, int, int],
+        digest: bytes,
+        before: _File | None,
+        written: tuple[Written, ...],
+        problems: tuple[FileProblem, ...],
+    ) -> _File:
+        if any(not problem.ignored for problem in problems):
+            written = before.good if before else ()
+        since = before.since if before and before.problems else self._looks
+        return _File(signature, digest, written, problems, since)
+
+    def _merge(self, unread: list[FileProblem]) -> Snapshot:
+        objects: dict[Key, Written] = {}
+        problems = [*unread]
+        for _, file in sorted(self._files.items()):
+            problems += () if file.emptied else file.problems  # `_keep_emptied` knows better
+        for written in self._in_order_of_precedence():
+            first = objects.setdefault(written.key, written)
+            if first is not written:
+                what = f"{written} is already in {first.file}:{first.line}, which counts"
+                problems.append(
+                    _left_out(written.file, written.line, "metadata.name", what, "remove one", str(written), slip=True)
+                )
+        problems += self._keep_emptied(objects)
+        problems += self._keep_missing(objects, {problem.file for problem in problems})
+        self._objects = dict(sorted(objects.items()))
+        # A first look may fall between two steps of an editor.
+        complete = self._looks >= LOOKS_MIN and not problems
+        return Snapshot(tuple(self._objects.values()), tuple(problems), complete)
+
+    def _keep_emptied(self, objects: dict[Key, Written]) -> list[FileProblem]:
+        """Add to `objects` what emptied files held and no other file has; a problem for each such file."""
+        problems: list[FileProblem] = []
+        for name, file in sorted(self._files.items()):
+            if not file.emptied:
+                continue
+            kept = [one for one in file.good if one.key not in objects]
+            objects.update((one.key, one) for one in kept)
+            problems += [_emptied_file(name, kept)] if kept else file.problems
+        return problems
+
+    def _keep_missing(self, objects: dict[Key, Written], troubled: Collection[str]) -> list[FileProblem]:
+        """Add to `objects` what was not found and does not count as removed yet; the problems that keep some of it."""
+        problems: list[FileProblem] = []
+        missed: dict[Key, tuple[int, int]] = {}
+        for key in sorted(self._objects.keys() - objects.keys()):
+            before = self._objects[key]
+            vanished, looks = self._missed.get(key, (self._looks, 0))
+            holder = self._holder(before, vanished, troubled)
+            if holder:
+                what = f"{before}, which was in {before.file}, stays until this file has no problem any more"
+                cure = "mend what is wrong in it; what is in no file then is removed"
+                problems.append(_left_out(holder, 0, "", what, cure, str(before)))
+            looks = 0 if holder else looks + 1
+            if looks < LOOKS_MIN:
+                missed[key], objects[key] = (vanished, looks), before
+        self._missed = missed
+        return problems
+
+    def _holder(self, missing: Written, vanished: int, troubled: Collection[str]) -> str:
+        """The file whose problems keep an object that was not found since look `vanished`; "" = none."""
+        if missing.file in troubled and missing.file in self._files:
+            return missing.file
+        moved = (name for name, file in self._files.items() if file.problems and file.since >= vanished - 1)
+        return min(moved, default="")
+
+    def _in_order_of_precedence(self) -> list[Written]:
+        """Of two that claim one name, the one whose file had it at the last look comes first, then by file."""
+
+        def is_new(one: Written) -> bool:
+            before = self._objects.get(one.key)
+            return before is not None and before.file != one.file
+
+        files = (file for _, file in sorted(self._files.items()) if not file.emptied)
+        return sorted((one for file in files for one in file.good), key=is_new)
+
+
+def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
+    """Files with our suffixes, and the folders that cannot be looked into. Raises _Untaken.
+
+    Hidden files and folders are left out: editors and mounted ConfigMaps keep theirs there.
+    """
+    files: dict[str, Path] = {}
+    unread: list[FileProblem] = []
+
+    def fail(error: OSError) -> None:
+        if Path(error.filename) == root:
+            raise _Untaken(f"the directory cannot be read: {error.strerror}", "bring it back")
+        name = _shown(Path(error.filename), root)
+        unread.append(FileProblem(name, 0, "", f"the folder cannot be read: {error.strerror}", "mend its permissions"))
+
+    for folder, folders, names in os.walk(root, onerror=fail):
+        if not os.access(folder, os.X_OK):  # then its names can be listed, but not what they are
+            fail(PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder))
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for path in (Path(folder, name) for name in folders):
+            if os.path.islink(path):
+                what = "this is a link to a folder, which is not followed"
+                cure = "put a folder there, or link its files"
+                unread.append(_left_out(_shown(path, root), 0, "", what, cure, slip=True))
+        for name in sorted(names):
+            if name.lower().endswith(SUFFIXES) and not name.startswith("."):
+                if len(files) == FILES_MAX:
+                    raise _Untaken(f"it holds over {FILES_MAX} files, and no change is taken", "use fewer files")
+                path = Path(folder, name)
+                files[_shown(path, root)] = path
+    return files, unread
+
+
+def _shown(path: Path, root: Path) -> str:
+    """Its name relative to the directory; bytes that are no UTF-8 as \\x.., for names end up in files and logs."""
+    name = path.relative_to(root).as_posix()
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _unreadable(name: str, path: Path, error: OSError) -> FileProblem:
+    if isinstance(error, FileNotFoundError):
+        what, cure = "this is a link to nothing", "mend or remove the link"
+        if not os.path.islink(path):
+            what, cure = "the file is gone while it is read", "nothing needs to be done if it was removed"
+        return FileProblem(name, 0, "", what, cure)
+    return FileProblem(name, 0, "", f"the file cannot be read: {error.strerror}", "mend its permissions")
+
+
+def _emptied_file(name: str, kept: list[Written]) -> FileProblem:
+    more = f" and {len(kept) - 1} more" if len(kept) > 1 else ""
+    what = f"the file is empty now; {kept[0]}{more}, which it held, stay{'' if more else 's'}"
+    return FileProblem(name, 0, "", what, "delete the file to remove its resources, or put them back")
+
+
+def _holds_nothing(name: str) -> FileProblem:
+    """For a file without a document. What it held before this process first read it is not known here."""
+    what = "the file is empty; if it held resources, they stay"
+    return _left_out(name, 0, "", what, "delete the file")
+
+
+def _left_out(
+    file: str, line: int, field: str, what: str, cure: str, about: str = "", *, slip: bool = False
+) -> FileProblem:
+    return FileProblem(file, line, field, what, cure, ignored=True, slip=slip, object=about)
+
+
+def read_file(name: str, data: bytes) -> tuple[list[Written], list[FileProblem]]:
+    """What a file says, and everything wrong with it. A kind that is not ours is reported and ignored."""
+    try:
+        documents = read_documents(data, is_json=name.lower().endswith(".json"))
+    except BadDocument as bad:
+        field = ".".join(map(str, bad.path))
+        return [], [FileProblem(name, bad.line, field, bad.what, bad.cure)]
+    written: dict[Key, Written] = {}
+    problems: list[FileProblem] = []
+    for document in documents:
+        one = _read_object(name, document, problems)
+        if one is None:
+            continue
+        if one.key in written:
+            what = f"{one} is already on line {written[one.key].line} of this file"
+            cure = "remove or rename one of the two"
+            problems.append(FileProblem(name, one.line, "metadata.name", what, cure, object=str(one)))
+        written[one.key] = one
+    return list(written.values()), problems
+
+
+def _read_object(name: str, document: Document, problems: list[FileProblem]) -> Written | None:
+    about = _label(document.value)
+    try:
+        resource = kinds.parse(document.value)
+    except Invalid as invalid:
+        problems.extend(
+            FileProblem(name, document.line_of(wrong.path), wrong.field, wrong.what, wrong.cure, object=about)
+            for wrong in invalid.problems
+        )
+        return None
+    if resource is None:
+        kind = document.value.get("kind")
+        what = f"{document.value.get('apiVersion')} {kind} is not served here; it is ignored"
+        meant = kinds.meant(kind)
+        known = ", ".join(kind for _, kind in kinds.KINDS)
+        cure = f"did you mean {meant}?" if meant else f"served are {known}"
+        cure += "; move the document elsewhere if it is not meant for this directory"
+        problems.append(_left_out(name, document.line_of(("kind",)), "kind", what, cure, about, slip=bool(meant)))
+        return None
+    return Written(resource, kinds.spec_hash(document.value), name, document.line)
+
+
+def _label(value: Mapping[str, object]) -> str:
+    """What a document calls its object, such as `KafkaChannel default/orders`; "" = it does not say."""
+    metadata = value.get("metadata")
+    kind, name = value.get("kind"), metadata.get("name") if isinstance(metadata, Mapping) else None
+    if not isinstance(metadata, Mapping) or not isinstance(kind, str) or not isinstance(name, str):
+        return ""
+    return f"{kind[:64]} {str(metadata.get('namespace') or 'default')[:64]}/{name[:253]}"

@@ -1,0 +1,1 @@
+"""Where the status of resources goes: files, and sentences for people."""

@@ -1,0 +1,227 @@
+"""Statuses and notes as files: one JSON file for each object, the directory's problems, removals under way.
+
+    <state_dir>/<kind>/<namespace>.<name>.json    status of an object, gone with it
+    <state_dir>/problems.json                     what is wrong in the resources directory
+    <state_dir>/removals.json                     what is being removed, for the next process
+    <state_dir>/strangers.json                    what was served before and never had a file here, for the next process
+
+Each is written beside itself and renamed, and only when it says something new: a reader never sees half a file. A name
+too long for a file system is cut and ends in a digest. Blocking, but short. Refuses to decide what is said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from controller.plan.actions import Removal, WriteStatus
+from controller.plan.channels import TOPIC_DIFFERS
+from controller.source.directory import FileProblem
+from controller.source.identities import Record
+from knative.errors import UsageError
+from knative.resources.conditions import Condition, Truth, with_transitions
+
+log = structlog.get_logger(__name__)
+
+API_VERSIONS = {"KafkaChannel": "messaging.knative.dev/v1beta1", "Subscription": "messaging.knative.dev/v1"}
+NAME_BYTES_MAX = 255  #: of a file name, on every file system in common use
+
+
+class StatusFiles:
+    """The files of one state directory. Errors of the file system are raised as OSError unless it says otherwise."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._written: dict[Path, str] = {}
+        self._unwritten: dict[str, str] = {}  #: target of a status -> why its file could not be written
+
+    def check(self) -> None:
+        """Make the directory. Raises UsageError with a sentence when nothing can be written there."""
+        cure = "Set PENSTOCK_STATE_DIR to a directory that this user can write."
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            why = "it is a file" if self._root.is_file() else error.strerror
+            raise UsageError(f"The state directory {str(self._root)!r} cannot be made: {why}.", cure) from error
+        if not os.access(self._root, os.R_OK | os.W_OK | os.X_OK):
+            raise UsageError(f"The state directory {str(self._root)!r} cannot be written.", cure)
+
+    def forget(self) -> None:
+        """Look at the files themselves from here on: another process may have written them."""
+        self._written.clear()
+
+    def write_all(self, statuses: Iterable[WriteStatus], now: float) -> None:
+        """Write every status that can be written; what cannot is logged once, and tried again at the next call."""
+        unwritten: dict[str, str] = {}
+        for status in statuses:
+            try:
+                self.write(status, now)
+            except OSError as error:
+                unwritten[status.target] = str(error)
+                if self._unwritten.get(status.target) != str(error):
+                    resource = f"{status.namespace}/{status.name}"
+                    log.error("status cannot be written", kind=status.kind, resource=resource, reason=str(error))
+        self._unwritten = unwritten
+
+    def write(self, status: WriteStatus, now: float) -> bool:
+        """Write an object's status; False when it said the same already. `now`: Unix seconds."""
+        path = self._path(status.kind, status.namespace, status.name)
+        before = _conditions(self._load(path).get("status"))
+        moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        conditions = with_transitions(status.conditions, before, moment)
+        document = {
+            "apiVersion": API_VERSIONS.get(status.kind, ""),
+            "kind": status.kind,
+            "metadata": {
+                "namespace": status.namespace,
+                "name": status.name,
+                "uid": status.uid,
+                "generation": status.generation,
+            },
+            "status": {
+                "observedGeneration": status.generation,
+                "conditions": [condition.as_dict() for condition in conditions],
+                **status.body,
+            },
+        }
+        _log_changes(status, before, conditions)
+        return self._save(path, document)
+
+    def keep_only(self, alive: Iterable[WriteStatus | Record]) -> None:
+        """Remove the files of objects that are no more."""
+        keep = {self._path(one.kind, one.namespace, one.name) for one in alive}
+        for kind in API_VERSIONS:
+            for path in (self._root / kind).glob("*.json"):
+                if path not in keep:
+                    path.unlink(missing_ok=True)
+                    self._written.pop(path, None)
+
+    def write_problems(self, problems: Sequence[FileProblem]) -> bool:
+        """Write problems.json; an empty list says that all is well."""
+        return self._save(self._root / "problems.json", {"problems": [asdict(problem) for problem in problems]})
+
+    def load_removals(self) -> dict[str, Removal]:
+        """Removals that a process before this one did not finish."""
+        path = self._root / "removals.json"
+        try:
+            found = self._read(path).get("removals", [])
+            removals = [Removal(**{**one, "topics": tuple(one["topics"])}) for one in found]
+        except (ValueError, TypeError, KeyError) as error:
+            log.error(
+                "notes of removals cannot be read; their topics and groups stay", file=str(path), reason=repr(error)
+            )
+            return {}
+        return {removal.uid: removal for removal in removals}
+
+    def save_removals(self, removals: Mapping[str, Removal]) -> None:
+        """Note them durably: on the disk, not only on its way."""
+        self._save(self._root / "removals.json", {"removals": [asdict(one) for one in removals.values()]}, durable=True)
+
+    def load_strangers(self) -> frozenset[str]:
+        """Uids of the contract that never had a file in the directory, as a process before this one noted them."""
+        path = self._root / "strangers.json"
+        try:
+            return frozenset(map(str, self._read(path).get("strangers", [])))
+        except (ValueError, TypeError) as error:  # without the notes, what they name would be removed
+            cure = "mend it, or remove it if no other installation is served by this contract"
+            raise OSError(f"{path} cannot be read ({error}); {cure}") from error
+
+    def save_strangers(self, uids: Iterable[str]) -> None:
+        """Note them durably."""
+        self._save(self._root / "strangers.json", {"strangers": sorted(uids)}, durable=True)
+
+    def _path(self, kind: str, namespace: str, name: str) -> Path:
+        file = f"{namespace}.{name}.json"
+        if len(file) > NAME_BYTES_MAX:  # names are ASCII
+            digest = hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:16]
+            file = f"{file[:200]}-{digest}.json"
+        return self._root / kind / file
+
+    def _load(self, path: Path) -> dict[str, Any]:
+        try:
+            return self._read(path)
+        except ValueError as error:
+            log.warning("state file cannot be read; it is written anew", file=str(path), reason=str(error))
+            return {}
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        """What a file says; {} when there is none. Raises ValueError when it is no JSON object in UTF-8."""
+        text = self._written.get(path)
+        if text is None:
+            try:
+                text = path.read_text("utf-8")
+            except FileNotFoundError:
+                return {}
+        found = json.loads(text)
+        if not isinstance(found, dict):
+            raise ValueError("it holds no JSON object")
+        self._written[path] = text
+        return found
+
+    def _save(self, path: Path, document: Mapping[str, Any], *, durable: bool = False) -> bool:
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+        if self._written.get(path) == text and path.exists():
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The name is random: two processes in containers may share this directory and their process id.
+        beside = path.with_name(f".{secrets.token_hex(8)}.new")
+        try:
+            with beside.open("w", encoding="utf-8") as file:
+                file.write(text)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            beside.replace(path)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+        self._written[path] = text
+        return True
+
+
+def _conditions(status: object) -> list[Condition]:
+    found = status.get("conditions") if isinstance(status, dict) else None
+    known = {truth.value for truth in Truth}
+    return [
+        Condition(
+            one["type"], Truth(one["status"]), one.get("reason", ""), one.get("message", ""), one["lastTransitionTime"]
+        )
+        for one in (found if isinstance(found, list) else [])
+        if isinstance(one, dict) and "type" in one and one.get("status") in known and "lastTransitionTime" in one
+    ]
+
+
+def _log_changes(status: WriteStatus, before: Sequence[Condition], after: Sequence[Condition]) -> None:
+    """One line when an object becomes ready or ceases to be, or is not ready for another reason; and one when something
+    that it asks for is refused, whether it is ready or not."""
+    old = {one.type: one for one in before}
+    for new in after:
+        known = old.get(new.type)
+        if new.type != "Ready":
+            if new.reason == TOPIC_DIFFERS and (known is None or known.message != new.message):
+                _log(log.warning, "resource is not served as it asks", status, new)
+        elif new.status is Truth.TRUE:
+            if known is None or known.status is not Truth.TRUE:
+                _log(log.info, "resource is ready", status, new)
+        elif known is None or (known.status, known.reason) != (new.status, new.reason):
+            _log(log.warning if new.status is Truth.FALSE else log.info, "resource is not ready", status, new)
+
+
+def _log(write: Callable[..., object], event: str, status: WriteStatus, condition: Condition) -> None:
+    write(
+        event,
+        kind=status.kind,
+        resource=f"{status.namespace}/{status.name}",
+        generation=status.generation,
+        reason=condition.reason,
+        message=condition.message,
+    )

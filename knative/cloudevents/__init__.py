@@ -1,0 +1,1 @@
+"""CloudEvents: attributes, and their HTTP, Kafka and JSON formats."""

@@ -1,0 +1,302 @@
+"""HTTP messages to Kafka records, bytes to bytes: binary and structured mode, requests and replies.
+
+In binary mode the body is never looked at. Attribute values are undone from their header encoding and otherwise kept as
+they were received. Refuses to parse HTTP, to limit sizes (the web driver does both) and to know a topic.
+
+`to_record` is a hot path. Clients repeat the names of their headers, so what follows from the names alone is kept in a
+bounded table of shapes, and all values are checked by one call on all of them together; only what is out of the
+ordinary is looked at header by header.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
+from urllib.parse import unquote_to_bytes
+
+from knative.cloudevents import json_format
+from knative.cloudevents.attributes import BadEvent, check, fault_of_name, fault_of_text, is_plainly_good, shown
+
+__all__ = ["BadEvent", "encode_value", "is_pass_through", "read_reply", "to_record"]
+
+Pairs = Sequence[tuple[bytes, bytes]]
+_Kept = TypeVar("_Kept", str, bytes)
+Record = tuple[list[tuple[str, bytes]], bytes | None, bytes | None]
+
+#: Bounds of the tables of header names and content types: both are the sender's to choose.
+TABLE_ENTRIES_MAX = 1024
+TABLE_ENTRY_BYTES_MAX = 128
+
+_STRUCTURED = b"application/cloudevents"
+
+#: Bytes that mean themselves in an attribute's header, both ways: printable ASCII without space, `"` and `%`.
+_SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
+_ENCODED = [bytes((code,)) if code in _SAFE else b"%%%02X" % code for code in range(256)]
+
+_TYPE = "content-type"
+_REQUIRED_ORDER = ("ce_id", "ce_source", "ce_type", "ce_specversion")
+_REQUIRED = frozenset(_REQUIRED_ORDER)
+#: Attributes whose rules are looked at with care.
+_RARE = frozenset(("ce_dataschema", "ce_schemaurl"))
+
+_backslash = re.compile(rb"\\(.)", re.DOTALL)
+_pass_through = re.compile(r"traceparent|tracestate|x-request-id|(?:knative-|x-b3-)[a-z0-9!#$&'*+.^_`|~%-]+").fullmatch
+_charset = re.compile(rb";\s*charset\s*=\s*\"?([^\s;\"]*)", re.IGNORECASE).search
+
+#: Header name as on the wire -> record header name; "" = a header that is dropped.
+_names: dict[bytes, str] = {}
+#: Content-Type as on the wire -> as it is kept, for those that are fit to be and not structured.
+_content_types: dict[bytes, bytes] = {}
+
+
+class _Shape(NamedTuple):
+    """What follows from the names of a request's headers; places are indexes into what `pick` gives."""
+
+    names: tuple[str, ...]  #: of the record's headers; the content type is the last one
+    pick: Callable[[dict[bytes, bytes]], tuple[bytes, ...]]  #: their values, in the same order
+    is_typed: bool  #: there is a content type
+    required: Callable[[tuple[bytes, ...]], tuple[bytes, bytes, bytes, bytes]]  #: id, source, type, specversion
+    time_at: int  #: -1: there is none
+    key_at: int
+    subject_at: int
+
+
+#: Names of a request's headers as on the wire -> its shape, None when it has to be judged header by header.
+_shapes: dict[tuple[bytes, ...], _Shape | None] = {}
+_SHAPES_MAX, _SHAPE_NAMES_MAX = 512, 48
+
+
+def to_record(fields: Pairs | dict[bytes, bytes], body: bytes | None) -> Record:
+    """A request's headers and body -> (record headers, key, value). Raises BadEvent.
+
+    `fields` is a dict where no name is there twice. `body` None is no body at all (null value); b"" is data of length
+    0 when there is a content type, else no data either. Besides the event the record headers hold the plain headers
+    that pass through (`is_pass_through`), lower-case.
+    """
+    if not isinstance(fields, dict):
+        return _judged(fields, body)
+    shape = _shape_of(fields)
+    if shape is not None:
+        values = shape.pick(fields)
+        texts = values
+        if shape.is_typed:
+            texts = values[:-1]
+            if _content_types.get(values[-1]) != values[-1]:
+                return _judged(list(fields.items()), body)
+        time = values[shape.time_at] if shape.time_at >= 0 else None
+        key = values[shape.key_at] if shape.key_at >= 0 else None
+        if (
+            not b"".join(texts).translate(None, _SAFE)
+            and is_plainly_good(*shape.required(values), time)
+            and key != b""
+            and (shape.subject_at < 0 or values[shape.subject_at])
+        ):
+            return list(zip(shape.names, values, strict=True)), key, body if body or shape.is_typed else None
+    return _judged(list(fields.items()), body)
+
+
+def _judged(pairs: Pairs, body: bytes | None) -> Record:
+    """The same, header by header."""
+    record: dict[str, bytes] = {}
+    ignored = 0
+    names = _names
+    for raw, value in pairs:
+        try:
+            name = names[raw]
+        except KeyError:
+            name = _intern(raw, pairs)
+        if name:
+            record[name] = value
+        else:
+            ignored += 1
+    if len(record) + ignored != len(pairs):
+        record = _merged(pairs)
+    raw_type = record.pop("content-type", None)
+    content_type = raw_type
+    if raw_type is not None:
+        content_type = _content_types.get(raw_type)
+        if content_type is None:
+            content_type = _content_type(raw_type)
+            if content_type is None:
+                return _structured(record, raw_type, body)
+    joined = b"\n".join(record.values())
+    # Between two values there is one separator. Whatever else is left over needs a second look.
+    if len(joined.translate(None, _SAFE)) >= len(record):
+        _decode(record)
+    key = check(record)
+    if content_type is not None:
+        record["content-type"] = content_type
+    return list(record.items()), key, body if body or content_type is not None else None
+
+
+def read_reply(pairs: Pairs, body: bytes) -> Record | None:
+    """A subscriber's answer -> the event in it as (record headers, key, value), or None when it claims to be none.
+
+    It claims to be one by a CloudEvents media type or a `ce-specversion` header. Raises BadEvent when the claim does
+    not hold.
+    """
+    for raw, value in pairs:
+        name = raw.lower()
+        if name == b"ce-specversion" or (name == b"content-type" and _names_cloudevents(value)):
+            return to_record(pairs, body)
+    return None
+
+
+def is_pass_through(name: str) -> bool:
+    """True for a plain header (lower-case name) that goes into the record and out again on delivery."""
+    return _pass_through(name) is not None
+
+
+def encode_value(value: bytes) -> bytes:
+    """The UTF-8 text of an attribute as a header value: percent-encoded but for U+0021-U+007E without `"` and `%`."""
+    if not value.translate(None, _SAFE):
+        return value
+    return b"".join(map(_ENCODED.__getitem__, value))
+
+
+def _shape_of(fields: dict[bytes, bytes]) -> _Shape | None:
+    names = tuple(fields)
+    try:
+        return _shapes[names]
+    except KeyError:
+        shape = _new_shape(names)
+    if len(names) <= _SHAPE_NAMES_MAX and all(len(name) <= TABLE_ENTRY_BYTES_MAX for name in names):
+        if len(_shapes) >= _SHAPES_MAX:
+            _shapes.clear()
+        _shapes[names] = shape
+    return shape
+
+
+def _new_shape(raw_names: tuple[bytes, ...]) -> _Shape | None:
+    try:
+        found = [(name, raw) for raw in raw_names if (name := _names.get(raw) or _intern(raw, ()))]
+    except BadEvent:
+        return None
+    found.sort(key=lambda pair: pair[0] == _TYPE)  # the content type goes last, the others stay in order
+    names = tuple(name for name, _ in found)
+    at = {name: place for place, name in enumerate(names)}
+    if len(at) != len(names) or not at.keys() >= _REQUIRED or not _RARE.isdisjoint(names):
+        return None
+    return _Shape(
+        names,
+        itemgetter(*(raw for _, raw in found)),
+        _TYPE in at,
+        itemgetter(*(at[name] for name in _REQUIRED_ORDER)),
+        at.get("ce_time", -1),
+        at.get("ce_partitionkey", at.get("ce_subject", -1)),
+        at.get("ce_subject", -1),
+    )
+
+
+def _content_type(raw: bytes) -> bytes | None:
+    """The data's content type as it is kept, None for the media type of a structured event. Raises BadEvent."""
+    text = raw.strip(b" \t")
+    if _names_cloudevents(text):
+        return None
+    fault = fault_of_text(text) if text else "is empty; leave the content-type header out instead"
+    if fault:
+        raise BadEvent("datacontenttype", fault)
+    if len(raw) <= TABLE_ENTRY_BYTES_MAX:
+        _remember(_content_types, raw, text)
+    return text
+
+
+def _intern(raw: bytes, pairs: Pairs) -> str:
+    """The record header name of a header seen for the first time; raises BadEvent for a bad attribute name."""
+    low = raw.lower().decode("latin-1")
+    if low.startswith("ce-"):
+        fault = fault_of_name(low[3:])
+        if fault:
+            if _is_structured(pairs):
+                return ""  # the envelope wins over whatever the headers say
+            raise BadEvent(shown(low[3:]) or "ce-", fault)
+        name = "ce_" + low[3:]
+    else:
+        name = low if low == "content-type" or _pass_through(low) else ""
+    if len(raw) <= TABLE_ENTRY_BYTES_MAX:
+        _remember(_names, raw, name)
+    return name
+
+
+def _remember(table: dict[bytes, _Kept], raw: bytes, kept: _Kept) -> None:
+    """Keep a table entry; a full table starts afresh, which lets the common ones back in after a flood of rare ones."""
+    if len(table) >= TABLE_ENTRIES_MAX:
+        table.clear()
+    table[raw] = kept
+
+
+def _is_structured(pairs: Pairs) -> bool:
+    return any(raw.lower() == b"content-type" and _names_cloudevents(value) for raw, value in pairs)
+
+
+def _names_cloudevents(content_type: bytes) -> bool:
+    return content_type.lstrip(b" \t")[: len(_STRUCTURED)].lower() == _STRUCTURED
+
+
+def _merged(pairs: Pairs) -> dict[str, bytes]:
+    """The headers when some come twice: an attribute must not, a plain header is a list in parts (RFC 9110, 5.3)."""
+    record: dict[str, bytes] = {}
+    structured = _is_structured(pairs)
+    for raw, value in pairs:
+        name = _names.get(raw) or _intern(raw, pairs)
+        if not name:
+            continue
+        if name not in record:
+            record[name] = value
+        elif name == "content-type":
+            raise BadEvent("datacontenttype", "the content-type header is there twice")
+        elif not name.startswith("ce_"):
+            record[name] += b", " + value
+        elif not structured:
+            raise BadEvent(shown(name[3:]), "is there twice")
+    return record
+
+
+def _decode(record: dict[str, bytes]) -> None:
+    """Undo the header encoding of attributes in place, and refuse what cannot be text. Raises BadEvent."""
+    for name, value in record.items():
+        text = value.strip(b" \t")
+        if text.translate(None, _SAFE):
+            text = _decoded(name, text)
+        record[name] = text
+
+
+def _decoded(name: str, text: bytes) -> bytes:
+    named = name
+    if name.startswith("ce_"):
+        named = name[3:]
+        if len(text) > 1 and text[:1] == b'"' == text[-1:]:
+            text = _backslash.sub(rb"\1", text[1:-1])
+        if b"%" in text:
+            text = unquote_to_bytes(text)
+    else:
+        text = text.replace(b"\t", b" ")  # either may stand between the parts of a list
+    fault = fault_of_text(text)
+    if fault:
+        raise BadEvent(shown(named), fault)
+    return text
+
+
+def _structured(record: dict[str, bytes], content_type: bytes, body: bytes | None) -> Record:
+    """Structured mode: the envelope is the event, whatever `ce-` headers say; plain headers pass through."""
+    check_format(content_type)
+    event, value = json_format.read(body)
+    plain = {name: text for name, text in record.items() if not name.startswith("ce_")}
+    _decode(plain)
+    key = check(event)
+    event.update(plain)
+    return list(event.items()), key, value
+
+
+def check_format(content_type: bytes) -> None:
+    """Raise BadEvent unless a CloudEvents media type is the one format that is read: JSON in UTF-8."""
+    media_type = content_type.partition(b";")[0].strip().lower()
+    if media_type.startswith(b"application/cloudevents-batch"):
+        raise BadEvent("", "batches are not accepted: send one event per request")
+    if media_type != b"application/cloudevents+json":
+        raise BadEvent("", "unknown structured format: only application/cloudevents+json is read")
+    charset = _charset(content_type)
+    if charset and charset[1].lower() not in (b"utf-8", b"utf8"):
+        raise BadEvent("", "the charset of a structured event must be utf-8")

@@ -1,0 +1,305 @@
+"""Kafka records to HTTP requests for subscribers, and to dead letters.
+
+A record by any producer may come: binary or structured, in any case, with any bytes. What is no CloudEvent is told by
+`Unreadable`, a value on the way to the dead letters and never a crash; and nothing in a record can add a header or
+a request of its own to what is sent. Refuses to read or write Kafka, and to look at data of binary mode.
+
+`to_request` is a hot path: one pass over the headers, then one call that checks all attribute values together.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from knative.cloudevents import json_format
+from knative.cloudevents.attributes import SPEC_VERSIONS, BadEvent, fault_of_name, fault_of_text, shown
+from knative.cloudevents.http_binding import check_format, encode_value, is_pass_through
+from knative.cloudevents.record_headers import UNREADABLE_NAME, UNREADABLE_REASON
+from knative.ports import Headers
+
+#: `knativeerrordata` is base64 of at most this many characters.
+ERROR_DATA_CHARACTERS_MAX = 1024
+
+#: Bounds of the tables of header names and content types: both are the producer's to choose.
+TABLE_ENTRIES_MAX = 1024
+TABLE_ENTRY_BYTES_MAX = 128
+
+#: What the interpreter adds to a record and to each of its headers, roughly.
+_RECORD_BYTES = 400
+_HEADER_BYTES = 150
+
+_DESCRIBED = ("id", "source", "type")
+_DESCRIBED_CHARACTERS_MAX = 256
+_STRUCTURED = b"application/cloudevents"
+
+_ID, _SOURCE, _TYPE, _SPECVERSION = (b"\r\nce-%s: " % name for name in (b"id", b"source", b"type", b"specversion"))
+_CONTENT_TYPE = "content-type"
+_CONTENT_TYPE_LINE = b"\r\ncontent-type: "
+#: CR, LF and one space: what the frame of an attribute's line has besides `_SAFE`. A value that adds to it, to break
+#: out of its line or only because it needs encoding, is seen by counting.
+_LINE_FRAME_BYTES = 3
+_SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
+_PRINTABLE = bytes(range(0x20, 0x7F))
+_content = itemgetter(1)
+
+_Key = TypeVar("_Key", str, bytes)
+
+#: Record header name -> start of the line of an attribute; b"" = no attribute.
+_attributes: dict[str, bytes] = {}
+#: Record header name that is no attribute -> start of its line; b"" = it stays behind.
+_plain: dict[str, bytes] = {}
+#: Value of a content-type header -> its line (b"" = none), for values that are fit to be sent.
+_content_types: dict[bytes, bytes] = {}
+
+
+class Unreadable(ValueError):
+    """A record that is no CloudEvent; `reason` is one line fit for a log and a dead letter."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
+    """A record -> the whole HTTP/1.1 request, binary mode. Raises Unreadable.
+
+    `prefix` is the request line and first headers without the final CRLF. The four required attributes must be there;
+    other attributes are not judged beyond being text. `content-length` is always there, 0 for a null value. A plain
+    header that passes through is left out when its value could not be sent as it is.
+    """
+    lines: dict[bytes, Any] = {}  # values may be None until they are joined
+    rest: list[tuple[str, bytes | None]] = []
+    attributes = _attributes
+    for name, content in headers:
+        try:
+            line = attributes[name]
+        except KeyError:
+            line = _intern(name, headers)
+        if line:
+            lines[line] = content
+        else:
+            rest.append((name, content))
+    tail = _rest_of_head(rest)
+    if tail is None:
+        return to_request(prefix, *_from_structured(headers, value))
+    try:
+        if (
+            len(lines) + len(rest) != len(headers)
+            or not (lines[_ID] and lines[_SOURCE] and lines[_TYPE])
+            or lines[_SPECVERSION] not in SPEC_VERSIONS
+        ):
+            raise _fault(headers)
+        head = b"".join(chain.from_iterable(lines.items()))
+    except (KeyError, TypeError):
+        raise _fault(headers) from None
+    if len(head.translate(None, _SAFE)) != _LINE_FRAME_BYTES * len(lines):
+        head = _encoded(lines)
+    if value is None:
+        value = b""
+    return b"".join((prefix, head, tail, b"\r\ncontent-length: %d\r\n\r\n" % len(value), value))
+
+
+def dead_letter_headers(
+    headers: Headers, *, destination: str, code: int, data: bytes, plain: Sequence[tuple[str, str]]
+) -> list[tuple[str, bytes | None]]:
+    """The headers of a record that could not be delivered to `destination`, for the dead letters.
+
+    All original headers stay as they were, readable or not; those of an earlier dead letter (`ce_knativeerror*`,
+    `penstock-*`) are replaced. `code` is the HTTP status, `data` the start of the answer's body (cut here; b"" adds no
+    attribute), `plain` our own `penstock-*` headers.
+    """
+    kept = [header for header in headers if not _is_ours(header[0])]
+    kept.append(("ce_knativeerrordest", destination.encode("utf-8", "replace")))
+    kept.append(("ce_knativeerrorcode", b"%d" % code))
+    if data:
+        kept.append(("ce_knativeerrordata", b64encode(data[: ERROR_DATA_CHARACTERS_MAX // 4 * 3])))
+    kept.extend((name, text.encode("utf-8", "replace")) for name, text in plain)
+    return kept
+
+
+def describe(headers: Headers) -> dict[str, str]:
+    """`id`, `source` and `type` of a record for a log line; "" for what is not there. Takes anything, cuts the long."""
+    found = dict.fromkeys(_DESCRIBED, "")
+    for name, content in headers:
+        attribute = name[3:].lower() if isinstance(name, str) and name[:3].lower() == "ce_" else ""
+        if attribute in found and content and not found[attribute]:
+            found[attribute] = content[: 4 * _DESCRIBED_CHARACTERS_MAX].decode("utf-8", "replace")[
+                :_DESCRIBED_CHARACTERS_MAX
+            ]
+    return found
+
+
+def body_bytes(headers: Headers, value: bytes | None) -> int:
+    """About how many bytes of memory a record holds, interpreter's overhead included."""
+    size = _RECORD_BYTES + _HEADER_BYTES * len(headers) + (len(value) if value else 0)
+    try:
+        return size + sum(map(len, map(_content, headers)))
+    except TypeError:  # a null among the header values
+        return size + sum(len(content) for _, content in headers if content)
+
+
+def _intern(name: str, headers: Headers) -> bytes:
+    """The start of an attribute's line, b"" for a header that is no attribute. Raises Unreadable for a bad name."""
+    if not isinstance(name, str):
+        raise Unreadable("a header has no name")
+    line = b""
+    if name[:3].lower() == "ce_":
+        fault = (
+            fault_of_name(name[3:].lower()) if name.isascii() else "bad attribute name: only a-z and 0-9 are allowed"
+        )
+        if fault is None:
+            line = b"\r\nce-%s: " % name[3:].lower().encode()
+        elif _is_structured(headers):
+            return b""  # the envelope wins over whatever the headers say
+        else:
+            raise Unreadable(f"header '{shown(name)}': {fault}")
+    if len(name) <= TABLE_ENTRY_BYTES_MAX:
+        _remember(_attributes, name, line)
+    return line
+
+
+def _rest_of_head(rest: Headers) -> bytes | None:
+    """The lines of the content type and of plain headers that pass through; None = the record is structured."""
+    tail = b""
+    typed = False
+    for name, content in rest:
+        line = _plain.get(name)
+        if line is None:
+            line = _intern_plain(name)
+        if line is _CONTENT_TYPE_LINE:
+            if typed:
+                raise Unreadable("header 'content-type' is there twice")
+            typed = True
+            if content:
+                whole = _content_types.get(content)
+                if whole is None:
+                    whole = _content_type_line(content)
+                    if whole is None:
+                        return None
+                tail += whole
+        elif line and content is not None:
+            text = content.strip(b" \t")
+            # The event is worth more than a trace header that another producer spoilt.
+            if not text.translate(None, _PRINTABLE) or fault_of_text(text) is None:
+                tail += line + text
+    return tail
+
+
+def _intern_plain(name: str) -> bytes:
+    low = name.lower() if name.isascii() else ""
+    line = b""
+    if low == _CONTENT_TYPE:
+        line = _CONTENT_TYPE_LINE
+    elif is_pass_through(low):
+        line = b"\r\n%s: " % low.encode()
+    if len(name) <= TABLE_ENTRY_BYTES_MAX:
+        _remember(_plain, name, line)
+    return line
+
+
+def _content_type_line(content: bytes) -> bytes | None:
+    """The content-type line (b"" for an empty one), None for a structured record. Raises Unreadable."""
+    text = content.strip(b" \t")
+    if _names_cloudevents(text):
+        return None
+    fault = fault_of_text(text)
+    if fault:
+        raise Unreadable(f"header 'content-type' {fault}")
+    line = _CONTENT_TYPE_LINE + text if text else b""
+    if len(content) <= TABLE_ENTRY_BYTES_MAX:
+        _remember(_content_types, content, line)
+    return line
+
+
+def _encoded(lines: dict[bytes, bytes]) -> bytes:
+    """The attribute lines when a value needs encoding. Raises Unreadable for a value that is no text."""
+    parts: list[bytes] = []
+    for line, content in lines.items():
+        if content.translate(None, _SAFE):
+            fault = fault_of_text(content)
+            if fault:
+                raise Unreadable(f"attribute '{shown(line[5:-2].decode())}' {fault}")
+            content = encode_value(content)
+        parts += (line, content)
+    return b"".join(parts)
+
+
+def _from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[str, bytes | None]], bytes | None]:
+    """A structured record -> (headers, value) of the same event in binary mode. Raises Unreadable.
+
+    The envelope wins over `ce_` headers, but for what a dead letter added to them afterwards.
+    """
+    added: dict[str, bytes | None] = {}
+    others = []
+    media_type = b""
+    seen = set()
+    for name, content in headers:
+        low = name.lower()
+        if low == _CONTENT_TYPE or low.startswith("ce_"):
+            if low in seen:
+                raise Unreadable(f"header '{shown(low)}' is there twice")
+            seen.add(low)
+        if low == _CONTENT_TYPE:
+            media_type = content or b""
+        elif low.startswith("ce_knativeerror"):
+            added[low] = content
+        elif not low.startswith("ce_"):
+            others.append((name, content))
+    try:
+        check_format(media_type)
+        event, data = json_format.read(value)
+    except BadEvent as error:
+        raise Unreadable(str(error)) from None
+    return [*(event | added).items(), *others], data
+
+
+def _fault(headers: Headers) -> Unreadable:
+    """The first reason why a record is no CloudEvent. Slow, and only asked when there is one."""
+    seen: dict[str, bytes] = {}
+    for name, content in headers:
+        low = name.lower()
+        if not low.startswith("ce_"):
+            continue
+        if low in seen:
+            return Unreadable(f"header '{shown(low)}' is there twice")
+        if content is None:
+            return Unreadable(f"header '{shown(low)}' has a null value")
+        seen[low] = content
+    if not seen:
+        if any(name == UNREADABLE_NAME for name, _ in headers):
+            return Unreadable(UNREADABLE_REASON)
+        return Unreadable("no CloudEvent: there are no ce_ headers")
+    for low in ("ce_id", "ce_source", "ce_type", "ce_specversion"):
+        if not seen.get(low):
+            return Unreadable(f"attribute '{low[3:]}' is {'empty' if low in seen else 'missing'}")
+    return Unreadable("attribute 'specversion' is neither 1.0 nor 0.3")
+
+
+def _is_structured(headers: Headers) -> bool:
+    return any(
+        isinstance(name, str)
+        and name.lower() == _CONTENT_TYPE
+        and content
+        and _names_cloudevents(content.strip(b" \t"))
+        for name, content in headers
+    )
+
+
+def _names_cloudevents(content_type: bytes) -> bool:
+    return content_type[: len(_STRUCTURED)].lower() == _STRUCTURED
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a dead letter wrote this header, now or earlier."""
+    return isinstance(name, str) and name.lower().startswith(("ce_knativeerror", "penstock-"))
+
+
+def _remember(table: dict[_Key, bytes], key: _Key, line: bytes) -> None:
+    """Keep a table entry; a full table starts afresh, which lets the common ones back in after a flood of rare ones."""
+    if len(table) >= TABLE_ENTRIES_MAX:
+        table.clear()
+    table[key] = line

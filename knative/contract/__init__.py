@@ -1,0 +1,1 @@
+"""What the controller and workers tell each other through compacted topics, and the names of topics and groups."""

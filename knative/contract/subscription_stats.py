@@ -1,0 +1,67 @@
+"""How far one process is with one subscription: numbers of this moment, and what went wrong last.
+
+`Reading` is for the metrics of the process itself; `Progress` is the part of it that a worker tells the others, small
+and bounded, so that any of them can show the whole. Refuses to compute anything: `agents/listeners/snapshots` does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEADS_MAX = 10  #: lane heads that a worker names for one subscription
+TEXT_MAX = 200  #: characters of a reason or an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One subscription in one process, now. Counts of commits and rebalances are since it was started here."""
+
+    subscription: str  #: `namespace/name`
+    partitions: int = 0  #: owned
+    in_flight: int = 0  #: requests under way
+    retrying: int = 0  #: events whose attempts have failed so far
+    lag: int = 0  #: events of the owned partitions that are not settled, as far as their ends are known
+    oldest: float = 0.0  #: Unix time at which the oldest unsettled event in memory was stored; 0 = none
+    lanes: int = 0  #: lanes that hold an event
+    buffered_bytes: int = 0  #: records in memory
+    commits: int = 0
+    commits_failed: int = 0
+    rebalances: tuple[tuple[str, int], ...] = ()  #: (assigned | revoked | lost, how often)
+    waiting_for_kafka: bool = False  #: first attempts are paused, because Kafka confirms no commits
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """An event whose attempts have failed so far; its lane waits for it."""
+
+    partition: int
+    offset: int
+    attempts: int  #: made
+    next_attempt: float = 0.0  #: Unix time; 0 = under way, or about to be
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LastError:
+    """The latest attempt that failed."""
+
+    time: float  #: Unix seconds
+    code: int  #: HTTP status; 500 for a transport error
+    reason: str
+    answer: str = ""  #: the start of the answer's body
+    destination: str = ""
+    partition: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a worker tells of one subscription, beside the partitions that it owns."""
+
+    in_flight: int = 0
+    retrying: int = 0
+    lag: int = 0
+    oldest: float = 0.0  #: as in `Reading`
+    delivered_per_s: float = 0.0  #: over the last minute
+    heads: tuple[Head, ...] = ()  #: those with the most attempts, at most HEADS_MAX
+    last_error: LastError | None = None

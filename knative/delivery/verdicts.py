@@ -1,0 +1,205 @@
+"""What a subscriber's answer means: a status, headers and a body in, a frozen verdict out.
+
+One function for the table "what an answer means" of the delivery semantics. Refuses to act: whoever gets a verdict
+stores the reply, waits for the retry or writes the dead letter. Refuses to know sockets, Kafka or a clock:
+`retry_after_s` is told the time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from knative.cloudevents.http_binding import BadEvent, read_reply
+
+Pairs = Sequence[tuple[bytes, bytes]]
+
+#: What a failure keeps of the answer's body. A dead letter quotes 1,024 base64 characters of it, so 768 would do; a
+#: failure that waits for its retry must not hold a whole reply in memory.
+FAILURE_BODY_BYTES_MAX = 1_024
+
+#: The error code of an attempt that got no answer.
+TRANSPORT_ERROR_CODE = 500
+
+#: The largest wait that `retry_after_s` gives; the caller's own cap is far below.
+RETRY_AFTER_S_MAX = 1e9
+
+_RETRIED_4XX = frozenset((404, 408, 409, 429))
+_RETRY_AFTER_CODES = frozenset((429, 503))
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The subscriber has the event, and there is nothing more to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Delivered as soon as this event (a record's headers, key and value) has been stored."""
+
+    headers: list[tuple[str, bytes]]
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryableFailure:
+    """A failed attempt that may be made again; `body`: the start of the answer, `retry_after`: as it came."""
+
+    code: int
+    reason: str
+    body: bytes = b""
+    retry_after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinalFailure:
+    """A failed attempt that another one would not mend."""
+
+    code: int
+    reason: str
+    body: bytes = b""
+
+
+Verdict = Delivered | Reply | RetryableFailure | FinalFailure
+
+DELIVERED = Delivered()
+
+
+def decide(status: int, pairs: Pairs | None, body: bytes) -> Verdict:
+    """What an answer means; `pairs` are its headers as they came (None = it had none)."""
+    if status == 202:  # with anything: the body of a 202 is never a reply
+        return DELIVERED
+    if 200 <= status < 300:
+        return _read_event(status, pairs, body) if pairs and may_claim_event(pairs) else DELIVERED
+    start = body[:FAILURE_BODY_BYTES_MAX]
+    reason = f"the answer was {status}"
+    if status in _RETRIED_4XX or 500 <= status < 600:
+        return RetryableFailure(status, reason, start, _retry_after(status, pairs))
+    if 100 <= status < 500:
+        return FinalFailure(status, reason, start)
+    return RetryableFailure(status, f"{reason}, which is no HTTP status", start)
+
+
+def decide_error(kind: str, message: str) -> RetryableFailure | FinalFailure:
+    """What an attempt without an answer means; `kind` is a `SendError`'s. Only "refused" (by the guard) is final."""
+    reason = f"{kind}: {message}"
+    if kind == "refused":
+        return FinalFailure(TRANSPORT_ERROR_CODE, reason)
+    return RetryableFailure(TRANSPORT_ERROR_CODE, reason)
+
+
+def may_claim_event(pairs: Pairs) -> bool:
+    """False only when the headers rule a CloudEvent out; most answers end here."""
+    for name, value in pairs:
+        if name[:3].lower() == b"ce-":
+            return True
+        if len(name) == 12 and name.lower() == b"content-type" and b"cloudevents" in value.lower():
+            return True
+    return False
+
+
+def _read_event(status: int, pairs: Pairs, body: bytes) -> Verdict:
+    try:
+        record = read_reply(pairs, body)
+    except BadEvent as error:
+        return _unreadable(status, str(error), body)
+    if record is None:
+        return DELIVERED
+    encoding = _first(pairs, b"content-encoding")
+    if encoding is not None and encoding.strip().lower() not in (b"", b"identity"):
+        return _unreadable(status, "its body has a content-encoding, which nobody asked for", body)
+    return Reply(*record)
+
+
+def _unreadable(status: int, fault: str, body: bytes) -> RetryableFailure:
+    return RetryableFailure(
+        status,
+        f"the answer was {status} with an event that cannot be read: {fault}",
+        body[:FAILURE_BODY_BYTES_MAX],
+    )
+
+
+def _retry_after(status: int, pairs: Pairs | None) -> str | None:
+    if status not in _RETRY_AFTER_CODES or not pairs:
+        return None
+    value = _first(pairs, b"retry-after")
+    return None if value is None else value[:64].decode("latin-1")
+
+
+def _first(pairs: Pairs, wanted: bytes) -> bytes | None:
+    for name, value in pairs:
+        if name.lower() == wanted:
+            return value
+    return None
+
+
+_MONTHS = (
+    "Jan",
+    "Feb",
+    "Mar",
+    "Apr",
+    "May",
+    "Jun",
+    "Jul",
+    "Aug",
+    "Sep",
+    "Oct",
+    "Nov",
+    "Dec",
+)
+_MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
+_TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
+#: The three shapes of an HTTP-date (RFC 9110, 5.6.7). The standard library's reader of mail dates takes far more.
+_HTTP_DATES = tuple(
+    re.compile(shape, re.ASCII)
+    for shape in (
+        rf"[A-Z][a-z]{{2}}, (?P<day>\d\d) {_MONTH} (?P<year>\d{{4}}) {_TIME} GMT",
+        rf"[A-Z][a-z]{{5,8}}, (?P<day>\d\d)-{_MONTH}-(?P<year>\d\d) {_TIME} GMT",
+        rf"[A-Z][a-z]{{2}} {_MONTH} (?P<day>[ \d]\d) {_TIME} (?P<year>\d{{4}})",
+    )
+)
+_seconds = re.compile(r"\d+", re.ASCII).fullmatch
+
+
+def retry_after_s(value: str | None, now_unix: float) -> float | None:
+    """Seconds to wait by a Retry-After value (seconds or HTTP-date), at most RETRY_AFTER_S_MAX; None for junk.
+
+    A date that has passed is 0.0. A negative number is junk.
+    """
+    text = (value or "").strip(" \t")
+    if _seconds(text):
+        digits = text.lstrip("0") or "0"
+        return min(float(digits), RETRY_AFTER_S_MAX) if len(digits) < 16 else RETRY_AFTER_S_MAX
+    for shape in _HTTP_DATES:
+        match = shape.fullmatch(text)
+        if match:
+            at = _unix_time(match, now_unix)
+            return None if at is None else min(max(0.0, at - now_unix), RETRY_AFTER_S_MAX)
+    return None
+
+
+def _unix_time(match: re.Match[str], now_unix: float) -> float | None:
+    year, day, hour, minute, second = (int(match[part]) for part in ("year", "day", "hour", "minute", "second"))
+    month = _MONTHS.index(match["month"]) + 1
+    if len(match["year"]) == 2:
+        # A date that seems to lie over 50 years ahead is the latest past year with these digits (RFC 9110).
+        this_year = datetime.fromtimestamp(now_unix, UTC).year
+        year += this_year - this_year % 100
+        if year > this_year + 50:
+            year -= 100
+    try:
+        # A leap second is the one before it: `datetime` knows none.
+        return datetime(
+            year,
+            month,
+            day,
+            hour,
+            minute,
+            min(second, 59) if second == 60 else second,
+            tzinfo=UTC,
+        ).timestamp()
+    except ValueError:
+        return None

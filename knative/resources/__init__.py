@@ -1,0 +1,1 @@
+"""The resources: their kinds, how their objects are read, destinations and conditions."""

@@ -1,0 +1,126 @@
+"""Where events go, as written: a `uri`, a `ref`, or a `uri` relative to a `ref`; and what an absolute URI must be.
+
+A Target becomes a `delivery.Destination` once somebody has resolved it. Refuses to resolve a `ref` (that needs to know
+other objects) and to look a host up.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from knative.resources.object_reader import Fields
+
+URI_CHARS_MAX = 8_192
+_URI_CHARS = re.compile(r"[!-~]+", re.ASCII)
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
+_HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Another object."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace + '/' if self.namespace else ''}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A destination as written; at least one of `uri` and `ref` is there once it was read without a problem."""
+
+    uri: str = ""
+    ref: Ref | None = None
+    ca_certs: str = ""
+
+
+def uri_problem(uri: str) -> tuple[str, str] | None:
+    """Why events cannot be sent to this URI, as (what, cure); None = they can."""
+    if len(uri) > URI_CHARS_MAX:
+        return f"has {len(uri)} characters", f"{URI_CHARS_MAX} is the most"
+    if not _URI_CHARS.fullmatch(uri):
+        return "holds white space, control or non-ASCII characters", "percent-encode them"
+    try:
+        parts = urlsplit(uri)
+        port = parts.port
+    except ValueError as error:
+        return f"is no URI ({error})", "write it like http://host:8080/path"
+    if parts.scheme not in ("http", "https"):
+        return "is no absolute http or https URI", "write it like http://host:8080/path"
+    if "@" in parts.netloc:  # before anything that would quote the URI
+        return "holds credentials", "remove `user:password@`; they would end up in logs and dead letters"
+    if not _HOST.fullmatch(parts.hostname or "") or port == 0:
+        return (
+            f"{uri[:80]!r} names no host, or no port, that one could connect to",
+            "write it like http://host:8080/path",
+        )
+    if "#" in uri:
+        return "has a fragment (#...)", "remove it; it is never sent"
+    return None
+
+
+def base_problem(url: str) -> str | None:
+    """Why this cannot be what paths are put behind; None = it can, or it is empty."""
+    if not url:
+        return None
+    wrong = uri_problem(url)
+    if wrong is not None:
+        return f"it {wrong[0]}"
+    return "it has a path or a query" if urlsplit(url).path not in ("", "/") or "?" in url else None
+
+
+def _relative_problem(uri: str) -> tuple[str, str] | None:
+    """Why a URI cannot stand beside a `ref`, as (what, cure); None = it can."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        parts = None
+    if parts is None or parts.scheme or parts.netloc:
+        return "is no path, and stands beside `ref`", "write a path like /hook, or remove `ref`"
+    return uri_problem(f"http://ref/{uri}")
+
+
+def read_target(fields: Fields, key: str, *, required: bool = False) -> Target | None:
+    """The destination in field `key`; None when absent. Problems go to `fields`."""
+    inner = fields.mapping(key, required=required)
+    if inner is None:
+        return None
+    ref = _read_ref(inner)
+    uri, ca_certs = inner.text("uri"), inner.text("CACerts")
+    if not uri and ref is None:
+        inner.problem("", "says neither `uri` nor `ref`", "add uri: http://host:8080/path")
+    elif uri:
+        wrong = uri_problem(uri) if ref is None else _relative_problem(uri)
+        if wrong:
+            inner.problem("uri", *wrong)
+    if ca_certs and "-----BEGIN CERTIFICATE-----" not in ca_certs:
+        inner.problem("CACerts", "holds no certificate", "write a PEM bundle (-----BEGIN CERTIFICATE----- ...)")
+    if inner.take("audience") is not None:
+        inner.problem("audience", "sender identity (OIDC) is not supported yet", "remove the field")
+    inner.finish()
+    return Target(uri, ref, ca_certs)
+
+
+def _read_ref(inner: Fields) -> Ref | None:
+    fields = inner.mapping("ref")
+    if fields is None:
+        return None
+    ref = Ref(
+        api_version=fields.text("apiVersion"),
+        kind=fields.text("kind", required=True),
+        namespace=fields.text("namespace"),
+        name=fields.text("name", required=True),
+    )
+    for key, name in (("namespace", ref.namespace), ("name", ref.name)):
+        if name and not _NAME.fullmatch(name):
+            fields.problem(key, f"{name[:64]!r} is no legal name", "use lower-case letters, digits, '-' and '.'")
+    for known in ("group", "address"):
+        fields.take(known)
+    fields.finish()
+    return ref

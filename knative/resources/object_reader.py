@@ -1,0 +1,160 @@
+"""Reading one mapping of a resource, field by field: what is wrong is collected with its path, not raised at once.
+
+A person who mends a file wants all its mistakes in one go, each with field and cure. Refuses to know any kind of
+resource, and to guess: a number is not text, `"3"` is not a number.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from knative.delivery.policy import parse_duration_s
+
+Path = tuple[str | int, ...]
+
+INTEGER_MAX = 2**31 - 1
+TEXT_CHARS_MAX = 262_144
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """One thing that is wrong: where, what, and what to do about it."""
+
+    path: Path
+    what: str
+    cure: str
+
+    @property
+    def field(self) -> str:
+        """The path as people write it: `spec.subscribers[0].uid`."""
+        text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return text.removeprefix(".")
+
+    def __str__(self) -> str:
+        return f"{self.field or 'the object'}: {self.what}; {self.cure}"
+
+
+class Fields:
+    """One mapping being read. Each accessor takes a field; `finish` reports those that nobody took."""
+
+    def __init__(self, value: Mapping[str, object], path: Path, problems: list[FieldProblem]) -> None:
+        self._value = value
+        self._taken: set[str] = set()
+        self.path = path
+        self.problems = problems
+
+    def problem(self, key: str, what: str, cure: str) -> None:
+        """Report that field `key` ("" = the mapping itself) is wrong."""
+        self.problems.append(FieldProblem((*self.path, key) if key else self.path, what, cure))
+
+    def take(self, key: str) -> object:
+        """The value as it is; None when absent or null."""
+        self._taken.add(key)
+        return self._value.get(key)
+
+    def text(self, key: str, default: str = "", *, required: bool = False) -> str:
+        """A text; empty counts as absent."""
+        value = self.take(key)
+        if value is None or value == "":
+            if required:
+                self.problem(key, "is missing", f"add `{key}:` with a text")
+            return default
+        if not isinstance(value, str):
+            self.problem(
+                key, f"is {_kind_of(value)}, not text", 'write a text; put it in quotes ("...") if it looks like one'
+            )
+            return default
+        if len(value) > TEXT_CHARS_MAX:
+            self.problem(key, f"has {len(value)} characters", f"{TEXT_CHARS_MAX} is the most")
+            return default
+        return value
+
+    def choice(self, key: str, choices: Sequence[str], default: str) -> str:
+        """One of some texts."""
+        value = self.text(key, default)
+        if value not in choices:
+            self.problem(key, f"{value[:64]!r} is not known", f"write {' or '.join(choices)}")
+            return default
+        return value
+
+    def integer(self, key: str, default: int, least: int) -> int:
+        """A whole number of at least `least`."""
+        value = self.take(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.problem(key, f"is {_kind_of(value)}, not a whole number", f"write a number of at least {least}")
+            return default
+        if not least <= value <= INTEGER_MAX:
+            self.problem(key, f"is {value}", f"write a number from {least} to {INTEGER_MAX}")
+            return default
+        return value
+
+    def duration_s(self, key: str, default_s: float, *, positive: bool = False) -> float:
+        """An ISO-8601 duration in seconds."""
+        text = self.text(key)
+        if not text:
+            return default_s
+        try:
+            value_s = parse_duration_s(text)
+        except ValueError as error:
+            self.problem(key, str(error).partition(";")[0], "write it like PT0.2S, PT30S, PT10M or P7D")
+            return default_s
+        if positive and value_s < 0.001:
+            self.problem(key, f"{text!r} is no time at all", "write a duration of at least PT0.001S")
+            return default_s
+        return value_s
+
+    def mapping(self, key: str, *, required: bool = False) -> Fields | None:
+        """A nested mapping; None when absent."""
+        value = self.take(key)
+        if value is None:
+            if required:
+                self.problem(key, "is missing", f"add `{key}:` with its fields")
+            return None
+        if not isinstance(value, Mapping):
+            self.problem(key, f"is {_kind_of(value)}, not a mapping", f"write its fields indented under `{key}:`")
+            return None
+        return Fields(value, (*self.path, key), self.problems)
+
+    def mappings(self, key: str) -> list[Fields]:
+        """A list of mappings; empty when absent."""
+        value = self.take(key)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self.problem(key, f"is {_kind_of(value)}, not a list", "write its items with a leading `- `")
+            return []
+        found = []
+        for index, item in enumerate(value):
+            if isinstance(item, Mapping):
+                found.append(Fields(item, (*self.path, key, index), self.problems))
+            else:
+                path = (*self.path, key, index)
+                self.problems.append(FieldProblem(path, f"is {_kind_of(item)}, not a mapping", "write its fields"))
+        return found
+
+    def finish(self, only: str = "") -> None:
+        """Report what nobody asked for: a misspelt field must not be ignored in silence.
+
+        `only` limits this to fields that begin so (annotations of others are not ours to judge).
+        """
+        for key in self._value:
+            if key not in self._taken and key.startswith(only):
+                known = sorted(name for name in self._taken if name.startswith(only))
+                close = difflib.get_close_matches(key, known, n=1)
+                cure = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+                self.problem(key, "is no known field", cure)
+
+
+def _kind_of(value: object) -> str:
+    """What a value is, in the words of somebody who writes YAML."""
+    if isinstance(value, bool):
+        return f"the truth value {str(value).lower()}"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return f"the text {value[:40]!r}"
+    return {"list": "a list", "dict": "a mapping"}.get(type(value).__name__, type(value).__name__)

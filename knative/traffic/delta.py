@@ -1,0 +1,143 @@
+"""Traffic deltas: what one process did in one second for one channel or subscription, type and source of events.
+
+    ingress, dispatcher --one Delta per second and key--> topic <instance>.traffic --> tables/traffic, analytics
+
+`(by, number)` is unique: who reads a record twice knows it. Numbers count events; `accepted` is what ingress stored,
+`settled` is what a subscription is done with, each event once however often it was attempted:
+
+    settled.events == delivered + dead + filtered + ignored          retried = attempts beyond the first
+
+Refuses to know clocks, Kafka and what anybody sums the deltas up to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from knative.errors import PenstockError
+from knative.traffic.latency_sketch import BUCKET_MAX, Sketch
+
+VERSION = 1
+ACCEPTED: Literal["accepted"] = "accepted"
+SETTLED: Literal["settled"] = "settled"
+Kind = Literal["accepted", "settled"]
+
+#: So many combinations of type and source are told apart in one second of one process; the rest goes under "" and "".
+COMBINATIONS_MAX = 500
+
+
+class BadDeltaError(PenstockError):
+    """A record of the traffic topic is no delta that this version can read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One record of the traffic topic."""
+
+    by: str  #: the process, one start of it
+    number: int  #: counts the deltas of `by`
+    at: int  #: Unix second in which it was counted
+    kind: Kind
+    namespace: str
+    channel: str
+    subscription: str = ""  #: name; settled only
+    type: str = ""
+    source: str = ""
+    events: int = 0
+    bytes: int = 0
+    delivered: int = 0
+    retried: int = 0
+    dead: int = 0
+    filtered: int = 0
+    ignored: int = 0
+    latency: Sketch = field(default_factory=dict)  #: from the event's entry into Kafka to its delivery
+
+
+_COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
+
+
+def key_of(delta: Delta) -> bytes:
+    """The record's key: all of a channel lies in one partition, in order."""
+    return f"{delta.namespace}/{delta.channel}".encode()
+
+
+def encode(delta: Delta) -> bytes:
+    """The record's value: compact JSON, without what is zero or empty."""
+    row: dict[str, Any] = {
+        "v": VERSION,
+        "by": delta.by,
+        "n": delta.number,
+        "at": delta.at,
+        "kind": delta.kind,
+        "ns": delta.namespace,
+        "channel": delta.channel,
+    }
+    if delta.subscription:
+        row["sub"] = delta.subscription
+    row["type"] = delta.type
+    row["source"] = delta.source
+    row.update((name, getattr(delta, name)) for name in _COUNTS if getattr(delta, name))
+    if delta.latency:
+        row["latency"] = {str(bucket): count for bucket, count in sorted(delta.latency.items())}
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def decode(value: bytes | None) -> Delta:
+    """Back from a record's value; unknown names are a newer version's and are passed over.
+
+    Raises BadDeltaError, which says what is wrong with it.
+    """
+    try:
+        row = json.loads(value or b"")
+    except (ValueError, RecursionError) as error:
+        raise BadDeltaError(f"A traffic record is no JSON ({error}).") from error
+    if not isinstance(row, dict):
+        raise BadDeltaError(f"A traffic record is a JSON {type(row).__name__}, not an object.")
+    if row.get("v") != VERSION:
+        raise BadDeltaError(f"A traffic record has version {row.get('v')!r}; this Penstock reads version {VERSION}.")
+    kind = row.get("kind")
+    if kind not in (ACCEPTED, SETTLED):
+        raise BadDeltaError(f"A traffic record is of kind {kind!r}, neither {ACCEPTED!r} nor {SETTLED!r}.")
+    return Delta(
+        by=_text(row, "by"),
+        number=_count(row, "n"),
+        at=_count(row, "at"),
+        kind=kind,
+        namespace=_text(row, "ns"),
+        channel=_text(row, "channel"),
+        subscription=_text(row, "sub", ""),
+        type=_text(row, "type", ""),
+        source=_text(row, "source", ""),
+        latency=_sketch(row.get("latency", {})),
+        **{name: _count(row, name, 0) for name in _COUNTS},
+    )
+
+
+def _text(row: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = row.get(name, default)
+    if not isinstance(value, str):
+        raise BadDeltaError(f"A traffic record has {name} {value!r}, which is no text.")
+    return value
+
+
+def _count(row: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    value = row.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise BadDeltaError(f"A traffic record has {name} {value!r}, which is no count.")
+    return value
+
+
+def _sketch(found: object) -> Sketch:
+    if not isinstance(found, dict):
+        raise BadDeltaError(f"A traffic record has latency {found!r}, which is no object of counts by bucket.")
+    sketch: Sketch = {}
+    for bucket, count in found.items():
+        if not (bucket.isascii() and bucket.isdigit() and int(bucket) <= BUCKET_MAX):
+            raise BadDeltaError(f"A traffic record has latency bucket {bucket!r}, not one of 0 to {BUCKET_MAX}.")
+        if not isinstance(count, int) or isinstance(count, bool) or count <= 0:
+            raise BadDeltaError(f"A traffic record has latency count {count!r}, which is no positive number.")
+        sketch[int(bucket)] = count
+    return sketch

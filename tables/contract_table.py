@@ -1,0 +1,144 @@
+"""The contract topic as a table in memory: channels and subscriptions by uid, with their codec.
+
+Readers see a snapshot that changes only between event loop turns. A record of a newer schema is not misread: the last
+good one stays, and `problem` says so until it is gone (the process is then not ready). Refuses to write to Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+import structlog
+
+from knative.contract.records import SCHEMA_VERSION, Channel, Subscription
+from knative.delivery.policy import Backoff, DeliverySpec, Destination, Exhausted, Order
+from tables.kafka.compacted_topic import CompactedReader, Record
+
+log = structlog.get_logger(__name__)
+
+Entry = Channel | Subscription
+
+
+class UnknownSchema(ValueError):
+    """A record of a schema this version does not know."""
+
+
+def encode_channel(channel: Channel) -> bytes:
+    """JSON for the contract topic."""
+    return orjson.dumps({"schema": SCHEMA_VERSION, "what": "channel", "channel": channel})
+
+
+def encode_subscription(subscription: Subscription) -> bytes:
+    """JSON for the contract topic."""
+    return orjson.dumps({"schema": SCHEMA_VERSION, "what": "subscription", "subscription": subscription})
+
+
+def decode(value: bytes) -> Entry:
+    """Back from the topic. Raises UnknownSchema for a newer schema, ValueError/KeyError/TypeError for junk."""
+    data = orjson.loads(value)
+    if data["schema"] != SCHEMA_VERSION:
+        raise UnknownSchema(f"schema {data['schema']}, this version knows {SCHEMA_VERSION}")
+    if data["what"] == "channel":
+        fields = data["channel"]
+        return Channel(**_known(Channel, {**fields, "hosts": tuple(fields["hosts"])}))
+    if data["what"] == "subscription":
+        return _subscription(data["subscription"])
+    raise UnknownSchema(f"record of kind {data['what']!r}")
+
+
+def _known(kind: type, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of a later version of the same schema are additions: dropped, not an error."""
+    return {name: fields[name] for name in kind.__dataclass_fields__ if name in fields}  # type: ignore[attr-defined]
+
+
+def _destination(fields: Mapping[str, Any] | None) -> Destination | None:
+    return None if fields is None else Destination(**_known(Destination, fields))
+
+
+def _subscription(fields: Mapping[str, Any]) -> Subscription:
+    delivery = _known(DeliverySpec, fields["delivery"])
+    delivery["backoff_policy"] = Backoff(delivery["backoff_policy"])
+    delivery["dead_letter_sink"] = _destination(delivery["dead_letter_sink"])
+    return Subscription(
+        **_known(
+            Subscription,
+            {
+                **fields,
+                "subscriber": _destination(fields["subscriber"]),
+                "reply": _destination(fields["reply"]),
+                "delivery": DeliverySpec(**delivery),
+                "order": Order(fields["order"]),
+                "exhausted": Exhausted(fields["exhausted"]),
+            },
+        )
+    )
+
+
+class ContractTable:
+    """Channels and subscriptions as published. Event loop only."""
+
+    def __init__(self, topic: str, kafka: Mapping[str, Any], crashed: Callable[[BaseException], None]) -> None:
+        self.loaded = False  #: the topic was read to its end once
+        self.channels: dict[str, Channel] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self._problems: dict[str, str] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
+
+    @property
+    def problem(self) -> str:
+        """Why the contract cannot be trusted fully, or ""."""
+        return "; ".join(f"{key}: {why}" for key, why in sorted(self._problems.items()))
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """`listener` is called after each change, once the topic was read to its end, and at that moment."""
+        self._listeners.append(listener)
+
+    def start(self) -> None:
+        """Begin reading; `loaded` tells when it is complete."""
+        self._reader.start()
+
+    async def stop(self) -> None:
+        """Stop reading."""
+        await self._reader.stop()
+
+    def apply(self, records: Sequence[Record]) -> None:
+        """Take changes in topic order; a record that cannot be read leaves the last good one in place."""
+        changed = False
+        for key, value, _ in records:
+            changed |= self._apply_one(key.decode("utf-8", "replace"), value)
+        if changed and self.loaded:
+            self._tell()
+
+    def _apply_one(self, uid: str, value: bytes | None) -> bool:
+        before = self.channels.get(uid) or self.subscriptions.get(uid)
+        if value is None:
+            self._problems.pop(uid, None)
+            self.channels.pop(uid, None)
+            self.subscriptions.pop(uid, None)
+            return before is not None
+        try:
+            entry = decode(value)
+        except (ValueError, KeyError, TypeError) as problem:
+            self._problems[uid] = str(problem)
+            log.error("contract record cannot be read; the last good one stays", uid=uid, reason=str(problem))
+            return False
+        self._problems.pop(uid, None)
+        if entry == before or (before is not None and entry.generation < before.generation):
+            return False  # an older generation: two controllers met, the newer one has spoken
+        if isinstance(entry, Channel):
+            self.channels[uid] = entry
+        else:
+            self.subscriptions[uid] = entry
+        return True
+
+    def _caught_up(self) -> None:
+        self.loaded = True
+        log.debug("contract read", channels=len(self.channels), subscriptions=len(self.subscriptions))
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()

@@ -1,0 +1,1 @@
+"""Traffic by windows of time: a Faust table, and what is shown of it."""

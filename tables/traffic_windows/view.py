@@ -1,0 +1,131 @@
+"""The rows of the traffic windows in the memory of whoever serves them: the table's changelog, read by our own reader.
+
+    changelog of the table --CompactedReader--> rows by size and start, still encoded --lines--> what a page shows
+
+Any number of processes may read it, whoever owns the table just now, and none waits for a Faust rebalance. A minute
+that has no row yet is the sum of its windows. Rows that are too old are dropped here too, in case nobody sums up.
+Refuses to end the process when reading fails: it says so and shows what it has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from tables.kafka.compacted_topic import CompactedReader, Record
+from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window, merged, parts_of, start_of
+
+log = structlog.get_logger(__name__)
+
+_Name = tuple[str, str, str]
+_SWEEP_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The windows with traffic of one channel (`subscription` "") or subscription, by their start."""
+
+    namespace: str
+    channel: str
+    subscription: str
+    windows: Mapping[int, Window]
+
+
+class TrafficRows:
+    """What the changelog says. Event loop only."""
+
+    def __init__(
+        self,
+        topic: str,
+        kafka: Mapping[str, Any],
+        short_keep_s: int,
+        long_keep_s: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`kafka`: librdkafka client settings, `bootstrap.servers` among them; `clock`: Unix seconds."""
+        self.loaded = False
+        self.problem = ""  #: why nothing new comes
+        self.keep_s = {SHORT_S: short_keep_s, LONG_S: long_keep_s}
+        self._clock = clock
+        self._rows: dict[tuple[int, int], dict[_Name, bytes]] = {}  # (size, start) -> name -> value
+        self._swept_at = 0.0
+        self._reader = CompactedReader(
+            topic, kafka, apply=self.apply, caught_up=self.caught_up, crashed=self._reading_failed
+        )
+
+    def start(self) -> None:
+        """Begin reading."""
+        self._reader.start()
+
+    async def stop(self) -> None:
+        """Stop reading."""
+        await self._reader.stop()
+
+    def apply(self, records: Sequence[Record]) -> None:
+        """Take rows in the order of the topic."""
+        for raw, value, _ in records:
+            try:
+                key = Key.decode(raw)
+            except ValueError:
+                log.debug("a row of the traffic windows has no key of ours", key=repr(raw))
+                continue
+            place, name = (key.size, key.start), (key.namespace, key.channel, key.subscription)
+            if value is not None:
+                self._rows.setdefault(place, {})[name] = value
+            elif place in self._rows:
+                self._rows[place].pop(name, None)
+        now = self._clock()
+        if now - self._swept_at > _SWEEP_S:
+            self._swept_at = now
+            self._sweep(now)
+
+    def caught_up(self) -> None:
+        """All that was in the topic is known."""
+        self.loaded = True
+
+    def _reading_failed(self, problem: BaseException) -> None:
+        self.problem = f"{type(problem).__name__}: {problem}"
+        log.error("traffic windows are no longer read", reason=self.problem)
+
+    def _sweep(self, now: float) -> None:
+        for place in [one for one in self._rows if one[1] + one[0] + LONG_S <= now - self.keep_s.get(one[0], 0)]:
+            del self._rows[place]
+
+    def lines(self, size: int, last: int, namespace: str = "", channel: str = "") -> list[Line]:
+        """The `last` windows of this size, the one of this moment included; "" = any. Sorted by name."""
+        current = start_of(int(self._clock()), size)
+        found: dict[_Name, dict[int, Window]] = {}
+        for start in range(current - (last - 1) * size, current + 1, size):
+            for name, window in self._windows(size, start, namespace, channel):
+                found.setdefault(name, {})[start] = window
+        return [Line(*name, found[name]) for name in sorted(found)]
+
+    def _windows(self, size: int, start: int, namespace: str, channel: str) -> Iterator[tuple[_Name, Window]]:
+        def wanted(name: _Name) -> bool:
+            return namespace in ("", name[0]) and channel in ("", name[1])
+
+        rows = self._rows.get((size, start), {})
+        for name in filter(wanted, rows):
+            if (window := _decoded(rows[name])) is not None:
+                yield name, window
+        if size != LONG_S:
+            return
+        parts = [self._rows.get((one.size, one.start), {}) for one in parts_of(Key(size, start, "", ""))]
+        for name in filter(wanted, {name for part in parts for name in part} - rows.keys()):
+            yield name, merged(_all_decoded(part[name] for part in parts if name in part))
+
+
+def _decoded(value: bytes) -> Window | None:
+    try:
+        return Window.decode(value)
+    except (ValueError, KeyError, TypeError) as problem:
+        log.debug("a row of the traffic windows cannot be read", reason=str(problem))
+        return None
+
+
+def _all_decoded(values: Iterable[bytes]) -> Iterator[Window]:
+    return (window for value in values if (window := _decoded(value)) is not None)

@@ -1,0 +1,70 @@
+"""Faust's own aiohttp driver without its index page: `web="aiohttp://"`, for those who want its middlewares.
+
+Mapping and answers are the same as on `web/http/driver`, and so are the limits on header lines; what is said to who
+passes one, and the limits on time, are aiohttp's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp.typedefs import Handler, Middleware
+from aiohttp.web import Application, AppRunner, HTTPRequestHeaderFieldsTooLarge, Request, StreamResponse, middleware
+from faust.web.drivers import aiohttp as faust_aiohttp
+
+from web.http.config import DriverConfig, cannot_listen
+
+
+def _bound_heads(bytes_max: int) -> Middleware:
+    """431 for header lines that are longer together than aiohttp lets one of them be."""
+
+    @middleware
+    async def bound(request: Request, handler: Handler) -> StreamResponse:
+        # A line is a name, ": ", a value and CR LF.
+        if sum(len(name) + len(value) + 4 for name, value in request.raw_headers) > bytes_max:
+            raise HTTPRequestHeaderFieldsTooLarge(reason=f"header lines of more than {bytes_max} bytes")
+        return await handler(request)
+
+    return bound
+
+
+class Web(faust_aiohttp.Web):
+    """The server of one Faust app."""
+
+    production_blueprints = ()  # Faust's index page on `/`
+
+    def __init__(self, app: Any, **kwargs: Any) -> None:
+        super().__init__(app, **kwargs)
+        config: DriverConfig = getattr(app, "driver_config", None) or DriverConfig()
+        # aiohttp refuses a body of exactly client_max_size.
+        options = {**(app.conf.web_application_options or {}), "client_max_size": config.event_bytes_max + 1}
+        options["middlewares"] = [
+            _bound_heads(config.header_bytes_max),
+            *options.get("middlewares", ()),
+        ]  # OpenTelemetry adds its own to the list
+        self.web_app = Application(**options)
+        self._runner = AppRunner(
+            self.web_app,
+            access_log=None,
+            auto_decompress=False,
+            max_line_size=config.url_bytes_max,
+            max_field_size=config.header_bytes_max,
+            max_headers=config.header_count_max,
+        )
+
+    async def start_server(self) -> None:
+        """Listen. Raises PenstockError when the address cannot be had."""
+        try:
+            await super().start_server()
+        except OSError as error:
+            raise cannot_listen(self.app.conf.web_bind, self.app.conf.web_port, error) from error
+
+    async def drain(self, limit_s: float) -> int:
+        """Stop accepting and let busy connections finish for `limit_s` seconds; returns 0 (aiohttp does not count)."""
+        for site in list(self._runner.sites):
+            await site.stop()
+        server = self._runner.server
+        if server is not None:
+            server.pre_shutdown()
+            await server.shutdown(limit_s)
+        return 0

@@ -1,0 +1,287 @@
+"""Faust's web server on httptools and uvloop: `web="httptools://"`. Views, pages and Blueprints work as on aiohttp.
+
+A View may offer `post_raw(conn, target, info, fields, body, keep)`: it is called in place of `post` with the header
+lines (valid during the call: the dict is the connection's own) and the body (None: neither Content-Length nor
+Transfer-Encoding was sent), and calls `conn.finish(wire, keep)` exactly once, then or later. No Task and no Future is
+made for such a request.
+
+Limits come from `app.driver_config` (a `DriverConfig`), the address from the Faust settings `web_bind`, `web_port`.
+Refuses what it does not have: TLS upgrade, HTTP/2, CORS, a thread of its own, decompression, a `Date` header.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, MutableMapping
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import httptools
+import structlog
+from faust.utils import json as _json
+from faust.web import base
+
+from knative.errors import PenstockError
+from web.http.config import DriverConfig, cannot_listen
+from web.http.connection import Connection
+from web.http.headers import Fields, pairs_of
+from web.http.messages import Request, Response, problem
+from web.http.router import Found, Patterns
+from web.http.static import serve_folder
+
+log = structlog.get_logger(__name__)
+
+_bytes = bytes
+Raw = Callable[[Connection, bytes, Mapping[str, str], Fields, "bytes | None", bool], None]
+_Route = tuple[Found | None, Raw | None, Mapping[str, str]]
+_ROUTES_MAX = 4096
+_INTERNAL_ERROR = problem(500, "internal error")
+_NOT_FOUND = problem(404, "nothing is served under this path")
+
+
+class Web(base.Web):
+    """The server of one Faust app."""
+
+    driver_version = f"httptools={httptools.__version__}"
+    production_blueprints = ()  # Faust's index page on `/`
+
+    def __init__(self, app: Any, **kwargs: Any) -> None:
+        super().__init__(app, **kwargs)
+        self.config: DriverConfig = getattr(app, "driver_config", None) or DriverConfig()
+        self.now = 0.0
+        self.draining = False
+        self.receiving_bytes = 0
+        self.on_refused: Callable[[int], None] | None = None  #: told the status of requests no View has seen
+        self._patterns = Patterns()
+        self._routes: dict[tuple[bytes, bytes], _Route] = {}
+        self._connections: set[Connection] = set()
+        self._all_closed = asyncio.Event()
+        self._answering: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._running_loop: asyncio.AbstractEventLoop | None = None
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    async def on_start(self) -> None:
+        """Listen. Raises PenstockError when the address cannot be had."""
+        conf = self.app.conf
+        if conf.web_in_thread or conf.web_transport.scheme != "tcp" or conf.web_cors_options:
+            raise PenstockError(
+                "The web driver httptools:// has no thread, no unix socket and no CORS of its own.",
+                "Leave web_in_thread, web_transport and web_cors_options alone, or choose aiohttp://.",
+            )
+        self.init_server()
+        loop = self._running_loop = asyncio.get_running_loop()
+        self.now = loop.time()
+        try:
+            self._server = await loop.create_server(
+                lambda: Connection(self),
+                conf.web_bind,
+                conf.web_port,
+                backlog=self.config.backlog,
+                reuse_port=self.config.reuse_port,
+                ssl=conf.web_ssl_context,
+            )
+        except OSError as error:
+            raise cannot_listen(conf.web_bind, conf.web_port, error) from error
+        self._sweep = loop.call_later(self.config.sweep_s, self._look_at_deadlines)
+
+    async def on_stop(self) -> None:
+        """Cut what a drain before this has left."""
+        await self.drain(0.0)
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for task in list(self._answering):
+            task.cancel()
+
+    @property
+    def port(self) -> int:
+        """The TCP port it listens on (the chosen one when `web_port` was 0)."""
+        if self._server is None or not self._server.sockets:
+            raise PenstockError("The web server is not listening.")
+        return cast(int, self._server.sockets[0].getsockname()[1])
+
+    async def drain(self, limit_s: float) -> int:
+        """Stop accepting, close idle connections, let busy ones finish (their answers say `connection: close`).
+
+        Returns how many connections had to be cut after `limit_s` seconds.
+        """
+        self.draining = True
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.close_if_idle()
+        if self._connections and limit_s > 0:
+            self._all_closed.clear()
+            try:
+                async with asyncio.timeout(limit_s):
+                    await self._all_closed.wait()
+            except TimeoutError:
+                log.warning("drain limit reached", connections=len(self._connections), limit_s=limit_s)
+        left = list(self._connections)
+        for connection in left:
+            connection.abort()
+        return len(left)
+
+    def _look_at_deadlines(self) -> None:
+        loop = cast(asyncio.AbstractEventLoop, self._running_loop)
+        now = self.now = loop.time()
+        self._sweep = loop.call_later(self.config.sweep_s, self._look_at_deadlines)
+        for connection in list(self._connections):
+            connection.check_deadline(now)
+
+    # -- what connections need (web.protocol.Server) -------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> bool:
+        """A connection came; False: there are too many."""
+        self._connections.add(connection)
+        return len(self._connections) <= self.config.connections_max
+
+    def closed(self, connection: Connection) -> None:
+        """It is gone."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._all_closed.set()
+
+    def refused(self, status: int) -> None:
+        """A request was refused before any View saw it."""
+        if self.on_refused is not None:
+            self.on_refused(status)
+
+    def dispatch(
+        self, connection: Connection, method: bytes, target: bytes, fields: Fields, body: bytes | None, keep: bool
+    ) -> None:
+        """Have a request answered."""
+        route = self._routes.get((method, target))
+        if route is None:
+            route = self._find(method, target)
+        found, raw, info = route
+        if raw is not None:
+            try:
+                raw(connection, target, info, fields, body, keep)
+            except Exception:
+                log.exception("view failed", method=method, target=target)
+                connection.finish(_INTERNAL_ERROR, False)
+            return
+        if found is None:
+            self.refused(404)
+            self._plain(connection, method, _NOT_FOUND, keep)
+        elif found.handler is None:
+            self.refused(405)
+            refusal = problem(405, f"{method.decode()} is not served under this path", (("allow", found.allow),))
+            self._plain(connection, method, refusal, keep)
+        else:
+            make = partial(Request, method.decode(), target, connection.host, pairs_of(fields), body, found.info, keep)
+            loop = cast(asyncio.AbstractEventLoop, self._running_loop)
+            task = loop.create_task(self._answer(connection, method, keep, found.handler, make))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+
+    @staticmethod
+    def _plain(connection: Connection, method: bytes, wire: bytes, keep: bool) -> None:
+        connection.finish(wire.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if method == b"HEAD" else wire, keep)
+
+    def _find(self, method: bytes, target: bytes) -> _Route:
+        path = target.partition(b"?")[0].decode("latin-1")
+        found = self._patterns.find(method.decode(), path)
+        raw = getattr(found.handler, "post_raw", None) if found is not None and method == b"POST" else None
+        if len(self._routes) >= _ROUTES_MAX:
+            self._routes.clear()
+        route = self._routes[method, target] = (found, raw, found.info if found is not None else {})
+        return route
+
+    async def _answer(
+        self, connection: Connection, method: _bytes, keep: bool, handler: Any, make: Callable[[], Request]
+    ) -> None:
+        try:
+            request = make()
+            response = await handler(request)
+            wire = response.wire(request.method)
+        except Exception:
+            log.exception("view failed", method=method)
+            self._plain(connection, method, _INTERNAL_ERROR, keep)
+        else:
+            connection.finish(wire, keep)
+
+    # -- what Faust's Views need ---------------------------------------------------------------------------------------
+
+    def route(self, pattern: str, handler: Any, cors_options: Mapping[str, Any] | None = None) -> None:
+        """Serve a pattern by a View (or by any async callable: GET and HEAD). Raises PenstockError for CORS options."""
+        if cors_options:
+            raise PenstockError("The web driver httptools:// has no CORS.", "Choose aiohttp:// for such a page.")
+        methods = handler.get_methods() if hasattr(handler, "get_methods") else {"GET", "HEAD"}
+        self._patterns.add(pattern, methods, handler)
+        self._routes.clear()
+
+    def add_static(self, prefix: str, path: Path | str, **kwargs: Any) -> None:
+        """Serve the files of a folder."""
+        self.route(prefix.rstrip("/") + "/{filename:.+}", serve_folder(Path(path)))
+
+    def text(
+        self,
+        value: str,
+        *,
+        content_type: str | None = None,
+        status: int = 200,
+        reason: str | None = None,
+        headers: MutableMapping[str, str] | None = None,
+    ) -> base.Response:
+        """A text answer."""
+        return Response(value.encode(), status, content_type or "text/plain", headers, "utf-8")
+
+    def html(
+        self,
+        value: str,
+        *,
+        content_type: str | None = None,
+        status: int = 200,
+        reason: str | None = None,
+        headers: MutableMapping[str, str] | None = None,
+    ) -> base.Response:
+        """An HTML answer."""
+        return Response(value.encode(), status, content_type or "text/html", headers, "utf-8")
+
+    def json(
+        self,
+        value: Any,
+        *,
+        content_type: str | None = None,
+        status: int = 200,
+        reason: str | None = None,
+        headers: MutableMapping[str, str] | None = None,
+    ) -> base.Response:
+        """A JSON answer."""
+        text = _json.dumps(value)
+        body = text.encode() if isinstance(text, str) else text
+        return Response(body, status, content_type or "application/json", headers, "utf-8")
+
+    def bytes(
+        self,
+        value: _bytes,
+        *,
+        content_type: str | None = None,
+        status: int = 200,
+        reason: str | None = None,
+        headers: MutableMapping[str, str] | None = None,
+    ) -> base.Response:
+        """An answer of bytes as they are."""
+        return Response(value, status, content_type, headers)
+
+    def bytes_to_response(self, s: _bytes) -> base.Response:
+        """The reverse of `response_to_bytes` (Faust's view cache)."""
+        status, headers, body = self._bytes_to_response(s)
+        return Response(body, int(status), None, headers)
+
+    def response_to_bytes(self, response: base.Response) -> _bytes:
+        """An answer as Faust's view cache keeps it."""
+        return self._response_to_bytes(response.status, response.headers, response.body)
+
+    async def read_request_content(self, request: base.Request) -> _bytes:
+        """The body."""
+        return await request.read()
+
+    async def wsgi(self) -> Any:
+        """Refused: there is no WSGI entry point. Raises PenstockError."""
+        raise PenstockError("The web driver httptools:// has no WSGI entry point.", "Choose aiohttp:// for that.")

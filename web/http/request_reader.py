@@ -1,0 +1,339 @@
+"""Bytes to whole requests, one at a time: the head and the body of a request through the parser, and the checks.
+
+The input is cut where a head or a body ends before it goes into the parser. So it is known at every moment how much
+of a request was read, limits are exact, and what the client sent ahead stays outside until its turn. The framing is
+followed twice, by the parser and here; a request on whose last byte the two do not agree is refused.
+
+An ordinary request (its head in one piece, nothing sent ahead of its turn, `Content-Length`, no header twice) takes a
+quicker way, with the same checks: all of it goes into the parser at once, which puts the header lines into a dict by
+itself. What turns out not to be ordinary is read from its start again, by a new parser, the careful way.
+
+No I/O and no clock: time is handed in. Refuses (raises `Refusal` or the parser's errors) and leaves answering to
+`web/http/connection`.
+"""
+
+from __future__ import annotations
+
+import httptools
+
+from web.http import headers
+from web.http.chunked import ChunkWalk
+from web.http.config import DriverConfig, Refusal
+
+IDLE, HEAD, BODY, BUSY, LINGER, CLOSED = range(6)
+_BLANK_LINE = b"\r\n\r\n"
+#: Beside the header lines and the URL a head has a method and a version.
+_START_LINE_BYTES_MAX = 64
+_SLASH = 0x2F
+_VERSION = b" HTTP/1.1"
+_VERSION_LINE = _VERSION + b"\r\n"
+_START_LINE_REST_BYTES_MAX = len(b"OPTIONS ") + len(_VERSION_LINE)
+
+
+class _Callbacks:
+    """What the parser of ordinary requests calls. It fills the dict without a detour through Python code."""
+
+    __slots__ = ("on_body", "on_header", "on_message_complete", "on_url")
+
+    def __init__(self, reader: RequestReader, fields: dict[bytes, bytes]) -> None:
+        self.on_header = fields.__setitem__
+        self.on_url = reader.on_url
+        self.on_body = reader.on_body
+        self.on_message_complete = reader.on_message_complete
+
+
+class RequestReader:
+    """The request that comes in on one connection."""
+
+    __slots__ = (
+        "_ahead",
+        "_body",
+        "_careful_bytes",
+        "_complete",
+        "_config",
+        "_current",
+        "_fields",
+        "_headers",
+        "_keep",
+        "_method",
+        "_moved",
+        "_pairs",
+        "_parser",
+        "_quick",
+        "_remaining_bytes",
+        "_since",
+        "_tail",
+        "_target",
+        "_url",
+        "_walk",
+        "expects",
+        "head_bytes",
+        "host",
+        "state",
+    )
+
+    def __init__(self, config: DriverConfig, now: float) -> None:
+        self._config = config
+        self._fields: dict[bytes, bytes] = {}  #: of the request under way, as long as requests are ordinary
+        self._parser = httptools.HttpRequestParser(_Callbacks(self, self._fields))
+        self._quick = True  #: requests were ordinary so far
+        self.state = IDLE
+        self.host: bytes | None = None
+        self.expects = False  #: the client waits for `100 Continue`
+        self._complete = False  #: the request is whole
+        self._ahead = False  #: the parser has seen the beginning of a second one
+        self._keep = True  #: the client allows another one after it
+        self._current = True  #: it is HTTP/1.1
+        self._since = self._moved = now  #: when the state began, when the body last moved
+        self._careful_bytes = min(config.url_bytes_max, config.header_bytes_max)
+        self._method = self._target = self._url = b""
+        self._pairs: headers.Pairs = []  #: as the parser gives them
+        self._headers: headers.Fields = self._pairs  #: of the request under way
+        self._tail = b""  #: the last bytes of a head that comes in parts
+        self.head_bytes = 0  #: of the request under way, as far as they came
+        self._body: bytes | bytearray | None = None
+        self._remaining_bytes = 0  #: of a body with Content-Length
+        self._walk: ChunkWalk | None = None
+
+    def read(self, data: bytes, start: int, now: float) -> int:
+        """Read on in `data`: the head, the body, or what there is of it; -> the position behind it.
+
+        Afterwards `_complete` says whether the request is whole. Raises Refusal and httptools' errors.
+        """
+        if self.state == BODY:
+            return self._read_body(data, start)
+        found = data.find(_BLANK_LINE, start)
+        if self._quick:
+            if found >= 0 and start == 0 and self._read_quickly(data, found + 4, now):
+                return len(data)
+            self._start_over()
+        if self.state == HEAD or found < 0:
+            return self._read_part(data, start, found, now)
+        stop = found + 4
+        whole = start == 0 and stop == len(data)
+        head = data if whole else data[start:stop]
+        self._url = b""
+        pairs = self._pairs = []
+        try:
+            self._parser.feed_data(head)
+        except httptools.HttpParserUpgrade:
+            pairs = self._forget_upgrade()
+        url = self._url
+        if self._ahead:
+            raise Refusal(400, "a request line that ends in a bare LF")
+        if not url:  # blank lines before a request: not for ever
+            self._begin_parts(now)
+            self.head_bytes = stop - start
+            return stop
+        self.head_bytes = stop - start
+        if self.head_bytes > self._careful_bytes:
+            self._check_size(self.head_bytes)
+        if head.find(b"\t") >= 0 or head.find(b" \r") >= 0:
+            pairs = headers.strip(pairs)
+        if not head.isascii():
+            headers.check_text(pairs)
+        self._headers = self._pairs = pairs
+        line = head.find(b"\r\n")
+        self._current = head[line - len(_VERSION) : line] == _VERSION
+        self._end_head(now)
+        return self._read_body(data, stop) if self.state == BODY and not whole else stop
+
+    def _read_quickly(self, data: bytes, stop: int, now: float) -> bool:
+        """Read a request whose head is `data[:stop]`, and what there is of its body; False: it is not ordinary."""
+        fields = self._fields
+        fields.clear()
+        self._url = b""
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserUpgrade, httptools.HttpParserError):
+            return False
+        shape = headers.shape_of(fields)
+        head = data[:stop]
+        url = self._url
+        if (
+            shape is None
+            or self._ahead  # fields may be those of the next request
+            or head.count(b"\n") != len(fields) + 2  # a header is there twice, or blank lines came before
+            or stop > self._careful_bytes
+            or len(fields) > self._config.header_count_max
+            or not head.isascii()
+            or head.find(_VERSION_LINE, 0, len(url) + _START_LINE_REST_BYTES_MAX) < 0
+            or url[0] != _SLASH
+        ):
+            return False
+        host = fields[shape.host]
+        if not headers.is_good_host(host):
+            host = host.rstrip(b" \t")
+            if not headers.learn_host(host):
+                return False
+        if shape.length is None:
+            left = stop - len(data)
+        else:
+            length = fields[shape.length]
+            if len(length) > headers.LENGTH_DIGITS_MAX or int(length) > self._config.event_bytes_max:
+                return False
+            left = stop + int(length) - len(data)
+            if self._body is None:
+                self._body = b""
+        if left < 0 or self._complete != (left == 0):
+            return False
+        self.host = host
+        self.head_bytes = stop
+        self._target = url
+        self._headers = fields
+        self._current = True
+        if left:
+            self.state = BODY
+            self._since = self._moved = now
+            self._remaining_bytes = left
+            self._walk = None
+            self.expects = False
+        return True
+
+    def _start_over(self) -> None:
+        """From here on the careful way."""
+        self._quick = self._complete = self._ahead = False
+        self._parser = httptools.HttpRequestParser(self)
+        self._body = None
+
+    def _begin_parts(self, now: float) -> None:
+        self._forget()
+        self.state = HEAD
+        self._since = now
+
+    def _forget(self) -> None:
+        """Nothing is left of the request before."""
+        self._target = self._url = self._tail = b""
+        self._headers = self._pairs = []
+        self.host = None
+        self.head_bytes = 0
+
+    def _read_part(self, data: bytes, start: int, found: int, now: float) -> int:
+        """The same for a head that comes in several parts."""
+        if self.state == IDLE:
+            self._begin_parts(now)
+        if self._tail:
+            joint = (self._tail + data[start : start + 3]).find(_BLANK_LINE)
+            if joint >= 0:
+                found = start + joint - len(self._tail)
+        else:
+            joint = -1
+        ends = joint >= 0 or found >= 0
+        stop = found + 4 if ends else len(data)
+        part = data[start:stop]
+        self.head_bytes += len(part)
+        try:
+            self._parser.feed_data(part)
+        except httptools.HttpParserUpgrade:
+            self._forget_upgrade()
+        whole = ends and self._url
+        if self._ahead or (self._complete and not whole):  # HTTP/0.9 ends where its line does
+            raise Refusal(400, "a request line that ends in a bare LF")
+        if whole:
+            self._check_size(self.head_bytes)
+            self._headers = self._pairs = headers.strip(self._pairs)
+            headers.check_text(self._pairs)
+            self._current = self._parser.get_http_version() == "1.1"
+            self._end_head(now)
+        else:
+            self._tail = (self._tail + part)[-3:]
+            self._check_size(self.head_bytes - self._config.url_bytes_max)
+            headers.check_count(self._pairs, self._config)
+        return stop
+
+    def _check_size(self, head_bytes: int) -> None:
+        """A head must not be large, nor grow for ever (the parser holds an unfinished line out of our sight)."""
+        config = self._config
+        if len(self._url) > config.url_bytes_max:
+            raise Refusal(414, f"a URL of more than {config.url_bytes_max} bytes")
+        if head_bytes - len(self._url) > config.header_bytes_max + _START_LINE_BYTES_MAX:
+            raise Refusal(431, f"header lines of more than {config.header_bytes_max} bytes")
+
+    def _end_head(self, now: float) -> None:
+        """The head is whole: check it, and know how to read the body."""
+        host, length, chunked, expects = headers.inspect(self._pairs, self._config)
+        if host is None or not self._current:
+            self._check_version(host, chunked)
+        self._target, self.host = self._url, host
+        if self._url[0] != _SLASH:
+            self._target, self.host = headers.split_target(self._url, host)
+        if self._complete == bool(length or chunked):
+            raise Refusal(400, "a body that does not go with its header lines")
+        self._body = None if length is None and not chunked else b""
+        if self._complete:
+            return
+        self.state = BODY
+        self._since = self._moved = now
+        self._remaining_bytes = length or 0
+        self._walk = None
+        if chunked:
+            self._walk = ChunkWalk(self._config)
+            self._pairs = []  # trailers go here, and nowhere else
+        self.expects = expects and self._current
+
+    def _check_version(self, host: bytes | None, chunked: bool) -> None:
+        version = self._parser.get_http_version()
+        self._current = version == "1.1"
+        if self._current and host is None:
+            raise Refusal(400, "no Host header")
+        if version not in ("1.0", "1.1"):
+            raise Refusal(505, "HTTP/1.1 is spoken here")
+        if chunked and not self._current:
+            raise Refusal(400, "Transfer-Encoding in an HTTP/1.0 request")
+
+    def _forget_upgrade(self) -> headers.Pairs:
+        """The parser stops at `Upgrade`, without the body; we do not upgrade, so a new one gets a head without it."""
+        method = self._parser.get_method()
+        if method == b"CONNECT":
+            raise Refusal(405, "CONNECT is not served", (("allow", headers.ALLOW),))
+        again = headers.without_upgrade(method, self._url, self._parser.get_http_version(), self._pairs)
+        self._parser = httptools.HttpRequestParser(self)
+        self._url, self._pairs, self._complete = b"", [], False
+        self._parser.feed_data(again)
+        return self._pairs
+
+    def _read_body(self, data: bytes, start: int) -> int:
+        size = len(data)
+        if self._walk is None:
+            stop = min(size, start + self._remaining_bytes)
+            self._remaining_bytes -= stop - start
+            last = self._remaining_bytes == 0
+            part = data if start == 0 and stop == size else data[start:stop]
+        else:
+            end = self._walk.feed(data, start)
+            last = end >= 0
+            stop = end if last else size
+            part = self._walk.plain
+        self._parser.feed_data(part)
+        if last != self._complete or self._ahead:
+            raise Refusal(400, "a body that does not end where its framing says")
+        return stop
+
+    # -- the parser's callbacks: they store, and never raise -----------------------------------------------------------
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the request target."""
+        if self._complete:
+            self._ahead = True
+            return
+        self._url = self._url + url if self._url else url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header line, or a trailer."""
+        self._pairs.append((name, value))
+
+    def on_body(self, data: bytes) -> None:
+        """A part of the body, decoded."""
+        body = self._body
+        if not body:
+            self._body = data
+            return
+        if body.__class__ is bytes:
+            body = self._body = bytearray(body)
+        body += data
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._complete = True
+        self._method = self._parser.get_method()
+        self._keep = self._parser.should_keep_alive()

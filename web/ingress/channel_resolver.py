@@ -1,0 +1,128 @@
+"""Which channel a request is for: Host and path against the contract. Pure.
+
+| Request | Goes to |
+|---|---|
+| Host `<channel>-kn-channel.<namespace>.svc[...]`, path `/` | that KafkaChannel |
+| Host published by a channel as its address, path `/` | that channel |
+| path `/channels/<namespace>/<channel>` | that KafkaChannel |
+| path `/<namespace>/<broker>` | that Broker |
+
+Refuses to answer "not found" before the contract was read to its end: that is `NotYet`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from knative.contract.records import Channel
+
+HOW = (
+    "address a channel by POST /channels/<namespace>/<channel>, or by POST / with Host "
+    "<channel>-kn-channel.<namespace>.svc or a host that the channel publishes; a broker by POST /<namespace>/<broker>"
+)
+_SUFFIX = b"-kn-channel"
+_CHANNEL_KIND, _BROKER_KIND = "KafkaChannel", "Broker"
+
+
+class ContractView(Protocol):
+    """What the web needs of the contract (`tables/contract_table`)."""
+
+    @property
+    def loaded(self) -> bool:
+        """It was read to its end once."""
+
+    @property
+    def channels(self) -> Mapping[str, Channel]:
+        """By uid."""
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call back on the event loop after each change (and when it is loaded)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """No such channel or broker, or no such URL."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """Not known yet; ask again."""
+
+    reason: str
+
+
+Resolved = Channel | NotFound | NotYet
+
+
+def split_path(path: bytes) -> tuple[str, str, str] | None:
+    """-> (kind, namespace, name), with ("", "", "") for `/`; None: no ingress URL has this shape."""
+    if path == b"/":
+        return "", "", ""
+    try:
+        parts = path.decode("ascii").removesuffix("/").split("/")
+    except UnicodeDecodeError:
+        return None
+    if parts[0] or not all(parts[1:]):
+        return None
+    if len(parts) == 4 and parts[1] == "channels":
+        return _CHANNEL_KIND, parts[2], parts[3]
+    if len(parts) == 3:
+        return _BROKER_KIND, parts[1], parts[2]
+    return None
+
+
+def plain_host(host: bytes) -> bytes:
+    """A Host value in lower case, without port and without the root's dot."""
+    name = host.lower()
+    if name.startswith(b"["):
+        return name.partition(b"]")[0] + b"]"
+    return name.partition(b":")[0].rstrip(b".")
+
+
+def split_host(host: bytes) -> tuple[str, str] | None:
+    """`<channel>-kn-channel.<namespace>.svc[.<domain>]` (plain) -> (namespace, channel); None: another host."""
+    labels = host.split(b".")
+    if len(labels) < 3 or labels[2] != b"svc" or not labels[0].endswith(_SUFFIX):
+        return None
+    channel = labels[0][: -len(_SUFFIX)]
+    return (labels[1].decode("latin-1"), channel.decode("latin-1")) if channel and labels[1] else None
+
+
+class Routes:
+    """The addresses of one state of the contract."""
+
+    def __init__(self, channels: Iterable[Channel], loaded: bool = True) -> None:
+        self._loaded = loaded
+        self._named: dict[tuple[str, str, str], Channel] = {}
+        self._hosted: dict[bytes, Channel] = {}
+        # Sorted, so that every process gives a host that two resources claim to the same one.
+        for channel in sorted(channels, key=lambda one: (one.namespace, one.name, one.uid)):
+            self._named.setdefault((channel.kind, channel.namespace, channel.name), channel)
+            for host in channel.hosts:
+                self._hosted.setdefault(plain_host(host.encode()), channel)
+
+    def resolve(self, host: bytes | None, path: bytes) -> Resolved:
+        """The one resource a URL names. `path` as on the wire, without query."""
+        address = split_path(path)
+        if address is None:
+            return NotFound(f"nothing is served under this path; {HOW}")
+        if not self._loaded:
+            return NotYet("the list of channels is not read yet")
+        kind, namespace, name = address
+        if kind:
+            found = self._named.get(address)
+            return found or NotFound(f"no {kind} {namespace}/{name}; {HOW}")
+        return self._by_host(plain_host(host or b""))
+
+    def _by_host(self, host: bytes) -> Resolved:
+        address = split_host(host)
+        if address is not None:
+            found = self._named.get((_CHANNEL_KIND, *address))
+            if found is None and host in self._hosted:
+                found = self._hosted[host]
+            return found or NotFound(f"no {_CHANNEL_KIND} {'/'.join(address)}; {HOW}")
+        return self._hosted.get(host) or NotFound(f"no channel has the address {host.decode('latin-1')!r}; {HOW}")

@@ -1,0 +1,78 @@
+"""What ingress answers, as values made once: the table of statuses, with bytes for the hot path and fields for Views.
+
+Pure. Refuses to send anything.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from knative.cloudevents.http_binding import BadEvent
+from knative.ports import ProduceFailure, ProduceProblem
+from web.http.headers import ALLOW
+from web.http.messages import encode
+from web.ingress.channel_resolver import NotFound, NotYet
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer: `wire` is the whole of it as bytes."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = ()
+    wire: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "wire", encode(self.status, self.headers, self.body))
+
+
+def _json_line(status: int, fields: dict[str, str], *headers: tuple[str, str]) -> Answer:
+    body = json.dumps(fields).encode() + b"\n"
+    return Answer(status, body, (("content-type", "application/json"), *headers))
+
+
+ACCEPTED = Answer(202)
+NOT_ALLOWED = _json_line(405, {"error": "events are sent by POST"}, ("allow", ALLOW))
+CODED = _json_line(400, {"error": "a coded body: send the event as it is, with Content-Length or chunked"})
+OPTIONS = Answer(200, b"", (("allow", ALLOW),))
+WEBHOOK_OPTIONS = Answer(200, b"", (("allow", ALLOW), ("webhook-allowed-origin", "*"), ("webhook-allowed-rate", "*")))
+
+
+def malformed(reason: str) -> Answer:
+    """400: not HTTP as it must be."""
+    return _json_line(400, {"error": reason})
+
+
+def bad_event(error: BadEvent) -> Answer:
+    """400: which attribute, and why."""
+    return _json_line(400, {"error": str(error), "attribute": error.attribute})
+
+
+def too_large(body_bytes: int, most: int) -> Answer:
+    """413 before anything was done with the body."""
+    return _json_line(413, {"error": f"a body of {body_bytes} bytes; at most {most} are taken"})
+
+
+def too_busy(reason: str, retry_after_s: int) -> Answer:
+    """429: a limit of this process was reached."""
+    return _json_line(429, {"error": reason}, ("retry-after", str(retry_after_s)))
+
+
+def not_served(found: NotFound | NotYet, retry_after_s: int) -> Answer:
+    """404, or 503 while it cannot be known."""
+    if isinstance(found, NotFound):
+        return _json_line(404, {"error": found.reason})
+    return _json_line(503, {"error": found.reason}, ("retry-after", str(retry_after_s)))
+
+
+def not_stored(failure: ProduceFailure, retry_after_s: int) -> Answer:
+    """What a record that was not acknowledged means for its sender."""
+    if failure.problem is ProduceProblem.TOO_LARGE:
+        return _json_line(413, {"error": "Kafka refuses an event of this size"})
+    if failure.problem is ProduceProblem.FULL:
+        return too_busy("too many events wait for Kafka", retry_after_s)
+    return _json_line(
+        503, {"error": f"the event was not stored: {failure.problem.value}"}, ("retry-after", str(retry_after_s))
+    )

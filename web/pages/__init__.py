@@ -1,0 +1,1 @@
+"""Pages for people and probes: health, subscribers, traffic."""

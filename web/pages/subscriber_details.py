@@ -1,0 +1,66 @@
+"""`GET /subscribers/<namespace>/<channel>?wide`: what is known of a subscription at work, as the API writes it.
+
+Times are RFC 3339 in UTC, null = nothing of the kind is known. Refuses to merge what workers tell:
+`tables/subscriber_details` does.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from knative.contract.subscription_stats import Head, LastError
+from tables.subscriber_details import SubscriberDetails
+
+
+def to_wide_row(found: SubscriberDetails) -> dict[str, Any]:
+    """What `?wide` adds to the row of a subscription."""
+    subscription = found.subscription
+    return {
+        "namespace": subscription.namespace,
+        "name": subscription.name,
+        "group": subscription.group,
+        "topic": subscription.topic,
+        "order": subscription.order.value,
+        "partitions": subscription.partitions,
+        "owners": [{"worker": worker, "partitions": list(partitions)} for worker, partitions in found.owners],
+        "inFlight": found.in_flight,
+        "retrying": found.retrying,
+        "lagEvents": found.lag,
+        "lagSeconds": None if found.lag_s is None else round(found.lag_s, 3),
+        "deliveriesPerSecond": round(found.delivered_per_s, 3),
+        "heads": [_head(worker, head) for worker, head in found.heads],
+        "nextAttempt": _moment(found.next_attempt),
+        "lastError": _error(*found.last_error) if found.last_error else None,
+        "asOf": _moment(found.as_of),
+    }
+
+
+def _head(worker: str, head: Head) -> dict[str, Any]:
+    return {
+        "partition": head.partition,
+        "offset": head.offset,
+        "id": head.event_id,
+        "attempts": head.attempts,
+        "nextAttempt": _moment(head.next_attempt or None),
+        "worker": worker,
+    }
+
+
+def _error(worker: str, error: LastError) -> dict[str, Any]:
+    return {
+        "time": _moment(error.time),
+        "code": error.code,
+        "reason": error.reason,
+        "answer": error.answer,
+        "destination": error.destination,
+        "partition": error.partition,
+        "offset": error.offset,
+        "worker": worker,
+    }
+
+
+def _moment(unix_s: float | None) -> str | None:
+    if unix_s is None:
+        return None
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,139 @@
+"""`GET /traffic`: what went through each channel and subscription, by window of 10 s or 1 min, for the whole system.
+
+    ?window=10s|1m (10s)   ?last=N (30)   ?namespace=...   ?channel=...
+
+Windows without traffic are left out; the one of this moment is among them and still grows. Refuses to sum up:
+`tables/traffic_windows/view` has the windows, and says nothing while they are being read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from faust.web import View
+
+from knative.traffic import latency_sketch
+from tables.traffic_windows.view import Line
+from tables.traffic_windows.windows import LONG_S, SHORT_S, Window, start_of
+
+PATH = "/traffic"
+SIZES = {"10s": SHORT_S, "1m": LONG_S}
+LAST_DEFAULT = 30
+_PARAMETERS = ("window", "last", "namespace", "channel")
+_QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+
+
+class Rows(Protocol):
+    """The part of `tables/traffic_windows/view` that is needed here."""
+
+    loaded: bool
+    problem: str
+    keep_s: dict[int, int]
+
+    def lines(self, size: int, last: int, namespace: str = "", channel: str = "") -> list[Line]:
+        """The last windows by channel and subscription."""
+
+
+class BadQuery(ValueError):
+    """A query parameter that cannot be obeyed; the message is a sentence."""
+
+
+def asked(query: Mapping[str, str], keep_s: Mapping[int, int]) -> tuple[str, int, str, str]:
+    """-> (window, last, namespace, channel). Raises BadQuery."""
+    strangers = sorted(set(query) - set(_PARAMETERS))
+    if strangers:
+        raise BadQuery(f"{strangers[0]!r} is no parameter; there are {', '.join(_PARAMETERS)}")
+    window = query.get("window", "10s")
+    if window not in SIZES:
+        raise BadQuery(f"window={window!r} is no window; give {' or '.join(SIZES)}")
+    most = keep_s[SIZES[window]] // SIZES[window]
+    text = query.get("last", str(min(LAST_DEFAULT, most)))
+    last = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if not 1 <= last <= most:
+        raise BadQuery(f"last={text!r} is no number of windows; give 1 to {most} for windows of {window}")
+    return window, last, query.get("namespace", ""), query.get("channel", "")
+
+
+def to_page(window: str, last: int, lines: Sequence[Line], now: float) -> dict[str, Any]:
+    """The answer: channels, each with its own windows and those of its subscriptions."""
+    size = SIZES[window]
+    end = start_of(int(now), size) + size
+    channels: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in lines:
+        channel = channels.setdefault(
+            (line.namespace, line.channel),
+            {"namespace": line.namespace, "name": line.channel, "windows": [], "subscriptions": []},
+        )
+        if line.subscription:
+            rows = [_settled(start, one) for start, one in sorted(line.windows.items())]
+            channel["subscriptions"].append({"name": line.subscription, "windows": rows})
+        else:
+            channel["windows"] = [_accepted(start, one) for start, one in sorted(line.windows.items())]
+    return {
+        "window": window,
+        "windowSeconds": size,
+        "from": _moment(end - last * size),
+        "to": _moment(end),
+        "channels": list(channels.values()),
+    }
+
+
+def _accepted(start: int, window: Window) -> dict[str, Any]:
+    return {"start": _moment(start), "accepted": window.accepted, "bytes": window.data_bytes}
+
+
+def _settled(start: int, window: Window) -> dict[str, Any]:
+    return {
+        "start": _moment(start),
+        "delivered": window.delivered,
+        "retried": window.retried,
+        "deadLettered": window.dead,
+        "filtered": window.filtered,
+        "ignored": window.ignored,
+        "bytes": window.data_bytes,
+        "latencySeconds": {name: _rounded(latency_sketch.quantile(window.latency, q)) for name, q in _QUANTILES},
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else float(f"{seconds:.3g}")
+
+
+def _moment(unix_s: int) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+class TrafficView(View):
+    """Bound by `register`."""
+
+    rows: Rows | None
+    why_not: str
+    clock: Callable[[], float]
+    retry_after_s: int
+
+    async def get(self, request: Any) -> Any:
+        """200 with the windows; 400 for a wrong parameter, 404 where there are none, 503 before they were read."""
+        rows = self.rows
+        if rows is None:
+            return self.json({"error": self.why_not}, status=404)
+        try:
+            window, last, namespace, channel = asked(request.query, rows.keep_s)
+        except BadQuery as problem:
+            return self.json({"error": str(problem)}, status=400)
+        if not rows.loaded:
+            why = f": {rows.problem}" if rows.problem else ""
+            headers = {"retry-after": str(self.retry_after_s)}
+            return self.json({"error": f"the traffic windows are not read yet{why}"}, status=503, headers=headers)
+        lines = rows.lines(SIZES[window], last, namespace, channel)
+        return self.json(to_page(window, last, lines, type(self).clock()))
+
+
+def register(
+    app: Any, rows: Rows | None, why_not: str = "", clock: Callable[[], float] = time.time, retry_after_s: int = 1
+) -> None:
+    """Serve the view on a Faust app. `rows` None: there are no windows here, and `why_not` is the sentence for it."""
+    bound = {"rows": rows, "why_not": why_not, "clock": staticmethod(clock), "retry_after_s": retry_after_s}
+    app.page(PATH, name="traffic")(type("BoundTrafficView", (TrafficView,), bound))

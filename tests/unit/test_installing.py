@@ -31,7 +31,7 @@ def test_large_packages_and_the_sum_are_said() -> None:
 
 def test_a_failure_ends_it_with_what_pip_said(tmp_path: Path) -> None:
     """As make runs it: alone, with the standard library."""
-    script = _REPOSITORY / "app" / "installing.py"
+    script = _REPOSITORY / "app" / "local" / "install.py"
     command = [sys.executable, "-I", str(script), "--no-index", "-r", str(tmp_path / "none.lock")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode != 0

@@ -39,10 +39,10 @@ def test_too_few_are_told_with_the_cure() -> None:
 
 def test_a_process_under_the_usual_limit_gets_more() -> None:
     code = (
-        "import resource; from app import open_files\n"
+        "import resource; from app.worker import file_limits\n"
         "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))\n"
-        "told = open_files.allow(300)\n"
+        "told = file_limits.allow(300)\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= min(500, hard), told)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -28,6 +28,6 @@ class DeliveryConfig:
     client: Mapping[str, Any] = field(default_factory=dict)  #: further librdkafka consumer settings
 
     @property
-    def still_max_s(self) -> float:
+    def max_poll_interval_s(self) -> float:
         """A consumer that takes no turn for so long is given up, by Kafka and by us; no drain takes as long."""
         return max(300.0, max(self.drain_s, self.revoke_drain_s) + 60.0)

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import structlog
 
-from agents.consumer.topic_identity import TopicIds
-from agents.dispatch.dispatcher import SubscriptionService, Surroundings
-from agents.dispatch.traced_dispatcher import WatchedSubscription
+from agents.consumer.topic_identity import TopicIdentity
+from agents.dispatch.dispatcher import DeliveryContext, SubscriptionService
+from agents.dispatch.traced_dispatcher import TracedDispatcher
 from knative.contract.records import Subscription, WorkerSubscription
-from knative.contract.subscription_stats import Progress, Reading
+from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
 
 log = structlog.get_logger(__name__)
 
@@ -37,28 +37,28 @@ class Contract(Protocol):
         """Call `listener` after each change."""
 
 
-class Fleet:
+class Supervisor:
     """Event loop only. `start` once, `stop` once."""
 
-    def __init__(self, app: Any, contract: Contract, around: Surroundings) -> None:
+    def __init__(self, app: Any, contract: Contract, context: DeliveryContext) -> None:
         self._app = app
         self._contract = contract
-        self._around = around
-        watched = around.trace is not None or around.config.log_deliveries
-        self._service = WatchedSubscription if watched else SubscriptionService
-        self._running: dict[str, SubscriptionService] = {}
+        self._context = context
+        watched = context.trace is not None or context.config.log_deliveries
+        self._service = TracedDispatcher if watched else SubscriptionService
+        self._services: dict[str, SubscriptionService] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
-        self._topic_ids = TopicIds(around.config.kafka, self._subscriptions, self._halt, around.fatal)
+        self._topic_identity = TopicIdentity(context.config.kafka, self._subscriptions, self._halt, context.fatal)
 
     def start(self) -> None:
         """Follow the contract from now on."""
         self._task = asyncio.get_running_loop().create_task(self._follow())
         self._contract.on_change(self._wake.set)
         self._wake.set()
-        self._topic_ids.start()
+        self._topic_identity.start()
 
     async def stop(self, drain_s: float) -> None:
         """Drain all subscriptions side by side, commit, leave the groups."""
@@ -66,38 +66,38 @@ class Fleet:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
-        await self._topic_ids.stop()
-        for uid in list(self._running):
+        await self._topic_identity.stop()
+        for uid in list(self._services):
             self._remove(uid, drain_s)
         if self._leaving:
             await asyncio.wait(set(self._leaving.values()), timeout=drain_s + 20)
 
     def statuses(self) -> dict[str, WorkerSubscription]:
         """What this process says of each subscription, by uid."""
-        return {uid: service.status() for uid, service in self._running.items()}
+        return {uid: service.status() for uid, service in self._services.items()}
 
-    def still_s(self) -> float:
+    def poll_age_s(self) -> float:
         """Seconds since the consumer that has been still longest took a turn; 0 without one."""
-        return max((service.still_s for service in self._running.values()), default=0.0)
+        return max((service.poll_age_s for service in self._services.values()), default=0.0)
 
     @property
-    def still_max_s(self) -> float:
+    def max_poll_interval_s(self) -> float:
         """One that is still for so long will not go on."""
-        return self._around.config.still_max_s
+        return self._context.config.max_poll_interval_s
 
-    def readings(self) -> list[Reading]:
+    def snapshots(self) -> list[SubscriptionSnapshot]:
         """Numbers of this moment, for the metrics; may be called from any thread."""
-        return [service.reading() for service in list(self._running.values())]
+        return [service.snapshot() for service in list(self._services.values())]
 
-    def progress(self) -> dict[str, Progress]:
+    def stats(self) -> dict[str, SubscriptionStats]:
         """What the other workers are told of each subscription, by uid."""
-        return {uid: service.progress() for uid, service in self._running.items()}
+        return {uid: service.stats() for uid, service in self._services.items()}
 
     def _subscriptions(self) -> list[Subscription]:
-        return [service.subscription for service in self._running.values()]
+        return [service.subscription for service in self._services.values()]
 
     def _halt(self, uid: str, why: str) -> None:
-        self._running[uid].halt(why)
+        self._services[uid].halt(why)
 
     async def _follow(self) -> None:
         try:
@@ -107,15 +107,15 @@ class Fleet:
                 if self._contract.loaded:
                     await self._apply(dict(self._contract.subscriptions))
         except Exception as problem:
-            self._around.fatal(problem)
+            self._context.fatal(problem)
 
     async def _apply(self, wanted: dict[str, Subscription]) -> None:
-        for uid in [uid for uid in self._running if uid not in wanted]:
+        for uid in [uid for uid in self._services if uid not in wanted]:
             self._remove(uid, 0.0)
         for uid, subscription in wanted.items():
-            service = self._running.get(uid)
+            service = self._services.get(uid)
             if service is not None and _moved(service.subscription, subscription):
-                self._remove(uid, self._around.config.revoke_drain_s)
+                self._remove(uid, self._context.config.revoke_drain_s)
                 service = None
             if service is None:
                 await self._add(subscription)
@@ -127,31 +127,31 @@ class Fleet:
         if leaving is not None:
             leaving.add_done_callback(lambda _: self._wake.set())  # one group, one consumer: after the old one left
             return
-        service = self._service(self._app, subscription, self._around)
-        self._running[subscription.uid] = service
+        service = self._service(self._app, subscription, self._context)
+        self._services[subscription.uid] = service
         await self._app.add_runtime_dependency(service)
         log.info("subscription started", subscription=subscription.label, uid=subscription.uid)
-        self._around.changed()
+        self._context.changed()
 
     def _remove(self, uid: str, drain_s: float) -> None:
-        service = self._running.pop(uid)
+        service = self._services.pop(uid)
         task = asyncio.get_running_loop().create_task(self._leave(service, drain_s))
         self._leaving[uid] = task
         task.add_done_callback(lambda _: self._leaving.pop(uid, None))
-        self._around.changed()
+        self._context.changed()
 
     async def _leave(self, service: SubscriptionService, drain_s: float) -> None:
         try:
             await service.leave(drain_s)
         except Exception as problem:
-            self._around.fatal(problem)
+            self._context.fatal(problem)
         if service in self._app._children:  # Faust keeps runtime services for ever otherwise
             self._app._children.remove(service)
         self._app.beacon.discard(service.beacon)  # and their places in its tree of services
         if not self._stopping:
-            self._around.observe.forget(service.subscription.label)
+            self._context.observe.forget(service.subscription.label)
             log.info("subscription stopped", subscription=service.subscription.label, uid=service.subscription.uid)
-            self._around.gone()
+            self._context.gone()
 
 
 def _moved(before: Subscription, after: Subscription) -> bool:

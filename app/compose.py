@@ -21,14 +21,13 @@ import uvloop
 from faust.app.base import BootStrategy
 
 from agents.config import DeliveryConfig
-from agents.dispatch.dispatcher import Surroundings
-from agents.http.pool import SenderConfig
+from agents.dispatch.dispatcher import DeliveryContext
+from agents.http.pool import PoolConfig
 from agents.ordering.turns import Turns
-from agents.supervisor import Fleet
+from agents.supervisor import Supervisor
 from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.logging import configure_logging
 from app.observability.metrics import Metrics
-from app.settings.extras import OTEL, need
 from app.settings.load import Settings, default_variables, load_settings
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of
@@ -37,11 +36,11 @@ from app.worker.lifecycle import Lifecycle, Parts
 from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
 from app.worker.system_clock import SystemClock
-from app.worker.traffic_component import TrafficParts, why_not
+from app.worker.traffic_component import TrafficComponent, why_not
 from controller.config import ControllerConfig
 from controller.service import Controller
 from knative.contract import kafka_names
-from knative.delivery.policy import Backoff, DeliverySpec, parse_duration_s
+from knative.delivery.policy import BackoffPolicy, DeliverySpec, parse_duration_s
 from knative.errors import PenstockError
 from knative.ports import Produce
 from tables.contract_table import ContractTable
@@ -68,7 +67,7 @@ class _Boot(BootStrategy):
     enable_kafka_producer = False
 
 
-class Hub(MemoryApp):
+class WorkerApp(MemoryApp):
     """The Faust app of a worker: web views, agents on in-memory channels, services. No Kafka of its own."""
 
     BootStrategy = _Boot
@@ -102,7 +101,7 @@ class Hub(MemoryApp):
         await super().stop()
 
 
-def build(settings: Settings | None = None) -> Hub:
+def build(settings: Settings | None = None) -> WorkerApp:
     """The app that `faust -A app worker` runs. Raises UsageError for wrong settings."""
     settings = settings or load_settings()
     worker_id = settings.worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
@@ -110,7 +109,7 @@ def build(settings: Settings | None = None) -> Hub:
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     spans = _span_export(settings, worker_id) if settings.otlp_endpoint else None
     registry.install()
-    app = Hub(
+    app = WorkerApp(
         settings.instance,
         broker="kafka://" + settings.kafka.replace(",", ";"),
         web=settings.web,
@@ -133,7 +132,6 @@ def build(settings: Settings | None = None) -> Hub:
 
 def _span_export(settings: Settings, worker_id: str) -> SpanExport:
     """Before any web driver is imported: they take names from aiohttp, which are exchanged here."""
-    need(OTEL, "PENSTOCK_OTLP_ENDPOINT")
     from app.observability.span_export import ExportConfig, SpanExport  # costs a start some 0.2 s
 
     # Names of attributes as they are stable now; no spans for what asks every few seconds.
@@ -152,7 +150,7 @@ def _span_export(settings: Settings, worker_id: str) -> SpanExport:
     return spans
 
 
-def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | None) -> Parts:
+def _compose(app: WorkerApp, settings: Settings, worker_id: str, spans: SpanExport | None) -> Parts:
     lifecycle = app.lifecycle
     # librdkafka's own lines go through logging, not raw to standard error.
     kafka = {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
@@ -162,10 +160,10 @@ def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | N
     status = StatusTable(kafka_names.status_topic(settings.instance), kafka, lifecycle.crashed)
     parts = Parts(settings, _controller_config(settings, kafka), worker_id, metrics, producer, contract, status)
     parts.spans = spans
-    tallies, rows = None, None
+    counters, rows = None, None
     if settings.traffic:
-        parts.traffic = TrafficParts(settings, worker_id, kafka, producer, metrics)
-        tallies, rows = parts.traffic.tallies, parts.traffic.rows
+        parts.traffic = TrafficComponent(settings, worker_id, kafka, producer, metrics)
+        counters, rows = parts.traffic.counters, parts.traffic.rows
     traffic.register(app, rows, why_not(settings))
     health.register(app, lifecycle.alive, lifecycle.readiness)
     subscribers.register(app, contract, lifecycle.subscriber_statuses, lifecycle.subscriber_details)
@@ -174,14 +172,14 @@ def _compose(app: Hub, settings: Settings, worker_id: str, spans: SpanExport | N
         view = ingress.IngressView
         if spans is not None:
             store, view = spans.storing(producer), traced_view(spans.tracing)
-        taken = ingress.register(app, _ingress_config(settings), contract, store, metrics, view, tallies)
+        taken = ingress.register(app, _ingress_config(settings), contract, store, metrics, view, counters)
         metrics.watch_ingress(lambda: (taken.inflight, taken.inflight_bytes))
     else:
         ingress.register(app, replace(_ingress_config(settings), takes_events=False), contract, producer, metrics)
     if settings.role in ("all", "dispatcher"):
-        around = _surroundings(settings, kafka, producer, metrics, lifecycle, spans)
-        parts.fleet = Fleet(app, contract, replace(around, tallies=tallies))
-        metrics.watch(parts.fleet.readings)
+        context = _delivery_context(settings, kafka, producer, metrics, lifecycle, spans)
+        parts.supervisor = Supervisor(app, contract, replace(context, counters=counters))
+        metrics.watch(parts.supervisor.snapshots)
     if settings.role in ("all", "controller") and settings.resources:
         controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed)
         parts.controller = controller
@@ -230,14 +228,14 @@ def _producer_config(settings: Settings, kafka: dict[str, Any], name: str) -> Pr
     )
 
 
-def _surroundings(
+def _delivery_context(
     settings: Settings,
     kafka: dict[str, Any],
     producer: KafkaProducer,
     metrics: Metrics,
     lifecycle: Lifecycle,
     spans: SpanExport | None,
-) -> Surroundings:
+) -> DeliveryContext:
     config = DeliveryConfig(
         kafka=kafka,
         instance=settings.instance,
@@ -254,9 +252,9 @@ def _surroundings(
         retry_after_cap_s=settings.retry_after_cap_s,
         log_deliveries=settings.log_level == "debug",
     )
-    return Surroundings(
+    return DeliveryContext(
         config=config,
-        sender=SenderConfig(reply_bytes_max=settings.event_bytes_max),
+        pool_config=PoolConfig(reply_bytes_max=settings.event_bytes_max),
         guard=guard_of(settings),
         produce=producer,
         observe=metrics,
@@ -281,7 +279,7 @@ def _controller_config(settings: Settings, kafka: dict[str, Any]) -> ControllerC
         event_bytes_max=settings.event_bytes_max,
         default_delivery=DeliverySpec(
             retry=settings.retry_default,
-            backoff_policy=Backoff(settings.backoff_policy_default),
+            backoff_policy=BackoffPolicy(settings.backoff_policy_default),
             backoff_delay_s=parse_duration_s(settings.backoff_default),
         ),
         internal_replication=settings.internal_replication,

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from analytics.topology.model.document import Tier, Window
 from analytics.topology.model.inputs import Inputs, State, Traffic
 from knative.contract.records import Channel, Subscription
-from knative.delivery.policy import DeliverySpec, Destination, Exhausted
+from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 
 SIZES = (100_000, 1_000_000)
 NOW_S = 1_790_000_000.0
@@ -60,7 +60,7 @@ def _subscription(number: int, channels: list[Channel], chance: random.Random) -
     if chance.random() < 0.25:  # mostly onwards, so that chains grow; one of 500 goes back
         step = chance.randrange(1, 50) * (-1 if chance.random() < 0.002 else 1)
         target = channels[min(len(channels) - 1, max(0, number % len(channels) + step))]
-        reply = Destination(f"http://{target.hosts[0]}")
+        reply = Addressable(f"http://{target.hosts[0]}")
     shared = chance.random() < 0.1
     uri = f"http://shared-{chance.randrange(len(channels))}.example" if shared else f"http://s-{number}.example"
     return Subscription(
@@ -74,10 +74,10 @@ def _subscription(number: int, channels: list[Channel], chance: random.Random) -
         dlq_topic=of.dlq_topic,
         partitions=4,
         group=f"kafka.s-{number}",
-        subscriber=Destination(uri),
+        subscriber=Addressable(uri),
         reply=reply,
-        delivery=DeliverySpec(dead_letter_sink=Destination("http://dead.example") if number % 20 == 0 else None),
-        exhausted=Exhausted.IGNORE if chance.random() < 0.002 else Exhausted.DEAD_LETTER,
+        delivery=DeliverySpec(dead_letter_sink=Addressable("http://dead.example") if number % 20 == 0 else None),
+        exhausted=OnRetriesExhausted.IGNORE if chance.random() < 0.002 else OnRetriesExhausted.DEAD_LETTER,
     )
 
 

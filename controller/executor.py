@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient
 
 from controller.config import ControllerConfig
 from controller.kafka.blocking import call_in_thread
-from controller.kafka.leader_election import Lease
+from controller.kafka.leader_election import LeaderElection
 from controller.kafka.offsets import Offsets
 from controller.kafka.publisher import Publisher
-from controller.kafka.topics import ActionFailed, KafkaAway, Topics
+from controller.kafka.topics import ActionFailed, KafkaUnavailable, Topics
 from controller.plan.actions import (
     Action,
     AddPartitions,
@@ -53,13 +53,18 @@ class Executor:
     """Looks at Kafka and acts on it. Event loop only; blocking calls go to threads, each with its limit."""
 
     def __init__(
-        self, config: ControllerConfig, admin: AdminClient, publisher: Publisher, files: StatusFiles, lease: Lease
+        self,
+        config: ControllerConfig,
+        admin: AdminClient,
+        publisher: Publisher,
+        files: StatusFiles,
+        election: LeaderElection,
     ) -> None:
         self._topics = Topics(admin, config.admin_timeout_s)
         self._offsets = Offsets(admin, config.admin_timeout_s)
         self._publisher = publisher
         self._files = files
-        self._lease = lease
+        self._election = election
         self._limit_s = 2 * config.admin_timeout_s + 1.0  # each call has its own limit; this guards against a hang
         self._removals: dict[str, Removal] = {}
         self._failures: dict[str, str] = {}
@@ -95,17 +100,17 @@ class Executor:
 
     async def carry_out(self, actions: Sequence[Action]) -> None:
         """Do them in order. Raises LeadershipLost; KafkaAway when trying the rest is pointless."""
-        term = self._lease.term
-        if not await self._lease.confirm():
+        term = self._election.term
+        if not await self._election.confirm():
             raise LeadershipLost
         for action in actions:
-            if not self._lease.leading or self._lease.term != term:
+            if not self._election.leading or self._election.term != term:
                 raise LeadershipLost
             try:
                 await self._do(action)
             except (ActionFailed, OSError) as problem:
                 self._failed(action, str(problem))
-                if isinstance(problem, KafkaAway):
+                if isinstance(problem, KafkaUnavailable):
                     raise
             else:
                 if self._failures.pop(action.target, None) is not None:
@@ -151,7 +156,7 @@ class Executor:
         try:
             return await call_in_thread(call, self._limit_s, "controller-kafka")
         except TimeoutError as problem:
-            raise KafkaAway(f"Kafka did not answer within {self._limit_s:g} s") from problem
+            raise KafkaUnavailable(f"Kafka did not answer within {self._limit_s:g} s") from problem
 
     async def _note(self, removals: dict[str, Removal]) -> None:
         await asyncio.to_thread(self._files.save_removals, removals)

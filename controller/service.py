@@ -19,7 +19,7 @@ import structlog
 
 from controller.config import ControllerConfig
 from controller.executor import Executor, LeadershipLost
-from controller.kafka.leader_election import Lease
+from controller.kafka.leader_election import LeaderElection
 from controller.kafka.publisher import Publisher
 from controller.kafka.topics import ActionFailed, Topics, admin_client
 from controller.plan.actions import ObservedKafka, World, WriteStatus
@@ -27,7 +27,7 @@ from controller.plan.reconcile import reconcile, wanted
 from controller.source.directory import Directory, FileProblem, Snapshot
 from controller.source.identities import Identities, Record
 from controller.status.files import StatusFiles
-from controller.status.reporter import Teller
+from controller.status.reporter import StatusReporter
 from knative.contract import kafka_names
 from knative.ports import Produce
 from tables.contract_table import ContractTable
@@ -56,15 +56,15 @@ class _Term:
     number: int
     snapshot: Snapshot = field(default_factory=Snapshot)
     begun: bool = False  #: what an earlier leader left behind is known
-    strange: tuple[FileProblem, ...] = ()  #: that the contract holds what this directory never held
+    wrong_directory: tuple[FileProblem, ...] = ()  #: that the contract holds what this directory never held
     noted: frozenset[str] = frozenset()  #: the strangers on disk
     observed: ObservedKafka | None = None  #: None = Kafka must be asked before anything is decided
     scanned_at: float = 0.0
     observed_at: float = 0.0
-    told_at: float = 0.0  #: when statuses were last decided
+    reported_at: float = 0.0  #: when statuses were last decided
     retry_at: float = float("inf")
     failed_tries: int = 0
-    trouble: str = ""
+    failure: str = ""
 
 
 class Controller:
@@ -91,7 +91,7 @@ class Controller:
         self._identities = Identities()
         self._files = StatusFiles(config.state_dir)
         self._problems: tuple[FileProblem, ...] = ()
-        self._lease = Lease(
+        self._election = LeaderElection(
             kafka_names.controller_group(config.instance),
             config.contract_topic,
             config.kafka,
@@ -99,22 +99,22 @@ class Controller:
             self._wake.set,
             crashed,
         )
-        self._teller = Teller(produce, status, kafka_names.status_topic(config.instance))
+        self._reporter = StatusReporter(produce, status, kafka_names.status_topic(config.instance))
         publisher = Publisher(produce, contract, config.contract_topic, config.publish_timeout_s)
-        self._executor = Executor(config, admin_client(config.kafka), publisher, self._files, self._lease)
+        self._executor = Executor(config, admin_client(config.kafka), publisher, self._files, self._election)
         contract.on_change(self._on_contract)
         status.on_change(self._on_status)
 
     @property
     def leading(self) -> bool:
         """Whether this process is the one that reconciles."""
-        return self._lease.leading
+        return self._election.leading
 
     async def start(self) -> None:
         """Check both directories (UsageError when one cannot be used), then begin; returns at once."""
         await asyncio.to_thread(self._directory.check)
         await asyncio.to_thread(self._files.check)
-        self._lease.start()
+        self._election.start()
         self._task = asyncio.create_task(self._run(), name="controller")
         self._task.add_done_callback(self._ended)
 
@@ -126,7 +126,7 @@ class Controller:
             _, pending = await asyncio.wait([self._task], timeout=self._config.stop_timeout_s)
             for task in pending:
                 task.cancel()
-        await self._lease.stop(self._config.stop_timeout_s)
+        await self._election.stop(self._config.stop_timeout_s)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         problem = None if task.cancelled() else task.exception()
@@ -144,10 +144,10 @@ class Controller:
     async def _run(self) -> None:
         term: _Term | None = None
         while not self._stopping:
-            if not self._lease.leading or not self._contract.loaded:
+            if not self._election.leading or not self._contract.loaded:
                 term = None
-            elif term is None or term.number != self._lease.term:
-                term = _Term(self._lease.term)
+            elif term is None or term.number != self._election.term:
+                term = _Term(self._election.term)
             if term is not None:
                 await self._round(term)
             await self._pause()
@@ -166,7 +166,7 @@ class Controller:
         # What the leader before wrote in its last moment must have arrived here before anything is decided on it.
         await asyncio.sleep(self._config.debounce_s * 3)
         await self._executor.begin_term()
-        term.noted = await asyncio.to_thread(self._files.load_strangers)
+        term.noted = await asyncio.to_thread(self._files.load_foreign)
         self._identities.forget(term.noted)
         term.begun = True
 
@@ -175,18 +175,18 @@ class Controller:
         if now - term.scanned_at >= self._config.poll_s * 0.9:  # two looks in a row must be apart in time
             term.scanned_at = now
             snapshot = await asyncio.to_thread(self._directory.scan)
-            await self._tell_problems((*snapshot.problems, *term.strange))
+            await self._report_problems((*snapshot.problems, *term.wrong_directory))
             if snapshot != term.snapshot:
                 term.observed, term.snapshot = None, snapshot
                 term.retry_at, term.failed_tries = 0.0, 0
         if self._contract_changed or now >= term.retry_at or now - term.observed_at >= self._config.resync_s:
             term.observed = None
-        if term.trouble and now < term.retry_at:
+        if term.failure and now < term.retry_at:
             return  # Kafka is away: not asked at every look
-        if term.observed is not None and not self._news and now - term.told_at < self._config.status_tick_s:
+        if term.observed is not None and not self._news and now - term.reported_at < self._config.status_tick_s:
             return
         self._contract_changed = self._news = False
-        term.told_at = now
+        term.reported_at = now
         try:
             await self._settle(term)
         except LeadershipLost:
@@ -224,19 +224,19 @@ class Controller:
             self._contract_changed = False  # what we wrote ourselves is no news, and all is observed anew anyway
             if any(action.target in self._executor.failures for action in actions):
                 self._put_off(term, "")
-        held = [record for record in self._published() if record.uid in world.held]
-        await self._write(term, statuses, held)
+        retained = [record for record in self._published() if record.uid in world.retained]
+        await self._write(term, statuses, retained)
         self._schedule(term)
 
     async def _recognise(self, term: _Term) -> None:
         """Note who must not be removed before anything is published: the next start would take all for ours."""
         published = self._published()
         # While a file cannot be read, what it names is not known; requests wait, and end by themselves.
-        asked = self._teller.take_requests(time.time()) if term.snapshot.complete else ()
+        asked = self._reporter.take_requests(time.time()) if term.snapshot.complete else ()
         removing = self._executor.removals.keys()
-        term.strange = self._identities.recognise(term.snapshot, published, removing, asked)
+        term.wrong_directory = self._identities.find_foreign(term.snapshot, published, removing, asked)
         if self._identities.strangers != term.noted:
-            await asyncio.to_thread(self._files.save_strangers, self._identities.strangers)
+            await asyncio.to_thread(self._files.save_foreign, self._identities.strangers)
             term.noted = self._identities.strangers
 
     def _published(self) -> list[Record]:
@@ -244,9 +244,9 @@ class Controller:
 
     def _schedule(self, term: _Term) -> None:
         """When to look at Kafka again although nothing changed here."""
-        if term.trouble:
+        if term.failure:
             log.info("controller works again", tries=term.failed_tries)
-            term.trouble = ""
+            term.failure = ""
         if self._executor.failures:
             return  # `_put_off` has said when
         term.failed_tries = 0
@@ -264,24 +264,24 @@ class Controller:
             subscriptions=dict(self._contract.subscriptions),
             workers=dict(self._status.workers),
             removals=removals,
-            held=self._identities.held(term.snapshot, published, objects),
+            retained=self._identities.retained(term.snapshot, published, objects),
             failures=self._executor.failures,
             now=time.time(),
         )
 
-    async def _write(self, term: _Term, statuses: list[WriteStatus], held: list[Record]) -> None:
-        if not self._lease.leading or self._lease.term != term.number:
+    async def _write(self, term: _Term, statuses: list[WriteStatus], retained: list[Record]) -> None:
+        if not self._election.leading or self._election.term != term.number:
             raise LeadershipLost
 
         def write() -> None:
             self._files.write_all(statuses, time.time())
-            self._files.keep_only([*statuses, *held])
+            self._files.keep_only([*statuses, *retained])
 
-        self._teller.tell(statuses, term.snapshot.problems, term.strange, term.noted)
-        self._teller.sweep(time.monotonic())
+        self._reporter.report(statuses, term.snapshot.problems, term.wrong_directory, term.noted)
+        self._reporter.sweep(time.monotonic())
         await asyncio.to_thread(write)
 
-    async def _tell_problems(self, problems: tuple[FileProblem, ...]) -> None:
+    async def _report_problems(self, problems: tuple[FileProblem, ...]) -> None:
         for problem in problems:
             if problem not in self._problems:
                 log.warning(
@@ -301,14 +301,14 @@ class Controller:
         except OSError as error:
             log.error("problems.json cannot be written", reason=str(error))
 
-    def _put_off(self, term: _Term, trouble: str) -> None:
+    def _put_off(self, term: _Term, failure: str) -> None:
         """Try again after a pause that grows with each failure in a row."""
         term.failed_tries += 1
         pause_s = min(self._config.poll_s * 2 ** min(term.failed_tries, 16), self._config.backoff_max_s)
         term.retry_at = time.monotonic() + pause_s
-        if trouble and trouble != term.trouble:
-            log.warning("controller cannot work; it goes on trying", reason=trouble)
-        term.trouble = trouble or term.trouble
+        if failure and failure != term.failure:
+            log.warning("controller cannot work; it goes on trying", reason=failure)
+        term.failure = failure or term.failure
 
 
 def _what_is_wrong(problem: FileProblem) -> str:

@@ -24,7 +24,7 @@ from controller.plan.actions import (
 from controller.plan.reconcile import reconcile
 from controller.source.directory import Directory, FileProblem, Written
 from controller.source.identities import Identities
-from knative.resources.conditions import Truth
+from knative.resources.conditions import ConditionStatus
 
 _ROUNDS_MAX = 20  #: each object needs three
 #: Condition -> the field that it is about.
@@ -95,7 +95,7 @@ def _refused(status: WriteStatus, one: Written) -> list[FileProblem]:
     return [
         FileProblem(one.file, one.line, _field(part.type, part.reason), part.message, "", object=str(one))
         for part in status.conditions
-        if part.type in _FIELDS and part.status is Truth.FALSE
+        if part.type in _FIELDS and part.status is ConditionStatus.FALSE
     ]
 
 

@@ -12,10 +12,10 @@ class PenstockError(Exception):
 
     exit_code = 1
 
-    def __init__(self, what: str, cure: str = "") -> None:
-        super().__init__(f"{what} {cure}".rstrip())
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(f"{what} {hint}".rstrip())
         self.what = what
-        self.cure = cure
+        self.hint = hint
 
 
 class UsageError(PenstockError):

@@ -13,7 +13,7 @@ import orjson
 import structlog
 
 from knative.contract.records import SCHEMA_VERSION, Channel, Subscription
-from knative.delivery.policy import Backoff, DeliverySpec, Destination, Exhausted, Order
+from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from tables.kafka.compacted_topic import CompactedReader, Record
 
 log = structlog.get_logger(__name__)
@@ -53,13 +53,13 @@ def _known(kind: type, fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in kind.__dataclass_fields__ if name in fields}  # type: ignore[attr-defined]
 
 
-def _destination(fields: Mapping[str, Any] | None) -> Destination | None:
-    return None if fields is None else Destination(**_known(Destination, fields))
+def _destination(fields: Mapping[str, Any] | None) -> Addressable | None:
+    return None if fields is None else Addressable(**_known(Addressable, fields))
 
 
 def _subscription(fields: Mapping[str, Any]) -> Subscription:
     delivery = _known(DeliverySpec, fields["delivery"])
-    delivery["backoff_policy"] = Backoff(delivery["backoff_policy"])
+    delivery["backoff_policy"] = BackoffPolicy(delivery["backoff_policy"])
     delivery["dead_letter_sink"] = _destination(delivery["dead_letter_sink"])
     return Subscription(
         **_known(
@@ -69,8 +69,8 @@ def _subscription(fields: Mapping[str, Any]) -> Subscription:
                 "subscriber": _destination(fields["subscriber"]),
                 "reply": _destination(fields["reply"]),
                 "delivery": DeliverySpec(**delivery),
-                "order": Order(fields["order"]),
-                "exhausted": Exhausted(fields["exhausted"]),
+                "order": DeliveryOrder(fields["order"]),
+                "exhausted": OnRetriesExhausted(fields["exhausted"]),
             },
         )
     )

@@ -21,14 +21,14 @@ from knative.contract.records import (
     SCHEMA_VERSION,
     WAITING_FOR_KAFKA,
     ControllerReport,
-    Remark,
     RemovalRequest,
+    ResourceProblem,
     SubscriberStatus,
     Subscription,
     WorkerStatus,
     WorkerSubscription,
 )
-from knative.contract.subscription_stats import Progress
+from knative.contract.subscription_stats import SubscriptionStats
 from knative.resources.conditions import Condition, false, true, unknown
 from tables.kafka.compacted_topic import CompactedReader, Record
 from tables.subscriber_details import SubscriberDetails, details, from_row, to_row
@@ -36,7 +36,7 @@ from tables.subscriber_details import SubscriberDetails, details, from_row, to_r
 log = structlog.get_logger(__name__)
 
 FRESH_S = 10.0  #: a record older than this no longer counts
-RECORD_BYTES_MAX = 512 * 1024  #: of a record with `progress`, and of a report; a topic takes 1 MiB by default
+RECORD_BYTES_MAX = 512 * 1024  #: of a record with `stats`, and of a report; a topic takes 1 MiB by default
 REPORT_KEY = b"/controller"  #: no worker's id has a slash
 REQUEST_KEY = b"/remove/"  #: a uid follows
 #: Reasons of conditions that follow from workers' records, so that whoever reads those knows them by himself.
@@ -46,7 +46,7 @@ SUBSCRIBER_WAITS_FOR_KAFKA = "WaitingForKafka"
 
 
 def encode_status(status: WorkerStatus) -> bytes:
-    """JSON for the status topic; the key is the worker's id. One that would be too large goes without `progress`."""
+    """JSON for the status topic; the key is the worker's id. One that would be too large goes without `stats`."""
     record = {
         "schema": SCHEMA_VERSION,
         "worker": status.worker,
@@ -54,7 +54,7 @@ def encode_status(status: WorkerStatus) -> bytes:
         "role": status.role,
         "subscriptions": status.subscriptions,
     }
-    rows = {uid: row for uid, one in status.progress.items() if (row := to_row(one)) is not None}
+    rows = {uid: row for uid, one in status.stats.items() if (row := to_row(one)) is not None}
     if rows:
         value = orjson.dumps({**record, "progress": rows})
         if len(value) <= RECORD_BYTES_MAX:
@@ -64,7 +64,7 @@ def encode_status(status: WorkerStatus) -> bytes:
 
 def encode_report(report: ControllerReport) -> bytes:
     """JSON for the status topic, under REPORT_KEY."""
-    rows = [asdict(remark) for remark in report.remarks]
+    rows = [asdict(problem) for problem in report.problems]
     body = {"time": report.time, "remarks": rows, "left_out": report.left_out, "foreign": report.foreign}
     return orjson.dumps({"schema": SCHEMA_VERSION, "controller": body})
 
@@ -82,20 +82,22 @@ def decode_status(value: bytes) -> WorkerStatus | ControllerReport | RemovalRequ
         raise ValueError(f"schema {data['schema']}, this version knows {SCHEMA_VERSION}")
     if "controller" in data:
         report = data["controller"]
-        remarks = (Remark(*(str(row[name]) for name in Remark.__slots__)) for row in report["remarks"])
+        problems = (
+            ResourceProblem(*(str(row[name]) for name in ResourceProblem.__slots__)) for row in report["remarks"]
+        )
         foreign = tuple(map(str, report.get("foreign", ())))
-        return ControllerReport(float(report["time"]), tuple(remarks), int(report["left_out"]), foreign)
+        return ControllerReport(float(report["time"]), tuple(problems), int(report["left_out"]), foreign)
     if "remove" in data:
         return RemovalRequest(str(data["remove"]["uid"]), float(data["remove"]["time"]))
     subscriptions = {
         uid: WorkerSubscription(row["generation"], tuple(row["partitions"]), row["state"])
         for uid, row in data["subscriptions"].items()
     }
-    progress = _progress(data.get("progress"))
-    return WorkerStatus(data["worker"], float(data["time"]), data["role"], subscriptions, progress)
+    stats = _progress(data.get("progress"))
+    return WorkerStatus(data["worker"], float(data["time"]), data["role"], subscriptions, stats)
 
 
-def _progress(rows: Any) -> dict[str, Progress]:
+def _progress(rows: Any) -> dict[str, SubscriptionStats]:
     """What cannot be read is left out: it is for people to look at, and must not make a subscriber unready."""
     if not isinstance(rows, dict):
         return {}

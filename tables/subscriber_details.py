@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from knative.contract.records import SubscriberStatus, Subscription, WorkerStatus
-from knative.contract.subscription_stats import HEADS_MAX, Head, LastError, Progress
+from knative.contract.subscription_stats import FAILING_MAX, FailingDelivery, LastError, SubscriptionStats
 
-_NOTHING = Progress()
+_NOTHING = SubscriptionStats()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +30,30 @@ class SubscriberDetails:
     lag: int  #: events
     lag_s: float | None  #: age of the oldest unsettled event in a worker's memory; 0 without lag
     delivered_per_s: float
-    heads: tuple[tuple[str, Head], ...]  #: (worker, head), most attempts first
+    heads: tuple[tuple[str, FailingDelivery], ...]  #: (worker, head), most attempts first
     next_attempt: float | None  #: the soonest of those that wait
     last_error: tuple[str, LastError] | None  #: (worker, its latest failed attempt)
     as_of: float | None  #: the oldest of the records that this is made of
 
 
-def to_row(progress: Progress) -> dict[str, Any] | None:
+def to_row(stats: SubscriptionStats) -> dict[str, Any] | None:
     """For JSON; what is as at rest is left out, None = all is."""
     row: dict[str, Any] = {
-        field.name: getattr(progress, field.name)
-        for field in fields(Progress)
-        if getattr(progress, field.name) != getattr(_NOTHING, field.name)
+        field.name: getattr(stats, field.name)
+        for field in fields(SubscriptionStats)
+        if getattr(stats, field.name) != getattr(_NOTHING, field.name)
     }
-    if progress.heads:
+    if stats.heads:
         row["heads"] = [
-            [head.partition, head.offset, head.attempts, head.next_attempt, head.event_id] for head in progress.heads
+            [head.partition, head.offset, head.attempts, head.next_attempt, head.event_id] for head in stats.heads
         ]
     return row or None
 
 
-def from_row(row: Mapping[str, Any]) -> Progress:
+def from_row(row: Mapping[str, Any]) -> SubscriptionStats:
     """Back from JSON; unknown names are a newer version's. Raises ValueError, KeyError or TypeError for junk."""
     error = row.get("last_error")
-    return Progress(
+    return SubscriptionStats(
         in_flight=int(row.get("in_flight", 0)),
         retrying=int(row.get("retrying", 0)),
         lag=int(row.get("lag", 0)),
@@ -64,8 +64,10 @@ def from_row(row: Mapping[str, Any]) -> Progress:
     )
 
 
-def _head(partition: int, offset: int, attempts: int, next_attempt: float, event_id: str, *_newer: object) -> Head:
-    return Head(int(partition), int(offset), int(attempts), float(next_attempt), str(event_id))
+def _head(
+    partition: int, offset: int, attempts: int, next_attempt: float, event_id: str, *_newer: object
+) -> FailingDelivery:
+    return FailingDelivery(int(partition), int(offset), int(attempts), float(next_attempt), str(event_id))
 
 
 def _last_error(row: Mapping[str, Any]) -> LastError:
@@ -92,7 +94,7 @@ def details(
     fresh = sorted(
         (w for w in workers if uid in w.subscriptions and now - w.time <= fresh_s), key=lambda one: one.worker
     )
-    told = [(worker.worker, worker.progress.get(uid, _NOTHING)) for worker in fresh]
+    told = [(worker.worker, worker.stats.get(uid, _NOTHING)) for worker in fresh]
     heads = sorted(
         ((worker, head) for worker, one in told for head in one.heads),
         key=lambda pair: (-pair[1].attempts, pair[1].partition, pair[1].offset),
@@ -107,14 +109,14 @@ def details(
         lag=sum(one.lag for _, one in told),
         lag_s=_lag_s([one for _, one in told], now),
         delivered_per_s=sum(one.delivered_per_s for _, one in told),
-        heads=tuple(heads[:HEADS_MAX]),
+        heads=tuple(heads[:FAILING_MAX]),
         next_attempt=min((head.next_attempt for _, head in heads if head.next_attempt), default=None),
         last_error=max(errors, key=lambda pair: pair[1].time, default=None),
         as_of=min((worker.time for worker in fresh), default=None),
     )
 
 
-def _lag_s(told: list[Progress], now: float) -> float | None:
+def _lag_s(told: list[SubscriptionStats], now: float) -> float | None:
     oldest = min((one.oldest for one in told if one.oldest), default=None)
     if oldest is not None:
         return max(0.0, now - oldest)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from knative.delivery.policy import Order
+from knative.delivery.policy import DeliveryOrder
 from tests.ledger import reader
 from tests.ledger.history import Rule
 from tests.processes import Worker, wait_until
@@ -91,7 +91,7 @@ class Installation:
         """What the checker holds a Subscription to."""
         retry = int((wanted.delivery or {}).get("retry", 0))
         label = f"{NAMESPACE}/{wanted.name}"
-        return Rule(label, Order(wanted.order), retry, self.group(wanted.name), self.resources.topic)
+        return Rule(label, DeliveryOrder(wanted.order), retry, self.group(wanted.name), self.resources.topic)
 
     def ends(self) -> dict[int, int]:
         """The ends of the channel's partitions."""

@@ -33,14 +33,14 @@ class Sent:
         self._random = random.Random(seed)
         self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20, "log_level": 0})
         self._sums: dict[Key, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-        self._sketches: dict[Key, latency_sketch.Sketch] = collections.defaultdict(dict)
+        self._sketches: dict[Key, latency_sketch.LatencySketch] = collections.defaultdict(dict)
         self._numbers: collections.Counter[str] = collections.Counter()
 
     def records(self, topic: str, count: int, begin_s: int, seconds: int, partitions: int = 2) -> None:
         """Events at seeded moments of `seconds` from `begin_s` on; some without a type, some with a type twice."""
         namespace, channel = self.owners[topic]
-        moments = sorted(self._random.randrange(seconds * 1000) for _ in range(count))
-        for number, moment_ms in enumerate(moments):
+        time_options = sorted(self._random.randrange(seconds * 1000) for _ in range(count))
+        for number, moment_ms in enumerate(time_options):
             at_ms = begin_s * 1000 + moment_ms
             type_, source = self._random.choice(_TYPES), f"/source/{self._random.randrange(3)}"
             body = b"x" * self._random.randrange(200)
@@ -55,10 +55,10 @@ class Sent:
             self._sums[key].update(events=1, bytes=len(body))
         assert self._producer.flush(60) == 0
 
-    def deltas(self, by: str, channel: tuple[str, str], moments: Iterable[int], copies: int = 1) -> list[bytes]:
+    def deltas(self, by: str, channel: tuple[str, str], time_options: Iterable[int], copies: int = 1) -> list[bytes]:
         """One report of a worker for each second: of ingress and of subscription `sub` in turn. Gives their values."""
         values = []
-        for at in moments:
+        for at in time_options:
             number = self._numbers[by]
             self._numbers[by] += 1
             delta = self._delta(by, number, at, *channel)
@@ -80,7 +80,7 @@ class Sent:
             self._producer.produce(self.traffic_topic, value, b"k")
         assert self._producer.flush(60) == 0
 
-    def expected(self) -> list[tuple[Key, dict[str, int], latency_sketch.Sketch]]:
+    def expected(self) -> list[tuple[Key, dict[str, int], latency_sketch.LatencySketch]]:
         """What the windows of a minute must say, but for what came late."""
         names = [name for name in COUNTS if name != "late"]
         return [
@@ -103,7 +103,7 @@ class Sent:
         )  # fmt: skip
 
 
-def shown(windows: Iterable[Window]) -> list[tuple[Key, dict[str, int], latency_sketch.Sketch]]:
+def shown(windows: Iterable[Window]) -> list[tuple[Key, dict[str, int], latency_sketch.LatencySketch]]:
     """Windows in the form of `Sent.expected`."""
     names = [name for name in COUNTS if name != "late"]
     return [

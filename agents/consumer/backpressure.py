@@ -14,8 +14,8 @@ from collections.abc import Collection
 
 from confluent_kafka import Consumer, TopicPartition
 
-from agents.consumer.memory_budget import Room
-from agents.ordering.scheduler import Partition
+from agents.consumer.memory_budget import MemoryBudget
+from agents.ordering.scheduler import PartitionState
 
 _BATCHES_AHEAD = 48  # handed over and not yet taken by the agent; its channel holds 64
 _LOOK_S = 0.1  # at least so often it is looked at who holds how much
@@ -24,8 +24,9 @@ _AGAIN_S = 0.005  # at least between two looks when all is full
 _FULL_S = 0.2  # how long everything may be full before partitions are paused and polling goes on
 
 
-class Pace:
-    """Of one feed; used by its thread only, but for `taken`. One consumer after the other: `begin` for each."""
+class Backpressure:
+    """Of one feed; used by its thread only, but for `batches_enqueued`. One consumer after the other: `begin` for
+    each."""
 
     def __init__(self, bytes_max: int, stop: threading.Event) -> None:
         """`bytes_max`: of all partitions together. `stop` ends waiting soon."""
@@ -36,7 +37,7 @@ class Pace:
 
     def begin(self) -> None:
         """A fresh consumer: nothing is held or paused."""
-        self.room = Room(self._bytes_max)
+        self.budget = MemoryBudget(self._bytes_max)
         self._unseen_bytes = 0  # handed over since the last look
         self._look_at = 0.0
 
@@ -45,52 +46,52 @@ class Pace:
         self._handed += 1
         self._unseen_bytes += size
 
-    def taken(self) -> None:
+    def batches_enqueued(self) -> None:
         """The batches of one `handed` are in the lanes; on the event loop."""
         self._taken += 1
 
     @property
-    def all_taken(self) -> bool:
+    def all_enqueued(self) -> bool:
         """Nothing is on its way to the lanes."""
         return self._taken == self._handed
 
-    def make_room(self, consumer: Consumer, partitions: Collection[Partition]) -> bool:
+    def throttle(self, consumer: Consumer, partitions: Collection[PartitionState]) -> bool:
         """Wait while too much is held, pause and resume; True while partitions are paused, which want to be looked at
         often."""
-        room, now = self.room, time.monotonic()
-        if self._unseen_bytes < self._bytes_max // _LOOK_PART and now < self._look_at and not room.paused:
+        budget, now = self.budget, time.monotonic()
+        if self._unseen_bytes < self._bytes_max // _LOOK_PART and now < self._look_at and not budget.paused:
             return False
         self._unseen_bytes, self._look_at = 0, now + _LOOK_S
-        full = room.is_full(partitions) or self._ahead()
+        full = budget.is_full(partitions) or self._ahead()
         in_time = self._wait(partitions) if full else True
-        pause = room.to_pause(partitions, time.monotonic(), in_time)
+        pause = budget.to_pause(partitions, time.monotonic(), in_time)
         if pause:
             consumer.pause([TopicPartition(p.topic, p.number) for p in pause])
-        resume = room.to_resume(partitions)
+        resume = budget.to_resume(partitions)
         if resume:
             consumer.resume([TopicPartition(p.topic, p.number) for p in resume])
-        return bool(room.paused)
+        return bool(budget.paused)
 
-    def forget(self, consumer: Consumer, partition: Partition) -> None:
+    def forget(self, consumer: Consumer, partition: PartitionState) -> None:
         """The partition goes, or is assigned anew. It is resumed while it is still there: the client would keep it
         paused over all assignments to come, and nobody would know."""
         consumer.resume([TopicPartition(partition.topic, partition.number)])
-        self.room.forget(partition.number)
+        self.budget.forget(partition.number)
 
     def _ahead(self) -> bool:
         return self._handed - self._taken >= _BATCHES_AHEAD
 
-    def _wait(self, partitions: Collection[Partition]) -> bool:
+    def _wait(self, partitions: Collection[PartitionState]) -> bool:
         """False when there is no room after a while. Sleeps for as long as settling the rest will take at the rate
         seen."""
-        room = self.room
+        budget = self.budget
         began = now = time.monotonic()
-        first = room.surplus(partitions)
+        first = budget.surplus(partitions)
         wait_s = _AGAIN_S
         while now - began < _FULL_S and not self._stop.is_set():
             time.sleep(wait_s)
             now = time.monotonic()
-            surplus = room.surplus(partitions)
+            surplus = budget.surplus(partitions)
             if surplus <= 0 and not self._ahead():
                 return True
             gone = first - surplus

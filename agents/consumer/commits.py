@@ -28,12 +28,12 @@ from dataclasses import dataclass
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from agents.ordering.scheduler import Partition
+from agents.ordering.scheduler import PartitionState
 
 log = structlog.get_logger(__name__)
 
 #: The event in the log when first attempts pause.
-WAITING = "Kafka confirms no commits; new events wait"
+WAITING_MESSAGE = "Kafka confirms no commits; new events wait"
 _AWAKE_S = 1.0  # a timer that comes later than this: the process was frozen
 _SOON_S = 0.02
 _AGAIN_S = 0.1
@@ -54,12 +54,12 @@ _DENIED_S = 60.0  # what is delivered meanwhile is delivered again after a resta
 _NEVER = frozenset({KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaError.INVALID_COMMIT_OFFSET_SIZE})
 
 
-def offsets(partitions: Iterable[Partition]) -> list[TopicPartition]:
+def offsets(partitions: Iterable[PartitionState]) -> list[TopicPartition]:
     """What to commit for these partitions now."""
     return [
-        TopicPartition(p.topic, p.number, p.watermark.next, p.watermark.metadata())
+        TopicPartition(p.topic, p.number, p.tracker.committable, p.tracker.metadata())
         for p in partitions
-        if p.watermark.changes != p.committed
+        if p.tracker.changes != p.committed
     ]
 
 
@@ -88,7 +88,7 @@ def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tri
 class _Flight:
     """One commit from its request to its answer: what is committed, of which partition, at which of its changes."""
 
-    wanted: tuple[tuple[Partition, int, TopicPartition], ...]
+    wanted: tuple[tuple[PartitionState, int, TopicPartition], ...]
 
     def answered_by(self, results: Iterable[TopicPartition]) -> bool:
         """True when the results are of this commit and not of an earlier one that was given up."""
@@ -101,7 +101,7 @@ def _place(where: TopicPartition) -> tuple[int, int, str]:
 
 
 class Commits:
-    """Event loop only, but for `carry_out` and `on_commit`, which run in the consumer's thread."""
+    """Event loop only, but for `send_requested` and `on_commit`, which run in the consumer's thread."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class Commits:
         self._listener = waiting
         self._loop = asyncio.get_running_loop()
         self._attached = False
-        self._partitions: dict[int, Partition] = {}
+        self._partitions: dict[int, PartitionState] = {}
         self._request: _Flight | None = None  # of `_flight`, until the thread takes it
         self._flight: _Flight | None = None
         self._overdue: asyncio.TimerHandle | None = None  # since the first commit that had no success
@@ -131,7 +131,7 @@ class Commits:
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
         self._missed = False  # a commit was due while another one was on its way
-        self._barriers: list[tuple[Partition, int, asyncio.Future[None]]] = []
+        self._barriers: list[tuple[PartitionState, int, asyncio.Future[None]]] = []
         self._failing = False
         self._denied_since: float | None = None
         self.count = 0  #: commits that succeeded
@@ -147,7 +147,7 @@ class Commits:
         """A commit was sent and is not answered; for the consumer's thread, while it sends none."""
         return self._flight is not None and self._request is None
 
-    def attach(self, partitions: dict[int, Partition]) -> None:
+    def attach(self, partitions: dict[int, PartitionState]) -> None:
         """A consumer is there; commit the partitions in this (live) mapping from now on."""
         self._attached, self._partitions = True, partitions
         self.forget()
@@ -165,7 +165,7 @@ class Commits:
         self._request = self._flight = None
         self._confirmed()
 
-    def touch(self, within_s: float | None = None) -> None:
+    def schedule_commit(self, within_s: float | None = None) -> None:
         """Something moved: commit within the interval, or sooner."""
         if self._timer is not None:
             if within_s is None or self._loop.time() + within_s >= self._due:
@@ -180,36 +180,36 @@ class Commits:
         for nothing, and others are made meanwhile."""
         if self._flight is not None and self._request is None:
             self._flight = None
-            self.touch(_SOON_S)
+            self.schedule_commit(_SOON_S)
 
-    async def barrier(self, partition: Partition) -> None:
+    async def barrier(self, partition: PartitionState) -> None:
         """Returns when everything that is known of this partition now is committed. Cancel it when it is revoked."""
-        if partition.committed >= partition.watermark.changes:
+        if partition.committed >= partition.tracker.changes:
             return
         future = self._loop.create_future()
-        self._barriers.append((partition, partition.watermark.changes, future))
-        self.touch(_SOON_S)
+        self._barriers.append((partition, partition.tracker.changes, future))
+        self.schedule_commit(_SOON_S)
         await future
 
     def _commit(self) -> None:
         try:
             if self._loop.time() - self._due > self._timeout_s and not self.waiting:
                 self._wait()  # the process was frozen: its session may be over, and the group at work elsewhere
-            self._take_stock()
+            self._request_commit()
         except Exception as problem:  # nobody else would hear of what a timer raises
             self._fatal(problem)
 
-    def _take_stock(self) -> None:
+    def _request_commit(self) -> None:
         self._timer = None
         if not self._attached:
             return
         if self._flight is not None:
             self._missed = True  # one at a time; the answer brings the next one
             return
-        dirty = [p for p in self._owned() if p.watermark.changes != p.committed]
+        dirty = [p for p in self._owned() if p.tracker.changes != p.committed]
         if not dirty:
             return
-        wanted = zip(dirty, [p.watermark.changes for p in dirty], offsets(dirty), strict=True)
+        wanted = zip(dirty, [p.tracker.changes for p in dirty], offsets(dirty), strict=True)
         self._request = self._flight = _Flight(tuple(wanted))
         if self._overdue is None:
             due = self._loop.time() + self._timeout_s
@@ -221,7 +221,7 @@ class Commits:
 
     def _wait(self) -> None:
         self.waiting = True
-        log.warning(WAITING, subscription=self._label, after_s=self._timeout_s)
+        log.warning(WAITING_MESSAGE, subscription=self._label, after_s=self._timeout_s)
         self._listener(True)
 
     def _confirmed(self) -> None:
@@ -233,11 +233,11 @@ class Commits:
             self.waiting = False
             self._listener(False)
 
-    def _owned(self) -> list[Partition]:
+    def _owned(self) -> list[PartitionState]:
         """Copied in one step: the consumer's thread changes the mapping."""
         return list(self._partitions.values())
 
-    def carry_out(self, consumer: Consumer, wait: bool = False) -> None:
+    def send_requested(self, consumer: Consumer, wait: bool = False) -> None:
         """Send what was requested; from the consumer's thread. `wait` where nobody polls for the result."""
         flight, self._request = self._request, None
         if flight is None:
@@ -288,8 +288,8 @@ class Commits:
         self._release()
         soon = problem is None and (self._missed or bool(self._barriers))
         self._missed = False
-        if any(p.watermark.changes != p.committed for p in self._owned()):
-            self.touch(_SOON_S if soon else None)
+        if any(p.tracker.changes != p.committed for p in self._owned()):
+            self.schedule_commit(_SOON_S if soon else None)
 
     def _succeeded(self) -> None:
         self.count += 1
@@ -308,7 +308,7 @@ class Commits:
         elif not self._failing:
             self._failing = True
             log.warning("commit failed; it is tried again", subscription=self._label, reason=error.str())
-        self.touch()
+        self.schedule_commit()
 
     def _denied_too_long(self, error: KafkaError) -> bool:
         if error.code() not in _DENIED:

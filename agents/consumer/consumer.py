@@ -25,22 +25,22 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
-from agents.consumer.backpressure import Pace
+from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits
-from agents.consumer.log_end_offsets import LogEnds, pass_over, read_through
+from agents.consumer.log_end_offsets import LogEndOffsets, read_to_end, skip_to_end
 from agents.consumer.loop_bridge import LOOP_S, LoopBridge
 from agents.consumer.memory_budget import record_bytes
 from agents.consumer.rebalance import Rebalance, RebalanceListener
 from agents.consumer.settings import consumer_settings
-from agents.consumer.stall_detector import Stalls
-from agents.ordering.scheduler import Partition, Record
+from agents.consumer.stall_detector import StallDetector
+from agents.ordering.scheduler import Delivery, PartitionState
 from knative.cloudevents.record_headers import record_headers
 from knative.contract.records import Subscription
 from knative.ports import Observe
 
 log = structlog.get_logger(__name__)
 
-Batch = tuple[Partition, list[Record]]
+Batch = tuple[PartitionState, list[Delivery]]
 
 _POLL_S = 0.25  # at rest
 _BUSY_POLL_S = 0.03  # while commits are due, or may be at once: a retry waits for one
@@ -53,11 +53,12 @@ _UNSUBSCRIBE_S = 2.0  # Kafka is not asked for it
 _LEAVE_S = 4.0  # at stop: for the last commit and leaving the group, and for a call that was under way before
 
 
-class Owner(RebalanceListener, Protocol):
+class ConsumerListener(RebalanceListener, Protocol):
     """Called on the event loop."""
 
-    def take(self, batches: list[Batch]) -> None:
-        """Records, in order; call `Feed.taken` once for each call when they are in the lanes."""
+    def enqueue(self, batches: list[Batch]) -> None:
+        """Records, in order; call `SubscriptionConsumer.batches_enqueued` once for each call when they are in the
+        lanes."""
 
     def waiting_for_kafka(self, waiting: bool) -> None:
         """Kafka confirms no commits: start nothing new until it does."""
@@ -69,16 +70,18 @@ class Owner(RebalanceListener, Protocol):
         """The thread met something it cannot go on from."""
 
 
-class Feed:
+class SubscriptionConsumer:
     """Thread and consumer of one subscription."""
 
-    def __init__(self, subscription: Subscription, config: DeliveryConfig, owner: Owner, observe: Observe) -> None:
+    def __init__(
+        self, subscription: Subscription, config: DeliveryConfig, owner: ConsumerListener, observe: Observe
+    ) -> None:
         self.subscription = subscription
         self.client_name = f"{config.instance}-{subscription.namespace}-{subscription.name}"
         #: Its name in the group, and of those that replace it.
-        self.member = f"{self.client_name}-{uuid.uuid4().hex[:12]}"
+        self.instance_id = f"{self.client_name}-{uuid.uuid4().hex[:12]}"
         self._config = config
-        self._owner = owner
+        self._listener = owner
         self._observe = observe
         self._bridge = LoopBridge(asyncio.get_running_loop())
         self.commits = Commits(
@@ -88,11 +91,11 @@ class Feed:
             timeout_s=config.commit_timeout_s,
             waiting=owner.waiting_for_kafka,
         )
-        self._ends, self._stalls = LogEnds(), Stalls()
+        self._log_end_offsets, self._stall_detector = LogEndOffsets(), StallDetector()
         self._stop = threading.Event()
-        self._pace = Pace(config.buffer_bytes_max, self._stop)
+        self._backpressure = Backpressure(config.buffer_bytes_max, self._stop)
         self._rebalance = Rebalance(
-            subscription, config, owner, self.commits, self._pace, self._bridge, observe, self._stop
+            subscription, config, owner, self.commits, self._backpressure, self._bridge, observe, self._stop
         )
         self._drained, self._ended = asyncio.Event(), asyncio.Event()
         self._much = False  # the last call gave many records: more are expected to be there
@@ -100,7 +103,7 @@ class Feed:
         self._drain_s = 0.0
         self._fatal: KafkaError | None = None  # the client is unusable for good
         self._halted = ""  # why none of its partitions may be served; "" = they may
-        self._turned = time.monotonic()
+        self._polled_at = time.monotonic()
         self._thread = threading.Thread(target=self._guarded, name=f"feed-{subscription.label}", daemon=True)
 
     # -- event loop
@@ -126,7 +129,7 @@ class Feed:
         self._halted = reason
 
     @property
-    def partitions(self) -> list[Partition]:
+    def partitions(self) -> list[PartitionState]:
         """Owned now."""
         return list(self._rebalance.partitions.values())
 
@@ -136,13 +139,13 @@ class Feed:
         return self._rebalance.counts
 
     @property
-    def still_s(self) -> float:
+    def poll_age_s(self) -> float:
         """Seconds since the thread took a turn: small, unless a call to Kafka holds it."""
-        return time.monotonic() - self._turned
+        return time.monotonic() - self._polled_at
 
-    def taken(self) -> None:
-        """The batches of one `take` are in the lanes."""
-        self._pace.taken()
+    def fetched_count(self) -> None:
+        """The batches of one `enqueue` are in the lanes."""
+        self._backpressure.batches_enqueued()
 
     # -- thread
 
@@ -150,14 +153,14 @@ class Feed:
         try:
             self._sessions()
         except Exception as problem:  # whatever it is: the owner ends the process
-            self._bridge.notify(self._owner.fatal, problem)
+            self._bridge.notify(self._listener.fatal, problem)
         self._bridge.notify(self._drained.set)
         self._bridge.notify(self._ended.set)
 
     def _sessions(self) -> None:
         wait_s = 1.0
         while not self._stop.is_set():
-            began = self._turned = time.monotonic()
+            began = self._polled_at = time.monotonic()
             try:
                 self._session()
             except KafkaException as problem:
@@ -166,32 +169,32 @@ class Feed:
                 self._stop.wait(wait_s)
 
     def _session(self) -> None:
-        settings = consumer_settings(self._config, self.subscription.group, self.client_name, self.member)
+        settings = consumer_settings(self._config, self.subscription.group, self.client_name, self.instance_id)
         consumer = Consumer({**settings, "on_commit": self.commits.on_commit, "error_cb": self._on_error})
         self._fatal = None
         rebalance = self._rebalance
-        self._pace.begin()
+        self._backpressure.begin()
         rebalance.begin(consumer)
         self._much, self._last = False, 0.0
         try:
             while not (self._stop.is_set() or rebalance.stuck):
                 if self._fatal is not None:
                     raise KafkaException(self._fatal)
-                self._turned = time.monotonic()
-                self.commits.carry_out(consumer)
+                self._polled_at = time.monotonic()
+                self.commits.send_requested(consumer)
                 owned = rebalance.partitions.values()
                 if self._halted:
                     self._fail(consumer, owned, self._halted)
                 self._look_after(consumer, time.monotonic())
                 busy = self.commits.wanted or any(p.in_flight for p in owned)
                 wait_s = _BUSY_POLL_S if busy else _POLL_S
-                if self._pace.make_room(consumer, owned):
+                if self._backpressure.throttle(consumer, owned):
                     wait_s = _PAUSED_POLL_S
                 messages = self._fetch(consumer, wait_s)
                 if messages:
                     self._take(consumer, messages)
             if not rebalance.stuck:
-                rebalance.let_go(consumer, list(rebalance.partitions.values()), self._drain_s, self._drained)
+                rebalance.release(consumer, list(rebalance.partitions.values()), self._drain_s, self._drained)
                 _leave(consumer)
         finally:
             rebalance.drop()  # what an exception has left
@@ -205,20 +208,20 @@ class Feed:
     def _look_after(self, consumer: Consumer, now: float) -> None:
         self._rebalance.open_deferred(consumer, now)
         partitions = self._rebalance.partitions.values()
-        self._ends.look(consumer, partitions, now)
-        if self._pace.all_taken:
-            for partition in read_through(partitions):
-                self._bridge.call(pass_over, partition)
-                self._bridge.call(self.commits.touch)
-        for stalled in self._stalls.found(partitions, self._pace.room.paused, now):
+        self._log_end_offsets.refresh(consumer, partitions, now)
+        if self._backpressure.all_enqueued:
+            for partition in read_to_end(partitions):
+                self._bridge.call(skip_to_end, partition)
+                self._bridge.call(self.commits.schedule_commit)
+        for stalled in self._stall_detector.stalled(partitions, self._backpressure.budget.paused, now):
             log.warning(
                 "a partition gives nothing although there is more; it is assigned anew",
                 subscription=self.subscription.label,
                 partition=stalled.number,
-                offset=stalled.watermark.fetched,
-                end=stalled.end,
+                offset=stalled.tracker.fetched,
+                end=stalled.log_end_offset,
             )
-            self._rebalance.read_from(consumer, stalled, stalled.watermark.fetched)
+            self._rebalance.read_from(consumer, stalled, stalled.tracker.fetched)
 
     def _fetch(self, consumer: Consumer, wait_s: float) -> list[Message]:
         """What there is, or comes within `wait_s`, by as few calls as will do."""
@@ -259,17 +262,17 @@ class Feed:
             headers = record_headers(message)
             size = record_bytes(key, value, headers)
             partition = batch[0]
-            partition.taken_bytes += size
-            partition.taken += 1
+            partition.fetched_bytes += size
+            partition.fetched_count += 1
             total += size
             offset: int = message.offset()  # type: ignore[assignment]  # likewise
-            batch[1].append(Record(partition, offset, key, value, headers, size, message.timestamp()[1]))
+            batch[1].append(Delivery(partition, offset, key, value, headers, size, message.timestamp()[1]))
         if batches:
             topic = self.subscription.topic
             for number, (_, records) in batches.items():
                 self._observe.consumed(self.client_name, topic, number, len(records))
-            self._pace.handed(total)
-            self._bridge.notify(self._owner.take, list(batches.values()))
+            self._backpressure.handed(total)
+            self._bridge.notify(self._listener.enqueue, list(batches.values()))
         for message, error in errors:
             self._on_message_error(consumer, message, error)
 
@@ -292,17 +295,17 @@ class Feed:
         else:
             log.warning("consumer", subscription=self.subscription.label, reason=error.str())
 
-    def _out_of_range(self, consumer: Consumer, partition: Partition) -> None:
+    def _out_of_range(self, consumer: Consumer, partition: PartitionState) -> None:
         """The position is not in the log: below its start (retention) or beyond its end (topic re-made)."""
         until = time.monotonic() + LOOP_S
-        while not self._pace.all_taken:  # what was fetched before is still delivered
+        while not self._backpressure.all_enqueued:  # what was fetched before is still delivered
             if self._stop.wait(0.001):
                 return
             if time.monotonic() > until:
                 raise TimeoutError("records were not taken off the channel")
         where = TopicPartition(partition.topic, partition.number)
         low, high = consumer.get_watermark_offsets(where, timeout=10)
-        at = partition.watermark.fetched
+        at = partition.tracker.fetched
         if low <= at <= high:
             self._rebalance.read_from(consumer, partition, at)
         elif at < low:
@@ -313,13 +316,13 @@ class Feed:
                 count=low - at,
             )
             self._observe.expired(self.subscription.label, low - at)
-            self._bridge.call(partition.watermark.skip_to, low)
-            self._bridge.call(self.commits.touch)
+            self._bridge.call(partition.tracker.skip_to, low)
+            self._bridge.call(self.commits.schedule_commit)
             self._rebalance.read_from(consumer, partition, low)
         else:
             self._fail(consumer, [partition], f"offset {at} is beyond the end {high}: the topic was made anew, or cut")
 
-    def _fail(self, consumer: Consumer, partitions: Collection[Partition], reason: str) -> None:
+    def _fail(self, consumer: Consumer, partitions: Collection[PartitionState], reason: str) -> None:
         """These are not served any more although owned: the status says so."""
         for partition in [one for one in partitions if not one.failure]:
             partition.failure = reason
@@ -330,13 +333,13 @@ class Feed:
                 reason=reason,
                 cure="delete the Subscription and add it again; with penstock.dev/start: earliest it gets all there is",
             )
-            self._pace.room.paused.add(partition.number)
+            self._backpressure.budget.paused.add(partition.number)
             consumer.pause([TopicPartition(partition.topic, partition.number)])
-            self._bridge.notify(self._owner.failing)
+            self._bridge.notify(self._listener.failing)
 
-    def _read_from(self, consumer: Consumer, partition: Partition, offset: int) -> None:
+    def _read_from(self, consumer: Consumer, partition: PartitionState, offset: int) -> None:
         """Assigned anew at `offset`: a partition whose position was refused cannot be told to seek."""
-        self._pace.forget(consumer, partition)
+        self._backpressure.forget(consumer, partition)
         where = TopicPartition(partition.topic, partition.number, offset)
         consumer.incremental_unassign([where])
         consumer.incremental_assign([where])

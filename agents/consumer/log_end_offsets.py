@@ -14,59 +14,59 @@ from collections.abc import Collection
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from agents.ordering.scheduler import Partition
+from agents.ordering.scheduler import PartitionState
 
-LOOK_S = 1.0
+REFRESH_S = 1.0
 _ASK_S = 5.0
 _ASK_LIMIT_S = 0.5
 
 
-def read_through(partitions: Collection[Partition]) -> list[Partition]:
+def read_to_end(partitions: Collection[PartitionState]) -> list[PartitionState]:
     """Those that were read to an end beyond their newest record: what lies between is no record. Ask when every record
     that was handed over is in its lane."""
-    return [p for p in partitions if p.reached > p.watermark.fetched and not p.failure]
+    return [p for p in partitions if p.reached > p.tracker.fetched and not p.failure]
 
 
-def pass_over(partition: Partition) -> None:
+def skip_to_end(partition: PartitionState) -> None:
     """On the event loop: the committed offset may move to the end that was reached, once all below is settled. What
     was handed over to a partition that is closed has been dropped, and is not settled."""
-    if partition.open and partition.reached > partition.watermark.fetched:
-        partition.watermark.skip_to(partition.reached)
+    if partition.open and partition.reached > partition.tracker.fetched:
+        partition.tracker.skip_to(partition.reached)
 
 
-class LogEnds:
+class LogEndOffsets:
     """One consumer's partitions; used by its thread only."""
 
     def __init__(self) -> None:
         self._look_at = self._ask_at = 0.0
 
-    def look(self, consumer: Consumer, partitions: Collection[Partition], now: float) -> None:
-        """Bring `Partition.end` up to date when it is time to; `now`: monotonic seconds."""
+    def refresh(self, consumer: Consumer, partitions: Collection[PartitionState], now: float) -> None:
+        """Bring `PartitionState.log_end_offset` up to date when it is time to; `now`: monotonic seconds."""
         if now < self._look_at:
             return
-        self._look_at = now + LOOK_S
+        self._look_at = now + REFRESH_S
         still = []
         for partition in partitions:
-            before = partition.end
-            self._hear(consumer, partition)
-            if partition.end == before and partition.watermark.fetched < before:
+            before = partition.log_end_offset
+            self._read_cached(consumer, partition)
+            if partition.log_end_offset == before and partition.tracker.fetched < before:
                 still.append(partition)
         if still and now >= self._ask_at:
             self._ask_at = now + _ASK_S
-            self._ask(consumer, still)
+            self._query(consumer, still)
 
     @staticmethod
-    def _hear(consumer: Consumer, partition: Partition) -> None:
+    def _read_cached(consumer: Consumer, partition: PartitionState) -> None:
         where = TopicPartition(partition.topic, partition.number)
         try:
             found = consumer.get_watermark_offsets(where, cached=True)
         except KafkaException:
             return
         if found is not None:
-            partition.end = max(partition.end, found[1])
+            partition.log_end_offset = max(partition.log_end_offset, found[1])
 
     @staticmethod
-    def _ask(consumer: Consumer, partitions: list[Partition]) -> None:
+    def _query(consumer: Consumer, partitions: list[PartitionState]) -> None:
         for partition in partitions:
             where = TopicPartition(partition.topic, partition.number)
             try:
@@ -74,4 +74,4 @@ class LogEnds:
             except KafkaException:
                 return  # the others would not answer either
             if found is not None:
-                partition.end = max(partition.end, found[1])
+                partition.log_end_offset = max(partition.log_end_offset, found[1])

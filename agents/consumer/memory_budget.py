@@ -13,11 +13,11 @@ import sys
 from collections.abc import Collection
 
 from agents.ordering.offset_metadata import SPAN_MAX
-from agents.ordering.scheduler import Partition
+from agents.ordering.scheduler import PartitionState
 
 RECORDS_MAX = 4_096  #: of one partition
 OVERHEAD_BYTES = 1_024  #: of a record, beside what it holds
-STILL_S = 0.2  #: a partition above its share that settles nothing for so long is paused
+NO_PROGRESS_S = 0.2  #: a partition above its share that settles nothing for so long is paused
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> int:
@@ -34,7 +34,7 @@ def record_bytes(key: bytes | None, value: bytes | None, headers: list[tuple[str
     return size
 
 
-class Room:
+class MemoryBudget:
     """One consumer's partitions; used by its thread only."""
 
     def __init__(self, bytes_max: int) -> None:
@@ -43,15 +43,15 @@ class Room:
         self.paused: set[int] = set()
         self._progress: dict[int, tuple[int, float]] = {}  # above its share -> released, and since when
 
-    def is_full(self, partitions: Collection[Partition]) -> bool:
+    def is_full(self, partitions: Collection[PartitionState]) -> bool:
         """The running partitions hold their whole budget."""
         return self._held(partitions) >= self._allowed(partitions) > 0
 
-    def surplus(self, partitions: Collection[Partition]) -> int:
+    def surplus(self, partitions: Collection[PartitionState]) -> int:
         """Bytes that the running partitions must settle before there is room again for a good batch."""
         return self._held(partitions) - self._allowed(partitions) // 2 + 1
 
-    def to_pause(self, partitions: Collection[Partition], now: float, in_time: bool) -> list[Partition]:
+    def to_pause(self, partitions: Collection[PartitionState], now: float, in_time: bool) -> list[PartitionState]:
         """Which to pause now (they are noted as paused). `in_time`: it became roomy while it was waited."""
         share = self.bytes_max // max(1, len(partitions))
         half = self.bytes_max // 2 if len(partitions) > 1 else sys.maxsize
@@ -63,7 +63,7 @@ class Room:
         self.paused.update(p.number for p in found)
         return found
 
-    def to_resume(self, partitions: Collection[Partition]) -> list[Partition]:
+    def to_resume(self, partitions: Collection[PartitionState]) -> list[PartitionState]:
         """Which to resume now (they are no longer noted as paused)."""
         if not self.paused:
             return []
@@ -85,15 +85,17 @@ class Room:
         self.paused.discard(number)
         self._progress.pop(number, None)
 
-    def _held(self, partitions: Collection[Partition]) -> int:
+    def _held(self, partitions: Collection[PartitionState]) -> int:
         return sum(p.held_bytes for p in partitions if p.number not in self.paused)
 
-    def _allowed(self, partitions: Collection[Partition]) -> int:
+    def _allowed(self, partitions: Collection[PartitionState]) -> int:
         """Paused partitions keep their shares."""
         running = sum(p.number not in self.paused for p in partitions)
         return self.bytes_max * running // max(1, len(partitions))
 
-    def _keeps_others_waiting(self, partition: Partition, share: int, half: int, now: float, in_time: bool) -> bool:
+    def _keeps_others_waiting(
+        self, partition: PartitionState, share: int, half: int, now: float, in_time: bool
+    ) -> bool:
         held = partition.held_bytes
         many = partition.held >= RECORDS_MAX or (partition.held > 0 and _span(partition) >= SPAN_MAX // 2)
         if held < share and not many:
@@ -105,8 +107,8 @@ class Room:
         if released != partition.released:
             self._progress[partition.number] = (partition.released, now)
             return False
-        return now - since > STILL_S
+        return now - since > NO_PROGRESS_S
 
 
-def _span(partition: Partition) -> int:
-    return partition.watermark.fetched - partition.watermark.next
+def _span(partition: PartitionState) -> int:
+    return partition.tracker.fetched - partition.tracker.committable

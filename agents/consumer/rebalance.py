@@ -26,13 +26,13 @@ import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from agents.config import DeliveryConfig
-from agents.consumer.backpressure import Pace
+from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits, commit_now, offsets
 from agents.consumer.loop_bridge import LOOP_S, LoopBridge
-from agents.consumer.retained import Retained, resumed
-from agents.consumer.start_offsets import committed, log_start
+from agents.consumer.retained import RetainedOffsets, resumed
+from agents.consumer.start_offsets import committed_offsets, log_start
 from agents.ordering.offset_metadata import read
-from agents.ordering.scheduler import Partition
+from agents.ordering.scheduler import PartitionState
 from knative.contract.records import Subscription
 from knative.ports import Observe
 
@@ -46,13 +46,13 @@ _HANDOVER_LIMIT_S = 2.0
 class RebalanceListener(Protocol):
     """Called on the event loop."""
 
-    def opened(self, partitions: Sequence[Partition]) -> None:
+    def opened(self, partitions: Sequence[PartitionState]) -> None:
         """Partitions were assigned; records of them follow."""
 
-    async def drain(self, partitions: Sequence[Partition], limit_s: float) -> None:
+    async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
         """Start nothing more, wait for what is in flight, at most `limit_s`; afterwards nothing of them changes."""
 
-    def dropped(self, partitions: Sequence[Partition]) -> None:
+    def dropped(self, partitions: Sequence[PartitionState]) -> None:
         """Let go of partitions at once."""
 
 
@@ -65,23 +65,23 @@ class Rebalance:
         config: DeliveryConfig,
         listener: RebalanceListener,
         commits: Commits,
-        pace: Pace,
+        backpressure: Backpressure,
         bridge: LoopBridge,
         observe: Observe,
         stop: threading.Event,
     ) -> None:
-        self.partitions: dict[int, Partition] = {}
+        self.partitions: dict[int, PartitionState] = {}
         self.counts = {"assigned": 0, "revoked": 0, "lost": 0}  #: how often
         self._topic = subscription.topic
         self._label = subscription.label
         self._config = config
         self._listener = listener
         self._commits = commits
-        self._pace = pace
+        self._backpressure = backpressure
         self._bridge = bridge
         self._observe = observe
         self._stop = stop
-        self._retained = Retained()
+        self._retained = RetainedOffsets()
         self._deferred: dict[int, tuple[TopicPartition, float]] = {}  # assigned, opened at that monotonic time
         self._consumer: Consumer | None = None
         self.stuck = False  #: the client will not join its group again for long; another one is to take its place
@@ -118,7 +118,7 @@ class Rebalance:
             return
         self._forget_deferred(consumer, revoked)
         mine = [self.partitions[where.partition] for where in revoked if where.partition in self.partitions]
-        self.let_go(consumer, mine, self._config.revoke_drain_s)
+        self.release(consumer, mine, self._config.revoke_drain_s)
         if mine:
             self.counts["revoked"] += 1
             log.info("partitions revoked", subscription=self._label, partitions=[p.number for p in mine])
@@ -131,7 +131,7 @@ class Rebalance:
         self._forget_deferred(consumer, lost)
         mine = [self.partitions.pop(where.partition) for where in lost if where.partition in self.partitions]
         for partition in mine:
-            self._pace.forget(consumer, partition)
+            self._backpressure.forget(consumer, partition)
         self._bridge.begin(self._listener.drain(mine, _LOST_DRAIN_S)).result(LOOP_S)
         # Where only this process was cut off or frozen, others have been at work since.
         self._retained.keep(mine, hand_over=self._commits.silent)
@@ -153,15 +153,15 @@ class Rebalance:
         consumer.incremental_unassign(due)
         self._open(consumer, due)
 
-    def read_from(self, consumer: Consumer, partition: Partition, offset: int) -> None:
+    def read_from(self, consumer: Consumer, partition: PartitionState, offset: int) -> None:
         """Assigned again at `offset`: the client cannot seek in a partition whose position was refused."""
-        self._pace.forget(consumer, partition)
+        self._backpressure.forget(consumer, partition)
         where = TopicPartition(partition.topic, partition.number, offset)
         consumer.incremental_unassign([where])
         consumer.incremental_assign([where])
 
-    def let_go(
-        self, consumer: Consumer, partitions: list[Partition], limit_s: float, drained: asyncio.Event | None = None
+    def release(
+        self, consumer: Consumer, partitions: list[PartitionState], limit_s: float, drained: asyncio.Event | None = None
     ) -> None:
         """Drain for at most `limit_s`, then commit. `drained` is set before the last commit."""
         if partitions:
@@ -170,7 +170,7 @@ class Rebalance:
             self._bridge.notify(drained.set)
         for partition in partitions:
             self.partitions.pop(partition.number, None)
-            self._pace.forget(consumer, partition)
+            self._backpressure.forget(consumer, partition)
         refused = commit_now(consumer, self._bridge.call(offsets, partitions), self._label)
         self._retained.keep([partition for partition in partitions if partition.number in refused])
 
@@ -188,21 +188,21 @@ class Rebalance:
         if not assigned:
             return
         opened = []
-        for found in committed(consumer, assigned, self._stop):
+        for found in committed_offsets(consumer, assigned, self._stop):
             start = found.offset
             if start < 0:
                 start = log_start(consumer, found, self._label)
                 if start:
                     self._observe.expired(self._label, start)
-            watermark = self._retained.watermark(found.partition, start, read(start, found.metadata))
-            partition = Partition(found.topic, found.partition, watermark)
+            tracker = self._retained.tracker(found.partition, start, read(start, found.metadata))
+            partition = PartitionState(found.topic, found.partition, tracker)
             partition.acknowledged = partition.requested = start
             opened.append(partition)
         self._bridge.call(self._listener.opened, opened)
         self.partitions.update((p.number, p) for p in opened)
-        if any(p.watermark.changes for p in opened):
-            self._bridge.call(self._commits.touch)
-        consumer.incremental_assign([TopicPartition(p.topic, p.number, p.watermark.next) for p in opened])
+        if any(p.tracker.changes for p in opened):
+            self._bridge.call(self._commits.schedule_commit)
+        consumer.incremental_assign([TopicPartition(p.topic, p.number, p.tracker.committable) for p in opened])
         log.info("partitions assigned", subscription=self._label, partitions=[p.number for p in opened])
 
     def _defer(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
@@ -211,7 +211,7 @@ class Rebalance:
         self._deferred.update(
             (where.partition, (TopicPartition(where.topic, where.partition), due)) for where in assigned
         )
-        found = committed(consumer, assigned, self._stop)
+        found = committed_offsets(consumer, assigned, self._stop)
         consumer.incremental_assign(
             [TopicPartition(where.topic, where.partition, max(where.offset, 0)) for where in found]
         )
@@ -223,7 +223,7 @@ class Rebalance:
         if gone:
             consumer.resume(gone)
 
-    def _hand_over(self, consumer: Consumer, partitions: list[Partition]) -> None:
+    def _hand_over(self, consumer: Consumer, partitions: list[PartitionState]) -> None:
         """Commit what is known of partitions that others have now, where nobody has committed since."""
         if not partitions:
             return
@@ -238,12 +238,12 @@ class Rebalance:
         for partition, found in zip(partitions, positions, strict=True):
             if found.error is None and found.offset in (partition.acknowledged, partition.requested):
                 known = read(found.offset, found.metadata)
-                mark = resumed(found.offset, known, partition.watermark, partition.acknowledged)
-                wanted.append(TopicPartition(partition.topic, partition.number, mark.next, mark.metadata()))
+                mark = resumed(found.offset, known, partition.tracker, partition.acknowledged)
+                wanted.append(TopicPartition(partition.topic, partition.number, mark.committable, mark.metadata()))
         commit_now(consumer, wanted, self._label)
         log.info("positions handed over", subscription=self._label, partitions=[w.partition for w in wanted])
 
-    def _drain(self, consumer: Consumer, partitions: list[Partition], limit_s: float) -> None:
+    def _drain(self, consumer: Consumer, partitions: list[PartitionState], limit_s: float) -> None:
         """Commits go on meanwhile, of these partitions and of those that stay."""
         until = time.monotonic() + limit_s + LOOP_S
         self._bridge.call(self._commits.give_up_flight)
@@ -254,4 +254,4 @@ class Rebalance:
             except TimeoutError:
                 if work.done() or time.monotonic() > until:
                     raise
-            self._commits.carry_out(consumer, wait=True)
+            self._commits.send_requested(consumer, wait=True)

@@ -13,66 +13,66 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from agents.ordering.offset_metadata import NOTHING, Known
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition
+from agents.ordering.offset_metadata import NO_METADATA, OffsetMetadata
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import PartitionState
 
 
-def resumed(found: int, known: Known, kept: Watermark, acknowledged: int) -> Watermark:
+def resumed(found: int, known: OffsetMetadata, kept: OffsetTracker, acknowledged: int) -> OffsetTracker:
     """Where to go on, from the committed offset `found`, what its metadata says, and what is `kept` from before.
 
     `acknowledged`: the last offset of ours that Kafka confirmed. A `found` below it was set by hand, and is obeyed.
     """
     if found < acknowledged:
-        return Watermark(found, known)
-    start = max(found, kept.next)
+        return OffsetTracker(found, known)
+    start = max(found, kept.committable)
     settled = frozenset(offset for offset in known.settled | kept.settled if offset >= start)
     attempts = dict(known.attempts)
     for offset, made in kept.attempts.items():
         attempts[offset] = max(made, attempts.get(offset, 0))
     open_ = {offset for offset in attempts if offset >= start and offset not in settled}
     due = {**known.due, **kept.due}
-    merged = Known(
+    merged = OffsetMetadata(
         settled,
         {offset: made for offset, made in attempts.items() if offset in open_},
         {offset: time for offset, time in due.items() if offset in open_},
     )
-    watermark = Watermark(start, merged)
+    tracker = OffsetTracker(start, merged)
     if (start, merged) != (found, known):
-        watermark.changes += 1  # Kafka does not know it yet
-    return watermark
+        tracker.changes += 1  # Kafka does not know it yet
+    return tracker
 
 
-class Retained:
+class RetainedOffsets:
     """The partitions that one consumer owned until it lost them. Consumer's thread only."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, Partition] = {}
+        self._kept: dict[int, PartitionState] = {}
         self.joining = False  #: Kafka was silent until partitions were lost, and none has been assigned since
-        self._unsaid: list[Partition] = []
+        self._uncommitted: list[PartitionState] = []
 
-    def keep(self, partitions: Collection[Partition], *, hand_over: bool = False) -> None:
+    def keep(self, partitions: Collection[PartitionState], *, hand_over: bool = False) -> None:
         """These were lost, or their last commit failed; nothing of them changes any more. `hand_over`: whoever has them
         next begins when this process can tell what it knows."""
         self._kept.update((partition.number, partition) for partition in partitions)
         if hand_over and partitions:
             self.joining = True
-            self._unsaid += [one for one in partitions if one.watermark.changes != one.committed]
+            self._uncommitted += [one for one in partitions if one.tracker.changes != one.committed]
 
     def knows(self, number: int) -> bool:
         """True for a partition that this process owned and lost."""
         return number in self._kept
 
-    def watermark(self, number: int, found: int, known: Known = NOTHING) -> Watermark:
+    def tracker(self, number: int, found: int, known: OffsetMetadata = NO_METADATA) -> OffsetTracker:
         """Where an assigned partition goes on; what was kept of it is used up."""
         kept = self._kept.pop(number, None)
         if kept is None:
-            return Watermark(found, known)
-        return resumed(found, known, kept.watermark, kept.acknowledged)
+            return OffsetTracker(found, known)
+        return resumed(found, known, kept.tracker, kept.acknowledged)
 
-    def joined(self, assigned: Iterable[int]) -> list[Partition]:
+    def joined(self, assigned: Iterable[int]) -> list[PartitionState]:
         """The first assignment after a loss: the partitions that went to others with something uncommitted."""
         mine = set(assigned)
-        unsaid = {partition.number: partition for partition in self._unsaid if partition.number not in mine}
-        self._unsaid, self.joining = [], False
+        unsaid = {partition.number: partition for partition in self._uncommitted if partition.number not in mine}
+        self._uncommitted, self.joining = [], False
         return list(unsaid.values())

@@ -7,22 +7,22 @@ from typing import Any
 from agents.config import DeliveryConfig
 
 
-def consumer_settings(config: DeliveryConfig, group: str, client_name: str, member: str) -> dict[str, Any]:
+def consumer_settings(config: DeliveryConfig, group: str, client_name: str, instance_id: str) -> dict[str, Any]:
     """librdkafka's names and values; what the user set for Kafka comes last and wins.
 
-    `member`: a name that this consumer and those that replace it have for themselves. With it (static membership) a
-    member that Kafka did not hear of for a while has its partitions again as soon as it joins; without it, the group
+    `instance_id`: a name that this consumer and those that replace it have for themselves. With it (static membership)
+    a member that Kafka did not hear of for a while has its partitions again as soon as it joins; without it, the group
     waits for the session of its former self to end, and may give its partitions to others.
     """
     classic = {
-        "group.instance.id": member,
+        "group.instance.id": instance_id,
         "session.timeout.ms": int(config.session_timeout_s * 1000),
         "heartbeat.interval.ms": max(500, int(config.session_timeout_s * 150)),
         "partition.assignment.strategy": "cooperative-sticky",
     }
     return {
         "group.id": group,
-        "max.poll.interval.ms": int(config.still_max_s * 1000),
+        "max.poll.interval.ms": int(config.max_poll_interval_s * 1000),
         "client.id": client_name,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,

@@ -10,22 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from agents.ordering.scheduler import Partition
+from agents.ordering.scheduler import PartitionState
 
 STALL_S = 20.0  #: of nothing; a fetch takes a quarter of a second
 LONGEST_S = 3600.0
 _LOOK_S = 1.0
 
 
-class Stalls:
+class StallDetector:
     """One consumer's partitions; used by its thread only."""
 
     def __init__(self) -> None:
         self._look_at = 0.0
         #: records taken, since when there are no more, and how long that may be so
-        self._seen: dict[int, tuple[Partition, int, float, float]] = {}
+        self._seen: dict[int, tuple[PartitionState, int, float, float]] = {}
 
-    def found(self, partitions: Collection[Partition], paused: Collection[int], now: float) -> list[Partition]:
+    def stalled(
+        self, partitions: Collection[PartitionState], paused: Collection[int], now: float
+    ) -> list[PartitionState]:
         """Those that have given nothing for STALL_S, or longer when they were named before. `now`: monotonic
         seconds."""
         if now < self._look_at:
@@ -35,11 +37,16 @@ class Stalls:
         stalled = []
         for partition in partitions:
             seen = before.get(partition.number)
-            waits = partition.end > partition.watermark.fetched and not partition.failure
-            if not waits or partition.number in paused or seen is None or seen[:2] != (partition, partition.taken):
-                seen = (partition, partition.taken, now, STALL_S)
+            waits = partition.log_end_offset > partition.tracker.fetched and not partition.failure
+            if (
+                not waits
+                or partition.number in paused
+                or seen is None
+                or seen[:2] != (partition, partition.fetched_count)
+            ):
+                seen = (partition, partition.fetched_count, now, STALL_S)
             elif now - seen[2] > seen[3]:
                 stalled.append(partition)
-                seen = (partition, partition.taken, now, min(2 * seen[3], LONGEST_S))
+                seen = (partition, partition.fetched_count, now, min(2 * seen[3], LONGEST_S))
             self._seen[partition.number] = seen
         return stalled

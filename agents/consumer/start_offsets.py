@@ -19,7 +19,9 @@ _TRY_S = 5.0
 _PAUSE_S = 0.2
 
 
-def committed(consumer: Consumer, assigned: list[TopicPartition], stop: threading.Event) -> list[TopicPartition]:
+def committed_offsets(
+    consumer: Consumer, assigned: list[TopicPartition], stop: threading.Event
+) -> list[TopicPartition]:
     """Committed offsets with their metadata; a coordinator that still loads is asked again. Raises KafkaException."""
     end = time.monotonic() + _LIMIT_S
     while True:

@@ -30,29 +30,29 @@ _EVERY_S = 5.0
 _LIMIT_S = 10.0
 
 
-class Suspicions:
+class ReplacedTopics:
     """Pure: which subscriptions have lost their topic, by answers that agree."""
 
     def __init__(self) -> None:
-        self._strange: dict[str, str] = {}  # uid -> the other id that was seen last
+        self._mismatched: dict[str, str] = {}  # uid -> the other id that was seen last
 
     def judge(self, subscriptions: Collection[Subscription], ids: Mapping[str, str]) -> dict[str, str]:
         """uid -> why, of those for which this answer (topic -> id) says the same as the one before."""
-        strange = {
+        mismatched = {
             one.uid: found
             for one in subscriptions
             if one.topic_id and (found := ids.get(one.topic, "")) and found != one.topic_id
         }
-        sure = {uid for uid, found in strange.items() if self._strange.get(uid) == found}
-        self._strange = strange
+        sure = {uid for uid, found in mismatched.items() if self._mismatched.get(uid) == found}
+        self._mismatched = mismatched
         return {
-            one.uid: f"topic {one.topic} was deleted and made anew (id {one.topic_id}, now {strange[one.uid]})"
+            one.uid: f"topic {one.topic} was deleted and made anew (id {one.topic_id}, now {mismatched[one.uid]})"
             for one in subscriptions
             if one.uid in sure
         }
 
 
-class TopicIds:
+class TopicIdentity:
     """Asks Kafka and tells. Event loop only; `start` once, `stop` once."""
 
     def __init__(
@@ -81,7 +81,7 @@ class TopicIds:
         await asyncio.wait_for(asyncio.to_thread(self._asker.close), _LIMIT_S)
 
     async def _watch(self) -> None:
-        suspicions = Suspicions()
+        suspicions = ReplacedTopics()
         try:
             while True:
                 await asyncio.sleep(_EVERY_S)

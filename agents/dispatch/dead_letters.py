@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from agents.dispatch.retrying import Outcome
-from agents.ordering.scheduler import Record
+from agents.ordering.scheduler import Delivery
 from knative.cloudevents.kafka_binding import dead_letter_headers
 from knative.contract.records import Subscription
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
@@ -23,15 +23,20 @@ def rfc3339(unix_s: float) -> str:
 
 
 def plain_headers(
-    record: Record, subscription: Subscription, attempts: int, first_failure: float, last_failure: float, reason: str
+    delivery: Delivery,
+    subscription: Subscription,
+    attempts: int,
+    first_failure: float,
+    last_failure: float,
+    reason: str,
 ) -> list[tuple[str, str]]:
     """Headers of a DLQ record that are not the event's."""
     return [
         ("penstock-subscription-uid", subscription.uid),
         ("penstock-subscription", subscription.label),
-        ("penstock-topic", record.partition.topic),
-        ("penstock-partition", str(record.partition.number)),
-        ("penstock-offset", str(record.offset)),
+        ("penstock-topic", delivery.partition.topic),
+        ("penstock-partition", str(delivery.partition.number)),
+        ("penstock-offset", str(delivery.offset)),
         ("penstock-attempts", str(attempts)),
         ("penstock-first-failure", rfc3339(first_failure)),
         ("penstock-last-failure", rfc3339(last_failure)),
@@ -40,7 +45,7 @@ def plain_headers(
 
 
 def versions(
-    record: Record, subscription: Subscription, outcome: Outcome, first_failure: float
+    delivery: Delivery, subscription: Subscription, outcome: Outcome, first_failure: float
 ) -> Sequence[HeaderList]:
     """Headers for the DLQ topic, each smaller than the one before, for a broker that refuses the larger.
 
@@ -48,19 +53,19 @@ def versions(
     """
     verdict = outcome.verdict
     assert isinstance(verdict, RetryableFailure | FinalFailure)
-    plain = plain_headers(record, subscription, outcome.attempts, first_failure, outcome.at, verdict.reason)
+    plain = plain_headers(delivery, subscription, outcome.attempts, first_failure, outcome.at, verdict.reason)
 
     def headers(data: bytes, extra: Sequence[tuple[str, str]]) -> HeaderList:
         return dead_letter_headers(
-            record.headers, destination=outcome.destination, code=verdict.code, data=data, plain=extra
+            delivery.headers, destination=outcome.destination, code=verdict.code, data=data, plain=extra
         )
 
     return headers(verdict.body, plain), headers(b"", plain), headers(b"", ())
 
 
-def unreadable_versions(record: Record, subscription: Subscription, reason: str, at: float) -> Sequence[HeaderList]:
+def unreadable_versions(delivery: Delivery, subscription: Subscription, reason: str, at: float) -> Sequence[HeaderList]:
     """The same for a record that is no CloudEvent: as it is, with our plain headers only."""
-    own = {name for name, _ in plain_headers(record, subscription, 0, at, at, reason)}
-    kept = [(name, value) for name, value in record.headers if name not in own]
-    plain = [(name, value.encode()) for name, value in plain_headers(record, subscription, 0, at, at, reason)]
+    own = {name for name, _ in plain_headers(delivery, subscription, 0, at, at, reason)}
+    kept = [(name, value) for name, value in delivery.headers if name not in own]
+    plain = [(name, value.encode()) for name, value in plain_headers(delivery, subscription, 0, at, at, reason)]
     return [*kept, *plain], kept

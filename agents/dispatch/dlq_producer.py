@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from agents.dispatch.dead_letters import HeaderList
-from agents.listeners.delivery_log import Telling
-from agents.ordering.scheduler import Record
+from agents.listeners.delivery_log import DeliveryLog
+from agents.ordering.scheduler import Delivery
 from knative.contract.records import Subscription
 from knative.ports import Produce, ProduceFailure, ProduceProblem
 
@@ -21,32 +21,36 @@ _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
 
 
-class Owner(Protocol):
+class DlqListener(Protocol):
     """Whose events they are; it may change between two tries."""
 
     subscription: Subscription
 
 
-class DlqTopic:
+class DlqProducer:
     """Of one subscription. Event loop only."""
 
     def __init__(
-        self, owner: Owner, produce: Produce, rest: Callable[[Record, float], Awaitable[None]], telling: Telling
+        self,
+        owner: DlqListener,
+        produce: Produce,
+        rest: Callable[[Delivery, float], Awaitable[None]],
+        delivery_log: DeliveryLog,
     ) -> None:
         """`rest(record, seconds)` waits between two tries; it may be cancelled."""
-        self._owner = owner
+        self._listener = owner
         self._produce = produce
         self._rest = rest
-        self._telling = telling
+        self._delivery_log = delivery_log
 
-    async def take(self, record: Record, choices: Iterable[HeaderList]) -> None:
+    async def store(self, delivery: Delivery, choices: Iterable[HeaderList]) -> None:
         """Store it; `choices`: its headers, each smaller than the ones before."""
         remaining = list(choices)
         wait_s = _FIRST_WAIT_S
         told = False
         while True:
-            topic = self._owner.subscription.dlq_topic
-            failure = await self._store(topic, record, remaining[0])
+            topic = self._listener.subscription.dlq_topic
+            failure = await self._store(topic, delivery, remaining[0])
             if failure is None:
                 return
             if failure.problem is ProduceProblem.TOO_LARGE and len(remaining) > 1:
@@ -54,16 +58,16 @@ class DlqTopic:
                 continue
             if not told:
                 told = True
-                self._telling.not_stored(record, topic, failure.message)
-            await self._rest(record, wait_s)
+                self._delivery_log.not_stored(delivery, topic, failure.message)
+            await self._rest(delivery, wait_s)
             wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 
-    async def _store(self, topic: str, record: Record, headers: HeaderList) -> ProduceFailure | None:
+    async def _store(self, topic: str, delivery: Delivery, headers: HeaderList) -> ProduceFailure | None:
         stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
 
         def done(failure: ProduceFailure | None) -> None:
             if not stored.done():
                 stored.set_result(failure)
 
-        self._produce.send(topic, record.value, record.key, headers, done)
+        self._produce.send(topic, delivery.value, delivery.key, headers, done)
         return await stored

@@ -9,8 +9,8 @@
          v
     settled
 
-One task per event on this path, none on the other. Refuses to settle what nobody has acknowledged: while neither sink
-nor DLQ topic takes a dead letter, the event stays unsettled and the watermark below it.
+One task per event on this path, none on the other. Does not settle what nobody has acknowledged: while neither sink
+nor DLQ topic takes a dead letter, the event stays unsettled and holds the committable offset.
 """
 
 from __future__ import annotations
@@ -21,263 +21,263 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from agents.dispatch.dead_letters import HeaderList, unreadable_versions, versions
-from agents.dispatch.dlq_producer import DlqTopic
+from agents.dispatch.dlq_producer import DlqProducer
 from agents.dispatch.retrying import Caps, Outcome, rest_s, until_settled
-from agents.http.pool import Sender, SendError
-from agents.listeners.delivery_log import Telling
-from agents.listeners.failures import Troubles
+from agents.http.pool import ConnectionPool, SendError
+from agents.listeners.delivery_log import DeliveryLog
+from agents.listeners.failures import Failures
 from agents.listeners.spans import ABANDONED, Spans
-from agents.ordering.scheduler import Partition, Record, Window
+from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
 from knative.cloudevents.kafka_binding import to_request
 from knative.contract.records import Subscription
-from knative.delivery.policy import DeliverySpec, Destination, Exhausted
+from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 from knative.delivery.verdicts import DELIVERED, Delivered, FinalFailure, Reply, Verdict, decide, decide_error
 from knative.ports import Clock, Observe, Produce
 
 
-class Surroundings(Protocol):
+class RetryContext(Protocol):
     """What the slow path needs of its subscription; everything may change between two attempts."""
 
     subscription: Subscription
-    window: Window
+    scheduler: Scheduler
     spans: Spans
 
-    def sender(self, destination: Destination) -> Sender:
+    def pool(self, destination: Addressable) -> ConnectionPool:
         """The pool for a destination."""
 
-    def settled(self, record: Record, verdict: str, failed: int) -> None:
+    def settled(self, delivery: Delivery, verdict: str, failed: int) -> None:
         """Count it."""
 
-    def touch(self) -> None:
+    def schedule_commit(self) -> None:
         """Something is to be committed."""
 
-    async def barrier(self, partition: Partition) -> None:
+    async def barrier(self, partition: PartitionState) -> None:
         """Returns when the attempts known now are committed."""
 
     def fatal(self, problem: BaseException) -> None:
         """Ends the process."""
 
 
-class Settling:
+class RetryPath:
     """All slow-path events of one subscription. Event loop only."""
 
     def __init__(
-        self,
-        around: Surroundings,
-        produce: Produce,
-        observe: Observe,
-        clock: Clock,
-        caps: Caps,
-        troubles: Troubles,
+        self, context: RetryContext, produce: Produce, observe: Observe, clock: Clock, caps: Caps, failures: Failures
     ) -> None:
-        self._around = around
-        self.telling = Telling(around.subscription.label)
-        self._dlq = DlqTopic(around, produce, self._rest, self.telling)
+        self._context = context
+        self.delivery_log = DeliveryLog(context.subscription.label)
+        self._dlq = DlqProducer(context, produce, self._rest, self.delivery_log)
         self._observe = observe
         self._clock = clock
         self._caps = caps
-        self._troubles = troubles
-        self._tasks: dict[Record, asyncio.Task[None]] = {}
-        self._holding: set[Record] = set()
-        self._until: dict[Record, float] = {}  # the event loop's time before which no slot is asked for
+        self._failures = failures
+        self._tasks: dict[Delivery, asyncio.Task[None]] = {}
+        self._holding: set[Delivery] = set()
+        self._until: dict[Delivery, float] = {}  # the event loop's time before which no slot is asked for
 
     # -- beginnings; the record holds a slot
 
-    def failed(self, record: Record, outcome: Outcome) -> None:
+    def failed(self, delivery: Delivery, outcome: Outcome) -> None:
         """The first attempt here has failed."""
-        self._around.window.attempt_over(record)
-        if record.partition.owned:
-            self._begin(record, self._go_on(record, outcome))
+        self._context.scheduler.attempt_over(delivery)
+        if delivery.partition.owned:
+            self._begin(delivery, self._go_on(delivery, outcome))
         else:
-            self._leave(record)
+            self._leave(delivery)
 
-    def inherited(self, record: Record) -> None:
+    def inherited(self, delivery: Delivery) -> None:
         """An owner before this one has attempted it, and the time of the next attempt may not have come."""
-        self._around.window.give_back(record)
-        self._begin(record, self._take_up(record))
+        self._context.scheduler.release_slot(delivery)
+        self._begin(delivery, self._take_up(delivery))
 
-    def replied(self, record: Record, outcome: Outcome) -> None:
+    def replied(self, delivery: Delivery, outcome: Outcome) -> None:
         """The first attempt was answered with an event."""
-        if not record.partition.owned:
-            self._around.window.attempt_over(record)
-            self._leave(record)
+        if not delivery.partition.owned:
+            self._context.scheduler.attempt_over(delivery)
+            self._leave(delivery)
             return
-        self._begin(record, self._reply_first(record, outcome), slot=True)
+        self._begin(delivery, self._reply_first(delivery, outcome), slot=True)
 
-    def unreadable(self, record: Record, reason: str) -> None:
+    def unreadable(self, delivery: Delivery, reason: str) -> None:
         """The record is no CloudEvent."""
-        self._begin(record, self._unreadable(record, reason), slot=True)
+        self._begin(delivery, self._unreadable(delivery, reason), slot=True)
 
-    def _leave(self, record: Record) -> None:
+    def _leave(self, delivery: Delivery) -> None:
         """The partition has gone to another owner, who reads this record again."""
-        self._around.window.abandon(record)
-        self._around.spans.settled(record, ABANDONED)
+        self._context.scheduler.abandon(delivery)
+        self._context.spans.settled(delivery, ABANDONED)
 
-    def _begin(self, record: Record, work: Coroutine[Any, Any, str], *, slot: bool = False) -> None:
+    def _begin(self, delivery: Delivery, work: Coroutine[Any, Any, str], *, slot: bool = False) -> None:
         """`slot`: the record still has its slot, and `work` gives it back."""
-        task = asyncio.get_running_loop().create_task(self._run(record, work))
-        self._tasks[record] = task
-        task.add_done_callback(lambda _: self._never_began(record, work, slot))
+        task = asyncio.get_running_loop().create_task(self._run(delivery, work))
+        self._tasks[delivery] = task
+        task.add_done_callback(lambda _: self._never_began(delivery, work, slot))
 
-    def _never_began(self, record: Record, work: Coroutine[Any, Any, str], slot: bool) -> None:
+    def _never_began(self, delivery: Delivery, work: Coroutine[Any, Any, str], slot: bool) -> None:
         """A task that is cancelled before its first step runs not even its `finally`."""
-        if self._tasks.pop(record, None) is None:
+        if self._tasks.pop(delivery, None) is None:
             return
         work.close()
         if slot:
-            self._around.window.attempt_over(record)
-        self._leave(record)
+            self._context.scheduler.attempt_over(delivery)
+        self._leave(delivery)
 
-    async def _run(self, record: Record, work: Coroutine[Any, Any, str]) -> None:
-        window = self._around.window
+    async def _run(self, delivery: Delivery, work: Coroutine[Any, Any, str]) -> None:
+        scheduler = self._context.scheduler
         verdict = ABANDONED
         try:
             verdict = await work
         except asyncio.CancelledError:
-            window.abandon(record)
+            scheduler.abandon(delivery)
         except Exception as problem:  # a fault of ours: the owner ends the process, the event stays unsettled
-            window.abandon(record)
-            self._around.fatal(problem)
+            scheduler.abandon(delivery)
+            self._context.fatal(problem)
         else:
-            failed = record.partition.watermark.attempts.get(record.offset, 0)
-            window.settle(record)
-            self._around.touch()
-            self._troubles.over(record, verdict)
-            self._around.settled(record, verdict, failed)
+            failed = delivery.partition.tracker.attempts.get(delivery.offset, 0)
+            scheduler.settle(delivery)
+            self._context.schedule_commit()
+            self._failures.over(delivery, verdict)
+            self._context.settled(delivery, verdict, failed)
         finally:
-            self._troubles.over(record)
-            self._tasks.pop(record, None)
-            self._holding.discard(record)
-            self._until.pop(record, None)
-            self._around.spans.settled(record, verdict)
+            self._failures.over(delivery)
+            self._tasks.pop(delivery, None)
+            self._holding.discard(delivery)
+            self._until.pop(delivery, None)
+            self._context.spans.settled(delivery, verdict)
 
     # -- ends
 
-    def release(self, partitions: Iterable[Partition]) -> None:
+    def release(self, partitions: Iterable[PartitionState]) -> None:
         """These partitions go: whoever only waits stops waiting, its attempts are in the watermark."""
         going = set(partitions)
-        for record in [record for record in self._holding if record.partition in going]:
-            self._tasks[record].cancel()
+        for delivery in [delivery for delivery in self._holding if delivery.partition in going]:
+            self._tasks[delivery].cancel()
 
-    def busy(self, partitions: Iterable[Partition]) -> bool:
+    def busy(self, partitions: Iterable[PartitionState]) -> bool:
         """True while something of these partitions is still under way."""
         going = set(partitions)
-        return any(record.partition in going for record in self._tasks)
+        return any(delivery.partition in going for delivery in self._tasks)
 
-    def cancel(self, partitions: Iterable[Partition]) -> None:
+    def cancel(self, partitions: Iterable[PartitionState]) -> None:
         """Let go of everything of these partitions."""
         going = set(partitions)
-        for record, task in list(self._tasks.items()):
-            if record.partition in going:
+        for delivery, task in list(self._tasks.items()):
+            if delivery.partition in going:
                 task.cancel()
 
     # -- the path
 
-    async def _reply_first(self, record: Record, outcome: Outcome) -> str:
+    async def _reply_first(self, delivery: Delivery, outcome: Outcome) -> str:
         try:
-            outcome = await self._store_reply(record, outcome)
+            outcome = await self._store_reply(delivery, outcome)
         finally:
-            self._around.window.attempt_over(record)
-        return await self._go_on(record, outcome)
+            self._context.scheduler.attempt_over(delivery)
+        return await self._go_on(delivery, outcome)
 
-    async def _take_up(self, record: Record) -> str:
-        watermark = record.partition.watermark
-        due = watermark.due[record.offset]
-        self._troubles.inherited(record, watermark.attempts[record.offset], due)
-        await self._hold(record, rest_s(due, self._clock.time(), self._around.subscription.delivery, self._caps))
-        return await self._go_on(record, await self._attempt(record))
+    async def _take_up(self, delivery: Delivery) -> str:
+        tracker = delivery.partition.tracker
+        due = tracker.due[delivery.offset]
+        self._failures.inherited(delivery, tracker.attempts[delivery.offset], due)
+        await self._hold(delivery, rest_s(due, self._clock.time(), self._context.subscription.delivery, self._caps))
+        return await self._go_on(delivery, await self._attempt(delivery))
 
-    async def _go_on(self, record: Record, first: Outcome) -> str:
+    async def _go_on(self, delivery: Delivery, first: Outcome) -> str:
         failures: list[float] = []
 
         def note(outcome: Outcome, wait_s: float) -> None:
             failures.append(outcome.at)
-            record.partition.watermark.failed(record.offset, outcome.attempts, outcome.at + wait_s)
-            self._troubles.failed(record, outcome, wait_s)
-            self.telling.outcome("attempt failed", record, outcome, wait_s=round(wait_s, 3))
+            delivery.partition.tracker.failed(delivery.offset, outcome.attempts, outcome.at + wait_s)
+            self._failures.failed(delivery, outcome, wait_s)
+            self.delivery_log.outcome("attempt failed", delivery, outcome, wait_s=round(wait_s, 3))
 
         async def hold(wait_s: float) -> None:
-            await self._hold(record, wait_s)
+            await self._hold(delivery, wait_s)
 
         last = await until_settled(
             first,
-            lambda: self._attempt(record),
-            spec=lambda: self._around.subscription.delivery,
+            lambda: self._attempt(delivery),
+            spec=lambda: self._context.subscription.delivery,
             hold=hold,
             failed=note,
             caps=self._caps,
         )
         if isinstance(last.verdict, Delivered):
-            self.telling.outcome("delivered", record, last)
+            self.delivery_log.outcome("delivered", delivery, last)
             return "delivered"
-        record.partition.watermark.failed(record.offset, last.attempts)
-        self._troubles.failed(record, last, None)
-        return await self._dead_letter(record, last, failures[0] if failures else last.at)
+        delivery.partition.tracker.failed(delivery.offset, last.attempts)
+        self._failures.failed(delivery, last, None)
+        return await self._dead_letter(delivery, last, failures[0] if failures else last.at)
 
-    async def _hold(self, record: Record, wait_s: float) -> None:
+    async def _hold(self, delivery: Delivery, wait_s: float) -> None:
         """The lane is held for `wait_s`, no slot is; attempts made so far are committed before the next one. The time
         itself is waited for with the slot: thousands that are due at once would wake as many tasks in one turn."""
-        self._until[record] = asyncio.get_running_loop().time() + wait_s
-        self._holding.add(record)
-        if not record.partition.open:
+        self._until[delivery] = asyncio.get_running_loop().time() + wait_s
+        self._holding.add(delivery)
+        if not delivery.partition.open:
             raise asyncio.CancelledError("the partition is going")
-        await self._around.barrier(record.partition)
+        await self._context.barrier(delivery.partition)
 
-    async def _attempt(self, record: Record) -> Outcome:
+    async def _attempt(self, delivery: Delivery) -> Outcome:
         """One more attempt: a slot, the request, the answer, and the reply if there is one."""
-        async with self._slot(record):
-            self._troubles.trying(record)
-            subscription = self._around.subscription
-            attempts = record.partition.watermark.attempts.get(record.offset, 0) + 1
+        async with self._slot(delivery):
+            self._failures.trying(delivery)
+            subscription = self._context.subscription
+            attempts = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
             outcome = await self._post(
-                record, subscription.subscriber, subscription, record.headers, record.value, attempts, observed=True
+                delivery,
+                subscription.subscriber,
+                subscription,
+                delivery.headers,
+                delivery.value,
+                attempts,
+                observed=True,
             )
-            return await self._store_reply(record, outcome)
+            return await self._store_reply(delivery, outcome)
 
     @asynccontextmanager
-    async def _slot(self, record: Record) -> AsyncIterator[None]:
+    async def _slot(self, delivery: Delivery) -> AsyncIterator[None]:
         """One of the requests that the subscription may have in flight, when it is time for it; before anything new is
         started."""
-        window, loop = self._around.window, asyncio.get_running_loop()
+        scheduler, loop = self._context.scheduler, asyncio.get_running_loop()
         slot: asyncio.Future[None] = loop.create_future()
 
         def granted() -> None:
             if slot.done():  # its task has been cancelled, and will hear of it in a moment
-                window.give_back(record)
+                scheduler.release_slot(delivery)
             else:
                 slot.set_result(None)
 
         due: asyncio.TimerHandle | None = None
-        if (until := self._until.pop(record, 0.0)) > loop.time():
-            due = loop.call_at(until, self._ask_for_slot, record, granted)
+        if (until := self._until.pop(delivery, 0.0)) > loop.time():
+            due = loop.call_at(until, self._ask_for_slot, delivery, granted)
         else:
-            window.retry(record, granted)
+            scheduler.retry(delivery, granted)
         try:
             await slot
         except asyncio.CancelledError:
             if due is not None:
                 due.cancel()
             if slot.done() and not slot.cancelled():
-                window.attempt_over(record)  # the slot came at the very moment of being let go
+                scheduler.attempt_over(delivery)  # the slot came at the very moment of being let go
             else:
-                window.withdraw(record)
+                scheduler.cancel_retry(delivery)
             raise
-        self._holding.discard(record)
+        self._holding.discard(delivery)
         try:
             yield
         finally:
-            window.attempt_over(record)
+            scheduler.attempt_over(delivery)
 
-    def _ask_for_slot(self, record: Record, granted: Callable[[], None]) -> None:
+    def _ask_for_slot(self, delivery: Delivery, granted: Callable[[], None]) -> None:
         try:
-            self._around.window.retry(record, granted)
+            self._context.scheduler.retry(delivery, granted)
         except Exception as problem:  # nobody else would hear of what a timer raises
-            self._around.fatal(problem)
+            self._context.fatal(problem)
 
     async def _post(
         self,
-        record: Record,
-        destination: Destination,
+        delivery: Delivery,
+        destination: Addressable,
         subscription: Subscription,
         headers: HeaderList,
         value: bytes | None,
@@ -285,9 +285,9 @@ class Settling:
         *,
         observed: bool = False,
     ) -> Outcome:
-        sender = self._around.sender(destination)
-        span = self._around.spans.attempt(record, destination.uri, attempts)
-        request = to_request(sender.prefix(subscription.namespace), span.headers(headers), value)
+        pool = self._context.pool(destination)
+        span = self._context.spans.attempt(delivery, destination.uri, attempts)
+        request = to_request(pool.prefix(subscription.namespace), span.headers(headers), value)
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         status_seen = 0
 
@@ -305,30 +305,30 @@ class Settling:
                 answer.set_result(verdict)
 
         began = self._clock.monotonic()
-        sender.post(request, subscription.delivery.timeout_s, done)
+        pool.post(request, subscription.delivery.timeout_s, done)
         try:
             verdict = await answer
         except asyncio.CancelledError:
-            sender.abort(lambda other: other is done)  # its partition has gone: nobody waits for the answer
+            pool.abort(lambda other: other is done)  # its partition has gone: nobody waits for the answer
             raise
         seconds = self._clock.monotonic() - began
         if observed:
             self._observe.attempt(subscription.label, status_seen, seconds)
         return Outcome(verdict, destination.uri, attempts, self._clock.time(), seconds, status_seen)
 
-    async def _store_reply(self, record: Record, outcome: Outcome) -> Outcome:
+    async def _store_reply(self, delivery: Delivery, outcome: Outcome) -> Outcome:
         """An answer that is an event is delivered once its target has taken it; if not, the delivery has failed."""
         verdict = outcome.verdict
         if not isinstance(verdict, Reply):
             return outcome
-        subscription = self._around.subscription
+        subscription = self._context.subscription
         if subscription.reply is None:
             self._observe.reply_dropped(subscription.label)
             stored: Verdict = DELIVERED
             destination = outcome.destination
         else:
             answer = await self._post(
-                record, subscription.reply, subscription, list(verdict.headers), verdict.value, outcome.attempts
+                delivery, subscription.reply, subscription, list(verdict.headers), verdict.value, outcome.attempts
             )
             stored = DELIVERED if isinstance(answer.verdict, Reply) else answer.verdict
             destination = outcome.destination if stored is DELIVERED else answer.destination
@@ -336,28 +336,28 @@ class Settling:
 
     # -- dead letters
 
-    async def _dead_letter(self, record: Record, outcome: Outcome, first_failure: float) -> str:
-        subscription = self._around.subscription
-        choices = versions(record, subscription, outcome, first_failure)
-        taken_by = await self._to_sink(record, choices[0])
+    async def _dead_letter(self, delivery: Delivery, outcome: Outcome, first_failure: float) -> str:
+        subscription = self._context.subscription
+        choices = versions(delivery, subscription, outcome, first_failure)
+        taken_by = await self._to_sink(delivery, choices[0])
         if taken_by:
-            self.telling.outcome("dead-lettered", record, outcome, to=taken_by)
+            self.delivery_log.outcome("dead-lettered", delivery, outcome, to=taken_by)
             return "dead-lettered"
-        if self._around.subscription.exhausted is Exhausted.IGNORE:
-            self.telling.outcome("ignored", record, outcome)
+        if self._context.subscription.exhausted is OnRetriesExhausted.IGNORE:
+            self.delivery_log.outcome("ignored", delivery, outcome)
             return "ignored"
-        await self._dlq.take(record, choices)
-        self.telling.outcome("dead-lettered", record, outcome, to=subscription.dlq_topic)
+        await self._dlq.store(delivery, choices)
+        self.delivery_log.outcome("dead-lettered", delivery, outcome, to=subscription.dlq_topic)
         return "dead-lettered"
 
-    async def _unreadable(self, record: Record, reason: str) -> str:
-        self._around.window.attempt_over(record)
-        subscription = self._around.subscription
-        await self._dlq.take(record, unreadable_versions(record, subscription, reason, self._clock.time()))
-        self.telling.unreadable(record, reason, subscription.dlq_topic)
+    async def _unreadable(self, delivery: Delivery, reason: str) -> str:
+        self._context.scheduler.attempt_over(delivery)
+        subscription = self._context.subscription
+        await self._dlq.store(delivery, unreadable_versions(delivery, subscription, reason, self._clock.time()))
+        self.delivery_log.unreadable(delivery, reason, subscription.dlq_topic)
         return "dead-lettered"
 
-    async def _to_sink(self, record: Record, headers: HeaderList) -> str:
+    async def _to_sink(self, delivery: Delivery, headers: HeaderList) -> str:
         """POST to the dead letter sink with the subscription's retry policy, whichever they are at each attempt; the
         URL that has taken it, "" when there is no sink or it would not take it."""
         made = 0
@@ -365,35 +365,35 @@ class Settling:
         async def attempt() -> Outcome:
             nonlocal made
             made += 1
-            subscription = self._around.subscription
+            subscription = self._context.subscription
             sink = subscription.delivery.dead_letter_sink
             if sink is None:
                 return Outcome(FinalFailure(500, "there is no dead letter sink", b""), "", made, self._clock.time(), 0)
-            async with self._slot(record):
-                return await self._post(record, sink, subscription, headers, record.value, made)
+            async with self._slot(delivery):
+                return await self._post(delivery, sink, subscription, headers, delivery.value, made)
 
         def note(outcome: Outcome, wait_s: float) -> None:
-            self.telling.outcome("dead letter sink failed", record, outcome, wait_s=round(wait_s, 3))
+            self.delivery_log.outcome("dead letter sink failed", delivery, outcome, wait_s=round(wait_s, 3))
 
         async def hold(wait_s: float) -> None:
-            await self._rest(record, wait_s)
+            await self._rest(delivery, wait_s)
 
         def spec() -> DeliverySpec:
-            return self._around.subscription.delivery
+            return self._context.subscription.delivery
 
         last = await until_settled(await attempt(), attempt, spec=spec, hold=hold, failed=note, caps=self._caps)
         return last.destination if isinstance(last.verdict, Delivered | Reply) else ""
 
-    async def _rest(self, record: Record, wait_s: float) -> None:
+    async def _rest(self, delivery: Delivery, wait_s: float) -> None:
         """Between two tries of a dead letter; whoever is let go, or is going already, leaves at once."""
-        self._holding.add(record)
-        if not record.partition.open:
+        self._holding.add(delivery)
+        if not delivery.partition.open:
             raise asyncio.CancelledError("the partition is going")
         await asyncio.sleep(wait_s)
-        self._holding.discard(record)
+        self._holding.discard(delivery)
 
     # -- telling
 
-    def delivered(self, record: Record, outcome: Outcome) -> None:
+    def delivered(self, delivery: Delivery, outcome: Outcome) -> None:
         """A line for a delivery of the happy path, where those are wanted."""
-        self.telling.outcome("delivered", record, outcome)
+        self.delivery_log.outcome("delivered", delivery, outcome)

@@ -10,45 +10,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from agents.dispatch.dispatcher import SubscriptionService, Surroundings
+from agents.dispatch.dispatcher import DeliveryContext, SubscriptionService
 from agents.dispatch.retrying import Outcome
 from agents.http.pool import SendError
 from agents.listeners.spans import TracedSpans
-from agents.ordering.scheduler import Partition, Record
+from agents.ordering.scheduler import Delivery, PartitionState
 from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.records import Subscription
 from knative.delivery.verdicts import DELIVERED
 from knative.tracing import AttemptSpan
 
 
-class WatchedSubscription(SubscriptionService):
+class TracedDispatcher(SubscriptionService):
     """See the module's words. Event loop only."""
 
-    def __init__(self, app: object, subscription: Subscription, around: Surroundings) -> None:
-        super().__init__(app, subscription, around)
-        if around.trace is not None:
-            self.spans = TracedSpans(around.trace)
-        self._log_deliveries = around.config.log_deliveries
+    def __init__(self, app: object, subscription: Subscription, context: DeliveryContext) -> None:
+        super().__init__(app, subscription, context)
+        if context.trace is not None:
+            self.spans = TracedSpans(context.trace)
+        self._log_deliveries = context.config.log_deliveries
 
-    def _start_record(self, record: Record) -> None:
+    def _start(self, delivery: Delivery) -> None:
         subscription = self.subscription
-        self.spans.begin(subscription, record)
-        if record.offset in record.partition.watermark.due:
-            self._settling.inherited(record)
+        self.spans.begin(subscription, delivery)
+        if delivery.offset in delivery.partition.tracker.due:
+            self._retry_path.inherited(delivery)
             return
-        number = record.partition.watermark.attempts.get(record.offset, 0) + 1
-        attempt = self.spans.attempt(record, subscription.subscriber.uri, number)
+        number = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
+        attempt = self.spans.attempt(delivery, subscription.subscriber.uri, number)
         try:
-            request = to_request(self._prefix, attempt.headers(record.headers), record.value)
+            request = to_request(self._prefix, attempt.headers(delivery.headers), delivery.value)
         except Unreadable as problem:  # the attempt is not made, and its span never ends: it is not exported
-            self._settling.unreadable(record, problem.reason)
+            self._retry_path.unreadable(delivery, problem.reason)
             return
-        record.began = self._around.clock.monotonic()
-        self._post(request, self._timeout_s, partial(self._seen, record, subscription.subscriber.uri, attempt, number))
+        delivery.began = self._context.clock.monotonic()
+        self._post(
+            request, self._timeout_s, partial(self._seen, delivery, subscription.subscriber.uri, attempt, number)
+        )
 
     def _seen(
         self,
-        record: Record,
+        delivery: Delivery,
         uri: str,
         attempt: AttemptSpan,
         number: int,
@@ -60,17 +62,17 @@ class WatchedSubscription(SubscriptionService):
             attempt.ended(0, status.kind)
         else:
             attempt.ended(status)
-        window, clock = self.window, self._around.clock
-        seconds = clock.monotonic() - record.began
-        settled = window.settled
-        self._answered(record, uri, status, pairs, body)
-        if window.settled == settled:
+        scheduler, clock = self.scheduler, self._context.clock
+        seconds = clock.monotonic() - delivery.began
+        settled = scheduler.settled
+        self._answered(delivery, uri, status, pairs, body)
+        if scheduler.settled == settled:
             return  # `agents/dispatch/retry_path` has it, and tells how it ends
-        self.spans.settled(record, "delivered")
+        self.spans.settled(delivery, "delivered")
         if self._log_deliveries and not isinstance(status, SendError):
             outcome = Outcome(DELIVERED, uri, number, clock.time(), seconds, status)
-            self._settling.delivered(record, outcome)
+            self._retry_path.delivered(delivery, outcome)
 
-    def _let_go(self, partitions: Sequence[Partition]) -> None:
-        super()._let_go(partitions)
-        self.spans.let_go(partitions)
+    def _release(self, partitions: Sequence[PartitionState]) -> None:
+        super()._release(partitions)
+        self.spans.release(partitions)

@@ -31,7 +31,7 @@ _PIECE_BYTES = 16_384
 FAILURE_BYTES_MAX = 8_192
 
 
-class Owner(Protocol):
+class ConnectionListener(Protocol):
     """Who a connection reports to. Each request ends with exactly one of `answered`, `failed` and `stale`."""
 
     head_bytes_max: int
@@ -75,8 +75,8 @@ class Connection(asyncio.Protocol):
         "_head_bytes",
         "_headers",
         "_keep",
+        "_listener",
         "_over_limit",
-        "_owner",
         "_parser",
         "_state",
         "_status",
@@ -88,8 +88,8 @@ class Connection(asyncio.Protocol):
         "request",
     )
 
-    def __init__(self, owner: Owner) -> None:
-        self._owner = owner
+    def __init__(self, owner: ConnectionListener) -> None:
+        self._listener = owner
         self._body: bytes | bytearray = b""
         self._used = False
         self._over_limit = False
@@ -127,11 +127,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._parser: Any = HttpResponseParser(self)
-        self._owner.opened(self)
+        self._listener.opened(self)
 
     def data_received(self, data: bytes) -> None:
         if self.done is None:
-            self._owner.unwanted(self)
+            self._listener.unwanted(self)
             return
         try:
             if len(data) <= _PIECE_BYTES:
@@ -144,12 +144,12 @@ class Connection(asyncio.Protocol):
             return
         if self._state == _ENDED:
             self._finish(self._keep)
-        elif self._head_bytes > self._owner.head_bytes_max:
+        elif self._head_bytes > self._listener.head_bytes_max:
             self._fail_head()
 
     def eof_received(self) -> None:
         if self.done is None:
-            self._owner.unwanted(self)
+            self._listener.unwanted(self)
         else:
             self._end_of_input(None)
 
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
         if self.done is not None:
             self._end_of_input(exc)
         self._parser = None  # it refers back to this object; the garbage collector runs rarely
-        self._owner.lost(self)
+        self._listener.lost(self)
 
     # -- parser
 
@@ -178,7 +178,7 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         body = self._body
         if not body:
-            self._body_max = self._owner.body_bytes_max
+            self._body_max = self._listener.body_bytes_max
             if self._parser.get_status_code() >= 300:
                 self._body_max = min(self._body_max, FAILURE_BYTES_MAX)
         room = self._body_max - len(body)
@@ -221,7 +221,7 @@ class Connection(asyncio.Protocol):
             piece = view[start : start + _PIECE_BYTES]
             self._head_bytes += len(piece)
             self._parser.feed_data(piece)
-            if self._head_bytes > self._owner.head_bytes_max and self._state != _ENDED:
+            if self._head_bytes > self._listener.head_bytes_max and self._state != _ENDED:
                 return
 
     def _stopped(self, error: Exception) -> None:
@@ -229,29 +229,31 @@ class Connection(asyncio.Protocol):
         if self._state == _ENDED:  # bytes after the answer: it stands, the connection does not
             self._finish(False)
         elif self._over_limit:
-            self._cut()
+            self._abort()
         elif isinstance(error, HttpParserCallbackError):
             raise error  # our own mistake
         else:
-            self._owner.failed(self, SendError("read", f"the answer is no HTTP/1.1: {error}"))
+            self._listener.failed(self, SendError("read", f"the answer is no HTTP/1.1: {error}"))
 
-    def _cut(self) -> None:
+    def _abort(self) -> None:
         """A body over the limit: no matter unless it may be an event, which would be cut short."""
         self._status = self._parser.get_status_code()
         if _may_hold_event(self._status, self._headers):
-            self._owner.failed(self, SendError("read", f"the reply is over {self._owner.body_bytes_max} bytes"))
+            self._listener.failed(self, SendError("read", f"the reply is over {self._listener.body_bytes_max} bytes"))
         else:
             self._finish(False)
 
     def _fail_head(self) -> None:
-        what = f"the answer has over {self._owner.head_bytes_max} bytes of headers (or trailers, or chunk extensions)"
-        self._owner.failed(self, SendError("read", what))
+        what = (
+            f"the answer has over {self._listener.head_bytes_max} bytes of headers (or trailers, or chunk extensions)"
+        )
+        self._listener.failed(self, SendError("read", what))
 
     def _end_of_input(self, exc: Exception | None) -> None:
         heard = self._head_bytes or self._body
         state = self._state
         if not heard and self._used:
-            self._owner.stale(self)
+            self._listener.stale(self)
         elif exc is None and state == _BODY and self._ends_with_connection():
             self._status = self._parser.get_status_code()
             self._finish(False)
@@ -259,7 +261,7 @@ class Connection(asyncio.Protocol):
             what = "in the middle of the answer" if heard else "before an answer"
             if state == _INFORMED:  # more was to come: what the subscriber did with the event is not known
                 what = "after an interim answer, before the final one"
-            self._owner.failed(self, SendError("read", f"connection lost {what}" + (f": {exc}" if exc else "")))
+            self._listener.failed(self, SendError("read", f"connection lost {what}" + (f": {exc}" if exc else "")))
 
     def _ends_with_connection(self) -> bool:
         for name, value in self._headers:
@@ -273,7 +275,7 @@ class Connection(asyncio.Protocol):
         body = self._body
         if body:
             if _may_hold_event(status, self._headers) and self._is_coded():
-                self._owner.failed(self, SendError("read", "the reply has a transfer coding other than chunked"))
+                self._listener.failed(self, SendError("read", "the reply has a transfer coding other than chunked"))
                 return
             self._body = b""
         if keep and self._transport.get_write_buffer_size():
@@ -283,7 +285,7 @@ class Connection(asyncio.Protocol):
         self.done = None
         self.request = b""
         self._used = True
-        self._owner.answered(self, keep)
+        self._listener.answered(self, keep)
         assert done is not None
         done(status, headers, body if type(body) is bytes else bytes(body))
 

@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import TypeVar
 
 from agents.http.egress_guard import EgressGuard
-from agents.http.endpoint import Target
-from agents.http.resolver import Names
+from agents.http.endpoint import Endpoint
+from agents.http.resolver import Resolver
 
 _P = TypeVar("_P", bound=asyncio.Protocol)
 
@@ -37,13 +37,13 @@ class SendError(Exception):
         self.message = message
 
 
-async def dial(
-    target: Target,
+async def connect(
+    target: Endpoint,
     ca_certs: str,
     guard: EgressGuard,
     connect_limit_s: float,
     loop: asyncio.AbstractEventLoop,
-    names: Names,
+    names: Resolver,
     factory: Callable[[], _P],
 ) -> _P:
     """A connected protocol made by `factory`. `connect_limit_s` is for each address. Raises SendError."""
@@ -74,7 +74,7 @@ async def dial(
     raise failed or SendError("refused", "; ".join(refused))
 
 
-async def _addresses(target: Target, names: Names) -> list[str]:
+async def _addresses(target: Endpoint, names: Resolver) -> list[str]:
     try:
         addresses = await names.addresses()
     except (OSError, UnicodeError) as error:

@@ -23,12 +23,12 @@ _PATH_SAFE = "/:@!$&'()*+,;=-._~%"
 _QUERY_SAFE = _PATH_SAFE + "?"
 
 
-class BadTarget(ValueError):
+class BadEndpoint(ValueError):
     """Nothing can be sent to this URI; the text says why and never quotes credentials."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Endpoint:
     """Where to connect and how to ask."""
 
     host: str  #: an ASCII host name, or an IP address without brackets
@@ -53,25 +53,25 @@ class Target:
         ).encode("ascii")
 
 
-def read_target(uri: str) -> Target:
+def read_endpoint(uri: str) -> Endpoint:
     """Raises BadTarget unless `uri` is an absolute http or https URI that one can connect to."""
     if _unfit(uri):
-        raise BadTarget("the URI holds white space or control characters")  # `urlsplit` would drop some in silence
+        raise BadEndpoint("the URI holds white space or control characters")  # `urlsplit` would drop some in silence
     try:
         parts = urlsplit(uri)
         port = parts.port
     except ValueError as error:
-        raise BadTarget(f"the URI cannot be read ({error})") from None
+        raise BadEndpoint(f"the URI cannot be read ({error})") from None
     if parts.scheme not in _DEFAULT_PORTS:
-        raise BadTarget("the URI is not absolute http or https")
+        raise BadEndpoint("the URI is not absolute http or https")
     if "@" in parts.netloc:
-        raise BadTarget("the URI holds credentials")
+        raise BadEndpoint("the URI holds credentials")
     if port == 0:
-        raise BadTarget("port 0 cannot be connected to")
+        raise BadEndpoint("port 0 cannot be connected to")
     host, address = _read_host(parts)
     shown = f"[{host}]" if ":" in host else host
     default = _DEFAULT_PORTS[parts.scheme]
-    return Target(
+    return Endpoint(
         host=host,
         port=port or default,
         tls=parts.scheme == "https",
@@ -87,12 +87,12 @@ def _read_host(parts: SplitResult) -> tuple[str, str | None]:
         try:
             host = host.encode("idna").decode("ascii").lower()
         except UnicodeError:
-            raise BadTarget("the URI's host is no international domain name") from None
+            raise BadEndpoint("the URI's host is no international domain name") from None
     address = _read_address(host)
     if address is not None:
         return str(address), str(address)
     if not _host(host) or len(host) > 253:
-        raise BadTarget("the URI names no host that one could connect to")
+        raise BadEndpoint("the URI names no host that one could connect to")
     return host, None
 
 
@@ -102,7 +102,7 @@ def _read_address(host: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        raise BadTarget("the URI's address has a zone, which means something on one machine only")
+        raise BadEndpoint("the URI's address has a zone, which means something on one machine only")
     return address
 
 

@@ -25,13 +25,13 @@ from dataclasses import dataclass
 
 from agents.bounded_wait import at_most
 from agents.http.connection import Connection, Done
-from agents.http.connector import SendError, dial
+from agents.http.connector import SendError, connect
 from agents.http.egress_guard import EgressGuard
-from agents.http.endpoint import BadTarget, Target, read_target
-from agents.http.resolver import Names
-from knative.delivery.policy import Destination
+from agents.http.endpoint import BadEndpoint, Endpoint, read_endpoint
+from agents.http.resolver import Resolver
+from knative.delivery.policy import Addressable
 
-__all__ = ["Done", "SendError", "Sender", "SenderConfig"]
+__all__ = ["ConnectionPool", "Done", "PoolConfig", "SendError"]
 
 _SWEEP_S_MIN = 0.005
 _SWEEP_S_MAX = 0.5
@@ -41,7 +41,7 @@ _LINGER_S = 1.0  # how long `close` waits for sockets that were closed at once
 
 
 @dataclass(frozen=True, slots=True)
-class SenderConfig:
+class PoolConfig:
     """Limits of one sender."""
 
     connections_max: int = 1_000  #: more attempts than this wait in a queue; their deadlines run
@@ -63,7 +63,7 @@ class _Attempt:
         self.task: asyncio.Task[None] | None = None
 
 
-class Sender:
+class ConnectionPool:
     """A pool for one destination; event loop only. `in_flight` counts posts whose `done` has not been called.
 
     A destination that nothing can be sent to does not raise: every post ends with SendError("refused").
@@ -71,8 +71,8 @@ class Sender:
 
     def __init__(
         self,
-        destination: Destination,
-        config: SenderConfig,
+        destination: Addressable,
+        config: PoolConfig,
         guard: EgressGuard,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
@@ -85,17 +85,17 @@ class Sender:
         self._loop = loop or asyncio.get_running_loop()
         self._time = self._loop.time
         self._refusal = ""
-        self._target: Target | None = None
+        self._endpoint: Endpoint | None = None
         try:
-            self._target = read_target(destination.uri)
-            self._names = Names(self._target, self._loop)
-        except BadTarget as problem:
+            self._endpoint = read_endpoint(destination.uri)
+            self._resolver = Resolver(self._endpoint, self._loop)
+        except BadEndpoint as problem:
             self._refusal = str(problem)
         self._prefixes: dict[str, bytes] = {}
         self._idle: list[Connection] = []  # a stack, so that those which are not needed grow old at its bottom
         self._connections: set[Connection] = set()  # idle or busy
         self._sockets: set[Connection] = set()  # the same, and those that are being closed
-        self._dialling: set[_Attempt] = set()
+        self._connecting: set[_Attempt] = set()
         self._waiting: deque[_Attempt] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep_at = _NEVER
@@ -120,7 +120,7 @@ class Sender:
         """The request head for `kafka_binding.to_request`. Raises ValueError for what is no namespace."""
         prefix = self._prefixes.get(namespace)
         if prefix is None:
-            target = self._target or Target("", 0, False, "invalid", "/", None)  # never sent: every post is refused
+            target = self._endpoint or Endpoint("", 0, False, "invalid", "/", None)  # never sent: every post is refused
             prefix = self._prefixes[namespace] = target.prefix(namespace)
         return prefix
 
@@ -138,14 +138,14 @@ class Sender:
             idle.pop().send(request, done, deadline)
         else:
             self._waiting.append(_Attempt(request, done, deadline))
-            self._dial_next()
+            self._connect_next()
 
     def abort(self, which: Callable[[Done], bool] = lambda _: True) -> None:
         """Fail what is in flight (of it, what `which` says of its `done`) with SendError("closed"), now. What the
         callbacks post goes out."""
         error = SendError("closed", "stopped before an answer")
         busy = [(each, each.done) for each in self._connections if each.done is not None and which(each.done)]
-        unsent = [attempt for attempt in (*self._waiting, *self._dialling) if which(attempt.done)]
+        unsent = [attempt for attempt in (*self._waiting, *self._connecting) if which(attempt.done)]
         for attempt in unsent:
             self._give_up(attempt, error)
         for connection, done in busy:
@@ -217,16 +217,16 @@ class Sender:
 
     # -- connecting
 
-    def _dial_next(self) -> None:
+    def _connect_next(self) -> None:
         """Give the waiting attempts connections of their own, as far as there is room."""
-        while self._waiting and len(self._connections) + len(self._dialling) < self._config.connections_max:
+        while self._waiting and len(self._connections) + len(self._connecting) < self._config.connections_max:
             attempt = self._waiting.popleft()
-            self._dialling.add(attempt)
-            attempt.task = self._loop.create_task(self._dial(attempt))
+            self._connecting.add(attempt)
+            attempt.task = self._loop.create_task(self._connect(attempt))
             self._tasks.add(attempt.task)
             attempt.task.add_done_callback(self._tasks.discard)
 
-    async def _dial(self, attempt: _Attempt) -> None:
+    async def _connect(self, attempt: _Attempt) -> None:
         # Only `_give_up` cancels this task, and it has told the caller.
         made: list[Connection] = []
 
@@ -235,15 +235,15 @@ class Sender:
             return made[-1]
 
         try:
-            if self._target is None:
+            if self._endpoint is None:
                 raise SendError("refused", self._refusal)
-            connection = await dial(
-                self._target,
+            connection = await connect(
+                self._endpoint,
                 self._destination.ca_certs,
                 self._guard,
                 self._config.connect_limit_s,
                 self._loop,
-                self._names,
+                self._resolver,
                 make,
             )
         except asyncio.CancelledError:
@@ -259,21 +259,21 @@ class Sender:
         if connection.is_closing():  # lost between its opening and this step: nobody would hear of it again
             self._give_up(attempt, SendError("read", "connection lost before an answer"))
             return
-        self._dialling.discard(attempt)
+        self._connecting.discard(attempt)
         self._connections.add(connection)
         connection.send(attempt.request, attempt.done, attempt.deadline)
 
     def _give_up(self, attempt: _Attempt, error: SendError) -> None:
         """Fail an attempt that has no connection, unless that has happened already."""
-        if attempt in self._dialling:
-            self._dialling.discard(attempt)
+        if attempt in self._connecting:
+            self._connecting.discard(attempt)
             if attempt.task is not None and attempt.task is not asyncio.current_task(self._loop):
                 attempt.task.cancel()
         elif attempt in self._waiting:
             self._waiting.remove(attempt)
         else:
             return
-        self._dial_next()
+        self._connect_next()
         self._fail(attempt.done, error)
 
     # -- endings
@@ -298,7 +298,7 @@ class Sender:
         if connection in self._idle:
             self._idle.remove(connection)
         connection.abort()
-        self._dial_next()
+        self._connect_next()
 
     # -- time
 
@@ -318,7 +318,7 @@ class Sender:
         now = self._time()
         busy = [connection for connection in self._connections if connection.done is not None]
         late = [connection for connection in busy if connection.deadline <= now][:_LATE_MAX]
-        unsent = [attempt for attempt in (*self._dialling, *self._waiting) if attempt.deadline <= now][:_LATE_MAX]
+        unsent = [attempt for attempt in (*self._connecting, *self._waiting) if attempt.deadline <= now][:_LATE_MAX]
         error = SendError("timeout", "no complete answer within the time limit")
         for connection in late:
             if (
@@ -329,7 +329,7 @@ class Sender:
             self._give_up(attempt, error)
         if self.in_flight:
             pending = [connection.deadline for connection in self._connections if connection.done is not None]
-            pending += [attempt.deadline for attempt in (*self._dialling, *self._waiting)]
+            pending += [attempt.deadline for attempt in (*self._connecting, *self._waiting)]
             self._sweep_by(min(pending))
 
     def _close_idle(self) -> None:

@@ -14,24 +14,24 @@ import socket
 import threading
 from contextlib import suppress
 
-from agents.http.endpoint import Target
+from agents.http.endpoint import Endpoint
 
 #: IP addresses in the order in which to try them, or why there are none.
 Answer = list[str] | Exception
 
 
-class Names:
+class Resolver:
     """Of one target, and one event loop."""
 
-    def __init__(self, target: Target, loop: asyncio.AbstractEventLoop) -> None:
-        self._target = target
+    def __init__(self, target: Endpoint, loop: asyncio.AbstractEventLoop) -> None:
+        self._endpoint = target
         self._loop = loop
         self._asked: asyncio.Future[Answer] | None = None
 
     async def addresses(self) -> list[str]:
         """The host's addresses, each once. Raises OSError, UnicodeError."""
-        if self._target.address is not None:
-            return [self._target.address]
+        if self._endpoint.address is not None:
+            return [self._endpoint.address]
         if self._asked is None:
             asked: asyncio.Future[Answer] = self._loop.create_future()
             try:
@@ -48,7 +48,7 @@ class Names:
         answer: Answer
         try:
             found = socket.getaddrinfo(
-                self._target.host, self._target.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
+                self._endpoint.host, self._endpoint.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
             )
             answer = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         except Exception as error:  # whatever it is: who waits for an answer must get one

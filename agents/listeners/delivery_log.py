@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import structlog
 
 from agents.dispatch.retrying import Outcome
-from agents.ordering.scheduler import Record
+from agents.ordering.scheduler import Delivery
 from knative.cloudevents.kafka_binding import describe
 from knative.cloudevents.trace_context import trace_id
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
@@ -42,7 +42,7 @@ class _Kind:
     last: Fields = dict
 
 
-class Telling:
+class DeliveryLog:
     """The lines of one subscription. Event loop only; `close` it."""
 
     def __init__(self, subscription: str) -> None:
@@ -51,24 +51,24 @@ class Telling:
         self._loop = asyncio.get_running_loop()
         self._kinds: dict[str, _Kind] = {}
 
-    def outcome(self, what: str, record: Record, outcome: Outcome, **more: object) -> None:
+    def outcome(self, what: str, delivery: Delivery, outcome: Outcome, **more: object) -> None:
         """What came of an attempt, or of an event; `more` are further fields."""
         failed = isinstance(outcome.verdict, RetryableFailure | FinalFailure)
         if not failed and outcome.attempts == 1:
             if log.is_enabled_for(logging.DEBUG):
-                self._write(what, logging.DEBUG, lambda: _outcome_fields(record, outcome, more))
+                self._write(what, logging.DEBUG, lambda: _outcome_fields(delivery, outcome, more))
             return
         level = logging.WARNING if failed else logging.INFO
-        self._line(what, level, lambda: _outcome_fields(record, outcome, more))
+        self._line(what, level, lambda: _outcome_fields(delivery, outcome, more))
 
-    def unreadable(self, record: Record, reason: str, to: str) -> None:
+    def unreadable(self, delivery: Delivery, reason: str, to: str) -> None:
         """The record is no CloudEvent, and went `to` that topic."""
-        self._line("record is no CloudEvent", logging.WARNING, lambda: _about(record) | {"reason": reason, "to": to})
+        self._line("record is no CloudEvent", logging.WARNING, lambda: _about(delivery) | {"reason": reason, "to": to})
 
-    def not_stored(self, record: Record, topic: str, reason: str) -> None:
+    def not_stored(self, delivery: Delivery, topic: str, reason: str) -> None:
         """The DLQ topic does not take the record's dead letter."""
         what = "dead letter cannot be stored; the event stays unsettled and is tried again"
-        self._line(what, logging.ERROR, lambda: _about(record) | {"topic": topic, "reason": reason})
+        self._line(what, logging.ERROR, lambda: _about(delivery) | {"topic": topic, "reason": reason})
 
     def close(self) -> None:
         """No more lines; those that were counted are told now."""
@@ -103,18 +103,18 @@ class Telling:
         log.log(level, what, subscription=self._subscription, **fields())
 
 
-def _about(record: Record) -> dict[str, object]:
+def _about(delivery: Delivery) -> dict[str, object]:
     """Which record it is, and its trace when it belongs to one."""
-    found: dict[str, object] = {"partition": record.partition.number, "offset": record.offset}
-    trace = trace_id(record.headers)
+    found: dict[str, object] = {"partition": delivery.partition.number, "offset": delivery.offset}
+    trace = trace_id(delivery.headers)
     return found | {"trace_id": trace} if trace else found
 
 
-def _outcome_fields(record: Record, outcome: Outcome, more: dict[str, object]) -> dict[str, object]:
+def _outcome_fields(delivery: Delivery, outcome: Outcome, more: dict[str, object]) -> dict[str, object]:
     verdict = outcome.verdict
     fields = {
-        **{f"event_{name}": value for name, value in describe(record.headers).items()},
-        **_about(record),
+        **{f"event_{name}": value for name, value in describe(delivery.headers).items()},
+        **_about(delivery),
         "attempt": outcome.attempts,
         "destination": outcome.destination,
         "ms": round(outcome.seconds * 1000, 1),

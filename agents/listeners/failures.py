@@ -9,36 +9,36 @@ from __future__ import annotations
 import heapq
 
 from agents.dispatch.retrying import Outcome
-from agents.ordering.scheduler import Record
+from agents.ordering.scheduler import Delivery
 from knative.cloudevents.kafka_binding import describe
-from knative.contract.subscription_stats import HEADS_MAX, TEXT_MAX, Head, LastError
+from knative.contract.subscription_stats import FAILING_MAX, TEXT_MAX, FailingDelivery, LastError
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
 
-class Troubles:
+class Failures:
     """Event loop only; `retrying` may be read from anywhere."""
 
     def __init__(self) -> None:
         self.last_error: LastError | None = None
         self.not_delivered = 0  #: events that were settled without being delivered
-        self._failing: dict[Record, tuple[int, float]] = {}  # attempts made, Unix time of the next (0 = now)
+        self._failing: dict[Delivery, tuple[int, float]] = {}  # attempts made, Unix time of the next (0 = now)
 
     @property
     def retrying(self) -> int:
         """Events whose attempts have failed so far."""
         return len(self._failing)
 
-    def inherited(self, record: Record, attempts: int, due: float) -> None:
+    def inherited(self, delivery: Delivery, attempts: int, due: float) -> None:
         """An owner before this one made these attempts; the next one is for `due` (Unix seconds)."""
-        self._failing[record] = (attempts, due)
+        self._failing[delivery] = (attempts, due)
 
-    def failed(self, record: Record, outcome: Outcome, wait_s: float | None) -> None:
+    def failed(self, delivery: Delivery, outcome: Outcome, wait_s: float | None) -> None:
         """An attempt failed; the next one follows in `wait_s` (None = there is none)."""
         verdict = outcome.verdict
         if wait_s is not None:
-            self._failing[record] = (outcome.attempts, outcome.at + wait_s)
-        elif record in self._failing:
-            self._failing[record] = (outcome.attempts, 0.0)
+            self._failing[delivery] = (outcome.attempts, outcome.at + wait_s)
+        elif delivery in self._failing:
+            self._failing[delivery] = (outcome.attempts, 0.0)
         if isinstance(verdict, RetryableFailure | FinalFailure):
             self.last_error = LastError(
                 outcome.at,
@@ -46,26 +46,26 @@ class Troubles:
                 verdict.reason[:TEXT_MAX],
                 verdict.body[: 4 * TEXT_MAX].decode("utf-8", "replace")[:TEXT_MAX],
                 outcome.destination[:TEXT_MAX],
-                record.partition.number,
-                record.offset,
+                delivery.partition.number,
+                delivery.offset,
             )
 
-    def trying(self, record: Record) -> None:
+    def trying(self, delivery: Delivery) -> None:
         """The next attempt begins."""
-        attempts, _ = self._failing.get(record, (0, 0.0))
+        attempts, _ = self._failing.get(delivery, (0, 0.0))
         if attempts:
-            self._failing[record] = (attempts, 0.0)
+            self._failing[delivery] = (attempts, 0.0)
 
-    def over(self, record: Record, verdict: str = "") -> None:
+    def over(self, delivery: Delivery, verdict: str = "") -> None:
         """The event is settled with this verdict, or ("") let go."""
-        self._failing.pop(record, None)
+        self._failing.pop(delivery, None)
         if verdict not in ("", "delivered"):
             self.not_delivered += 1
 
-    def heads(self, limit: int = HEADS_MAX) -> tuple[Head, ...]:
+    def failing(self, limit: int = FAILING_MAX) -> tuple[FailingDelivery, ...]:
         """Those with the most attempts, each with the time of its next one."""
         most = heapq.nlargest(limit, self._failing.items(), key=lambda item: item[1][0])
         return tuple(
-            Head(r.partition.number, r.offset, attempts, due, describe(r.headers).get("id", "")[:TEXT_MAX])
+            FailingDelivery(r.partition.number, r.offset, attempts, due, describe(r.headers).get("id", "")[:TEXT_MAX])
             for r, (attempts, due) in most
         )

@@ -10,31 +10,35 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from agents.ordering.scheduler import Partition, Record, Window
+from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
 
 _READY_SEEN = 200  # of what waits for a slot; the oldest are in front
 _MINUTE_S = 60.0
 
 
-def lag(partitions: Iterable[Partition]) -> int:
+def lag(partitions: Iterable[PartitionState]) -> int:
     """Unsettled events up to the ends as far as they are known; nothing for a partition whose end is not."""
-    return sum(max(0, max(p.end, p.watermark.fetched) - p.watermark.next) for p in partitions if p.end >= 0)
+    return sum(
+        max(0, max(p.log_end_offset, p.tracker.fetched) - p.tracker.committable)
+        for p in partitions
+        if p.log_end_offset >= 0
+    )
 
 
-def lanes(partitions: Iterable[Partition]) -> int:
+def lanes(partitions: Iterable[PartitionState]) -> int:
     """Lanes that hold an event."""
     return sum(len(p.lanes) for p in partitions)
 
 
-def buffered_bytes(partitions: Iterable[Partition]) -> int:
+def buffered_bytes(partitions: Iterable[PartitionState]) -> int:
     """Records in memory."""
     return sum(p.held_bytes for p in partitions)
 
 
-def oldest(window: Window) -> float:
+def oldest(scheduler: Scheduler) -> float:
     """Unix seconds at which the oldest unsettled event that is under way or next was stored; 0 = there is none."""
-    waiting: Sequence[Record] = list(window.started)
-    stamps = [record.timestamp_ms for record in (*waiting, *islice(window.ready.copy(), _READY_SEEN))]
+    waiting: Sequence[Delivery] = list(scheduler.started)
+    stamps = [record.timestamp_ms for record in (*waiting, *islice(scheduler.ready.copy(), _READY_SEEN))]
     return min((stamp for stamp in stamps if stamp > 0), default=0) / 1000
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agents.ordering.scheduler import Partition, Record
+from agents.ordering.scheduler import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.ports import Headers
 from knative.tracing import AttemptSpan, ProcessSpan, Trace
@@ -33,17 +33,17 @@ UNTRACED = Untraced()
 class Spans:
     """Nothing is traced."""
 
-    def begin(self, subscription: Subscription, record: Record) -> None:
+    def begin(self, subscription: Subscription, delivery: Delivery) -> None:
         """The record's first attempt here is about to be made."""
 
-    def attempt(self, record: Record, url: str, number: int) -> AttemptSpan:
+    def attempt(self, delivery: Delivery, url: str, number: int) -> AttemptSpan:
         """A request for this record is about to be made, its `number`-th (from 1)."""
         return UNTRACED
 
-    def settled(self, record: Record, verdict: str) -> None:
+    def settled(self, delivery: Delivery, verdict: str) -> None:
         """The record is settled or abandoned; told twice, the first time counts."""
 
-    def let_go(self, partitions: Iterable[Partition]) -> None:
+    def release(self, partitions: Iterable[PartitionState]) -> None:
         """These partitions are somebody else's."""
 
 
@@ -52,30 +52,30 @@ class TracedSpans(Spans):
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._open: dict[Record, ProcessSpan] = {}
+        self._open: dict[Delivery, ProcessSpan] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def begin(self, subscription: Subscription, record: Record) -> None:
+    def begin(self, subscription: Subscription, delivery: Delivery) -> None:
         """See `Spans`, as for the rest."""
-        self._open[record] = self._trace.process(
-            subscription, record.partition.number, record.offset, record.headers, record.value
+        self._open[delivery] = self._trace.process(
+            subscription, delivery.partition.number, delivery.offset, delivery.headers, delivery.value
         )
 
-    def attempt(self, record: Record, url: str, number: int) -> AttemptSpan:
-        process = self._open.get(record)
+    def attempt(self, delivery: Delivery, url: str, number: int) -> AttemptSpan:
+        process = self._open.get(delivery)
         return UNTRACED if process is None else process.attempt(url, number)
 
-    def settled(self, record: Record, verdict: str) -> None:
-        process = self._open.pop(record, None)
+    def settled(self, delivery: Delivery, verdict: str) -> None:
+        process = self._open.pop(delivery, None)
         if process is not None:
             process.ended(verdict)
 
-    def let_go(self, partitions: Iterable[Partition]) -> None:
+    def release(self, partitions: Iterable[PartitionState]) -> None:
         gone = set(partitions)
-        for record in [record for record in self._open if record.partition in gone]:
-            self.settled(record, ABANDONED)
+        for delivery in [delivery for delivery in self._open if delivery.partition in gone]:
+            self.settled(delivery, ABANDONED)
 
 
 #: Verdict of a record that is left to the next owner of its partition.

@@ -31,7 +31,7 @@ _CODE_MAX = 127  # one varint byte; 0 = no time
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class OffsetMetadata:
     """What the metadata of a commit says."""
 
     settled: frozenset[int] = frozenset()
@@ -39,7 +39,7 @@ class Known:
     due: Mapping[int, float] = field(default_factory=dict)  #: Unix seconds of the next attempt, where it has a time
 
 
-NOTHING = Known()
+NO_METADATA = OffsetMetadata()
 
 
 def write(base: int, settled: Set[int], attempts: Mapping[int, int], due: Mapping[int, float]) -> str:
@@ -74,24 +74,24 @@ def _pack(base: int, bits: bytes | bytearray, entries: Iterable[tuple[int, int]]
     return _PREFIX + base64.b85encode(_check(base, body) + body).decode("ascii")
 
 
-def read(offset: int, metadata: str | None) -> Known:
+def read(offset: int, metadata: str | None) -> OffsetMetadata:
     """What was written for a commit at `offset`; NOTHING for metadata that is not ours.
 
     Forgetting costs duplicates, inventing would cost events: every doubt reads as "nothing is settled".
     """
     if not metadata or not metadata.startswith(_PREFIX):
-        return NOTHING
+        return NO_METADATA
     try:
         sealed = base64.b85decode(metadata[len(_PREFIX) :])
         body = sealed[2:]
         if sealed[:2] != _check(offset, body):
-            return NOTHING
+            return NO_METADATA
         return _unpack(offset, _inflate(body[1:]) if body[:1] == b"z" else body[1:])
     except (ValueError, zlib.error, IndexError):
-        return NOTHING
+        return NO_METADATA
 
 
-def _unpack(offset: int, raw: bytes) -> Known:
+def _unpack(offset: int, raw: bytes) -> OffsetMetadata:
     """Raises ValueError, IndexError."""
     size, at = _read_varint(raw, 0)
     bits = raw[at : at + size]
@@ -112,7 +112,7 @@ def _unpack(offset: int, raw: bytes) -> Known:
         attempts[last] = made
         if code:
             due[last] = first_ms / 1000 + _seconds(min(code, _CODE_MAX))
-    return Known(settled, attempts, due)
+    return OffsetMetadata(settled, attempts, due)
 
 
 def _code(seconds: float) -> int:

@@ -15,19 +15,29 @@ from __future__ import annotations
 
 from collections import deque
 
-from agents.ordering.offset_metadata import NOTHING, SPAN_MAX, Known, write
+from agents.ordering.offset_metadata import NO_METADATA, SPAN_MAX, OffsetMetadata, write
 
 
-class Watermark:
-    """Offsets of one partition from being fetched to being settled. `next` never goes down."""
+class OffsetTracker:
+    """Offsets of one partition from being fetched to being settled. `committable` never goes down."""
 
-    __slots__ = ("attempts", "changes", "due", "fetched", "inherited", "inherited_max", "next", "order", "settled")
+    __slots__ = (
+        "attempts",
+        "changes",
+        "committable",
+        "due",
+        "fetched",
+        "inherited",
+        "inherited_max",
+        "pending",
+        "settled",
+    )
 
-    def __init__(self, start: int, known: Known = NOTHING) -> None:
+    def __init__(self, start: int, known: OffsetMetadata = NO_METADATA) -> None:
         """`start`: the committed offset; `known`: what its metadata said."""
-        self.next = start  #: lowest unsettled offset: what is committed
+        self.committable = start  #: lowest unsettled offset: what is committed
         self.fetched = start  #: one past the newest record taken from Kafka
-        self.order: deque[int] = deque()  # fetched and not yet below the mark, ascending
+        self.pending: deque[int] = deque()  # fetched and not yet below the mark, ascending
         self.settled = set(known.settled)  # settled and not below the mark
         self.attempts = dict(known.attempts)  #: failed attempts of records that are not settled yet
         self.due = dict(known.due)  #: Unix seconds before which the next attempt of such a record is not made
@@ -40,17 +50,19 @@ class Watermark:
         if offset != self.fetched:
             if offset < self.fetched:
                 return False
-            if not self.order:  # compaction or retention: what lay between is in no log, and must not keep this waiting
-                self._move(offset)
+            if (
+                not self.pending
+            ):  # compaction or retention: what lay between is in no log, and must not keep this waiting
+                self._advance(offset)
         self.fetched = offset + 1
         if self.inherited and offset in self.settled:
-            if self.order:
-                self.order.append(offset)
+            if self.pending:
+                self.pending.append(offset)
             else:
                 self.settled.discard(offset)
-                self._move(self.fetched)
+                self._advance(self.fetched)
             return False
-        self.order.append(offset)
+        self.pending.append(offset)
         return True
 
     def settle(self, offset: int) -> None:
@@ -59,16 +71,16 @@ class Watermark:
         if self.attempts:
             self.attempts.pop(offset, None)
             self.due.pop(offset, None)
-        order = self.order
-        if order[0] != offset:
+        pending = self.pending
+        if pending[0] != offset:
             self.settled.add(offset)
             return
-        order.popleft()
+        pending.popleft()
         settled = self.settled
         if settled:
-            while order and order[0] in settled:
-                settled.discard(order.popleft())
-        self._move(order[0] if order else self.fetched)
+            while pending and pending[0] in settled:
+                settled.discard(pending.popleft())
+        self._advance(pending[0] if pending else self.fetched)
 
     def failed(self, offset: int, attempts: int, due: float = 0.0) -> None:
         """`attempts` were made for this unsettled record so far, the next one is for `due` (Unix seconds; 0 = for no
@@ -85,21 +97,22 @@ class Watermark:
         assert offset >= self.fetched, "only records that were not fetched can be skipped"
         self.fetched = offset
         self.changes += 1
-        if not self.order:
-            self._move(offset)
+        if not self.pending:
+            self._advance(offset)
 
     def fits(self, offset: int) -> bool:
         """True when a record at `offset` can be started and its settling still be written down."""
-        return offset - self.next < SPAN_MAX
+        return offset - self.committable < SPAN_MAX
 
-    def _move(self, mark: int) -> None:
-        assert mark >= self.next, f"the watermark would go down: {self.next} -> {mark}"
-        self.next = mark
+    def _advance(self, mark: int) -> None:
+        assert mark >= self.committable, f"the watermark would go down: {self.committable} -> {mark}"
+        self.committable = mark
         if self.inherited:
-            # Settled by an earlier owner and since gone from the log: never fetched, so never popped from `order`.
+            # Settled by an earlier owner and since gone from the log: never fetched, so never popped from `pending`.
             self.settled = {offset for offset in self.settled if offset >= mark}
             self.inherited = mark <= self.inherited_max
 
     def metadata(self) -> str:
-        """What is settled at or above `next`, and the attempts of unsettled records; "" when there is neither."""
-        return write(self.next, self.settled, self.attempts, self.due)
+        """What is settled at or above `committable`, and the attempts of unsettled records; "" when there is
+        neither."""
+        return write(self.committable, self.settled, self.attempts, self.due)

@@ -22,84 +22,84 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from agents.ordering.offset_metadata import STARTED_MAX
-from agents.ordering.offset_tracker import Watermark
+from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.turns import FEW, Turns, unlimited
-from knative.delivery.policy import Order
+from knative.delivery.policy import DeliveryOrder
 
 #: Lane of a record that needs none.
-FREE: bytes = b"\x00no lane"
+NO_LANE: bytes = b"\x00no lane"
 #: The one lane of a partition in `ordered`.
 WHOLE: bytes = b"\x00the partition"
 
 
-class Partition:
+class PartitionState:
     """One partition of one subscription from its assignment to its revocation. A re-assignment makes a new one."""
 
     __slots__ = (
         "acknowledged",
-        "beyond",
         "committed",
-        "end",
         "failure",
+        "fetched_bytes",
+        "fetched_count",
         "in_flight",
         "lanes",
+        "log_end_offset",
         "number",
         "open",
+        "out_of_span",
+        "over_limit",
         "owned",
-        "parked",
         "reached",
         "released",
         "released_bytes",
         "requested",
         "shared",
         "started",
-        "taken",
-        "taken_bytes",
         "topic",
-        "watermark",
+        "tracker",
     )
 
-    def __init__(self, topic: str, number: int, watermark: Watermark) -> None:
+    def __init__(self, topic: str, number: int, tracker: OffsetTracker) -> None:
         self.topic = topic
         self.number = number
-        self.watermark = watermark
+        self.tracker = tracker
         self.open = True  #: False: nothing new is started (being revoked, or gone)
         self.owned = True  #: False: let go; results that still arrive are not committed
         self.committed = 0  #: the watermark's `changes` as last committed
-        self.acknowledged = watermark.next  #: the committed offset that Kafka confirmed last
-        self.requested = watermark.next  #: the committed offset that Kafka was asked for last; it may not have answered
-        self.end = -1  #: one past the newest record in the log, as last heard; -1 = not heard yet
+        self.acknowledged = tracker.committable  #: the committed offset that Kafka confirmed last
+        self.requested = tracker.committable  #: the committed offset last asked for; Kafka may not have answered
+        self.log_end_offset = -1  #: one past the newest record in the log, as last heard; -1 = not heard yet
         self.reached = -1  #: the client met the end of the log here: every record below it has been handed over
         self.failure = ""  #: why it is not served although owned
-        self.lanes: dict[bytes, deque[Record] | None] = {}  # lane -> records behind its started one
+        self.lanes: dict[bytes, deque[Delivery] | None] = {}  # lane -> records behind its started one
         self.shared: dict[bytes, int] = {}  # lane -> started records beside its first (after a change of order only)
-        self.beyond: deque[Record] = deque()  # fetched, but too far above the watermark to be started
-        self.parked: deque[Record] = deque()  # ready, but too many are started in this partition
+        self.out_of_span: deque[Delivery] = deque()  # fetched, but too far above the watermark to be started
+        self.over_limit: deque[Delivery] = deque()  # ready, but too many are started in this partition
         self.started = 0  #: started and unsettled
         self.in_flight = 0  #: HTTP requests under way
         # Two counters with one writer each, not one with two: the consumer's thread adds, the event loop takes off.
-        self.taken = self.taken_bytes = 0
+        self.fetched_count = self.fetched_bytes = 0
         self.released = self.released_bytes = 0
 
     @property
     def held(self) -> int:
         """Records in memory."""
-        return self.taken - self.released
+        return self.fetched_count - self.released
 
     @property
     def held_bytes(self) -> int:
         """Bytes of records in memory."""
-        return self.taken_bytes - self.released_bytes
+        return self.fetched_bytes - self.released_bytes
 
 
-class Record:
+class Delivery:
     """One Kafka record on its way to being settled."""
 
     __slots__ = ("began", "headers", "key", "lane", "offset", "partition", "resume", "size", "timestamp_ms", "value")
 
     def __init__(
         self,
-        partition: Partition,
+        partition: PartitionState,
         offset: int,
         key: bytes | None,
         value: bytes | None,
@@ -114,77 +114,77 @@ class Record:
         self.headers = headers
         self.size = size
         self.timestamp_ms = timestamp_ms
-        self.lane = FREE
+        self.lane = NO_LANE
         self.began = 0.0  #: monotonic time at which the present attempt began
         self.resume: Callable[[], None] | None = None  #: set while a retry waits for a slot
 
 
-class Window:
+class Scheduler:
     """The scheduler of one subscription: all its partitions, one pool of slots. Event loop only."""
 
     def __init__(
-        self, start: Callable[[Record], None], order: Order, concurrency: int, turns: Turns | None = None
+        self, start: Callable[[Delivery], None], order: DeliveryOrder, concurrency: int, turns: Turns | None = None
     ) -> None:
-        """`start(record)` begins the first attempt; before it returns it calls nothing here but `give_back`. `turns` is
-        shared with the other subscriptions of the event loop."""
+        """`start(record)` begins the first attempt; before it returns it calls nothing here but `release_slot`.
+        `turns` is shared with the other subscriptions of the event loop."""
         self._start = start
         self._turns = turns or unlimited()
         self.waits = False  #: for its turn
         self.order = order
         self.concurrency = concurrency
-        self.ready: deque[Record] = deque()
+        self.ready: deque[Delivery] = deque()
         self.in_flight = 0  #: slots in use
-        self.started: set[Record] = set()  #: started and unsettled, whether in flight or waiting for a retry
+        self.started: set[Delivery] = set()  #: started and unsettled, whether in flight or waiting for a retry
         self.settled = 0  #: records settled so far
         self.paused = False  #: True: no first attempt is started; see `pause`
 
     def pause(self, paused: bool) -> None:
         """Start no first attempts, or start them again. Retries and what is in flight go on."""
         self.paused = paused
-        self.pump()
+        self.start_ready()
 
-    def feed(self, partition: Partition, records: Sequence[Record]) -> None:
+    def enqueue(self, partition: PartitionState, records: Sequence[Delivery]) -> None:
         """Take fetched records of one partition, in offset order. Those of a closed partition are dropped: the next
         owner reads them again."""
         if not partition.open:
             return
-        watermark = partition.watermark
-        for record in records:
-            if watermark.add(record.offset):
-                self._admit_as_fits(partition, record)
+        tracker = partition.tracker
+        for delivery in records:
+            if tracker.add(delivery.offset):
+                self._admit_as_fits(partition, delivery)
             else:
-                self._release(record)
-        self.pump()
+                self._release(delivery)
+        self.start_ready()
 
-    def _admit_as_fits(self, partition: Partition, record: Record) -> None:
+    def _admit_as_fits(self, partition: PartitionState, delivery: Delivery) -> None:
         """In offset order: what comes after one that is too far above the watermark waits behind it."""
-        if partition.beyond or not partition.watermark.fits(record.offset):
-            partition.beyond.append(record)
+        if partition.out_of_span or not partition.tracker.fits(delivery.offset):
+            partition.out_of_span.append(delivery)
         else:
-            self._admit(partition, record)
+            self._admit(partition, delivery)
 
-    def _admit(self, partition: Partition, record: Record) -> None:
+    def _admit(self, partition: PartitionState, delivery: Delivery) -> None:
         order = self.order
-        if order is Order.ORDERED:
+        if order is DeliveryOrder.ORDERED:
             lane = WHOLE
-        elif order is Order.KEY_ORDERED and record.key is not None:
-            lane = record.key
+        elif order is DeliveryOrder.KEY_ORDERED and delivery.key is not None:
+            lane = delivery.key
         else:
-            record.lane = FREE
-            self.ready.append(record)
+            delivery.lane = NO_LANE
+            self.ready.append(delivery)
             return
-        record.lane = lane
+        delivery.lane = lane
         lanes = partition.lanes
         if lane in lanes:
             behind = lanes[lane]
             if behind is None:
                 lanes[lane] = behind = deque()
-            behind.append(record)
+            behind.append(delivery)
         else:
             lanes[lane] = None
-            self.ready.append(record)
+            self.ready.append(delivery)
 
-    def pump(self) -> None:
+    def start_ready(self) -> None:
         """Start what may be started."""
         ready, turns = self.ready, self._turns
         while ready and self.in_flight < self.concurrency:
@@ -194,145 +194,149 @@ class Window:
                 turns.wait(self)
                 return
             turns.left -= 1
-            record = ready.popleft()
-            partition = record.partition
-            resume = record.resume
+            delivery = ready.popleft()
+            partition = delivery.partition
+            resume = delivery.resume
             if resume is None and not partition.open:
                 continue
             if resume is None and partition.started >= STARTED_MAX:
-                partition.parked.append(record)
+                partition.over_limit.append(delivery)
                 continue
             self.in_flight += 1
             partition.in_flight += 1
             if resume is not None:
-                record.resume = None
+                delivery.resume = None
                 resume()
             else:
                 partition.started += 1
-                self.started.add(record)
-                self._start(record)
+                self.started.add(delivery)
+                self._start(delivery)
 
-    def attempt_over(self, record: Record) -> None:
+    def attempt_over(self, delivery: Delivery) -> None:
         """The request has ended without settling: its slot is free, its lane is not."""
-        self.give_back(record)
+        self.release_slot(delivery)
         if self.ready:
-            self.pump()
+            self.start_ready()
 
-    def give_back(self, record: Record) -> None:
-        """The slot of a record that makes no request: for `start` and `resume`, after which `pump` goes on."""
+    def release_slot(self, delivery: Delivery) -> None:
+        """The slot of a record that makes no request: for `start` and `resume`, after which `start_ready` goes on."""
         self.in_flight -= 1
-        record.partition.in_flight -= 1
+        delivery.partition.in_flight -= 1
 
-    def retry(self, record: Record, resume: Callable[[], None]) -> None:
+    def retry(self, delivery: Delivery, resume: Callable[[], None]) -> None:
         """The record wants a slot for its next attempt: before anything new. `resume` is called when it has one."""
-        record.resume = resume
-        self.ready.appendleft(record)
-        self.pump()
+        delivery.resume = resume
+        self.ready.appendleft(delivery)
+        self.start_ready()
 
-    def withdraw(self, record: Record) -> None:
+    def cancel_retry(self, delivery: Delivery) -> None:
         """The record no longer wants the slot that `retry` asked for."""
-        if record.resume is not None:
-            record.resume = None
-            self.ready.remove(record)
+        if delivery.resume is not None:
+            delivery.resume = None
+            self.ready.remove(delivery)
 
-    def done(self, record: Record) -> None:
+    def done(self, delivery: Delivery) -> None:
         """The attempt has ended and the record is settled: the happy path, both steps in one."""
         self.in_flight -= 1
-        record.partition.in_flight -= 1
-        self.settle(record)
+        delivery.partition.in_flight -= 1
+        self.settle(delivery)
 
-    def settle(self, record: Record) -> None:
+    def settle(self, delivery: Delivery) -> None:
         """The record is settled (it holds no slot): the watermark may move and its lane goes on."""
-        partition = record.partition
+        partition = delivery.partition
         partition.started -= 1
         partition.released += 1
-        partition.released_bytes += record.size
-        self.started.discard(record)
+        partition.released_bytes += delivery.size
+        self.started.discard(delivery)
         self.settled += 1
-        partition.watermark.settle(record.offset)
-        lane = record.lane
-        if lane is not FREE and not (partition.shared and self._still_shared(partition, lane)):
+        partition.tracker.settle(delivery.offset)
+        lane = delivery.lane
+        if lane is not NO_LANE and not (partition.shared and self._still_shared(partition, lane)):
             behind = partition.lanes[lane]
             if behind:
                 self.ready.append(behind.popleft())
             else:
                 del partition.lanes[lane]
-        if partition.beyond:
+        if partition.out_of_span:
             self._admit_beyond(partition)
-        if partition.parked:
-            self.ready.append(partition.parked.popleft())
+        if partition.over_limit:
+            self.ready.append(partition.over_limit.popleft())
         if self.ready:
-            self.pump()
+            self.start_ready()
 
     @staticmethod
-    def _still_shared(partition: Partition, lane: bytes) -> bool:
+    def _still_shared(partition: PartitionState, lane: bytes) -> bool:
         """One of several started records of this lane is settled: True while others are not."""
         others = partition.shared.pop(lane, 0)
         if others > 1:
             partition.shared[lane] = others - 1
         return others > 0
 
-    def _admit_beyond(self, partition: Partition) -> None:
-        beyond, watermark = partition.beyond, partition.watermark
-        while beyond and watermark.fits(beyond[0].offset):
-            self._admit(partition, beyond.popleft())
+    def _admit_beyond(self, partition: PartitionState) -> None:
+        out_of_span, tracker = partition.out_of_span, partition.tracker
+        while out_of_span and tracker.fits(out_of_span[0].offset):
+            self._admit(partition, out_of_span.popleft())
 
     @staticmethod
-    def _release(record: Record) -> None:
-        partition = record.partition
+    def _release(delivery: Delivery) -> None:
+        partition = delivery.partition
         partition.released += 1
-        partition.released_bytes += record.size
+        partition.released_bytes += delivery.size
 
-    def close(self, partitions: Iterable[Partition]) -> None:
+    def close(self, partitions: Iterable[PartitionState]) -> None:
         """Nothing more of these partitions is started; what is under way may still be settled, for which it may want
         another slot."""
         for partition in partitions:
             partition.open = False
-            partition.beyond.clear()
-            partition.parked.clear()
+            partition.out_of_span.clear()
+            partition.over_limit.clear()
             for behind in partition.lanes.values():
                 if behind:
                     behind.clear()
-        self.ready = deque(record for record in self.ready if record.partition.open or record.resume is not None)
+        self.ready = deque(
+            delivery for delivery in self.ready if delivery.partition.open or delivery.resume is not None
+        )
 
-    def abandon(self, record: Record) -> None:
+    def abandon(self, delivery: Delivery) -> None:
         """A started record (it holds no slot) is left unsettled: its partition has gone to another owner."""
-        self.started.discard(record)
+        self.started.discard(delivery)
 
-    def reorder(self, order: Order, partitions: Iterable[Partition]) -> None:
+    def reorder(self, order: DeliveryOrder, partitions: Iterable[PartitionState]) -> None:
         """Change the order mode: what waits is laned anew, and waits for all that is started in its new lane."""
         self.order = order
-        waiting: dict[Partition, list[Record]] = {p: [*p.beyond, *p.parked] for p in partitions if p.open}
+        waiting: dict[PartitionState, list[Delivery]] = {
+            p: [*p.out_of_span, *p.over_limit] for p in partitions if p.open
+        }
         for partition, records in waiting.items():
             for behind in partition.lanes.values():
                 records.extend(behind or ())
             partition.lanes.clear()
             partition.shared.clear()
-            partition.beyond.clear()
-            partition.parked.clear()
-        retrying = [record for record in self.ready if record.resume is not None]
-        for record in self.ready:
-            if record.resume is None and record.partition in waiting:
-                waiting[record.partition].append(record)
+            partition.out_of_span.clear()
+            partition.over_limit.clear()
+        retrying = [delivery for delivery in self.ready if delivery.resume is not None]
+        for delivery in self.ready:
+            if delivery.resume is None and delivery.partition in waiting:
+                waiting[delivery.partition].append(delivery)
         self.ready = deque(retrying)
-        self._take_lanes()
+        self._assign_lanes()
         for partition, records in waiting.items():
-            for record in sorted(records, key=lambda r: r.offset):
-                self._admit_as_fits(partition, record)
-        self.pump()
+            for delivery in sorted(records, key=lambda r: r.offset):
+                self._admit_as_fits(partition, delivery)
+        self.start_ready()
 
-    def _take_lanes(self) -> None:
+    def _assign_lanes(self) -> None:
         """Give each started record its new lane."""
-        for record in self.started:
-            partition = record.partition
-            if self.order is Order.ORDERED:
-                record.lane = WHOLE
-            elif self.order is Order.KEY_ORDERED and record.key is not None:
-                record.lane = record.key
+        for delivery in self.started:
+            partition = delivery.partition
+            if self.order is DeliveryOrder.ORDERED:
+                delivery.lane = WHOLE
+            elif self.order is DeliveryOrder.KEY_ORDERED and delivery.key is not None:
+                delivery.lane = delivery.key
             else:
-                record.lane = FREE
+                delivery.lane = NO_LANE
                 continue
-            if record.lane in partition.lanes:
-                partition.shared[record.lane] = partition.shared.get(record.lane, 0) + 1
+            if delivery.lane in partition.lanes:
+                partition.shared[delivery.lane] = partition.shared.get(delivery.lane, 0) + 1
             else:
-                partition.lanes[record.lane] = None
+                partition.lanes[delivery.lane] = None

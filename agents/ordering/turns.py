@@ -38,7 +38,7 @@ class Pumping(Protocol):
 
     waits: bool  #: queued here
 
-    def pump(self) -> None:
+    def start_ready(self) -> None:
         """Start what may be started."""
 
 
@@ -84,7 +84,7 @@ class Turns:
             one.waits = False
             self.left = share
             try:
-                one.pump()
+                one.start_ready()
             except Exception as problem:  # nobody else would hear of it
                 self._fatal(problem)
         self.left = 0 if self._waiting else self._of_a_turn  # some want more: until the next turn nobody else has any

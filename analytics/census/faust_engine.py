@@ -19,7 +19,7 @@ from typing import Any
 from faust.types import TP
 
 from analytics.census.counting import count_record
-from analytics.census.offset_sequence import HoleError, Succession
+from analytics.census.offset_sequence import OffsetGapError, Succession
 
 #: Stores (key, value) records in the topic of results; returns when all are acknowledged. Raises when one is not.
 Store = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[None]]
@@ -84,7 +84,7 @@ class FaustCompute:
             try:
                 if not self._succession.take(message.partition, message.offset):
                     continue
-            except HoleError:
+            except OffsetGapError:
                 torn.add(message.partition)
                 continue
             where = f"{message.topic}/{message.partition}/{message.offset}"

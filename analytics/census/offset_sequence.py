@@ -14,7 +14,7 @@ _EVERY_S = 1.0  # records that were on their way before going back are no reason
 _TIMES_MAX = 10
 
 
-class HoleError(Exception):
+class OffsetGapError(Exception):
     """Records between the last one and this one never came."""
 
 
@@ -36,7 +36,7 @@ class Succession:
         if offset < wanted:
             return False
         if offset > wanted and partition in self._met:
-            raise HoleError(f"after offset {wanted - 1} of partition {partition} came {offset}")
+            raise OffsetGapError(f"after offset {wanted - 1} of partition {partition} came {offset}")
         self._met.add(partition)
         self.next[partition] = offset + 1
         return True
@@ -54,6 +54,6 @@ class Succession:
         elif now_s - at_s < _EVERY_S:
             return None
         if times >= _TIMES_MAX:
-            raise HoleError(f"offset {wanted} of partition {partition} does not come")
+            raise OffsetGapError(f"offset {wanted} of partition {partition} does not come")
         self._asked[partition] = (wanted, times + 1, now_s)
         return wanted

@@ -188,10 +188,10 @@ def _last_cause(text: str) -> str:
 def explain_start(problem: BaseException, lines: Sequence[str], place: str) -> PenstockError:
     """Why a session did not start, from the exception and the JVM's last words."""
     text = "\n".join((*lines, str(problem)))
-    for sign, what, cure in _MEANINGS:
+    for sign, what, hint in _MEANINGS:
         if sign.search(text):
             kind = NotReadyError if "answers at" in what else PenstockError
-            return kind(what.format(place=place), cure)
+            return kind(what.format(place=place), hint)
     said = next((line for line in reversed(lines) if re.search(r"Exception|Error", line)), "")
     why = said or (str(problem).strip().splitlines() or [type(problem).__name__])[0]
     return PenstockError(

@@ -11,9 +11,9 @@ import contextlib
 import gc
 from collections.abc import Iterable, Iterator
 
-from analytics.topology.document_builder import Assembly
+from analytics.topology.document_builder import DocumentBuilder
 from analytics.topology.engines.port import DAMPING, ROUNDS, Engine
-from analytics.topology.engines.queries import Walks, walk
+from analytics.topology.engines.queries import GraphAnswers, walk
 from analytics.topology.findings import findings_of
 from analytics.topology.model.document import Edge, Flow, Kind, Rank, Ranking, Tier, Topology, Vertex
 from analytics.topology.model.facts import Facts, facts_of
@@ -49,7 +49,7 @@ def collector_at_rest() -> Iterator[None]:
 
 def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str]) -> Topology:
     walks = walk(facts, engine, inputs.window.seconds, inputs.counted)
-    vertices, edges = Assembly(inputs, facts, walks.island_of).build()
+    vertices, edges = DocumentBuilder(inputs, facts, walks.island_of).build()
     return Topology(
         generated_at=inputs.now,
         instance=inputs.instance,
@@ -67,7 +67,7 @@ def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str]) -
     )
 
 
-def _method(inputs: Inputs, facts: Facts, walks: Walks, notes: Iterable[str]) -> list[str]:
+def _method(inputs: Inputs, facts: Facts, walks: GraphAnswers, notes: Iterable[str]) -> list[str]:
     length = f" ({inputs.window.seconds:.0f} s)" if inputs.window.seconds else ""
     lines = [
         f"{_TIERS[inputs.tier]}{length}.",
@@ -89,7 +89,9 @@ def _method(inputs: Inputs, facts: Facts, walks: Walks, notes: Iterable[str]) ->
     return [*lines, *inputs.notes, *walks.notes, *notes]
 
 
-def _rankings(inputs: Inputs, walks: Walks, vertices: tuple[Vertex, ...], edges: tuple[Edge, ...]) -> Iterable[Ranking]:
+def _rankings(
+    inputs: Inputs, walks: GraphAnswers, vertices: tuple[Vertex, ...], edges: tuple[Edge, ...]
+) -> Iterable[Ranking]:
     rates = [one for one in vertices if one.rate and one.kind in (Kind.CHANNEL, Kind.BROKER)]
     unit = "deliveries/s" if inputs.counted and inputs.window.seconds else "destinations"
     yield Ranking(
@@ -103,15 +105,22 @@ def _rankings(inputs: Inputs, walks: Walks, vertices: tuple[Vertex, ...], edges:
     yield Ranking("lag", "Furthest behind", "events", _top(lags))
     failures = ((one.source, float(one.failures)) for one in edges if one.kind is Flow.DELIVERS and one.failures)
     yield Ranking("failures", "Most failed attempts", "attempts", _top(failures))
-    cuts = sorted(
-        ((id_, cut) for id_, cut in walks.cuts.items() if not id_.startswith(("subscription:", "trigger:"))),
+    articulation_points = sorted(
+        (
+            (id_, cut)
+            for id_, cut in walks.articulation_points.items()
+            if not id_.startswith(("subscription:", "trigger:"))
+        ),
         key=lambda one: (-one[1][1], -one[1][0], one[0]),
     )
     yield Ranking(
         "cut",
         "Single points: what is cut off without them",
         "vertices",
-        tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "") for id_, cut in cuts[:ROWS_MAX]),
+        tuple(
+            Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "")
+            for id_, cut in articulation_points[:ROWS_MAX]
+        ),
     )
     reach = sorted(walks.reach, key=lambda one: (-one.reached, one.source))
     rows = (Rank(one.source, float(one.reached), f"up to {one.hops_max} hops") for one in reach[:ROWS_MAX])

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from analytics.topology.model.document import Edge, Flow, Health, Kind, Scalar, Tier, Vertex, edge_id
-from analytics.topology.model.facts import Consumer, Facts
+from analytics.topology.model.facts import Facts, SubscriptionFacts
 from analytics.topology.model.inputs import Inputs, State, Traffic
 from knative.traffic import latency_sketch
 
@@ -25,7 +25,7 @@ _NOTHING = State("Unknown", "no worker has said anything of it")
 _UNCOUNTED = Traffic(False, "", "")
 
 
-class Assembly:
+class DocumentBuilder:
     """One document's vertices and edges."""
 
     def __init__(self, inputs: Inputs, facts: Facts, island_of: Mapping[str, int]) -> None:
@@ -58,7 +58,7 @@ class Assembly:
         for consumer in self._facts.consumers:
             yield from self._of_consumer(consumer)
 
-    def _of_consumer(self, one: Consumer) -> Iterator[Edge]:
+    def _of_consumer(self, one: SubscriptionFacts) -> Iterator[Edge]:
         state = self._inputs.states.get(one.subscription.uid, _NOTHING)
         total = self._facts.settled.get(one.id, _UNCOUNTED)
         health = self._health(state, total)[0]
@@ -171,7 +171,7 @@ class Assembly:
                 island=self._island_of[id_],
             )
 
-    def _consumer(self, one: Consumer) -> Vertex:
+    def _consumer(self, one: SubscriptionFacts) -> Vertex:
         subscription = one.subscription
         state = self._inputs.states.get(subscription.uid, _NOTHING)
         total = self._facts.settled.get(one.id, _UNCOUNTED)

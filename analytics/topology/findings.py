@@ -25,16 +25,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from analytics.topology.engines.double_delivery import Meeting
-from analytics.topology.engines.queries import Loop, Walks, told
+from analytics.topology.engines.double_delivery import DoubleDelivery
+from analytics.topology.engines.queries import GraphAnswers, Loop, told
 from analytics.topology.model.document import SEVERITIES, Finding, Flow, Severity, Tier, edge_id
-from analytics.topology.model.facts import Consumer, Facts, slack
+from analytics.topology.model.facts import Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
 
 CHANNELS_CUT_MIN = 3  #: channels that must hang on a vertex for it to be told
 
 
-def findings_of(inputs: Inputs, facts: Facts, walks: Walks) -> tuple[Finding, ...]:
+def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[Finding, ...]:
     """All of them, the worst first."""
     consumers = {one.id: one for one in facts.consumers}
     found = [
@@ -69,7 +69,7 @@ def path(ids: Iterable[str]) -> str:
     return " → ".join(map(name, ids))
 
 
-def _loops(loops: Iterable[Loop], consumers: dict[str, Consumer], facts: Facts) -> Iterator[Finding]:
+def _loops(loops: Iterable[Loop], consumers: dict[str, SubscriptionFacts], facts: Facts) -> Iterator[Finding]:
     for loop in loops:
         channels = [id_ for id_ in loop.members if id_ in facts.channels]
         alone = len(channels) == 1
@@ -211,14 +211,14 @@ def _dropping(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _doubles(facts: Facts, walks: Walks) -> Iterator[Finding]:
+def _doubles(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
     """One for each destination: subscriptions of one channel, and of channels that get the same events."""
     lines: dict[str, list[str]] = defaultdict(list)
     involved: dict[str, dict[str, None]] = defaultdict(dict)
     for channel, target, ids in facts.joins.doubles:
         lines[target].append(f"{told(ids)} subscribe to {name(channel)}.")
         involved[target].update(dict.fromkeys((channel, *ids)))
-    for one in walks.meetings.same:
+    for one in walks.double_deliveries.same:
         lines[one.destination].append(f"{name(one.first)} and {name(one.second)} both get what {name(one.via)} gets.")
         involved[one.destination].update(dict.fromkeys((one.via, one.first, one.second)))
     for target in sorted(lines):
@@ -238,9 +238,9 @@ def _doubles(facts: Facts, walks: Walks) -> Iterator[Finding]:
         )
 
 
-def _twice(walks: Walks) -> Iterator[Finding]:
-    groups: dict[str, list[Meeting]] = defaultdict(list)
-    for one in walks.meetings.child:
+def _twice(walks: GraphAnswers) -> Iterator[Finding]:
+    groups: dict[str, list[DoubleDelivery]] = defaultdict(list)
+    for one in walks.double_deliveries.child:
         groups[one.destination].append(one)
     for target, some in sorted(groups.items()):
         objects = dict.fromkeys(id_ for one in some for id_ in (one.first, one.second))
@@ -322,8 +322,8 @@ def _lost(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _cuts(facts: Facts, walks: Walks) -> Iterator[Finding]:
-    for id_, (vertices, channels) in sorted(walks.cuts.items()):
+def _cuts(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
+    for id_, (vertices, channels) in sorted(walks.articulation_points.items()):
         if channels >= CHANNELS_CUT_MIN and not id_.startswith(("subscription:", "trigger:", "source:", "dlq:")):
             yield Finding(
                 f"single-point:{id_}",

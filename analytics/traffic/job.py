@@ -24,7 +24,7 @@ from analytics.traffic.batches import Batch, Owner, of_deltas, of_records
 from analytics.traffic.failures import explain_failure
 from analytics.traffic.seen import Seen
 from analytics.traffic.store import QueryStore, open_tables
-from analytics.traffic.topic_identity import Look, MadeAnewError, TopicNow, changed, judge
+from analytics.traffic.topic_identity import TopicNow, TopicProbe, TopicReplacedError, changed, judge
 from analytics.traffic.totals import Totals
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class TrafficPlan:
     records_max: int = 1_000_000  #: in one batch
     since_s: float | None = None
     until_s: float | None = None
-    look: Look | None = None  #: asks whether topics are those that were read before; None: nobody can
+    look: TopicProbe | None = None  #: asks whether topics are those that were read before; None: nobody can
     say: Callable[[str], None] | None = None  #: told each sentence of `Summary.notes` at once
 
     @property
@@ -143,7 +143,7 @@ class TrafficJob:
                 queries[name] = self._start(name, store)
             self._wait(list(queries.values()), list(stores.values()))
         except Exception as problem:
-            if isinstance(self._failure or problem, MadeAnewError):
+            if isinstance(self._failure or problem, TopicReplacedError):
                 return False
             raise explain_failure(self._failure or problem, self._plan.folder, self._plan.bootstrap) from problem
         finally:
@@ -163,8 +163,8 @@ class TrafficJob:
             self.summary.notes.append(sentence)
             if self._plan.say is not None:
                 self._plan.say(sentence)
-        if found.anew:
-            store.forget(found.anew)
+        if found.replaced:
+            store.forget(found.replaced)
         self._ids[name] = {topic: one.id for topic, one in now.items()}
 
     def _look(self, topics: Sequence[str], bounds: bool = False) -> Mapping[str, TopicNow]:
@@ -173,8 +173,8 @@ class TrafficJob:
     def _same(self, name: str) -> None:
         """Raises MadeAnewError: what was just read may be of one topic or of the other."""
         expected = self._ids.get(name)
-        if expected and (anew := changed(expected, self._look(self._topics(name)))):
-            raise MadeAnewError(f"Topic {anew[0]} was made anew.", "Start again.")
+        if expected and (replaced := changed(expected, self._look(self._topics(name)))):
+            raise TopicReplacedError(f"Topic {replaced[0]} was made anew.", "Start again.")
 
     def _start(self, name: str, store: QueryStore) -> StreamingQuery:
         limit = self._plan.records_max if name == RECORDS else min(_DELTAS_MAX, self._plan.records_max)

@@ -29,33 +29,33 @@ class TopicNow:
 
 
 #: Asks Kafka for those of these topics that are there; with True for their bounds as well. Raises NotReadyError.
-Look = Callable[[Collection[str], bool], Mapping[str, TopicNow]]
+TopicProbe = Callable[[Collection[str], bool], Mapping[str, TopicNow]]
 
 
-class MadeAnewError(PenstockError):
+class TopicReplacedError(PenstockError):
     """These topics became others while they were read; what was read of them last is not in the tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`anew`: topics to read from their start. `notes`: a sentence for each thing that somebody must know."""
+    """`replaced`: topics to read from their start. `notes`: a sentence for each thing that somebody must know."""
 
-    anew: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def judge(ids: Mapping[str, str], done: Offsets, planned: Offsets, now: Mapping[str, TopicNow]) -> Judgement:
     """`ids` and `done`: of what is in the tables; `planned`: of a batch that was begun after it, else the same."""
-    anew, notes = [], []
+    replaced, notes = [], []
     for topic, found in sorted(now.items()):
         before = ids.get(topic, "")
         if before and found.id:
             if before != found.id:
-                anew.append(topic)
-                notes.append(_ANEW.format(topic=topic))
+                replaced.append(topic)
+                notes.append(_REPLACED.format(topic=topic))
                 continue
         elif _cut(planned.get(topic, {}), found):
-            anew.append(topic)
+            replaced.append(topic)
             notes.append(_SHORTER.format(topic=topic))
             continue
         if _cut(done.get(topic, {}), found):
@@ -63,7 +63,7 @@ def judge(ids: Mapping[str, str], done: Offsets, planned: Offsets, now: Mapping[
         gone = sum(max(0, found.bounds[p][0] - at) for p, at in done.get(topic, {}).items() if p in found.bounds)
         if gone:
             notes.append(_EXPIRED.format(topic=topic, gone=gone))
-    return Judgement(tuple(anew), tuple(notes))
+    return Judgement(tuple(replaced), tuple(notes))
 
 
 def changed(expected: Mapping[str, str], now: Mapping[str, TopicNow]) -> list[str]:
@@ -78,7 +78,7 @@ def _cut(read: Mapping[int, int], found: TopicNow) -> bool:
     return any(offset > found.bounds.get(number, (0, 0))[1] for number, offset in read.items())
 
 
-_ANEW = (
+_REPLACED = (
     "Topic {topic} was deleted and made anew since it was read last: it is read from its start. What was counted stays;"
     " what the old one held beyond that is gone."
 )

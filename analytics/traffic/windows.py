@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from knative.traffic.latency_sketch import Sketch, quantile
+from knative.traffic.latency_sketch import LatencySketch, quantile
 
 MINUTE_S = 60
 HOUR_S = 3600
@@ -68,7 +68,7 @@ class Window:
     filtered: int = 0
     ignored: int = 0
     late: int = 0
-    latency: Sketch = field(default_factory=dict)
+    latency: LatencySketch = field(default_factory=dict)
 
     @property
     def tier(self) -> str:
@@ -130,7 +130,7 @@ def _sketches(whole: pa.Table, sums: pa.Table) -> pa.Array:
     """The merged `latency` of each row of `sums`."""
     latency = whole["latency"].combine_chunks()
     parents = pc.list_parent_indices(latency)
-    found: dict[tuple[object, ...], Sketch] = {}
+    found: dict[tuple[object, ...], LatencySketch] = {}
     if len(parents):
         entries = pc.list_flatten(latency)
         keys = whole.select(list(KEYS)).take(parents)

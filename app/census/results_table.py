@@ -25,7 +25,7 @@ import faust
 import structlog
 from faust.types import TP
 
-from analytics.census.offset_sequence import HoleError, Succession
+from analytics.census.offset_sequence import OffsetGapError, Succession
 from analytics.census.totals import Row, Summary, apply, next_offset, partition_of, summarize
 
 log = structlog.get_logger(__name__)
@@ -112,7 +112,7 @@ class ResultsTable:
             try:
                 if self._succession.take(message.partition, message.offset):
                     by_partition[message.partition].append((message.offset, message.value))
-            except HoleError:
+            except OffsetGapError:
                 torn.add(message.partition)
         changed: dict[str, Row] = {}
         for partition, records in by_partition.items():

@@ -9,7 +9,7 @@ runs, so that `--help` answers at once.
 from __future__ import annotations
 
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -19,7 +19,6 @@ from app.cli.commands import Commands, Root
 from app.cli.dlq import group as dlq
 from app.cli.job import group as job
 from app.cli.output.format import print_error
-from app.settings.extras import error_of
 from knative.errors import PenstockError
 
 cli = Commands(
@@ -79,15 +78,5 @@ def main() -> None:
     try:
         cli(prog_name="penstock")
     except PenstockError as error:
-        _end(error)
-    except ModuleNotFoundError as problem:
-        # Commands check for extras before they begin; this is for an import that no check knew of.
-        missing = error_of(problem, "This command")
-        if missing is None:
-            raise
-        _end(missing)
-
-
-def _end(error: PenstockError) -> NoReturn:
-    print_error(error)
-    sys.exit(error.exit_code)
+        print_error(error)
+        sys.exit(error.exit_code)

@@ -109,10 +109,10 @@ def _tables(shown: list[dict[str, object]]) -> list[tuple[Listing, list[dict[str
 
 def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], now_s: float) -> list[Lag]:
     """Every partition of these subscriptions, the furthest behind first."""
-    from app.operations.group_offsets import read_positions, timestamps
+    from app.operations.group_offsets import read_group_offsets, timestamps
     from app.operations.lag import by_lag, events_behind, lag_of
 
-    positions = read_positions(client, subscriptions)
+    positions = read_group_offsets(client, subscriptions)
     oldest = timestamps(client, (one.place for one in positions if events_behind(one)))
     return by_lag(lag_of(one, oldest.get(one.place), now_s) for one in positions)
 
@@ -123,21 +123,21 @@ def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[di
 
     return [
         {
-            "subscription": one.position.subscription,
-            "partition": one.position.partition,
+            "subscription": one.group_offset.subscription,
+            "partition": one.group_offset.partition,
             "events": one.events,
             "seconds": None if one.seconds is None else round(one.seconds, 3),
             "behind": show_duration(one.seconds),
-            "committed": one.position.committed,
-            "end": one.position.end,
-            "state": one.position.state,
-            "channel": one.position.channel,
-            "topic": one.position.topic,
-            "group": one.position.group,
-            "start": one.position.start,
-            "settled_above": len(one.position.settled),
-            "attempts": max(one.position.attempts.values(), default=0),
-            "worker": workers.get((one.position.group, one.position.partition), ""),
+            "committed": one.group_offset.committed,
+            "end": one.group_offset.end,
+            "state": one.group_offset.state,
+            "channel": one.group_offset.channel,
+            "topic": one.group_offset.topic,
+            "group": one.group_offset.group,
+            "start": one.group_offset.start,
+            "settled_above": len(one.group_offset.settled),
+            "attempts": max(one.group_offset.attempts.values(), default=0),
+            "worker": workers.get((one.group_offset.group, one.group_offset.partition), ""),
         }
         for one in lags
     ]

@@ -32,7 +32,7 @@ _COLUMNS = {"resource": "RESOURCE", "group": "GROUP", "topics": "TOPICS"}
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed:
+class RemovalTarget:
     """One resource that is to be removed, with all that goes with it."""
 
     uid: str
@@ -96,7 +96,7 @@ def remove(
         print(f"Removed {one.resource}.")
 
 
-def choose(contract: Contract, wishes: Sequence[str]) -> list[Doomed]:
+def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
     """What is meant, when all of it may be removed. Raises UsageError, PenstockError, NotReadyError otherwise."""
     from app.operations.contract_snapshot import foreign_names
 
@@ -117,7 +117,7 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[Doomed]:
                 "Take it out of its file: then it goes by itself.",
             )
     _check_readers(contract, {records[name].uid for name in names})
-    bad = [one for one in report.remarks if one.kind == "File" and one.name != "."]
+    bad = [one for one in report.problems if one.kind == "File" and one.name != "."]
     if bad:
         raise NotReadyError(
             f"Whether a file names it is not known while {bad[0].name} has a problem: {bad[0].message}.",
@@ -147,22 +147,22 @@ def _check_readers(contract: Contract, uids: set[str]) -> None:
         )
 
 
-def _doomed(name: str, record: Channel | Subscription) -> Doomed:
+def _doomed(name: str, record: Channel | Subscription) -> RemovalTarget:
     from knative.contract.records import Channel
 
     if isinstance(record, Channel):
-        return Doomed(record.uid, name, topics=() if record.keep_topic else (record.topic, record.dlq_topic))
-    return Doomed(record.uid, name, group=record.group)
+        return RemovalTarget(record.uid, name, topics=() if record.keep_topic else (record.topic, record.dlq_topic))
+    return RemovalTarget(record.uid, name, group=record.group)
 
 
-def _ask(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed]) -> None:
+def _ask(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
     from knative.contract.records import RemovalRequest
     from tables.status_table import encode_request
 
     _store(client, instance, [encode_request(RemovalRequest(one.uid, time.time())) for one in doomed])
 
 
-def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed]) -> None:
+def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
     """So that nothing is removed when nobody waits for it any more."""
     from tables.status_table import REQUEST_KEY
 
@@ -192,7 +192,7 @@ def _store(client: Mapping[str, Any], instance: str, records: Sequence[tuple[byt
         raise NotReadyError(f"Kafka did not take the request ({(failures or ['time limit'])[0]}).", "Try again.")
 
 
-def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed], limit_s: float) -> None:
+def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget], limit_s: float) -> None:
     """Until no record and no topic of them is left. Raises NotReadyError."""
     end_s = time.monotonic() + limit_s
     while left := _left(client, instance, doomed):
@@ -204,7 +204,7 @@ def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed], li
         time.sleep(_POLL_S)
 
 
-def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[Doomed]) -> list[str]:
+def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> list[str]:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

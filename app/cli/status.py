@@ -20,7 +20,7 @@ from knative.errors import NotReadyError, PenstockError, UsageError
 
 if TYPE_CHECKING:
     from app.operations.contract_snapshot import Contract
-    from knative.contract.records import Channel, Remark, Subscription
+    from knative.contract.records import Channel, ResourceProblem, Subscription
     from knative.resources.conditions import Condition
     from tables.subscriber_details import SubscriberDetails
 
@@ -220,28 +220,30 @@ def rows(contract: Contract, now_s: float) -> Rows:
     never served has a row too, with None where nothing is known."""
     from tables.status_table import serving, subscriber_details
 
-    remarks = {(one.kind, one.namespace, one.name): one for one in (contract.report.remarks if contract.report else ())}
+    unreported = {
+        (one.kind, one.namespace, one.name): one for one in (contract.report.problems if contract.report else ())
+    }
     found = {one.uid: subscriber_details(one, contract.workers, now_s) for one in contract.subscriptions}
     subscriptions = []
     for one in contract.subscriptions:
-        remark = remarks.pop(("Subscription", one.namespace, one.name), None) or _foreign(one, contract)
-        readiness = _readiness(remark, [serving("Ready", found[one.uid].status)])
+        problem = unreported.pop(("Subscription", one.namespace, one.name), None) or _foreign(one, contract)
+        readiness = _readiness(problem, [serving("Ready", found[one.uid].status)])
         subscriptions.append(_subscription_row(one.label, one, readiness, found[one.uid]))
     channels = []
     for channel in contract.channels:
-        remark = remarks.pop(("KafkaChannel", channel.namespace, channel.name), None) or _foreign(channel, contract)
+        problem = unreported.pop(("KafkaChannel", channel.namespace, channel.name), None) or _foreign(channel, contract)
         mine = [one for one in contract.subscriptions if one.channel_uid == channel.uid]
         parts = [serving("Ready", found[one.uid].status, f"Subscription {one.label}") for one in mine]
-        channels.append(_channel_row(f"{channel.namespace}/{channel.name}", channel, _readiness(remark, parts)))
+        channels.append(_channel_row(f"{channel.namespace}/{channel.name}", channel, _readiness(problem, parts)))
     problems: list[dict[str, object]] = []
-    for remark in remarks.values():
-        label = f"{remark.namespace}/{remark.name}"
-        if remark.kind == "KafkaChannel":
-            channels.append(_channel_row(label, None, _readiness(remark, [])))
-        elif remark.kind == "Subscription":
-            subscriptions.append(_subscription_row(label, None, _readiness(remark, []), None))
+    for problem in unreported.values():
+        label = f"{problem.namespace}/{problem.name}"
+        if problem.kind == "KafkaChannel":
+            channels.append(_channel_row(label, None, _readiness(problem, [])))
+        elif problem.kind == "Subscription":
+            subscriptions.append(_subscription_row(label, None, _readiness(problem, []), None))
         else:
-            problems.append({"file": remark.name, **_readiness(remark, [])})
+            problems.append({"file": problem.name, **_readiness(problem, [])})
     if contract.report is not None and contract.report.left_out:
         more = f"{contract.report.left_out} further objects or files are not well; the controller's log names them"
         problems.append({"file": "(and more)", "ready": "False", "reason": "NoRoom", "message": more})
@@ -250,15 +252,15 @@ def rows(contract: Contract, now_s: float) -> Rows:
     return {"channels": channels, "subscriptions": subscriptions, "problems": problems}
 
 
-def _foreign(one: Channel | Subscription, contract: Contract) -> Remark | None:
+def _foreign(one: Channel | Subscription, contract: Contract) -> ResourceProblem | None:
     """How to remove what no file names; None = a file does."""
-    from knative.contract.records import Remark
+    from knative.contract.records import ResourceProblem
 
     if contract.report is None or one.uid not in contract.report.foreign:
         return None
     name = f"{one.kind}/{one.namespace}/{one.name}"
     what = f"no file names it, it is kept; to remove it: `penstock remove {name} --yes`"
-    return Remark(one.kind, one.namespace, one.name, "True", "NotInAnyFile", what)
+    return ResourceProblem(one.kind, one.namespace, one.name, "True", "NotInAnyFile", what)
 
 
 def _channel_row(label: str, one: Channel | None, readiness: dict[str, object]) -> dict[str, object]:
@@ -291,18 +293,20 @@ def _subscription_row(
     }
 
 
-def _readiness(remark: Remark | None, served: list[Condition]) -> dict[str, object]:
+def _readiness(problem: ResourceProblem | None, served: list[Condition]) -> dict[str, object]:
     """`Ready` of what the controller says (None = that all is well) and of what workers show."""
-    from knative.resources.conditions import Condition, Truth, ready, with_note
+    from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
 
-    said = [] if remark is None else [Condition("Ready", Truth(remark.ready), remark.reason, remark.message)]
+    said = (
+        [] if problem is None else [Condition("Ready", ConditionStatus(problem.ready), problem.reason, problem.message)]
+    )
     told = with_note(ready([*said, *served]), [*said, *served])  # ready, and there may be something to say of it
     return {"ready": told.status.value, "reason": told.reason, "message": told.message}
 
 
 def _progress(found: SubscriberDetails | None) -> dict[str, object]:
     """How a subscription does over all workers; None = nobody knows."""
-    from app.cli.options.time import show_moment
+    from app.cli.options.time import show_time
 
     if found is None or found.as_of is None:
         return dict.fromkeys(_PROGRESS)
@@ -314,9 +318,9 @@ def _progress(found: SubscriberDetails | None) -> dict[str, object]:
         round(found.delivered_per_s, 1),
         found.in_flight,
         found.retrying,
-        show_moment(found.next_attempt) if found.next_attempt else None,
+        show_time(found.next_attempt) if found.next_attempt else None,
         place,
-        show_moment(error.time) if error else None,
+        show_time(error.time) if error else None,
         ", ".join(f"{worker}: {_numbers(numbers)}" for worker, numbers in found.owners) or None,
     )
     return dict(zip(_PROGRESS, shown, strict=True))

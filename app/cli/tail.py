@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.options.completion import complete_channel
-from app.cli.options.time import read_moment
+from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note, print_json
 from app.cli.receive import as_json, as_lines, kafka_client, split_headers, topic_of
 from knative.errors import UsageError
@@ -70,8 +70,8 @@ def tail(
 
     filters = read_filters(wishes or ())
     now_s = time.time()
-    since_ms = int(read_moment(since, "--since", now_s) * 1000) if since else None
-    until_ms = int(read_moment(until, "--until", now_s) * 1000) if until else None
+    since_ms = int(read_time(since, "--since", now_s) * 1000) if since else None
+    until_ms = int(read_time(until, "--until", now_s) * 1000) if until else None
     client = kafka_client(kafka)
     topic = topic_of(channel, client, dead_letters=dead_letters)
     with suppress(KeyboardInterrupt), TopicReader(topic, client) as reader:

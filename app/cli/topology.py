@@ -19,7 +19,6 @@ import typer
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineWish, choose
 from app.cli.options.spark import Memory, interruptible
 from app.cli.output.format import note, print_json
-from app.settings.extras import ANALYTICS, REPORT_MODULES, need
 from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -114,7 +113,6 @@ def topology(
       penstock topology --diff report/topology.json --fail-on warning
       penstock topology --engine graphframes --jars ~/graphframes-jars
     """
-    need(ANALYTICS, "`penstock topology`", REPORT_MODULES)
     with interruptible():
         old = read_old(diff)
         wish = make_wish(kafka, since, namespace, folder, traffic)
@@ -160,14 +158,14 @@ def check_jars(jars: list[Path]) -> None:
 def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> Wish:
     """The options of a run -> what is read. Raises UsageError."""
     from analytics.topology.model.document import Tier
-    from app.cli.options.time import read_moment
+    from app.cli.options.time import read_time
     from app.cli.receive import kafka_client
     from app.operations.topology.reading import Wish
     from app.settings.load import load_settings
 
     now = time.time()
     settings = load_settings()
-    begin = read_moment(since, "--since", now)
+    begin = read_time(since, "--since", now)
     if begin >= now:
         raise UsageError(f"--since {since!r} lies in the future.", "Write a time that has passed.")
     tier: Tier | None = None if traffic is TrafficName.AUTO else Tier(traffic.value)

@@ -18,7 +18,7 @@ from knative.resources.kinds import KafkaChannel, Resource, Subscription
 _LIMIT_S = 2.0
 
 
-def worker_not_ready(base: str) -> str:
+def probe_worker(base: str) -> str:
     """Why the worker at `base` (http://host:port) is not ready; "" = it is."""
     status, body = _get(f"{base}/readyz")
     if status == 200:

@@ -8,6 +8,7 @@ Each is a child process. Refuses to restart what ended: one sentence says what, 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,8 +20,7 @@ from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.jars import Progress
 from app.local.kafka.ports import LOOPBACK, free_port, is_free
 from app.local.kafka.record import Running, read_record
-from app.local.packaged import python_module
-from app.local.probes import resources_in, subscribers_not_ready, subscriptions_by_channel, worker_not_ready
+from app.local.probes import probe_worker, resources_in, subscribers_not_ready, subscriptions_by_channel
 from app.local.sample_subscriber import DEFAULT_PORT as SUBSCRIBER_PORT
 from knative.errors import NotReadyError, PenstockError, UsageError
 
@@ -92,9 +92,8 @@ class Stack:
         else:
             self._start_kafka(running)
         if config.subscriber_port:
-            port = ("--port", str(config.subscriber_port))
-            command = python_module("app.local.sample_subscriber", *port, *config.subscriber_arguments)
-            self._children.append(Child("sample subscriber", command))
+            command = ["-m", "app.local.sample_subscriber", "--port", str(config.subscriber_port)]
+            self._children.append(Child("sample subscriber", [sys.executable, *command, *config.subscriber_arguments]))
         quiet = (
             config.expected
             + (PICKY if config.subscriber_port else ())
@@ -103,7 +102,7 @@ class Stack:
         self._children.append(Child("worker", self._worker_command(), self.worker_log, self._say, quiet))
         base = f"http://{LOOPBACK}:{config.http_port}"
         end = time.monotonic() + config.ready_limit_s
-        self._wait(lambda: worker_not_ready(base), end)
+        self._wait(lambda: probe_worker(base), end)
         for channel, subscriptions in channels.items():
             self._wait(lambda c=channel, n=subscriptions: subscribers_not_ready(base, c, n), end)  # type: ignore[misc]
 
@@ -207,7 +206,7 @@ class Stack:
         }
         self._say("Starting the worker ...")
         given = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-        return python_module("app.cli", "worker", *given)
+        return [sys.executable, "-m", "app.cli", "worker", *given]
 
     def _wait(self, missing: Callable[[], str], end: float) -> None:
         """Until `missing` says "" (what it says is why one still waits; that is said when it takes long)."""

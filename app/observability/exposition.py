@@ -13,7 +13,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from app.observability.histogram import Histogram, cumulative
-from knative.contract.subscription_stats import Reading
+from knative.contract.subscription_stats import SubscriptionSnapshot
 
 Rows = Iterable[tuple[tuple[str, ...], int]]
 
@@ -130,7 +130,7 @@ def loop_lag(times: Histogram) -> Metric:
     )
 
 
-#: Name, help text and field of `Reading`.
+#: Name, help text and field of `SubscriptionSnapshot`.
 _GAUGES = (
     ("penstock_owned_partitions", "Partitions that this process owns", "partitions"),
     ("penstock_in_flight_deliveries", "Requests to subscribers under way", "in_flight"),
@@ -146,7 +146,7 @@ _GAUGES = (
 )
 
 
-def readings(found: Sequence[Reading]) -> Iterator[Metric]:
+def snapshots(found: Sequence[SubscriptionSnapshot]) -> Iterator[Metric]:
     """The states of all subscriptions in this process."""
     for name, text, field in _GAUGES:
         yield _gauge(name, text, _SUBSCRIPTION, [((one.subscription,), getattr(one, field)) for one in found])

@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from app.observability import exposition
 from app.observability.histogram import BOUNDS_S, Histogram
-from knative.contract.subscription_stats import Reading
+from knative.contract.subscription_stats import SubscriptionSnapshot
 
 #: Index: hundreds of the status; 0 = no answer came.
 _STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx", "other")
@@ -73,7 +73,7 @@ class Metrics(Collector):
         self._build = build()
         self._rows: dict[str, _Row] = {}  # subscription
         self._topics: dict[str, tuple[dict[int, int], Histogram]] = {}  # records by partition, and how long it took
-        self._read_fleet: Callable[[], Iterable[Reading]] = tuple
+        self._read_snapshots: Callable[[], Iterable[SubscriptionSnapshot]] = tuple
         self._read_ingress: Callable[[], tuple[int, int]] | None = None
         self._read_dlq: Callable[[], tuple[Mapping[str, int], Iterable[str]]] = _no_dlq
         self.registry.register(self)
@@ -155,9 +155,9 @@ class Metrics(Collector):
 
     # -- what exists
 
-    def watch(self, fleet: Callable[[], Iterable[Reading]]) -> None:
-        """Ask `fleet` for states at each scrape; it may be called from any thread."""
-        self._read_fleet = fleet
+    def watch(self, supervisor: Callable[[], Iterable[SubscriptionSnapshot]]) -> None:
+        """Ask `supervisor` for states at each scrape; it may be called from any thread."""
+        self._read_snapshots = supervisor
 
     def watch_ingress(self, in_flight: Callable[[], tuple[int, int]]) -> None:
         """Ask `in_flight` for (requests, bytes) that wait for Kafka at each scrape; from any thread."""
@@ -211,7 +211,7 @@ class Metrics(Collector):
         yield exposition.produce_times({topic: times for topic, (_, times) in topics if any(times.counts)})
         yield exposition.stored_again(self.stored_twice)
         yield from self._subscriptions()
-        yield from exposition.readings(list(self._read_fleet()))
+        yield from exposition.snapshots(list(self._read_snapshots()))
         yield exposition.loop_lag(self.loop_lag)
         yield exposition.dlq_letters(*self._read_dlq())
         yield exposition.traffic_deltas(self.traffic_deltas)

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from agents.ordering.offset_metadata import NOTHING, read
-from app.operations.lag import Position
+from agents.ordering.offset_metadata import NO_METADATA, read
+from app.operations.lag import GroupOffset
 from knative.contract.records import Subscription
 from knative.errors import NotReadyError
 
@@ -25,7 +25,7 @@ _ASK_LIMIT_S = 10.0
 _POLL_S = 0.1
 
 
-def read_positions(kafka: Mapping[str, Any], subscriptions: Sequence[Subscription]) -> list[Position]:
+def read_group_offsets(kafka: Mapping[str, Any], subscriptions: Sequence[Subscription]) -> list[GroupOffset]:
     """One for each subscription and partition. Raises NotReadyError when Kafka does not answer."""
     if not subscriptions:
         return []
@@ -81,11 +81,13 @@ def _silent(kafka: Mapping[str, Any], problem: Exception) -> NotReadyError:
     )
 
 
-def _position(one: Subscription, number: int, committed: TopicPartition | None, start: int, end: int) -> Position:
+def _position(one: Subscription, number: int, committed: TopicPartition | None, start: int, end: int) -> GroupOffset:
     offset = None if committed is None or committed.offset < 0 else committed.offset
-    known = NOTHING if committed is None or offset is None else read(offset, committed.metadata)
+    known = NO_METADATA if committed is None or offset is None else read(offset, committed.metadata)
     channel = f"{one.namespace}/{one.channel}"
-    return Position(one.label, channel, one.group, one.topic, number, offset, start, end, known.settled, known.attempts)
+    return GroupOffset(
+        one.label, channel, one.group, one.topic, number, offset, start, end, known.settled, known.attempts
+    )
 
 
 def timestamps(kafka: Mapping[str, Any], places: Iterable[Place], limit_s: float = _ASK_LIMIT_S) -> dict[Place, int]:

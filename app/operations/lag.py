@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class GroupOffset:
     """What Kafka says of one partition of one subscription. Offsets; times in milliseconds of Unix time."""
 
     subscription: str
@@ -31,14 +31,14 @@ class Position:
     attempts: Mapping[int, int] = field(default_factory=dict)  #: failed ones, of records that are not settled
 
     @property
-    def watermark(self) -> int:
+    def committable(self) -> int:
         """The lowest offset that may be unsettled; what the log no longer holds does not count."""
         return max(self.start, self.committed if self.committed is not None else self.start)
 
     @property
     def place(self) -> tuple[str, int, int]:
         """Topic, partition and offset of the oldest record that may be unsettled."""
-        return self.topic, self.partition, self.watermark
+        return self.topic, self.partition, self.committable
 
     @property
     def state(self) -> str:
@@ -54,29 +54,29 @@ class Position:
 class Lag:
     """How far behind one partition is. `seconds` None: there is a lag, and its oldest record could not be read."""
 
-    position: Position
+    group_offset: GroupOffset
     events: int
     seconds: float | None
 
 
-def events_behind(position: Position) -> int:
+def events_behind(group_offset: GroupOffset) -> int:
     """Unsettled records, those being delivered now included."""
-    watermark = position.watermark
-    settled = sum(watermark <= offset < position.end for offset in position.settled)
-    return max(0, position.end - watermark - settled)
+    committable = group_offset.committable
+    settled = sum(committable <= offset < group_offset.end for offset in group_offset.settled)
+    return max(0, group_offset.end - committable - settled)
 
 
-def lag_of(position: Position, oldest_ms: int | None, now_s: float) -> Lag:
+def lag_of(group_offset: GroupOffset, oldest_ms: int | None, now_s: float) -> Lag:
     """`oldest_ms`: the timestamp of the record at the watermark, None when it is not known."""
-    events = events_behind(position)
+    events = events_behind(group_offset)
     if not events:
-        return Lag(position, 0, 0.0)
-    return Lag(position, events, None if oldest_ms is None else max(0.0, now_s - oldest_ms / 1000))
+        return Lag(group_offset, 0, 0.0)
+    return Lag(group_offset, events, None if oldest_ms is None else max(0.0, now_s - oldest_ms / 1000))
 
 
 def by_lag(lags: Iterable[Lag]) -> list[Lag]:
     """The furthest behind first: by events, then by seconds, then by name and partition."""
     return sorted(
         lags,
-        key=lambda lag: (-lag.events, -(lag.seconds or 0.0), lag.position.subscription, lag.position.partition),
+        key=lambda lag: (-lag.events, -(lag.seconds or 0.0), lag.group_offset.subscription, lag.group_offset.partition),
     )

@@ -90,5 +90,5 @@ def check_place(address: str) -> None:
             return
         except OSError as problem:
             why = problem.strerror or str(problem)
-    what, cure = _ABSENT[kind]
-    raise NotReadyError(f"No {what} answers at {address} ({why}).", cure)
+    what, hint = _ABSENT[kind]
+    raise NotReadyError(f"No {what} answers at {address} ({why}).", hint)

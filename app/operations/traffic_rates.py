@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from analytics.traffic.offsets import Rate, difference
 from app.operations.contract_snapshot import choose_channel, read_contract
-from app.operations.group_offsets import read_positions
-from app.operations.lag import Position, events_behind
+from app.operations.group_offsets import read_group_offsets
+from app.operations.lag import GroupOffset, events_behind
 from app.settings.load import load_settings
 from knative.contract.records import Channel, Subscription
 from knative.errors import NotReadyError
@@ -40,11 +40,11 @@ def measure(
     subscriptions = [one for one in contract.subscriptions if one.channel_uid in uids]
     now_s = time.time()
     span = (since_s if since_s is not None else (until_s or now_s) - SINCE_S, min(until_s or now_s, now_s))
-    first, first_s = read_positions(client, subscriptions), time.time()
+    first, first_s = read_group_offsets(client, subscriptions), time.time()
     rates = [_arrivals(client, one, span) for one in chosen]
     if subscriptions:
         time.sleep(max(0.0, sample_s - (time.time() - first_s)))
-        second, second_s = read_positions(client, subscriptions), time.time()
+        second, second_s = read_group_offsets(client, subscriptions), time.time()
         rates += [_deliveries(one, first, second, first_s, second_s) for one in subscriptions]
     return rates
 
@@ -79,7 +79,7 @@ def _offsets(
 
 
 def _deliveries(
-    one: Subscription, first: Sequence[Position], second: Sequence[Position], first_s: float, second_s: float
+    one: Subscription, first: Sequence[GroupOffset], second: Sequence[GroupOffset], first_s: float, second_s: float
 ) -> Rate:
     mine = [each for each in second if each.group == one.group]
     ends = {each.partition: each.end for each in mine}

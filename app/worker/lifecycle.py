@@ -23,23 +23,23 @@ import structlog
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from agents.supervisor import Fleet
+from agents.supervisor import Supervisor
 from app.observability.admin_server import AdminServer
 from app.observability.metrics import Metrics
 from app.settings.load import Settings
 from app.worker import file_limits, listening
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.kafka_probe import refusal
-from app.worker.memory_trimmer import Trimmer
+from app.worker.memory_trimmer import MemoryTrimmer
 from app.worker.producer import KafkaProducer
-from app.worker.traffic_component import TrafficParts
+from app.worker.traffic_component import TrafficComponent
 from app.worker.watchdog import Watchdog
 from controller.config import ControllerConfig
 from controller.kafka.topics import ActionFailed
 from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
 from knative.contract.records import SubscriberStatus, WorkerStatus
-from knative.contract.subscription_stats import Progress
+from knative.contract.subscription_stats import SubscriptionStats
 from knative.errors import PenstockError
 from tables.contract_table import ContractTable
 from tables.status_table import StatusTable, encode_status, subscriber_details
@@ -71,11 +71,11 @@ class Parts:
     contract: ContractTable
     status: StatusTable
     admin: AdminServer | None = None
-    fleet: Fleet | None = None
+    supervisor: Supervisor | None = None
     controller: Controller | None = None
     dlq_sizes: DlqSizes | None = None
     spans: SpanExport | None = None
-    traffic: TrafficParts | None = None
+    traffic: TrafficComponent | None = None
 
     def dlq_letters(self) -> tuple[Mapping[str, int], Sequence[str]]:
         """Letters by subscription, and which subscriptions there are; nothing where another process counts."""
@@ -94,7 +94,7 @@ class Lifecycle:
         self._stopped = False
         self._shown: set[str] = set()
         self._watchdog = Watchdog(lagged=self._loop_lagged)
-        self.memory = Trimmer()
+        self.memory = MemoryTrimmer()
         self._publisher: asyncio.Task[None] | None = None
         self._publish_now = asyncio.Event()
 
@@ -147,8 +147,8 @@ class Lifecycle:
         parts.contract.on_change(self._show_topics)
         parts.contract.start()
         parts.status.start()
-        if parts.fleet is not None:
-            parts.fleet.start()
+        if parts.supervisor is not None:
+            parts.supervisor.start()
             self._publisher = asyncio.get_running_loop().create_task(self._publish_status())
         if parts.admin is not None:
             await parts.admin.start()
@@ -202,8 +202,8 @@ class Lifecycle:
         ingress = asyncio.create_task(self._drain_web(web, drain_s))
         if parts.traffic is not None:
             parts.traffic.leave()
-        if parts.fleet is not None:
-            await parts.fleet.stop(drain_s)
+        if parts.supervisor is not None:
+            await parts.supervisor.stop(drain_s)
         await asyncio.wait({ingress}, timeout=drain_s + 5)
         if self._publisher is not None:
             self._publisher.cancel()
@@ -239,10 +239,10 @@ class Lifecycle:
     def alive(self) -> tuple[bool, Mapping[str, Any]]:
         """Answering at all shows that the loop turns, and whatever dies takes the process along. What is left to look
         at: a consumer's thread may hang in a call."""
-        fleet = None if self.parts is None else self.parts.fleet
-        still_s = 0.0 if fleet is None else fleet.still_s()
-        shown = {"loop_lag_s": round(self._watchdog.lag_s, 3), "consumers_still_s": round(still_s, 1)}
-        return fleet is None or still_s < fleet.still_max_s, shown
+        supervisor = None if self.parts is None else self.parts.supervisor
+        poll_age_s = 0.0 if supervisor is None else supervisor.poll_age_s()
+        shown = {"loop_lag_s": round(self._watchdog.lag_s, 3), "consumers_still_s": round(poll_age_s, 1)}
+        return supervisor is None or poll_age_s < supervisor.max_poll_interval_s, shown
 
     def readiness(self) -> tuple[bool, Mapping[str, Any]]:
         """See the module's words; `kafka` is about now and no condition."""
@@ -298,17 +298,17 @@ class Lifecycle:
 
     async def _publish_status(self) -> None:
         parts = self._parts
-        assert parts.fleet is not None
-        progress: dict[str, Progress] = {}
+        assert parts.supervisor is not None
+        stats: dict[str, SubscriptionStats] = {}
         progress_due = 0.0
         try:
             while True:
                 self._publish_now.clear()
                 if time.monotonic() >= progress_due:  # a flock of changes says the same numbers again
                     progress_due = time.monotonic() + parts.settings.status_interval_s / 2
-                    progress = parts.fleet.progress()
+                    stats = parts.supervisor.stats()
                 status = WorkerStatus(
-                    parts.worker_id, time.time(), parts.settings.role, parts.fleet.statuses(), progress
+                    parts.worker_id, time.time(), parts.settings.role, parts.supervisor.statuses(), stats
                 )
                 if parts.producer.connected:
                     self._send_status(encode_status(status))

@@ -29,7 +29,7 @@ def resident_bytes() -> int:
         return 0
 
 
-class Trimmer:
+class MemoryTrimmer:
     """A thread of its own from `start` on, until the process ends: a call may take some milliseconds."""
 
     def __init__(self, every_s: float = _EVERY_S, growth_bytes: int = _GROWTH_BYTES) -> None:

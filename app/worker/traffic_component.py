@@ -18,9 +18,9 @@ from app.observability.metrics import Metrics
 from app.settings.load import Settings
 from app.worker.system_clock import SystemClock
 from app.worker.traffic_publisher import TrafficFlush
-from app.worker.traffic_windows_app import Topics, TrafficWindows, WindowsConfig
+from app.worker.traffic_windows_app import Topics, TrafficWindows, TrafficWindowsConfig
 from knative.ports import Produce
-from knative.traffic.counters import Tallies
+from knative.traffic.counters import TrafficCounters
 from tables.traffic_windows.faust_table import TrafficConfig
 from tables.traffic_windows.view import TrafficRows
 
@@ -29,14 +29,14 @@ _LOOK_S = 0.25
 _STOP_S = 3.0  #: more than it had while events drained; a process that ends need not close everything
 
 
-class TrafficParts:
-    """`tallies` is for the hot paths, `rows` for the view (None = this role has none). Event loop only."""
+class TrafficComponent:
+    """`counters` is for the hot paths, `rows` for the view (None = this role has none). Event loop only."""
 
     def __init__(
         self, settings: Settings, worker_id: str, kafka: Mapping[str, Any], produce: Produce, metrics: Metrics
     ) -> None:
         traffic = TrafficConfig(settings.instance, settings.traffic_10s_keep_s, settings.traffic_1m_keep_s)
-        config = WindowsConfig(
+        config = TrafficWindowsConfig(
             kafka,
             worker_id,
             settings.internal_replication,
@@ -45,9 +45,11 @@ class TrafficParts:
             traffic,
         )
         topics = Topics(config)
-        self.tallies = Tallies(f"{worker_id}.{secrets.token_hex(4)}")  # a worker's id may be the same after a restart
+        self.counters = TrafficCounters(
+            f"{worker_id}.{secrets.token_hex(4)}"
+        )  # a worker's id may be the same after a restart
         self._flush = TrafficFlush(
-            traffic.topic, self.tallies, produce, SystemClock(), metrics.traffic_delta, topics.make
+            traffic.topic, self.counters, produce, SystemClock(), metrics.traffic_delta, topics.make
         )
         self.rows: TrafficRows | None = None
         self._windows: TrafficWindows | None = None

@@ -21,7 +21,7 @@ import structlog
 
 from controller.kafka.topics import ActionFailed
 from knative.ports import Clock, Produce, ProduceFailure, ProduceProblem
-from knative.traffic.counters import Tallies
+from knative.traffic.counters import TrafficCounters
 from knative.traffic.delta import encode, key_of
 
 log = structlog.get_logger(__name__)
@@ -43,7 +43,7 @@ class TrafficFlush:
     def __init__(
         self,
         topic: str,
-        tallies: Tallies,
+        counters: TrafficCounters,
         produce: Produce,
         clock: Clock,
         count: Callable[[str], None],
@@ -54,7 +54,7 @@ class TrafficFlush:
         self._topic = topic
         self._make_topic = make_topic
         self._there = False
-        self._tallies = tallies
+        self._counters = counters
         self._produce = produce
         self._clock = clock
         self._count = count
@@ -105,7 +105,7 @@ class TrafficFlush:
     def flush(self) -> None:
         """Take what was counted and send it, and what waits from before; without Kafka it waits."""
         now = int(self._clock.time())
-        for delta in self._tallies.take(self._since):
+        for delta in self._counters.take(self._since):
             self._wait(key_of(delta), encode(delta))
         self._since = now
         if not (self._produce.connected and self._there):

@@ -40,7 +40,7 @@ _ADMIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class WindowsConfig:
+class TrafficWindowsConfig:
     """`kafka`: librdkafka client settings, for making the topics."""
 
     kafka: Mapping[str, Any]
@@ -56,7 +56,7 @@ class _Boot(BootStrategy):
     enable_sensors = False
 
 
-class WindowsApp(MemoryApp):
+class TrafficWindowsApp(MemoryApp):
     """Faust's own consumer, producer and table; no web server."""
 
     BootStrategy = _Boot
@@ -66,7 +66,7 @@ class WindowsApp(MemoryApp):
 class Topics:
     """Makes the topics once for everybody in this process, and again when somebody has failed with them."""
 
-    def __init__(self, config: WindowsConfig) -> None:
+    def __init__(self, config: TrafficWindowsConfig) -> None:
         self._config = config
         self._lock = threading.Lock()
         self._made = False
@@ -83,17 +83,17 @@ class Topics:
         self._made = False
 
 
-def make_topics(config: WindowsConfig) -> None:
+def make_topics(config: TrafficWindowsConfig) -> None:
     """The traffic topic and the table's changelog, unless they are there. Blocks. Raises ActionFailed."""
     traffic = config.traffic
     topics = KafkaTopics(admin_client(config.kafka), _ADMIN_S)
     topics.ensure_traffic(traffic.topic, config.retention_s, [traffic.changelog], config.replication)
 
 
-def build(config: WindowsConfig) -> WindowsApp:
+def build(config: TrafficWindowsConfig) -> TrafficWindowsApp:
     """An app that was never started; a failed one cannot be started again."""
     group = kafka_names.windows_group(config.traffic.instance)
-    app = WindowsApp(
+    app = TrafficWindowsApp(
         group,
         broker="kafka://" + str(config.kafka["bootstrap.servers"]).replace(",", ";"),
         broker_client_id=f"{group}-{config.worker}",
@@ -120,12 +120,12 @@ def build(config: WindowsConfig) -> WindowsApp:
 class TrafficWindows:
     """Runs from `start` to `stop`. Event loop only."""
 
-    def __init__(self, config: WindowsConfig, topics: Topics, count: Callable[[str], None]) -> None:
+    def __init__(self, config: TrafficWindowsConfig, topics: Topics, count: Callable[[str], None]) -> None:
         """`count` is told "started" and "failed"."""
         self._config = config
         self._topics = topics
         self._count = count
-        self.app: WindowsApp | None = None  #: the present one
+        self.app: TrafficWindowsApp | None = None  #: the present one
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -169,7 +169,7 @@ class TrafficWindows:
             await _end(app)
 
 
-async def _end(app: WindowsApp) -> None:
+async def _end(app: TrafficWindowsApp) -> None:
     """Stop it, whatever state it is in; what does not stop in time is let go."""
     # Its consumer has a thread with a loop of its own, and closes that loop there, while this thread may still wake it:
     # uvloop then ends the process with a segmentation fault. So it is closed here, when the thread has ended.

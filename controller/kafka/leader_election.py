@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 _POLL_S = 0.1  #: also how long a question may wait to be asked
 
 
-class Lease:
+class LeaderElection:
     """Tries to lead from `start` to `stop`. `changed` is called on the event loop whenever `leading` changes."""
 
     def __init__(

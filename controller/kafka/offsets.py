@@ -65,7 +65,7 @@ class Offsets:
     def commit_start(self, group: str, topic: str, partitions: Sequence[int], start: Start) -> None:
         """Commit the earliest or latest offset of these partitions and read it back. Raises ActionFailed."""
         what = f"committing the start of group {group}"
-        wish = self._patiently(lambda: self._positions(topic, partitions, start), what)
+        wish = self._patiently(lambda: self._group_offsets(topic, partitions, start), what)
 
         def commit() -> None:
             offsets = [TopicPartition(topic, partition, offset) for partition, offset in wish.items()]
@@ -83,7 +83,7 @@ class Offsets:
                 f"{what}: read back {found} where {wish} was committed; is somebody else using the group?"
             )
 
-    def _positions(self, topic: str, partitions: Sequence[int], start: Start) -> dict[int, int]:
+    def _group_offsets(self, topic: str, partitions: Sequence[int], start: Start) -> dict[int, int]:
         choose = OffsetSpec.earliest if start is Start.EARLIEST else OffsetSpec.latest
         spec: OffsetSpec = choose()  # type: ignore[no-untyped-call]
         asked = self._admin.list_offsets(

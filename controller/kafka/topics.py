@@ -27,7 +27,7 @@ T = TypeVar("T")
 #: Configs that are observed: those that are kept in step.
 KEPT_CONFIGS = frozenset({"cleanup.policy", "max.message.bytes", "retention.ms"})
 
-_CURES: Mapping[int, str] = {
+_HINTS: Mapping[int, str] = {
     KafkaError.INVALID_REPLICATION_FACTOR: "lower spec.replicationFactor to the number of brokers, or add brokers",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant the controller Create, Describe, Alter and Delete on its topics",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant the controller Create on the cluster",
@@ -42,16 +42,16 @@ class ActionFailed(Exception):
     """An action did not succeed; the message says what, why and, where known, the cure. It will be tried again."""
 
 
-class KafkaAway(ActionFailed):
+class KafkaUnavailable(ActionFailed):
     """No broker answered within the limit."""
 
 
 def explain(what: str, error: KafkaError) -> ActionFailed:
     """The failure of one Kafka call in words."""
     if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
-        return KafkaAway(f"{what}: Kafka does not answer ({error.str()})")
-    cure = _CURES.get(error.code(), "")
-    return ActionFailed(f"{what}: {error.str()}" + (f"; {cure}" if cure else ""))
+        return KafkaUnavailable(f"{what}: Kafka does not answer ({error.str()})")
+    hint = _HINTS.get(error.code(), "")
+    return ActionFailed(f"{what}: {error.str()}" + (f"; {hint}" if hint else ""))
 
 
 def outcome(future: Future[T], what: str, limit_s: float, fine: frozenset[int] = frozenset()) -> T | None:
@@ -64,7 +64,7 @@ def outcome(future: Future[T], what: str, limit_s: float, fine: frozenset[int] =
             return None
         raise explain(what, error) from problem
     except TimeoutError as problem:
-        raise KafkaAway(f"{what}: Kafka did not answer within {limit_s:g} s") from problem
+        raise KafkaUnavailable(f"{what}: Kafka did not answer within {limit_s:g} s") from problem
 
 
 def admin_client(kafka: Mapping[str, Any]) -> AdminClient:

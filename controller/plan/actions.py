@@ -95,7 +95,9 @@ class World:
     subscriptions: Mapping[str, records.Subscription] = field(default_factory=dict)
     workers: Mapping[str, records.WorkerStatus] = field(default_factory=dict)
     removals: Mapping[str, Removal] = field(default_factory=dict)  #: by uid
-    held: frozenset[str] = frozenset()  #: uids of the contract whose file cannot be read: neither changed nor removed
+    retained: frozenset[str] = (
+        frozenset()
+    )  #: uids of the contract whose file cannot be read: neither changed nor removed
     failures: Mapping[str, str] = field(default_factory=dict)  #: `Action.target` -> why its last try failed
     now: float = 0.0  #: Unix seconds
 

@@ -21,7 +21,7 @@ from controller.plan.actions import (
     PublishChannel,
     World,
 )
-from controller.plan.ownership import Claims, channel_owner, channel_topic, service_hosts
+from controller.plan.ownership import Ownership, channel_owner, channel_topic, service_hosts
 from knative.contract import kafka_names, records
 from knative.resources.conditions import Condition, false, true, unknown
 from knative.resources.kinds import KafkaChannel
@@ -48,7 +48,9 @@ class _Topics:
     actions: tuple[Action, ...] = ()
 
 
-def plan_channel(channel: Object[KafkaChannel], world: World, config: ControllerConfig, claims: Claims) -> ChannelPlan:
+def plan_channel(
+    channel: Object[KafkaChannel], world: World, config: ControllerConfig, claims: Ownership
+) -> ChannelPlan:
     """Decide for one channel. Called in the order of precedence: who comes first gets a contested name."""
     topic = channel_topic(channel, world, config)
     dlq_topic = kafka_names.dlq_topic(topic)
@@ -119,7 +121,7 @@ def _configs(message_bytes_max: int, retention_s: float) -> Configs:
 
 
 def _plan_topics(
-    channel: Object[KafkaChannel], topic: str, dlq_topic: str, world: World, config: ControllerConfig, claims: Claims
+    channel: Object[KafkaChannel], topic: str, dlq_topic: str, world: World, config: ControllerConfig, claims: Ownership
 ) -> _Topics:
     resource = channel.resource
     wrong = kafka_names.topic_problem(topic, config.instance)
@@ -178,7 +180,7 @@ def _align(wish: CreateTopic, world: World) -> tuple[list[Action], str, list[str
 
 
 def _plan_hosts(
-    channel: Object[KafkaChannel], config: ControllerConfig, claims: Claims
+    channel: Object[KafkaChannel], config: ControllerConfig, claims: Ownership
 ) -> tuple[tuple[str, ...], Condition]:
     resource = channel.resource
     me = channel_owner(channel.uid, resource.namespace, resource.name)

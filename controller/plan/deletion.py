@@ -27,13 +27,13 @@ from knative.contract import records as contract
 
 def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig) -> list[Action]:
     """`alive`: uids of the objects that are to be served."""
-    keep = alive | world.held | world.removals.keys()
+    keep = alive | world.retained | world.removals.keys()
     records: list[contract.Channel | contract.Subscription] = [*world.subscriptions.values(), *world.channels.values()]
     actions: list[Action] = [Remember(_removal(record, world.now)) for record in records if record.uid not in keep]
     used = {
         topic
         for record in world.channels.values()
-        if record.uid in alive or record.uid in world.held
+        if record.uid in alive or record.uid in world.retained
         for topic in (record.topic, record.dlq_topic)
     }
     for removal in world.removals.values():

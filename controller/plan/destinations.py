@@ -17,9 +17,9 @@ from urllib.parse import urljoin
 from controller.config import ControllerConfig
 from controller.plan.actions import World
 from knative.contract import records
-from knative.delivery.policy import DeliverySpec, Destination
+from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.conditions import Condition, false, unknown
-from knative.resources.destination import Ref, Target, uri_problem
+from knative.resources.destination import Destination, Ref, uri_problem
 from knative.resources.kinds import MESSAGING, DeliveryRules, KafkaChannel
 
 ChannelKey = tuple[str, str]  #: (namespace, name)
@@ -37,7 +37,7 @@ class Unresolved(Exception):
         return (unknown if self.waits else false)(type_, self.reason, self.message)
 
 
-class Destinations:
+class AddressResolver:
     """Answers for one state of the world."""
 
     def __init__(self, world: World, config: ControllerConfig) -> None:
@@ -47,7 +47,7 @@ class Destinations:
             for one in world.objects
             if isinstance(one.resource, KafkaChannel)
         )
-        alive = world.held | {one.uid for one in world.objects}
+        alive = world.retained | {one.uid for one in world.objects}
         self._published: Mapping[ChannelKey, records.Channel] = {
             (record.namespace, record.name): record
             for record in world.channels.values()
@@ -60,7 +60,7 @@ class Destinations:
         by_path = (f"{base}{channel.path}",) if base else ()
         return (*by_path, *(f"http://{host}" for host in channel.hosts))
 
-    def resolve(self, target: Target | None, namespace: str, what: str, reason: str) -> Destination | None:
+    def resolve(self, target: Destination | None, namespace: str, what: str, reason: str) -> Addressable | None:
         """Where to POST; None when there is no target. `namespace`: of a ref that names none.
 
         Raises Unresolved with `reason` and a message that begins with `what`, the field.
@@ -68,7 +68,7 @@ class Destinations:
         if target is None:
             return None
         if target.ref is None:
-            return Destination(target.uri, target.ca_certs)
+            return Addressable(target.uri, target.ca_certs)
         ref = replace(target.ref, namespace=target.ref.namespace or namespace)
         uri = self._address(ref, what, reason)
         if target.uri:
@@ -76,7 +76,7 @@ class Destinations:
         wrong = uri_problem(uri)
         if wrong is not None:
             raise Unresolved(reason, f"{what} stands for a URI that {wrong[0]}; {wrong[1]}")
-        return Destination(uri, target.ca_certs)
+        return Addressable(uri, target.ca_certs)
 
     def delivery(
         self, rules: DeliveryRules | None, channel: DeliveryRules | None, default: DeliverySpec, namespace: str
@@ -91,7 +91,7 @@ class Destinations:
         what = "spec.delivery.deadLetterSink" if rules else "the channel's spec.delivery.deadLetterSink"
         return replace(chosen.spec, dead_letter_sink=self.sink(chosen, namespace, what))
 
-    def sink(self, rules: DeliveryRules | None, namespace: str, what: str) -> Destination | None:
+    def sink(self, rules: DeliveryRules | None, namespace: str, what: str) -> Addressable | None:
         """The dead letter sink of a `delivery`. Raises Unresolved."""
         return self.resolve(rules.dead_letter_sink if rules else None, namespace, what, "DeadLetterSinkNotResolved")
 

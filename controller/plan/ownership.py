@@ -15,7 +15,7 @@ from knative.resources.kinds import KafkaChannel
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ClaimOwner:
     """Who has a name. `leaving`: it is being removed, and the name is free when that is done."""
 
     uid: str
@@ -23,23 +23,23 @@ class Owner:
     leaving: bool = False
 
 
-class Claims:
+class Ownership:
     """Names that are taken, and by whom."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, Owner] = {}
-        self._hosts: dict[str, Owner] = {}
+        self._topics: dict[str, ClaimOwner] = {}
+        self._hosts: dict[str, ClaimOwner] = {}
 
-    def claim_topics(self, owner: Owner, topics: Iterable[str]) -> Owner | None:
+    def claim_topics(self, owner: ClaimOwner, topics: Iterable[str]) -> ClaimOwner | None:
         """Take all of them or none. None = taken; else who has one of them already."""
         return _claim(self._topics, owner, [kafka_names.collision_key(topic) for topic in topics])
 
-    def claim_host(self, owner: Owner, host: str) -> Owner | None:
+    def claim_host(self, owner: ClaimOwner, host: str) -> ClaimOwner | None:
         """Take a host. None = taken; else who has it already."""
         return _claim(self._hosts, owner, [host])
 
 
-def _claim(taken: dict[str, Owner], owner: Owner, keys: Sequence[str]) -> Owner | None:
+def _claim(taken: dict[str, ClaimOwner], owner: ClaimOwner, keys: Sequence[str]) -> ClaimOwner | None:
     for key in keys:
         other = taken.get(key)
         if other is not None and other.uid != owner.uid:
@@ -62,20 +62,20 @@ def channel_topic(channel: Object[KafkaChannel], world: World, config: Controlle
     return kafka_names.channel_topic(config.topic_template, channel.resource.namespace, channel.resource.name)
 
 
-def channel_owner(uid: str, namespace: str, name: str) -> Owner:
+def channel_owner(uid: str, namespace: str, name: str) -> ClaimOwner:
     """A channel as the owner of names."""
-    return Owner(uid, f"KafkaChannel {namespace}/{name}")
+    return ClaimOwner(uid, f"KafkaChannel {namespace}/{name}")
 
 
-def first_claims(channels: Sequence[Object[KafkaChannel]], world: World, config: ControllerConfig) -> Claims:
+def first_claims(channels: Sequence[Object[KafkaChannel]], world: World, config: ControllerConfig) -> Ownership:
     """What is owned before anybody asks: by who is published, by removals under way, and every channel's own hosts."""
-    claims = Claims()
+    claims = Ownership()
     for record in world.channels.values():
         owner = channel_owner(record.uid, record.namespace, record.name)
         owner = replace(owner, leaving=record.uid in world.removals)
         claims.claim_topics(owner, (record.topic, record.dlq_topic))
     for removal in world.removals.values():
-        leaving = Owner(f"removal {removal.uid}", f"{removal.kind} {removal.label}", leaving=True)
+        leaving = ClaimOwner(f"removal {removal.uid}", f"{removal.kind} {removal.label}", leaving=True)
         claims.claim_topics(leaving, removal.topics)
     for channel in channels:
         owner = channel_owner(channel.uid, channel.resource.namespace, channel.resource.name)

@@ -16,7 +16,7 @@ from controller.config import ControllerConfig
 from controller.plan.actions import Action, Object, Wanted, World
 from controller.plan.channels import in_order_of_precedence, plan_channel
 from controller.plan.deletion import plan_removals
-from controller.plan.destinations import ChannelKey, Destinations
+from controller.plan.destinations import AddressResolver, ChannelKey
 from controller.plan.ownership import channel_topic, first_claims
 from controller.plan.statuses import channel_status, subscription_status
 from controller.plan.subscriptions import entries, plan_subscription
@@ -60,10 +60,11 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     claims = first_claims(found.channels, world, config)
     channels = [plan_channel(one, world, config, claims) for one in in_order_of_precedence(found.channels, world)]
     by_key = {(plan.object.resource.namespace, plan.object.resource.name): plan for plan in channels}
-    held = frozenset((one.namespace, one.name) for one in world.channels.values() if one.uid in world.held)
-    destinations = Destinations(world, config)
+    retained = frozenset((one.namespace, one.name) for one in world.channels.values() if one.uid in world.retained)
+    destinations = AddressResolver(world, config)
     subscriptions = [
-        plan_subscription(one, world, config, by_key, held - by_key.keys(), destinations) for one in found.subscriptions
+        plan_subscription(one, world, config, by_key, retained - by_key.keys(), destinations)
+        for one in found.subscriptions
     ]
     alive = {plan.object.uid for plan in channels} | {plan.object.uid for plan in subscriptions if not plan.remove}
     actions = plan_removals(world, frozenset(alive), config)

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from controller.plan.actions import World, WriteStatus
 from controller.plan.channels import ChannelPlan
-from controller.plan.destinations import Destinations, Unresolved
+from controller.plan.destinations import AddressResolver, Unresolved
 from controller.plan.subscriptions import SubscriptionPlan
 from knative.contract import records as contract
-from knative.delivery.policy import Destination
-from knative.resources.conditions import Condition, Truth, ready, true, unknown, with_note
+from knative.delivery.policy import Addressable
+from knative.resources.conditions import Condition, ConditionStatus, ready, true, unknown, with_note
 from tables.status_table import serving, subscriber_status
 
 TOPIC_NOTE = "penstock.dev/topic"
@@ -22,7 +22,7 @@ PATH_NOTE = "penstock.dev/path"
 
 
 def channel_status(
-    plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World, destinations: Destinations
+    plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World, destinations: AddressResolver
 ) -> WriteStatus:
     """`Ready` = TopicReady, ContractPublished, Addressable, SubscribersReady, DeadLetterSinkResolved."""
     one = plan.object
@@ -64,7 +64,7 @@ def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, wor
     one = plan.object
     parts = (plan.resolved, plan.added, _channel_ready(plan, channel, world))
     body: dict[str, Any] = {}
-    if plan.record is not None and plan.resolved.status is Truth.TRUE:
+    if plan.record is not None and plan.resolved.status is ConditionStatus.TRUE:
         sink = plan.record.delivery.dead_letter_sink
         body["physicalSubscription"] = {
             "subscriberUri": plan.record.subscriber.uri,
@@ -75,7 +75,7 @@ def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, wor
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), parts[-1:]), *parts), body)
 
 
-def _dead_letter_sink(plan: ChannelPlan, destinations: Destinations) -> tuple[Destination | None, Condition]:
+def _dead_letter_sink(plan: ChannelPlan, destinations: AddressResolver) -> tuple[Addressable | None, Condition]:
     resource = plan.object.resource
     try:
         sink = destinations.sink(resource.delivery, resource.namespace, "spec.delivery.deadLetterSink")
@@ -101,7 +101,7 @@ def _channel_ready(plan: SubscriptionPlan, channel: ChannelPlan | None, world: W
         return unknown("ChannelReady", "NotAddedToChannel", "waits until it is added to its channel")
     if channel is not None:
         for condition in channel.conditions[:2]:
-            if condition.status is not Truth.TRUE:
+            if condition.status is not ConditionStatus.TRUE:
                 return Condition("ChannelReady", condition.status, condition.reason, condition.message)
     row = subscriber_status(plan.record, world.workers.values(), world.now)
     return serving("ChannelReady", row)

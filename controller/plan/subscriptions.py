@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from controller.config import ControllerConfig
 from controller.plan.actions import Action, CommitStart, Object, PublishSubscription, World
 from controller.plan.channels import ChannelPlan, published_condition
-from controller.plan.destinations import ChannelKey, Destinations, Unresolved
+from controller.plan.destinations import AddressResolver, ChannelKey, Unresolved
 from knative.contract import kafka_names, records
 from knative.resources.conditions import Condition, false, true, unknown
 from knative.resources.kinds import KafkaChannel, Subscription
@@ -59,7 +59,7 @@ def plan_subscription(
     config: ControllerConfig,
     channels: Mapping[ChannelKey, ChannelPlan],
     held_channels: frozenset[ChannelKey],
-    destinations: Destinations,
+    destinations: AddressResolver,
 ) -> SubscriptionPlan:
     """Decide for one subscription."""
     resource = one.resource
@@ -111,7 +111,7 @@ def _refused(
 
 
 def _record(
-    one: Object[Subscription], channel: ChannelPlan, config: ControllerConfig, destinations: Destinations
+    one: Object[Subscription], channel: ChannelPlan, config: ControllerConfig, destinations: AddressResolver
 ) -> records.Subscription | None:
     resource = one.resource
     namespace, channels = resource.namespace, channel.object.resource.delivery

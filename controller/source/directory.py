@@ -29,7 +29,7 @@ from knative.resources.kinds import Invalid, Resource
 
 SUFFIXES = (".yaml", ".yml", ".json")
 FILES_MAX = 10_000
-LOOKS_MIN = 2  #: looks in a row that must not find an object
+SCANS_MIN = 2  #: looks in a row that must not find an object
 EMPTIED_S = 30.0  #: how long everything stays when several files, and all there were, vanish at once
 RACY_S = 2.0  #: a file changed so recently may change again within one tick of its clock
 
@@ -38,8 +38,8 @@ Key = tuple[str, str, str]  #: (kind, namespace, name)
 
 @dataclass(frozen=True, slots=True)
 class FileProblem:
-    """Something wrong in the directory. `ignored`: only this document is left out, the rest of the file counts; `slip`:
-    of what is ignored, what was probably meant to be served."""
+    """Something wrong in the directory. `ignored`: only this document is left out, the rest of the file counts;
+    `slip`: of what is ignored, what was probably meant to be served."""
 
     file: str  #: relative to the directory; "." is the directory itself
     line: int
@@ -89,7 +89,7 @@ class _File:
     emptied: bool = False  #: it holds no document any more; `good` is what it held, and counts unless it is elsewhere
 
 
-class _Untaken(Exception):
+class _Unreadable(Exception):
     """The directory as a whole cannot be taken at this look."""
 
     def __init__(self, what: str, cure: str) -> None:
@@ -107,7 +107,7 @@ class Directory:
         self._files: dict[str, _File] = {}
         #: kept although not found -> the first look that did not find it, and how many in a row could have found it
         self._missed: dict[Key, tuple[int, int]] = {}
-        self._looks = 0
+        self._scans = 0
         self._objects: dict[Key, Written] = {}
 
     def check(self) -> None:
@@ -126,18 +126,18 @@ class Directory:
         """Look once. A directory that has gone, or holds too many files, is a problem, and everything stays."""
         try:
             found, unread = _walk(self._root)
-        except _Untaken as untaken:
+        except _Unreadable as untaken:
             return Snapshot(tuple(self._objects.values()), (untaken.problem,))
         behind = tuple(f"{problem.file}/" for problem in unread)
         kept = {name for name in self._files if name.startswith(behind)}
         emptied = self._emptied(found.keys() | kept)
         if emptied is not None:
             return Snapshot(tuple(self._objects.values()), (emptied, *unread))
-        self._looks += 1
+        self._scans += 1
         for name in self._files.keys() - found.keys() - kept:
             del self._files[name]
         for name in sorted(found):
-            self._files[name] = self._look(name, found[name], self._files.get(name))
+            self._files[name] = self._scan_file(name, found[name], self._files.get(name))
         return self._merge(unread)
 
     def _emptied(self, found: Collection[str]) -> FileProblem | None:
@@ -153,7 +153,7 @@ class Directory:
         what = f"all {len(self._files)} files are gone at once; what they said stays for {self._emptied_s:g} s"
         return FileProblem(".", 0, "", what, "put them back, or else their channels and topics are removed then")
 
-    def _look(self, name: str, path: Path, before: _File | None) -> _File:
+    def _scan_file(self, name: str, path: Path, before: _File | None) -> _File:
         try:
             status = path.stat()
             signature = (status.st_mtime_ns, status.st_size, status.st_ino)
@@ -173,9 +173,9 @@ class Directory:
             return replace(before, signature=signature)
         written, problems = read_file(name, data)
         if not written and not problems:
-            held = before.good if before else ()
-            since = before.since if before and before.problems else self._looks
-            return _File(signature, digest, held, (_holds_nothing(name),), since, emptied=True)
+            retained = before.good if before else ()
+            since = before.since if before and before.problems else self._scans
+            return _File(signature, digest, retained, (_holds_nothing(name),), since, emptied=True)
         return self._state(signature, digest, before, tuple(written), tuple(problems))
 
     def _state(
@@ -188,7 +188,7 @@ class Directory:
     ) -> _File:
         if any(not problem.ignored for problem in problems):
             written = before.good if before else ()
-        since = before.since if before and before.problems else self._looks
+        since = before.since if before and before.problems else self._scans
         return _File(signature, digest, written, problems, since)
 
     def _merge(self, unread: list[FileProblem]) -> Snapshot:
@@ -201,13 +201,21 @@ class Directory:
             if first is not written:
                 what = f"{written} is already in {first.file}:{first.line}, which counts"
                 problems.append(
-                    _left_out(written.file, written.line, "metadata.name", what, "remove one", str(written), slip=True)
+                    _left_out(
+                        written.file,
+                        written.line,
+                        "metadata.name",
+                        what,
+                        "remove one",
+                        str(written),
+                        slip=True,
+                    )
                 )
         problems += self._keep_emptied(objects)
         problems += self._keep_missing(objects, {problem.file for problem in problems})
         self._objects = dict(sorted(objects.items()))
         # A first look may fall between two steps of an editor.
-        complete = self._looks >= LOOKS_MIN and not problems
+        complete = self._scans >= SCANS_MIN and not problems
         return Snapshot(tuple(self._objects.values()), tuple(problems), complete)
 
     def _keep_emptied(self, objects: dict[Key, Written]) -> list[FileProblem]:
@@ -227,14 +235,14 @@ class Directory:
         missed: dict[Key, tuple[int, int]] = {}
         for key in sorted(self._objects.keys() - objects.keys()):
             before = self._objects[key]
-            vanished, looks = self._missed.get(key, (self._looks, 0))
+            vanished, looks = self._missed.get(key, (self._scans, 0))
             holder = self._holder(before, vanished, troubled)
             if holder:
                 what = f"{before}, which was in {before.file}, stays until this file has no problem any more"
                 cure = "mend what is wrong in it; what is in no file then is removed"
                 problems.append(_left_out(holder, 0, "", what, cure, str(before)))
             looks = 0 if holder else looks + 1
-            if looks < LOOKS_MIN:
+            if looks < SCANS_MIN:
                 missed[key], objects[key] = (vanished, looks), before
         self._missed = missed
         return problems
@@ -267,7 +275,7 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
 
     def fail(error: OSError) -> None:
         if Path(error.filename) == root:
-            raise _Untaken(f"the directory cannot be read: {error.strerror}", "bring it back")
+            raise _Unreadable(f"the directory cannot be read: {error.strerror}", "bring it back")
         name = _shown(Path(error.filename), root)
         unread.append(FileProblem(name, 0, "", f"the folder cannot be read: {error.strerror}", "mend its permissions"))
 
@@ -285,7 +293,7 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
         for name in sorted(names):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
                 if len(files) == FILES_MAX:
-                    raise _Untaken(f"it holds over {FILES_MAX} files, and no change is taken", "use fewer files")
+                    raise _Unreadable(f"it holds over {FILES_MAX} files, and no change is taken", "use fewer files")
                 path = Path(folder, name)
                 files[_shown(path, root)] = path
     return files, unread
@@ -330,7 +338,7 @@ def read_file(name: str, data: bytes) -> tuple[list[Written], list[FileProblem]]
         documents = read_documents(data, is_json=name.lower().endswith(".json"))
     except BadDocument as bad:
         field = ".".join(map(str, bad.path))
-        return [], [FileProblem(name, bad.line, field, bad.what, bad.cure)]
+        return [], [FileProblem(name, bad.line, field, bad.what, bad.hint)]
     written: dict[Key, Written] = {}
     problems: list[FileProblem] = []
     for document in documents:
@@ -351,7 +359,7 @@ def _read_object(name: str, document: Document, problems: list[FileProblem]) -> 
         resource = kinds.parse(document.value)
     except Invalid as invalid:
         problems.extend(
-            FileProblem(name, document.line_of(wrong.path), wrong.field, wrong.what, wrong.cure, object=about)
+            FileProblem(name, document.line_of(wrong.path), wrong.field, wrong.what, wrong.hint, object=about)
             for wrong in invalid.problems
         )
         return None

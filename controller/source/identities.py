@@ -28,26 +28,26 @@ class Identities:
 
     def __init__(self, new_uid: Callable[[], str] = _random_uid) -> None:
         self._new_uid = new_uid
-        self._known: dict[Key, tuple[str, int, str]] = {}  #: uid, generation, hash
+        self._identities: dict[Key, tuple[str, int, str]] = {}  #: uid, generation, hash
         self._seen: set[Key] = set()
         self._compared = False
         self.strangers: frozenset[str] = frozenset()  #: uids of the contract; to be noted before anything is done
 
     def forget(self, strangers: Collection[str] = ()) -> None:
         """Start over, from the contract alone: another process may have led in between. `strangers`: as noted."""
-        self._known.clear()
+        self._identities.clear()
         self._seen.clear()
         self._compared = False
         self.strangers = frozenset(strangers)
 
-    def recognise(
+    def find_foreign(
         self,
         snapshot: Snapshot,
         published: Iterable[Record],
         removing: Collection[str],
         asked: Collection[str] = (),
     ) -> tuple[FileProblem, ...]:
-        """Find out who the strangers are; the problem that there are some. Before `assign` and `held`.
+        """Find out who the strangers are; the problem that there are some. Before `assign` and `retained`.
 
         `asked`: uids that a person wants removed; a stranger among them is no longer kept.
         """
@@ -77,18 +77,18 @@ class Identities:
         known: dict[Key, tuple[str, int, str]] = {}
         for written in snapshot.objects:
             known[written.key] = self._identity(written.key, written.spec_hash, records.get(written.key))
-        self._known = known
+        self._identities = known
         self._seen.update(known)
         return tuple(self._object(written.key, written.resource) for written in snapshot.objects)
 
-    def held(self, snapshot: Snapshot, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
+    def retained(self, snapshot: Snapshot, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
         """Uids of the contract that must stay: strangers, and what may be in a file that nobody could read so far."""
         alive = {one.uid for one in objects}
         unseen = {record.uid for record in published if not snapshot.complete and _key(record) not in self._seen}
         return (self.strangers | unseen) - alive
 
     def _identity(self, key: Key, spec_hash: str, record: Record | None) -> tuple[str, int, str]:
-        before = self._known.get(key)
+        before = self._identities.get(key)
         if record is not None and (before is None or before[0] != record.uid):
             before = (record.uid, record.generation, record.spec_hash)
         if before is None:
@@ -99,7 +99,7 @@ class Identities:
         return uid, max(generation, record.generation if record else 0) + 1, spec_hash
 
     def _object(self, key: Key, resource: Resource) -> AnyObject:
-        uid, generation, spec_hash = self._known[key]
+        uid, generation, spec_hash = self._identities[key]
         if isinstance(resource, KafkaChannel):
             return Object(uid, generation, spec_hash, resource)
         return Object(uid, generation, spec_hash, resource)
@@ -125,8 +125,8 @@ def _problem(strangers: list[Key]) -> FileProblem:
     kind, namespace, name = strangers[0]
     more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
     what = f"what was served before ({kind} {namespace}/{name}{more}) never was in a file here; it stays"
-    cure = (
+    hint = (
         "give this installation a name of its own (PENSTOCK_INSTANCE), or name the directory that they came from; "
         f"to have one removed: `penstock remove {kind}/{namespace}/{name} --yes`"
     )
-    return FileProblem(".", 0, "", what, cure)
+    return FileProblem(".", 0, "", what, hint)

@@ -32,9 +32,9 @@ _NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?
 class BadDocument(ValueError):
     """Text that cannot be read. `line` counts from 1."""
 
-    def __init__(self, line: int, path: Path, what: str, cure: str) -> None:
-        super().__init__(f"line {line}: {what}; {cure}")
-        self.line, self.path, self.what, self.cure = line, path, what, cure
+    def __init__(self, line: int, path: Path, what: str, hint: str) -> None:
+        super().__init__(f"line {line}: {what}; {hint}")
+        self.line, self.path, self.what, self.hint = line, path, what, hint
 
 
 @dataclass(slots=True)
@@ -105,8 +105,8 @@ def _nodes(text: str) -> list[Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(part for part in (error.context, error.problem) if part)
-        cure = "indent with spaces, not with tabs" if "'\\t'" in what else "mend the YAML there or just before"
-        raise BadDocument((mark.line + 1) if mark else 1, (), what, cure) from error
+        hint = "indent with spaces, not with tabs" if "'\\t'" in what else "mend the YAML there or just before"
+        raise BadDocument((mark.line + 1) if mark else 1, (), what, hint) from error
     except yaml.YAMLError as error:
         line = _line_of_reader_error(error, text)
         raise BadDocument(line, (), "the file holds characters that YAML does not allow", "remove them") from error

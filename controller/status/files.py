@@ -28,7 +28,7 @@ from controller.plan.channels import TOPIC_DIFFERS
 from controller.source.directory import FileProblem
 from controller.source.identities import Record
 from knative.errors import UsageError
-from knative.resources.conditions import Condition, Truth, with_transitions
+from knative.resources.conditions import Condition, ConditionStatus, with_transitions
 
 log = structlog.get_logger(__name__)
 
@@ -46,14 +46,14 @@ class StatusFiles:
 
     def check(self) -> None:
         """Make the directory. Raises UsageError with a sentence when nothing can be written there."""
-        cure = "Set PENSTOCK_STATE_DIR to a directory that this user can write."
+        hint = "Set PENSTOCK_STATE_DIR to a directory that this user can write."
         try:
             self._root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             why = "it is a file" if self._root.is_file() else error.strerror
-            raise UsageError(f"The state directory {str(self._root)!r} cannot be made: {why}.", cure) from error
+            raise UsageError(f"The state directory {str(self._root)!r} cannot be made: {why}.", hint) from error
         if not os.access(self._root, os.R_OK | os.W_OK | os.X_OK):
-            raise UsageError(f"The state directory {str(self._root)!r} cannot be written.", cure)
+            raise UsageError(f"The state directory {str(self._root)!r} cannot be written.", hint)
 
     def forget(self) -> None:
         """Look at the files themselves from here on: another process may have written them."""
@@ -126,16 +126,16 @@ class StatusFiles:
         """Note them durably: on the disk, not only on its way."""
         self._save(self._root / "removals.json", {"removals": [asdict(one) for one in removals.values()]}, durable=True)
 
-    def load_strangers(self) -> frozenset[str]:
+    def load_foreign(self) -> frozenset[str]:
         """Uids of the contract that never had a file in the directory, as a process before this one noted them."""
         path = self._root / "strangers.json"
         try:
             return frozenset(map(str, self._read(path).get("strangers", [])))
         except (ValueError, TypeError) as error:  # without the notes, what they name would be removed
-            cure = "mend it, or remove it if no other installation is served by this contract"
-            raise OSError(f"{path} cannot be read ({error}); {cure}") from error
+            hint = "mend it, or remove it if no other installation is served by this contract"
+            raise OSError(f"{path} cannot be read ({error}); {hint}") from error
 
-    def save_strangers(self, uids: Iterable[str]) -> None:
+    def save_foreign(self, uids: Iterable[str]) -> None:
         """Note them durably."""
         self._save(self._root / "strangers.json", {"strangers": sorted(uids)}, durable=True)
 
@@ -190,10 +190,14 @@ class StatusFiles:
 
 def _conditions(status: object) -> list[Condition]:
     found = status.get("conditions") if isinstance(status, dict) else None
-    known = {truth.value for truth in Truth}
+    known = {truth.value for truth in ConditionStatus}
     return [
         Condition(
-            one["type"], Truth(one["status"]), one.get("reason", ""), one.get("message", ""), one["lastTransitionTime"]
+            one["type"],
+            ConditionStatus(one["status"]),
+            one.get("reason", ""),
+            one.get("message", ""),
+            one["lastTransitionTime"],
         )
         for one in (found if isinstance(found, list) else [])
         if isinstance(one, dict) and "type" in one and one.get("status") in known and "lastTransitionTime" in one
@@ -209,11 +213,11 @@ def _log_changes(status: WriteStatus, before: Sequence[Condition], after: Sequen
         if new.type != "Ready":
             if new.reason == TOPIC_DIFFERS and (known is None or known.message != new.message):
                 _log(log.warning, "resource is not served as it asks", status, new)
-        elif new.status is Truth.TRUE:
-            if known is None or known.status is not Truth.TRUE:
+        elif new.status is ConditionStatus.TRUE:
+            if known is None or known.status is not ConditionStatus.TRUE:
                 _log(log.info, "resource is ready", status, new)
         elif known is None or (known.status, known.reason) != (new.status, new.reason):
-            _log(log.warning if new.status is Truth.FALSE else log.info, "resource is not ready", status, new)
+            _log(log.warning if new.status is ConditionStatus.FALSE else log.info, "resource is not ready", status, new)
 
 
 def _log(write: Callable[..., object], event: str, status: WriteStatus, condition: Condition) -> None:

@@ -17,9 +17,9 @@ import structlog
 from controller.plan.actions import WriteStatus
 from controller.plan.channels import TOPIC_DIFFERS
 from controller.source.directory import FileProblem
-from knative.contract.records import ControllerReport, Remark
+from knative.contract.records import ControllerReport, ResourceProblem
 from knative.ports import Produce, ProduceFailure
-from knative.resources.conditions import Condition, Truth, ready
+from knative.resources.conditions import Condition, ConditionStatus, ready
 from tables.status_table import (
     RECORD_BYTES_MAX,
     REPORT_KEY,
@@ -40,44 +40,46 @@ _SEEN_BY_READERS = frozenset({SUBSCRIBER_FAILED, SUBSCRIBER_NOT_SERVED, SUBSCRIB
 _URGENCY = {"False": 0, "Unknown": 1, "True": 2}
 
 
-def remarks(
+def resource_problems(
     statuses: Iterable[WriteStatus], problems: Iterable[FileProblem], notes: Iterable[FileProblem] = ()
-) -> list[Remark]:
+) -> list[ResourceProblem]:
     """One for each object that is not simply well and for each file that is not taken wholly; the worst first.
 
     `notes`: what is odd about the directory, and keeps nothing in it from being served."""
     found = [_on_problem(problem) for problem in problems]
     found += [_on_file(note, "True", "OthersStay") for note in notes]
-    found += [remark for status in statuses if (remark := _on_object(status)) is not None]
+    found += [problem for status in statuses if (problem := _on_object(status)) is not None]
     return sorted(found, key=lambda one: (_URGENCY[one.ready], one.kind, one.namespace, one.name, one.message))
 
 
-def fitting(found: Sequence[Remark], bytes_max: int = RECORD_BYTES_MAX) -> tuple[tuple[Remark, ...], int]:
+def fitting(
+    found: Sequence[ResourceProblem], bytes_max: int = RECORD_BYTES_MAX
+) -> tuple[tuple[ResourceProblem, ...], int]:
     """As many of them as one record takes, and how many are left out."""
     room = bytes_max
-    for count, remark in enumerate(found):
-        room -= len(orjson.dumps(asdict(remark))) + 1
+    for count, problem in enumerate(found):
+        room -= len(orjson.dumps(asdict(problem))) + 1
         if room < 0:
             return tuple(found[:count]), len(found) - count
     return tuple(found), 0
 
 
-def _on_problem(problem: FileProblem) -> Remark:
+def _on_problem(problem: FileProblem) -> ResourceProblem:
     if not problem.ignored:
         return _on_file(problem, "False", "FileNotTaken")
     return _on_file(problem, "False" if problem.slip else "True", "DocumentLeftOut")
 
 
-def _on_file(problem: FileProblem, ready_: str, reason: str) -> Remark:
+def _on_file(problem: FileProblem, ready_: str, reason: str) -> ResourceProblem:
     place = f"{problem.file}:{problem.line}" if problem.line else problem.file
     what = ": ".join(part for part in (problem.object, problem.field, problem.what) if part)
-    return Remark("File", "", place, ready_, reason, f"{what}; {problem.cure}" if problem.cure else what)
+    return ResourceProblem("File", "", place, ready_, reason, f"{what}; {problem.cure}" if problem.cure else what)
 
 
-def _on_object(status: WriteStatus) -> Remark | None:
+def _on_object(status: WriteStatus) -> ResourceProblem | None:
     parts = [one for one in status.conditions if one.type != "Ready" and one.reason not in _SEEN_BY_READERS]
     told = ready(parts)
-    if told.status is Truth.TRUE:
+    if told.status is ConditionStatus.TRUE:
         note = next((one for one in parts if one.reason == TOPIC_DIFFERS), None)
         if note is None:
             return None
@@ -85,11 +87,11 @@ def _on_object(status: WriteStatus) -> Remark | None:
     return _remark(status, told)
 
 
-def _remark(status: WriteStatus, told: Condition) -> Remark:
-    return Remark(status.kind, status.namespace, status.name, told.status.value, told.reason, told.message)
+def _remark(status: WriteStatus, told: Condition) -> ResourceProblem:
+    return ResourceProblem(status.kind, status.namespace, status.name, told.status.value, told.reason, told.message)
 
 
-class Teller:
+class StatusReporter:
     """Writes to the status topic. Event loop only; only while this process leads."""
 
     def __init__(self, produce: Produce, table: StatusTable, topic: str) -> None:
@@ -98,7 +100,7 @@ class Teller:
         self._topic = topic
         self._heard: dict[str, tuple[float, float]] = {}  #: worker -> (time in its last record, when that was new here)
 
-    def tell(
+    def report(
         self,
         statuses: Iterable[WriteStatus],
         problems: Iterable[FileProblem],
@@ -110,9 +112,9 @@ class Teller:
         if not self._table.loaded:
             return
         uids = tuple(sorted(foreign))[:FOREIGN_MAX]
-        told, left_out = fitting(remarks(statuses, problems, notes), RECORD_BYTES_MAX - 40 * len(uids))
+        told, left_out = fitting(resource_problems(statuses, problems, notes), RECORD_BYTES_MAX - 40 * len(uids))
         said = self._table.report
-        if said is None or (said.remarks, said.left_out, said.foreign) != (told, left_out, uids):
+        if said is None or (said.problems, said.left_out, said.foreign) != (told, left_out, uids):
             self._send(REPORT_KEY, encode_report(ControllerReport(time.time(), told, left_out, uids)))
 
     def take_requests(self, now: float) -> frozenset[str]:

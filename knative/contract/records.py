@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from knative.contract.subscription_stats import Progress
-from knative.delivery.policy import DeliverySpec, Destination, Exhausted, Order
+from knative.contract.subscription_stats import SubscriptionStats
+from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 
 SCHEMA_VERSION = 1
 #: A worker's state of a subscription: it makes no first attempts, because Kafka confirms no commits.
@@ -52,12 +52,12 @@ class Subscription:
     dlq_topic: str
     partitions: int
     group: str
-    subscriber: Destination
-    reply: Destination | None = None
+    subscriber: Addressable
+    reply: Addressable | None = None
     delivery: DeliverySpec = field(default_factory=DeliverySpec)
-    order: Order = Order.ORDERED
+    order: DeliveryOrder = DeliveryOrder.ORDERED
     concurrency: int = 100
-    exhausted: Exhausted = Exhausted.DEAD_LETTER
+    exhausted: OnRetriesExhausted = OnRetriesExhausted.DEAD_LETTER
     kind: str = "Subscription"
     spec_hash: str = ""  #: as for a channel
     topic_id: str = ""  #: Kafka's id of the topic that its start offsets are of; "" = not known
@@ -85,7 +85,7 @@ class WorkerStatus:
     time: float  #: Unix seconds, by the worker's clock
     role: str
     subscriptions: dict[str, WorkerSubscription] = field(default_factory=dict)  #: by subscription uid
-    progress: dict[str, Progress] = field(default_factory=dict)  #: by subscription uid; may be missing
+    stats: dict[str, SubscriptionStats] = field(default_factory=dict)  #: by subscription uid; may be missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class SubscriberStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class ResourceProblem:
     """What the controller says of an object that is not simply well, or of a file: name `orders.yaml:4`, kind File."""
 
     kind: str
@@ -116,7 +116,7 @@ class ControllerReport:
     has nothing to say; whether subscribers are served is not here either: workers' records tell."""
 
     time: float  #: Unix seconds, by the controller's clock
-    remarks: tuple[Remark, ...] = ()
+    problems: tuple[ResourceProblem, ...] = ()
     left_out: int = 0  #: further ones, for which there was no room
     foreign: tuple[str, ...] = ()  #: uids of what is served although no file names it; kept until asked to remove it
 

@@ -1,19 +1,20 @@
 """How far one process is with one subscription: numbers of this moment, and what went wrong last.
 
-`Reading` is for the metrics of the process itself; `Progress` is the part of it that a worker tells the others, small
-and bounded, so that any of them can show the whole. Refuses to compute anything: `agents/listeners/snapshots` does.
+`SubscriptionSnapshot` is for the metrics of the process itself; `SubscriptionStats` is the part of it that a worker
+tells the others, small and bounded, so that any of them can show the whole. Refuses to compute anything:
+`agents/listeners/snapshots` does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-HEADS_MAX = 10  #: lane heads that a worker names for one subscription
+FAILING_MAX = 10  #: lane heads that a worker names for one subscription
 TEXT_MAX = 200  #: characters of a reason or an answer
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SubscriptionSnapshot:
     """One subscription in one process, now. Counts of commits and rebalances are since it was started here."""
 
     subscription: str  #: `namespace/name`
@@ -31,7 +32,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class FailingDelivery:
     """An event whose attempts have failed so far; its lane waits for it."""
 
     partition: int
@@ -55,13 +56,13 @@ class LastError:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SubscriptionStats:
     """What a worker tells of one subscription, beside the partitions that it owns."""
 
     in_flight: int = 0
     retrying: int = 0
     lag: int = 0
-    oldest: float = 0.0  #: as in `Reading`
+    oldest: float = 0.0  #: as in `SubscriptionSnapshot`
     delivered_per_s: float = 0.0  #: over the last minute
-    heads: tuple[Head, ...] = ()  #: those with the most attempts, at most HEADS_MAX
+    heads: tuple[FailingDelivery, ...] = ()  #: those with the most attempts, at most HEADS_MAX
     last_error: LastError | None = None

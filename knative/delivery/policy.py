@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Order(StrEnum):
+class DeliveryOrder(StrEnum):
     """What must stay in order: a partition, a record key within a partition, or nothing."""
 
     ORDERED = "ordered"
@@ -19,14 +19,14 @@ class Order(StrEnum):
     UNORDERED = "unordered"
 
 
-class Backoff(StrEnum):
+class BackoffPolicy(StrEnum):
     """How the wait grows from retry to retry."""
 
     EXPONENTIAL = "exponential"
     LINEAR = "linear"
 
 
-class Exhausted(StrEnum):
+class OnRetriesExhausted(StrEnum):
     """What happens to an event whose retries are used up."""
 
     DEAD_LETTER = "dead-letter"
@@ -34,7 +34,7 @@ class Exhausted(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class Addressable:
     """Where to POST: an absolute http(s) URI, and a PEM bundle to trust for it ("" = the system's)."""
 
     uri: str
@@ -46,11 +46,11 @@ class DeliverySpec:
     """A `delivery` of the Knative API with its defaults filled in. Durations are seconds."""
 
     retry: int = 0
-    backoff_policy: Backoff = Backoff.EXPONENTIAL
+    backoff_policy: BackoffPolicy = BackoffPolicy.EXPONENTIAL
     backoff_delay_s: float = 0.2
     timeout_s: float = 300.0
     retry_after_max_s: float | None = None  #: None = honour Retry-After up to the cap; 0 = ignore it
-    dead_letter_sink: Destination | None = None
+    dead_letter_sink: Addressable | None = None
 
 
 #: The most an ISO-8601 duration may say; longer ones are a slip of the pen, not a policy.
@@ -116,7 +116,7 @@ def delay_s(
     assert n >= 1, "the first retry has number 1"
     assert 0.0 <= jitter < 1.0, "jitter is a share of the share"
     # Doubling is bounded before it is done: 2.0 ** 1024 raises, and an attempt may have any number.
-    factor = float(n) if spec.backoff_policy is Backoff.LINEAR else math.ldexp(1.0, min(n - 1, 1000))
+    factor = float(n) if spec.backoff_policy is BackoffPolicy.LINEAR else math.ldexp(1.0, min(n - 1, 1000))
     wait_s = min(spec.backoff_delay_s * factor, cap_s)
     if retry_after_s is not None and retry_after_s > 0:
         wait_s = max(wait_s, min(retry_after_s, retry_after_max_s(spec, retry_after_cap_s)))

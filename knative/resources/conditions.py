@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
-class Truth(StrEnum):
+class ConditionStatus(StrEnum):
     """The three values of a condition."""
 
     TRUE = "True"
@@ -23,7 +23,7 @@ class Condition:
     """One condition. `reason` is CamelCase, `message` a sentence that says the cure; both may be empty when True."""
 
     type: str
-    status: Truth
+    status: ConditionStatus
     reason: str = ""
     message: str = ""
     last_transition: str = ""  #: RFC 3339; filled in by `with_transitions`
@@ -42,32 +42,32 @@ class Condition:
 
 def true(type_: str, reason: str = "", message: str = "") -> Condition:
     """It holds."""
-    return Condition(type_, Truth.TRUE, reason, message)
+    return Condition(type_, ConditionStatus.TRUE, reason, message)
 
 
 def false(type_: str, reason: str, message: str) -> Condition:
     """It does not hold, and a person or another part has to act."""
-    return Condition(type_, Truth.FALSE, reason, message)
+    return Condition(type_, ConditionStatus.FALSE, reason, message)
 
 
 def unknown(type_: str, reason: str, message: str) -> Condition:
     """It is under way, or nobody has said yet."""
-    return Condition(type_, Truth.UNKNOWN, reason, message)
+    return Condition(type_, ConditionStatus.UNKNOWN, reason, message)
 
 
 def ready(parts: Sequence[Condition]) -> Condition:
     """`Ready` of its parts: the first False decides, else the first Unknown, else it is True."""
-    for status in (Truth.FALSE, Truth.UNKNOWN):
+    for status in (ConditionStatus.FALSE, ConditionStatus.UNKNOWN):
         for part in parts:
             if part.status is status:
                 return Condition("Ready", status, part.reason, part.message)
-    return Condition("Ready", Truth.TRUE)
+    return Condition("Ready", ConditionStatus.TRUE)
 
 
 def with_note(found: Condition, notes: Iterable[Condition]) -> Condition:
     """`found`; when it is True, with the reason of the first of `notes` that has one: people look at `Ready` only."""
     note = next((one for one in notes if one.reason), None)
-    if found.status is not Truth.TRUE or note is None:
+    if found.status is not ConditionStatus.TRUE or note is None:
         return found
     return replace(found, reason=note.reason, message=note.message)
 

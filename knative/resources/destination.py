@@ -1,6 +1,6 @@
 """Where events go, as written: a `uri`, a `ref`, or a `uri` relative to a `ref`; and what an absolute URI must be.
 
-A Target becomes a `delivery.Destination` once somebody has resolved it. Refuses to resolve a `ref` (that needs to know
+A Target becomes a `delivery.Addressable` once somebody has resolved it. Refuses to resolve a `ref` (that needs to know
 other objects) and to look a host up.
 """
 
@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from knative.resources.object_reader import Fields
+from knative.resources.object_reader import ObjectReader
 
 URI_CHARS_MAX = 8_192
 _URI_CHARS = re.compile(r"[!-~]+", re.ASCII)
@@ -32,7 +32,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Destination:
     """A destination as written; at least one of `uri` and `ref` is there once it was read without a problem."""
 
     uri: str = ""
@@ -86,9 +86,9 @@ def _relative_problem(uri: str) -> tuple[str, str] | None:
     return uri_problem(f"http://ref/{uri}")
 
 
-def read_target(fields: Fields, key: str, *, required: bool = False) -> Target | None:
-    """The destination in field `key`; None when absent. Problems go to `fields`."""
-    inner = fields.mapping(key, required=required)
+def read_destination(reader: ObjectReader, key: str, *, required: bool = False) -> Destination | None:
+    """The destination in field `key`; None when absent. Problems go to `reader`."""
+    inner = reader.mapping(key, required=required)
     if inner is None:
         return None
     ref = _read_ref(inner)
@@ -101,26 +101,26 @@ def read_target(fields: Fields, key: str, *, required: bool = False) -> Target |
             inner.problem("uri", *wrong)
     if ca_certs and "-----BEGIN CERTIFICATE-----" not in ca_certs:
         inner.problem("CACerts", "holds no certificate", "write a PEM bundle (-----BEGIN CERTIFICATE----- ...)")
-    if inner.take("audience") is not None:
+    if inner.read("audience") is not None:
         inner.problem("audience", "sender identity (OIDC) is not supported yet", "remove the field")
     inner.finish()
-    return Target(uri, ref, ca_certs)
+    return Destination(uri, ref, ca_certs)
 
 
-def _read_ref(inner: Fields) -> Ref | None:
-    fields = inner.mapping("ref")
-    if fields is None:
+def _read_ref(inner: ObjectReader) -> Ref | None:
+    reader = inner.mapping("ref")
+    if reader is None:
         return None
     ref = Ref(
-        api_version=fields.text("apiVersion"),
-        kind=fields.text("kind", required=True),
-        namespace=fields.text("namespace"),
-        name=fields.text("name", required=True),
+        api_version=reader.text("apiVersion"),
+        kind=reader.text("kind", required=True),
+        namespace=reader.text("namespace"),
+        name=reader.text("name", required=True),
     )
     for key, name in (("namespace", ref.namespace), ("name", ref.name)):
         if name and not _NAME.fullmatch(name):
-            fields.problem(key, f"{name[:64]!r} is no legal name", "use lower-case letters, digits, '-' and '.'")
+            reader.problem(key, f"{name[:64]!r} is no legal name", "use lower-case letters, digits, '-' and '.'")
     for known in ("group", "address"):
-        fields.take(known)
-    fields.finish()
+        reader.read(known)
+    reader.finish()
     return ref

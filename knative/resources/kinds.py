@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from knative.delivery.policy import Backoff, DeliverySpec, Exhausted, Order
-from knative.resources.destination import Target, read_target, uri_problem
-from knative.resources.object_reader import FieldProblem, Fields
+from knative.delivery.policy import BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from knative.resources.destination import Destination, read_destination, uri_problem
+from knative.resources.object_reader import FieldProblem, ObjectReader
 
 MESSAGING = "messaging.knative.dev"
 ORDER = "kafka.eventing.knative.dev/delivery.order"
@@ -69,7 +69,7 @@ class DeliveryRules:
     """A `delivery` that was written down: the spec without its dead letter sink, and the sink yet to be resolved."""
 
     spec: DeliverySpec
-    dead_letter_sink: Target | None = None
+    dead_letter_sink: Destination | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class Subscriber:
     uid: str
     name: str
     generation: int
-    subscriber: Target
-    reply: Target | None = None
+    subscriber: Destination
+    reply: Destination | None = None
     delivery: DeliveryRules | None = None
 
 
@@ -107,13 +107,13 @@ class Subscription:
     namespace: str
     name: str
     channel: str
-    subscriber: Target
-    reply: Target | None = None
+    subscriber: Destination
+    reply: Destination | None = None
     delivery: DeliveryRules | None = None
-    order: Order = Order.ORDERED
+    order: DeliveryOrder = DeliveryOrder.ORDERED
     concurrency: int = 100
     start: Start = Start.LATEST
-    exhausted: Exhausted = Exhausted.DEAD_LETTER
+    exhausted: OnRetriesExhausted = OnRetriesExhausted.DEAD_LETTER
     kind: str = "Subscription"
 
 
@@ -126,8 +126,8 @@ def parse(value: Mapping[str, object]) -> Resource | None:
     Raises Invalid with every problem found. `spec` may be absent where all its fields have defaults.
     """
     problems: list[FieldProblem] = []
-    fields = Fields(value, (), problems)
-    api_version, kind = fields.text("apiVersion", required=True), fields.text("kind", required=True)
+    reader = ObjectReader(value, (), problems)
+    api_version, kind = reader.text("apiVersion", required=True), reader.text("kind", required=True)
     if problems:
         raise Invalid(problems)
     group, _, version = api_version.partition("/")
@@ -135,12 +135,12 @@ def parse(value: Mapping[str, object]) -> Resource | None:
         return None
     versions, read = KINDS[group, kind]
     if version not in versions:
-        fields.problem("apiVersion", f"{api_version!r} is not served", f"write {group}/{versions[0]}")
-    namespace, name, annotations = _metadata(fields)
-    resource = read(fields, namespace, name, annotations)
+        reader.problem("apiVersion", f"{api_version!r} is not served", f"write {group}/{versions[0]}")
+    namespace, name, annotations = _metadata(reader)
+    resource = read(reader, namespace, name, annotations)
     annotations.finish(only="penstock.dev/")
-    fields.take("status")
-    fields.finish()
+    reader.read("status")
+    reader.finish()
     if problems:
         raise Invalid(problems)
     return resource
@@ -165,11 +165,11 @@ def spec_hash(value: Mapping[str, object]) -> str:
     return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 
-def _metadata(fields: Fields) -> tuple[str, str, Fields]:
+def _metadata(reader: ObjectReader) -> tuple[str, str, ObjectReader]:
     """(namespace, name, annotations). The rest is not looked at, but it must be known: `namespac` is a mistake."""
-    metadata = fields.mapping("metadata", required=True)
+    metadata = reader.mapping("metadata", required=True)
     if metadata is None:
-        return "default", "", Fields({}, (), [])
+        return "default", "", ObjectReader({}, (), [])
     name = metadata.text("name", required=True)
     if name and not _SUBDOMAIN.fullmatch(name):
         metadata.problem("name", f"{name[:64]!r} is no legal name", "use lower-case letters, digits, '-' and '.'")
@@ -178,13 +178,13 @@ def _metadata(fields: Fields) -> tuple[str, str, Fields]:
         metadata.problem("namespace", f"{namespace[:64]!r} is no legal name", "use lower-case letters, digits and '-'")
     annotations = metadata.mapping("annotations")
     for known in METADATA:
-        metadata.take(known)
+        metadata.read(known)
     metadata.finish()
-    return namespace, name, annotations or Fields({}, ("metadata", "annotations"), fields.problems)
+    return namespace, name, annotations or ObjectReader({}, ("metadata", "annotations"), reader.problems)
 
 
-def _kafka_channel(fields: Fields, namespace: str, name: str, annotations: Fields) -> KafkaChannel:
-    spec = fields.mapping("spec") or Fields({}, ("spec",), fields.problems)
+def _kafka_channel(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> KafkaChannel:
+    spec = reader.mapping("spec") or ObjectReader({}, ("spec",), reader.problems)
     partitions = spec.integer("numPartitions", 1, 1)
     if partitions > PARTITIONS_MAX:
         spec.problem("numPartitions", f"is {partitions}", f"{PARTITIONS_MAX} is the most")
@@ -209,7 +209,7 @@ def _kafka_channel(fields: Fields, namespace: str, name: str, annotations: Field
     return channel
 
 
-def _subscriber(entry: Fields) -> Subscriber:
+def _subscriber(entry: ObjectReader) -> Subscriber:
     uid = entry.text("uid", required=True)
     if uid and not _UID.fullmatch(uid):
         entry.problem("uid", f"{uid[:64]!r} is no uid", "use letters, digits, '.', '_' and '-'")
@@ -224,39 +224,41 @@ def _subscriber(entry: Fields) -> Subscriber:
         delivery=_delivery(entry),
     )
     for key in ("subscriberAudience", "replyAudience", "auth"):
-        if entry.take(key) is not None:
+        if entry.read(key) is not None:
             entry.problem(key, "sender identity (OIDC) is not supported yet", "remove the field")
     entry.finish()
     return subscriber
 
 
-def _bare_uri(entry: Fields, key: str, ca_certs: str, *, required: bool) -> Target:
+def _bare_uri(entry: ObjectReader, key: str, ca_certs: str, *, required: bool) -> Destination:
     uri = entry.text(key, required=required)
     wrong = uri_problem(uri) if uri else None
     if wrong:
         entry.problem(key, *wrong)
-    return Target(uri=uri, ca_certs=ca_certs)
+    return Destination(uri=uri, ca_certs=ca_certs)
 
 
-def _subscription(fields: Fields, namespace: str, name: str, annotations: Fields) -> Subscription:
-    spec = fields.mapping("spec", required=True) or Fields({}, ("spec",), [])
+def _subscription(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> Subscription:
+    spec = reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), [])
     subscription = Subscription(
         namespace=namespace,
         name=name,
         channel=_channel_ref(spec, namespace),
-        subscriber=read_target(spec, "subscriber", required=True) or Target(),
-        reply=read_target(spec, "reply"),
+        subscriber=read_destination(spec, "subscriber", required=True) or Destination(),
+        reply=read_destination(spec, "reply"),
         delivery=_delivery(spec),
-        order=Order(annotations.choice(ORDER, tuple(Order), Order.ORDERED)),
+        order=DeliveryOrder(annotations.choice(ORDER, tuple(DeliveryOrder), DeliveryOrder.ORDERED)),
         concurrency=_concurrency(annotations),
         start=_start(annotations),
-        exhausted=Exhausted(annotations.choice(EXHAUSTED, tuple(Exhausted), Exhausted.DEAD_LETTER)),
+        exhausted=OnRetriesExhausted(
+            annotations.choice(EXHAUSTED, tuple(OnRetriesExhausted), OnRetriesExhausted.DEAD_LETTER)
+        ),
     )
     spec.finish()
     return subscription
 
 
-def _channel_ref(spec: Fields, namespace: str) -> str:
+def _channel_ref(spec: ObjectReader, namespace: str) -> str:
     ref = spec.mapping("channel", required=True)
     if ref is None:
         return ""
@@ -276,30 +278,30 @@ def _channel_ref(spec: Fields, namespace: str) -> str:
     return name
 
 
-def _delivery(spec: Fields) -> DeliveryRules | None:
+def _delivery(spec: ObjectReader) -> DeliveryRules | None:
     """None when there is no `delivery` at all; in one that is there each missing field has its own default."""
-    fields = spec.mapping("delivery")
-    if fields is None:
+    reader = spec.mapping("delivery")
+    if reader is None:
         return None
     default = DeliverySpec()
-    retry_after_max = fields.text("retryAfterMax")
+    retry_after_max = reader.text("retryAfterMax")
     rules = DeliveryRules(
         DeliverySpec(
-            retry=fields.integer("retry", default.retry, 0),
-            backoff_policy=Backoff(fields.choice("backoffPolicy", tuple(Backoff), default.backoff_policy)),
-            backoff_delay_s=fields.duration_s("backoffDelay", default.backoff_delay_s),
-            timeout_s=fields.duration_s("timeout", default.timeout_s, positive=True),
-            retry_after_max_s=fields.duration_s("retryAfterMax", 0.0) if retry_after_max else None,
+            retry=reader.integer("retry", default.retry, 0),
+            backoff_policy=BackoffPolicy(reader.choice("backoffPolicy", tuple(BackoffPolicy), default.backoff_policy)),
+            backoff_delay_s=reader.duration_s("backoffDelay", default.backoff_delay_s),
+            timeout_s=reader.duration_s("timeout", default.timeout_s, positive=True),
+            retry_after_max_s=reader.duration_s("retryAfterMax", 0.0) if retry_after_max else None,
         ),
-        dead_letter_sink=read_target(fields, "deadLetterSink"),
+        dead_letter_sink=read_destination(reader, "deadLetterSink"),
     )
-    if fields.choice("format", ("binary", "json"), "binary") == "json":
-        fields.problem("format", "structured delivery (json) is not supported yet", "remove the field, or write binary")
-    fields.finish()
+    if reader.choice("format", ("binary", "json"), "binary") == "json":
+        reader.problem("format", "structured delivery (json) is not supported yet", "remove the field, or write binary")
+    reader.finish()
     return rules
 
 
-def _concurrency(annotations: Fields) -> int:
+def _concurrency(annotations: ObjectReader) -> int:
     text = annotations.text(CONCURRENCY, "100")
     if text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= CONCURRENCY_MAX:
         return int(text)
@@ -307,7 +309,7 @@ def _concurrency(annotations: Fields) -> int:
     return 100
 
 
-def _start(annotations: Fields) -> Start:
+def _start(annotations: ObjectReader) -> Start:
     text = annotations.text(START, Start.LATEST)
     if text in tuple(Start):
         return Start(text)
@@ -318,7 +320,7 @@ def _start(annotations: Fields) -> Start:
     return Start.LATEST
 
 
-def _hosts(annotations: Fields) -> tuple[str, ...]:
+def _hosts(annotations: ObjectReader) -> tuple[str, ...]:
     hosts = tuple(dict.fromkeys(host.strip().lower() for host in annotations.text(HOSTS).split(",") if host.strip()))
     for host in hosts:
         if not _HOST.fullmatch(host):
@@ -331,7 +333,7 @@ def _hosts(annotations: Fields) -> tuple[str, ...]:
 
 
 #: (API group, kind) -> (versions served, the one to write first; reader of the object)
-KINDS: dict[tuple[str, str], tuple[tuple[str, ...], Callable[[Fields, str, str, Fields], Resource]]] = {
+KINDS: dict[tuple[str, str], tuple[tuple[str, ...], Callable[[ObjectReader, str, str, ObjectReader], Resource]]] = {
     (MESSAGING, "KafkaChannel"): (("v1beta1", "v1"), _kafka_channel),
     (MESSAGING, "Subscription"): (("v1", "v1beta1"), _subscription),
 }

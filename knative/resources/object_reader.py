@@ -24,7 +24,7 @@ class FieldProblem:
 
     path: Path
     what: str
-    cure: str
+    hint: str
 
     @property
     def field(self) -> str:
@@ -33,10 +33,10 @@ class FieldProblem:
         return text.removeprefix(".")
 
     def __str__(self) -> str:
-        return f"{self.field or 'the object'}: {self.what}; {self.cure}"
+        return f"{self.field or 'the object'}: {self.what}; {self.hint}"
 
 
-class Fields:
+class ObjectReader:
     """One mapping being read. Each accessor takes a field; `finish` reports those that nobody took."""
 
     def __init__(self, value: Mapping[str, object], path: Path, problems: list[FieldProblem]) -> None:
@@ -45,18 +45,18 @@ class Fields:
         self.path = path
         self.problems = problems
 
-    def problem(self, key: str, what: str, cure: str) -> None:
+    def problem(self, key: str, what: str, hint: str) -> None:
         """Report that field `key` ("" = the mapping itself) is wrong."""
-        self.problems.append(FieldProblem((*self.path, key) if key else self.path, what, cure))
+        self.problems.append(FieldProblem((*self.path, key) if key else self.path, what, hint))
 
-    def take(self, key: str) -> object:
+    def read(self, key: str) -> object:
         """The value as it is; None when absent or null."""
         self._taken.add(key)
         return self._value.get(key)
 
     def text(self, key: str, default: str = "", *, required: bool = False) -> str:
         """A text; empty counts as absent."""
-        value = self.take(key)
+        value = self.read(key)
         if value is None or value == "":
             if required:
                 self.problem(key, "is missing", f"add `{key}:` with a text")
@@ -81,7 +81,7 @@ class Fields:
 
     def integer(self, key: str, default: int, least: int) -> int:
         """A whole number of at least `least`."""
-        value = self.take(key)
+        value = self.read(key)
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int):
@@ -107,9 +107,9 @@ class Fields:
             return default_s
         return value_s
 
-    def mapping(self, key: str, *, required: bool = False) -> Fields | None:
+    def mapping(self, key: str, *, required: bool = False) -> ObjectReader | None:
         """A nested mapping; None when absent."""
-        value = self.take(key)
+        value = self.read(key)
         if value is None:
             if required:
                 self.problem(key, "is missing", f"add `{key}:` with its fields")
@@ -117,11 +117,11 @@ class Fields:
         if not isinstance(value, Mapping):
             self.problem(key, f"is {_kind_of(value)}, not a mapping", f"write its fields indented under `{key}:`")
             return None
-        return Fields(value, (*self.path, key), self.problems)
+        return ObjectReader(value, (*self.path, key), self.problems)
 
-    def mappings(self, key: str) -> list[Fields]:
+    def mappings(self, key: str) -> list[ObjectReader]:
         """A list of mappings; empty when absent."""
-        value = self.take(key)
+        value = self.read(key)
         if value is None:
             return []
         if not isinstance(value, list):
@@ -130,7 +130,7 @@ class Fields:
         found = []
         for index, item in enumerate(value):
             if isinstance(item, Mapping):
-                found.append(Fields(item, (*self.path, key, index), self.problems))
+                found.append(ObjectReader(item, (*self.path, key, index), self.problems))
             else:
                 path = (*self.path, key, index)
                 self.problems.append(FieldProblem(path, f"is {_kind_of(item)}, not a mapping", "write its fields"))
@@ -145,8 +145,8 @@ class Fields:
             if key not in self._taken and key.startswith(only):
                 known = sorted(name for name in self._taken if name.startswith(only))
                 close = difflib.get_close_matches(key, known, n=1)
-                cure = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
-                self.problem(key, "is no known field", cure)
+                hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+                self.problem(key, "is no known field", hint)
 
 
 def _kind_of(value: object) -> str:

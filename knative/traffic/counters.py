@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from knative.ports import Headers
 from knative.traffic import latency_sketch
 from knative.traffic.delta import ACCEPTED, COMBINATIONS_MAX, SETTLED, Delta, Kind
-from knative.traffic.latency_sketch import Sketch
+from knative.traffic.latency_sketch import LatencySketch
 
 #: Of type and source together; longer ones are summed under "" and "".
 NAME_BYTES_MAX = 1024
@@ -37,17 +37,17 @@ class Row:
     def __init__(self) -> None:
         self.events = self.bytes = self.delivered = self.retried = self.dead = self.filtered = self.ignored = 0
         self.plain: list[float] = []
-        self.sketch: Sketch = {}
+        self.sketch: LatencySketch = {}
 
-    def durations(self) -> Sketch:
+    def durations(self) -> LatencySketch:
         """All of them as a sketch."""
         latency_sketch.merge(self.sketch, latency_sketch.of(self.plain))
         self.plain.clear()
         return self.sketch
 
 
-class Tally:
-    """One channel's accepted events, or one subscription's settled ones. Made by `Tallies`."""
+class TrafficCounter:
+    """One channel's accepted events, or one subscription's settled ones. Made by `TrafficCounters`."""
 
     __slots__ = ("_known", "_rows", "_source_at", "_type_at", "channel", "kind", "namespace", "subscription", "users")
 
@@ -140,47 +140,47 @@ class Tally:
         return rows
 
 
-class Tallies:
+class TrafficCounters:
     """All of a process. `by`: the process and this start of it."""
 
     def __init__(self, by: str) -> None:
         self.by = by
         self._known: set[_Names] = set()
-        self._tallies: dict[tuple[Kind, str, str, str], Tally] = {}
+        self._counters: dict[tuple[Kind, str, str, str], TrafficCounter] = {}
         self._number = 0
 
-    def channel(self, namespace: str, name: str) -> Tally:
+    def channel(self, namespace: str, name: str) -> TrafficCounter:
         """For what ingress stores in this channel. Close it when the channel is gone."""
-        return self._tally(ACCEPTED, namespace, name, "")
+        return self._counter(ACCEPTED, namespace, name, "")
 
-    def subscription(self, namespace: str, channel: str, name: str) -> Tally:
+    def subscription(self, namespace: str, channel: str, name: str) -> TrafficCounter:
         """For what this subscription settles. Close it when the subscription is gone."""
-        return self._tally(SETTLED, namespace, channel, name)
+        return self._counter(SETTLED, namespace, channel, name)
 
-    def _tally(self, kind: Kind, namespace: str, channel: str, name: str) -> Tally:
+    def _counter(self, kind: Kind, namespace: str, channel: str, name: str) -> TrafficCounter:
         key = (kind, namespace, channel, name)
-        found = self._tallies.get(key)
+        found = self._counters.get(key)
         if found is None:
-            found = self._tallies[key] = Tally(*key, self._known)
+            found = self._counters[key] = TrafficCounter(*key, self._known)
         found.users += 1
         return found
 
     def take(self, at: int) -> Iterator[Delta]:
         """The deltas of what was counted since the last time; `at`: the Unix second it is told of."""
         self._known.clear()
-        for key, tally in list(self._tallies.items()):
-            if not tally.users:
-                del self._tallies[key]
-            for (kind, source), row in tally.take().items():
+        for key, counter in list(self._counters.items()):
+            if not counter.users:
+                del self._counters[key]
+            for (kind, source), row in counter.take().items():
                 self._number += 1
                 yield Delta(
                     by=self.by,
                     number=self._number,
                     at=at,
-                    kind=tally.kind,
-                    namespace=tally.namespace,
-                    channel=tally.channel,
-                    subscription=tally.subscription,
+                    kind=counter.kind,
+                    namespace=counter.namespace,
+                    channel=counter.channel,
+                    subscription=counter.subscription,
                     type=kind.decode("utf-8", "replace"),
                     source=source.decode("utf-8", "replace"),
                     events=row.events or row.delivered + row.dead + row.filtered + row.ignored,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from knative.errors import PenstockError
-from knative.traffic.latency_sketch import BUCKET_MAX, Sketch
+from knative.traffic.latency_sketch import BUCKET_MAX, LatencySketch
 
 VERSION = 1
 ACCEPTED: Literal["accepted"] = "accepted"
@@ -53,7 +53,7 @@ class Delta:
     dead: int = 0
     filtered: int = 0
     ignored: int = 0
-    latency: Sketch = field(default_factory=dict)  #: from the event's entry into Kafka to its delivery
+    latency: LatencySketch = field(default_factory=dict)  #: from the event's entry into Kafka to its delivery
 
 
 _COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
@@ -130,10 +130,10 @@ def _count(row: Mapping[str, Any], name: str, default: int | None = None) -> int
     return value
 
 
-def _sketch(found: object) -> Sketch:
+def _sketch(found: object) -> LatencySketch:
     if not isinstance(found, dict):
         raise BadDeltaError(f"A traffic record has latency {found!r}, which is no object of counts by bucket.")
-    sketch: Sketch = {}
+    sketch: LatencySketch = {}
     for bucket, count in found.items():
         if not (bucket.isascii() and bucket.isdigit() and int(bucket) <= BUCKET_MAX):
             raise BadDeltaError(f"A traffic record has latency bucket {bucket!r}, not one of 0 to {BUCKET_MAX}.")

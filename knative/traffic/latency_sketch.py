@@ -23,7 +23,7 @@ BUCKET_MAX = 240  #: up to ten days: longer than an event is kept
 #: Upper bound of each bucket but the last, which has none.
 BOUNDS_S = tuple(SMALLEST_S * GROWTH**k for k in range(BUCKET_MAX))
 
-Sketch = dict[int, int]
+LatencySketch = dict[int, int]
 
 _bucket = partial(bisect_left, BOUNDS_S)
 
@@ -38,18 +38,18 @@ def bound_s(bucket: int) -> float:
     return SMALLEST_S * GROWTH ** min(max(bucket, 0), BUCKET_MAX)
 
 
-def add(sketch: Sketch, seconds: float, count: int = 1) -> None:
+def add(sketch: LatencySketch, seconds: float, count: int = 1) -> None:
     """One value (or `count` equal ones) more."""
     bucket = bisect_left(BOUNDS_S, seconds)
     sketch[bucket] = sketch.get(bucket, 0) + count
 
 
-def of(values: Iterable[float]) -> Sketch:
+def of(values: Iterable[float]) -> LatencySketch:
     """The sketch of some seconds; a tenth of a microsecond for each."""
     return dict(Counter(map(_bucket, values)))
 
 
-def merge(into: Sketch, other: Mapping[int, int]) -> None:
+def merge(into: LatencySketch, other: Mapping[int, int]) -> None:
     """Add what `other` counted."""
     for bucket, count in other.items():
         into[bucket] = into.get(bucket, 0) + count

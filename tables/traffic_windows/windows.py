@@ -20,7 +20,7 @@ import orjson
 
 from knative.traffic import latency_sketch
 from knative.traffic.delta import ACCEPTED, Delta
-from knative.traffic.latency_sketch import Sketch
+from knative.traffic.latency_sketch import LatencySketch
 
 SHORT_S = 10
 LONG_S = 60
@@ -65,7 +65,7 @@ class Window:
     dead: int = 0
     filtered: int = 0
     ignored: int = 0
-    latency: Sketch = field(default_factory=dict)
+    latency: LatencySketch = field(default_factory=dict)
 
     def add(self, delta: Delta, offset: int) -> bool:
         """Count a delta; False when it is in already."""

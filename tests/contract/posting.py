@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from agents.http.connection import Pairs
 from agents.http.egress_guard import EgressConfig, EgressGuard
-from agents.http.pool import Sender, SenderConfig, SendError
-from knative.delivery.policy import Destination
+from agents.http.pool import ConnectionPool, PoolConfig, SendError
+from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import Verdict, decide, decide_error
 
 LIMIT_S = 10.0  # guards against hanging, nothing else
@@ -41,7 +41,7 @@ class Answer:
 class Poster:
     """`post` starts an attempt and gives its future, `answer` waits for it."""
 
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, sender: ConnectionPool) -> None:
         self.sender = sender
 
     def request(self, body: bytes = b"") -> bytes:
@@ -71,14 +71,14 @@ class Poster:
 
 @asynccontextmanager
 async def posting(
-    uri: str, config: SenderConfig | None = None, *, guard: EgressConfig | None = None, ca_certs: str = ""
+    uri: str, config: PoolConfig | None = None, *, guard: EgressConfig | None = None, ca_certs: str = ""
 ) -> AsyncIterator[Poster]:
     """A sender that is closed at the end, and has left nothing then: no task, no socket, no attempt, no complaint."""
     loop = asyncio.get_running_loop()
     complaints: list[object] = []
     loop.set_exception_handler(lambda _, context: complaints.append(context))
     before = asyncio.all_tasks()
-    sender = Sender(Destination(uri, ca_certs), config or SenderConfig(), EgressGuard(guard), loop)
+    sender = ConnectionPool(Addressable(uri, ca_certs), config or PoolConfig(), EgressGuard(guard), loop)
     try:
         yield Poster(sender)
     finally:

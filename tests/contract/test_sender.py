@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from agents.http.pool import SenderConfig
+from agents.http.pool import PoolConfig
 from knative.delivery.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure, Verdict
 from tests.contract.posting import posting
 from tests.scripted_server import ScriptedServer, Step, answer, forever, half_close, reply, reset, silence
@@ -17,7 +17,7 @@ from tests.scripted_server import ScriptedServer, Step, answer, forever, half_cl
 pytestmark = pytest.mark.asyncio
 
 EVENT = ("ce-id: 1", "ce-source: /s", "ce-type: t", "ce-specversion: 1.0")
-SMALL = SenderConfig(head_bytes_max=8_192, reply_bytes_max=20_000)
+SMALL = PoolConfig(head_bytes_max=8_192, reply_bytes_max=20_000)
 
 
 BY_STATUS: list[tuple[Step, Verdict | tuple[type[Verdict], int]]] = [
@@ -279,6 +279,6 @@ async def test_a_subscriber_that_does_not_read_is_cut_by_time() -> None:
 
 
 async def test_many_that_are_late_at_once_all_end() -> None:
-    async with ScriptedServer(silence()) as server, posting(server.url(), SenderConfig(connections_max=70)) as poster:
+    async with ScriptedServer(silence()) as server, posting(server.url(), PoolConfig(connections_max=70)) as poster:
         answers = await asyncio.gather(*[poster.post(b"event", timeout_s=0.2) for _ in range(150)])
         assert {each.kind for each in answers} == {"timeout"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.http.egress_guard import EgressConfig
-from agents.http.pool import SenderConfig
+from agents.http.pool import PoolConfig
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 from tests.contract.posting import eventually, posting
 from tests.scripted_server import ACCEPTED, ScriptedServer, answer, forever, half_close, reply, reset, silence
@@ -57,7 +57,7 @@ async def test_side_by_side_each_has_its_own_connection() -> None:
 
 
 async def test_over_the_cap_attempts_wait_their_turn() -> None:
-    config = SenderConfig(connections_max=2)
+    config = PoolConfig(connections_max=2)
     async with ScriptedServer(reply(ACCEPTED, gap_s=0.005)) as server, posting(server.url(), config) as poster:
         ended: list[int] = []
         answers = [poster.post(b"%02d" % number) for number in range(20)]
@@ -71,7 +71,7 @@ async def test_over_the_cap_attempts_wait_their_turn() -> None:
 
 
 async def test_time_in_the_queue_counts() -> None:
-    config = SenderConfig(connections_max=1)
+    config = PoolConfig(connections_max=1)
     async with ScriptedServer(silence()) as server, posting(server.url(), config) as poster:
         slow, waiting = poster.post(b"1", timeout_s=5), poster.post(b"2", timeout_s=0.1)
         assert (await waiting).kind == "timeout"
@@ -180,7 +180,7 @@ async def test_an_answer_before_the_request_was_taken() -> None:
 
 
 async def test_idle_connections_are_closed_and_timers_stop() -> None:
-    config = SenderConfig(idle_s=0.2)
+    config = PoolConfig(idle_s=0.2)
     async with ScriptedServer(reply(ACCEPTED, gap_s=0.01)) as server, posting(server.url(), config) as poster:
         await asyncio.gather(*[poster.post() for _ in range(5)])
         assert poster.sender.open_sockets == 5
@@ -191,7 +191,7 @@ async def test_idle_connections_are_closed_and_timers_stop() -> None:
 
 
 async def test_abort_fails_all_that_is_in_flight_at_once() -> None:
-    config = SenderConfig(connections_max=3)
+    config = PoolConfig(connections_max=3)
     async with ScriptedServer(FINE, silence()) as server, posting(server.url(), config) as poster:
         await poster.answer()
         answers = [poster.post(timeout_s=60) for _ in range(6)]  # sent, connecting, waiting
@@ -205,7 +205,7 @@ async def test_abort_fails_all_that_is_in_flight_at_once() -> None:
 
 
 async def test_close_lets_what_is_in_flight_finish() -> None:
-    config = SenderConfig(connections_max=2)
+    config = PoolConfig(connections_max=2)
     async with ScriptedServer(reply(b"", ACCEPTED, gap_s=0.05)) as server, posting(server.url(), config) as poster:
         answers = [poster.post() for _ in range(4)]
         await poster.sender.close(10)
@@ -259,7 +259,7 @@ async def test_a_connection_that_does_not_come_about() -> None:
             for _ in range(4):
                 filler.post()
             await asyncio.sleep(0.1)
-            async with posting(uri, SenderConfig(connect_limit_s=0.2)) as poster:
+            async with posting(uri, PoolConfig(connect_limit_s=0.2)) as poster:
                 assert (await poster.answer()).kind == "connect"
                 assert (await poster.answer(timeout_s=0.1)).kind == "timeout"
 

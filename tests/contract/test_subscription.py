@@ -11,15 +11,15 @@ from dataclasses import replace
 import pytest
 
 from agents.config import DeliveryConfig
-from agents.dispatch.dispatcher import SubscriptionService, Surroundings
+from agents.dispatch.dispatcher import DeliveryContext, SubscriptionService
 from agents.http.egress_guard import EgressConfig, EgressGuard
-from agents.http.pool import SenderConfig
-from agents.ordering.offset_metadata import STARTED_MAX, Known, read
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition, Record
+from agents.http.pool import PoolConfig
+from agents.ordering.offset_metadata import STARTED_MAX, OffsetMetadata, read
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import Delivery, PartitionState
 from app.worker.system_clock import SystemClock
 from knative.contract.records import Subscription
-from knative.delivery.policy import DeliverySpec, Destination, Exhausted, Order
+from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from knative.ports import ProduceProblem
 from tests.scripted_server import ScriptedServer, answer, reply, silence
 from tests.twins import CountingObserve, MemoryProduce
@@ -37,8 +37,8 @@ HEADERS: list[tuple[str, bytes | None]] = [
 
 def wanted(url: str, delivery: DeliverySpec, concurrency: int = 10) -> Subscription:
     return Subscription(
-        "u", 1, "ns", "s", "c", "ch", "t", "t.dlq", 1, "g", Destination(url),
-        delivery=delivery, order=Order.UNORDERED, concurrency=concurrency,
+        "u", 1, "ns", "s", "c", "ch", "t", "t.dlq", 1, "g", Addressable(url),
+        delivery=delivery, order=DeliveryOrder.UNORDERED, concurrency=concurrency,
     )  # fmt: skip
 
 
@@ -50,9 +50,9 @@ def fail(problem: BaseException) -> None:
 async def serving(
     subscription: Subscription, produce: MemoryProduce, observe: CountingObserve | None = None
 ) -> AsyncIterator[SubscriptionService]:
-    around = Surroundings(
+    context = DeliveryContext(
         DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}),
-        SenderConfig(),
+        PoolConfig(),
         EgressGuard(EgressConfig()),
         produce,
         observe or CountingObserve(),
@@ -60,17 +60,17 @@ async def serving(
         fail,
         lambda: None,
     )
-    service = SubscriptionService(None, subscription, around)
+    service = SubscriptionService(None, subscription, context)
     try:
         yield service
     finally:
         await asyncio.wait_for(service.on_stop(), LIMIT_S)
 
 
-def feed(service: SubscriptionService, number: int, count: int) -> Partition:
+def feed(service: SubscriptionService, number: int, count: int) -> PartitionState:
     """Records of a new partition."""
-    partition = Partition("t", number, Watermark(0))
-    service.window.feed(partition, [Record(partition, at, None, b"x", HEADERS, 1) for at in range(count)])
+    partition = PartitionState("t", number, OffsetTracker(0))
+    service.scheduler.enqueue(partition, [Delivery(partition, at, None, b"x", HEADERS, 1) for at in range(count)])
     return partition
 
 
@@ -89,11 +89,11 @@ async def test_requests_of_a_revoked_partition_give_their_slots_back() -> None:
         gone = feed(service, 0, 2)
         await until(lambda: len(server.requests) == 2)
         await service.drain([gone], 0.05)
-        assert service.window.in_flight == 0
-        assert service.window.started == set()
+        assert service.scheduler.in_flight == 0
+        assert service.scheduler.started == set()
         feed(service, 1, 2)
         await until(lambda: len(server.requests) == 4)
-        assert gone.watermark.next == 0
+        assert gone.tracker.committable == 0
 
 
 async def test_a_retry_of_a_revoked_partition_leaves_no_request_behind() -> None:
@@ -106,8 +106,8 @@ async def test_a_retry_of_a_revoked_partition_leaves_no_request_behind() -> None
         gone.committed = 1_000  # as if its attempts were committed: there is no Kafka here
         await until(lambda: len(server.requests) == 2)
         await service.drain([gone], 0.05)
-        sender = service.sender(Destination(server.url()))
-        await until(lambda: sender.in_flight == 0 and service.window.in_flight == 0)
+        sender = service.pool(Addressable(server.url()))
+        await until(lambda: sender.in_flight == 0 and service.scheduler.in_flight == 0)
 
 
 async def test_nothing_is_judged_after_the_stop_of_a_feed_that_hangs() -> None:
@@ -118,13 +118,13 @@ async def test_nothing_is_judged_after_the_stop_of_a_feed_that_hangs() -> None:
         serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as service,
     ):
         partition = feed(service, 0, 30)
-        service._feed._rebalance.partitions[0] = partition
+        service._consumer._rebalance.partitions[0] = partition
         await until(lambda: len(server.requests) == 10)
         await service.on_stop()
         await asyncio.sleep(0.05)
         assert len(server.requests) == 10
         assert produce.records == []
-        assert partition.watermark.next == 0
+        assert partition.tracker.committable == 0
 
 
 async def test_a_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
@@ -133,14 +133,14 @@ async def test_a_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
         ScriptedServer(reply(answer(503))) as wrong,
         ScriptedServer(reply(answer(200))) as right,
     ):
-        delivery = DeliverySpec(retry=1_000, backoff_delay_s=0.01, dead_letter_sink=Destination(wrong.url()))
+        delivery = DeliverySpec(retry=1_000, backoff_delay_s=0.01, dead_letter_sink=Addressable(wrong.url()))
         before = wanted(subscriber.url(), delivery)
         async with serving(before, MemoryProduce()) as service:
             partition = feed(service, 0, 1)
             await until(lambda: len(wrong.requests) >= 2)
-            delivery = replace(delivery, dead_letter_sink=Destination(right.url()))
+            delivery = replace(delivery, dead_letter_sink=Addressable(right.url()))
             service.update(replace(before, generation=2, delivery=delivery))
-            await until(lambda: partition.watermark.next == 1)
+            await until(lambda: partition.tracker.committable == 1)
             assert len(right.requests) == 1
 
 
@@ -154,7 +154,7 @@ async def test_a_drain_does_not_wait_for_a_dead_letter_that_nobody_takes() -> No
         partition = feed(service, 0, 3)
         await until(lambda: len(server.requests) == 3)
         await asyncio.wait_for(service.drain([partition], 300.0), LIMIT_S)
-        assert partition.watermark.next == 0
+        assert partition.tracker.committable == 0
 
 
 async def test_the_next_owner_waits_for_what_is_left_of_a_retry() -> None:
@@ -164,21 +164,21 @@ async def test_the_next_owner_waits_for_what_is_left_of_a_retry() -> None:
         serving(wanted(server.url(), delivery), MemoryProduce()) as service,
     ):
         gone = feed(service, 0, 1)
-        await until(lambda: 0 in gone.watermark.due)
+        await until(lambda: 0 in gone.tracker.due)
         await service.drain([gone], 0.0)
-        known = read(gone.watermark.next, gone.watermark.metadata())
+        known = read(gone.tracker.committable, gone.tracker.metadata())
     assert known.attempts == {0: 1}
     async with (
         ScriptedServer(reply(answer(200))) as server,
         serving(wanted(server.url(), delivery), MemoryProduce()) as service,
     ):
-        partition = Partition("t", 0, Watermark(0, known))
-        records = [Record(partition, at, None, b"%d" % at, HEADERS, 1) for at in range(2)]
-        service.window.feed(partition, records)
-        await until(lambda: partition.watermark.settled == {1})  # the other one does not wait
-        [head] = service.progress().heads
+        partition = PartitionState("t", 0, OffsetTracker(0, known))
+        records = [Delivery(partition, at, None, b"%d" % at, HEADERS, 1) for at in range(2)]
+        service.scheduler.enqueue(partition, records)
+        await until(lambda: partition.tracker.settled == {1})  # the other one does not wait
+        [head] = service.stats().heads
         assert (head.offset, head.attempts, head.next_attempt) == (0, 1, known.due[0])
-        await until(lambda: partition.watermark.next == 2)
+        await until(lambda: partition.tracker.committable == 2)
         assert time.time() >= known.due[0]
         assert [request[-1:] for request in server.requests] == [b"1", b"0"]
 
@@ -186,15 +186,17 @@ async def test_the_next_owner_waits_for_what_is_left_of_a_retry() -> None:
 async def test_as_many_inherited_waits_as_a_partition_may_have() -> None:
     """They are all taken up in one turn, one after the other and not one within the other."""
     due = time.time() + 0.5
-    known = Known(attempts=dict.fromkeys(range(STARTED_MAX), 1), due=dict.fromkeys(range(STARTED_MAX), due))
+    known = OffsetMetadata(attempts=dict.fromkeys(range(STARTED_MAX), 1), due=dict.fromkeys(range(STARTED_MAX), due))
     async with (
         ScriptedServer(reply(answer(200))) as server,
         serving(wanted(server.url(), DeliverySpec(retry=3)), MemoryProduce()) as service,
     ):
-        partition = Partition("t", 0, Watermark(0, known))
-        service.window.feed(partition, [Record(partition, at, None, b"x", HEADERS, 1) for at in range(STARTED_MAX)])
-        assert (service.window.in_flight, len(service.window.started)) == (0, STARTED_MAX)
-        await until(lambda: partition.watermark.next == STARTED_MAX)
+        partition = PartitionState("t", 0, OffsetTracker(0, known))
+        service.scheduler.enqueue(
+            partition, [Delivery(partition, at, None, b"x", HEADERS, 1) for at in range(STARTED_MAX)]
+        )
+        assert (service.scheduler.in_flight, len(service.scheduler.started)) == (0, STARTED_MAX)
+        await until(lambda: partition.tracker.committable == STARTED_MAX)
 
 
 @pytest.mark.parametrize("lets_go", ["lost", "drained"])
@@ -203,13 +205,13 @@ async def test_what_is_let_go_before_its_first_step_gives_its_slot_back(lets_go:
         ScriptedServer(silence()) as server,
         serving(wanted(server.url(), DeliverySpec(), concurrency=1), MemoryProduce()) as service,
     ):
-        gone = Partition("t", 0, Watermark(0))
-        service.window.feed(gone, [Record(gone, 0, None, b"x", [("ce_id", b"1")], 1)])  # no CloudEvent
+        gone = PartitionState("t", 0, OffsetTracker(0))
+        service.scheduler.enqueue(gone, [Delivery(gone, 0, None, b"x", [("ce_id", b"1")], 1)])  # no CloudEvent
         if lets_go == "lost":
             service.dropped([gone])
         else:
             await service.drain([gone], 0.0)
-        await until(lambda: service.window.in_flight == 0 and not service.window.started)
+        await until(lambda: service.scheduler.in_flight == 0 and not service.scheduler.started)
         feed(service, 1, 1)
         await until(lambda: len(server.requests) == 1)
 
@@ -220,11 +222,11 @@ async def test_ignore_is_for_what_no_sink_has_taken() -> None:
         ScriptedServer(reply(answer(400))) as subscriber,
         ScriptedServer(reply(answer(200)), reply(answer(400))) as sink,
     ):
-        delivery = DeliverySpec(dead_letter_sink=Destination(sink.url()))
-        ignoring = replace(wanted(subscriber.url(), delivery, concurrency=1), exhausted=Exhausted.IGNORE)
+        delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
+        ignoring = replace(wanted(subscriber.url(), delivery, concurrency=1), exhausted=OnRetriesExhausted.IGNORE)
         async with serving(ignoring, produce, observe) as service:
             partition = feed(service, 0, 2)
-            await until(lambda: partition.watermark.next == 2)
+            await until(lambda: partition.tracker.committable == 2)
             assert len(sink.requests) == 2
     assert observe.others["settled", "ns/s", "dead-lettered"] == observe.others["settled", "ns/s", "ignored"] == 1
     assert produce.records == []
@@ -235,12 +237,12 @@ async def test_no_more_than_the_cap_is_in_flight_to_a_dead_letter_sink() -> None
         ScriptedServer(reply(answer(400))) as subscriber,
         ScriptedServer(silence()) as sink,
     ):
-        delivery = DeliverySpec(dead_letter_sink=Destination(sink.url()))
+        delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
         async with serving(wanted(subscriber.url(), delivery, concurrency=3), MemoryProduce()) as service:
             feed(service, 0, 20)
             await until(lambda: len(sink.requests) == 3)
             await asyncio.sleep(0.2)
-            assert (len(sink.requests), service.window.in_flight) == (3, 3)
+            assert (len(sink.requests), service.scheduler.in_flight) == (3, 3)
 
 
 async def test_a_drain_ends_what_had_begun_dead_letters_within_the_cap_too() -> None:
@@ -256,25 +258,25 @@ async def test_a_drain_ends_what_had_begun_dead_letters_within_the_cap_too() -> 
         return True
 
     async with ScriptedServer(reply(answer(400))) as subscriber, ScriptedServer(slowly) as sink:
-        delivery = DeliverySpec(dead_letter_sink=Destination(sink.url()))
+        delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
         async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as service:
             partition = feed(service, 0, 20)
             await until(lambda: len(subscriber.requests) == 20)
-            assert partition.watermark.next < 20
+            assert partition.tracker.committable < 20
             await service.drain([partition], LIMIT_S)
-            assert partition.watermark.next == 20
-            assert (len(sink.requests), most, service.window.in_flight) == (20, 2, 0)
+            assert partition.tracker.committable == 20
+            assert (len(sink.requests), most, service.scheduler.in_flight) == (20, 2, 0)
 
 
 async def test_what_waits_for_a_slot_and_is_lost_leaves_none_behind() -> None:
     async with ScriptedServer(reply(answer(400))) as subscriber, ScriptedServer(silence()) as sink:
-        delivery = DeliverySpec(dead_letter_sink=Destination(sink.url()))
+        delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
         async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as service:
             gone = feed(service, 0, 20)
             await until(lambda: len(sink.requests) == 2)
             service.dropped([gone])
-            await until(lambda: service.window.in_flight == 0 and not service.window.started)
-            assert not service.window.ready
+            await until(lambda: service.scheduler.in_flight == 0 and not service.scheduler.started)
+            assert not service.scheduler.ready
             feed(service, 1, 2)
             await until(lambda: len(sink.requests) == 4)
 
@@ -292,9 +294,9 @@ async def test_a_dead_letter_names_the_url_that_was_asked() -> None:
         async with serving(before, produce) as service:
             partition = feed(service, 0, 1)
             await until(lambda: len(server.requests) == 1)
-            service.update(replace(before, generation=2, subscriber=Destination("http://127.0.0.1:9/other")))
+            service.update(replace(before, generation=2, subscriber=Addressable("http://127.0.0.1:9/other")))
             answered.set()
-            await until(lambda: partition.watermark.next == 1)
+            await until(lambda: partition.tracker.committable == 1)
     [letter] = produce.records
     assert letter.headers["ce_knativeerrordest"] == server.url().encode()
 

@@ -126,11 +126,13 @@ def test_influence_in_random_graphs(engine: Engine, samples: list[Sample], union
 
 
 def test_cut_vertices_of_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:
-    found = engine.cuts(union, np.array([value for one in samples for value in one.values], dtype=np.int64))
+    found = engine.articulation_points(
+        union, np.array([value for one in samples for value in one.values], dtype=np.int64)
+    )
 
     for one in samples:
         mine = {v - one.first: cut for v, cut in found.items() if one.first <= v < one.first + one.size}
-        wanted = oracle.cuts(one.size, one.edges, one.values)
+        wanted = oracle.articulation_points(one.size, one.edges, one.values)
         assert mine.keys() == wanted.keys()
         assert all(mine[vertex] in wanted[vertex] for vertex in mine)
 
@@ -143,7 +145,7 @@ def test_answers_by_hand(engine: Engine) -> None:
     assert engine.loops(graph).tolist() == [0, 1, 1, 3, 4, 5]
     ((start, vertices, depths),) = engine.hops(graph, [0])
     assert (start, vertices.tolist(), depths.tolist()) == (0, [1, 2, 3], [1, 2, 3])
-    assert engine.cuts(graph, np.array([1, 0, 0, 1, 0, 0])) == {1: (1, 1), 2: (1, 1)}
+    assert engine.articulation_points(graph, np.array([1, 0, 0, 1, 0, 0])) == {1: (1, 1), 2: (1, 1)}
     ones = engine.influence(Graph.of(3, [(0, 1), (1, 2)]), np.array([0.0, 0.0, 8.0]))
     np.testing.assert_allclose(ones, [8 * DAMPING**2, 8 * DAMPING, 8.0])
 
@@ -173,7 +175,7 @@ def test_nothing_at_all(engine: Engine) -> None:
     assert engine.loops(graph).tolist() == [0, 1]
     assert [(start, len(found)) for start, found, _ in engine.hops(graph, [1])] == [(1, 0)]
     assert engine.influence(graph, np.array([1.0, 2.0])).tolist() == [1.0, 2.0]
-    assert engine.cuts(graph, np.array([1, 1])) == {}
+    assert engine.articulation_points(graph, np.array([1, 1])) == {}
 
 
 def test_planted_faults_are_found_and_nothing_else(engine: Engine) -> None:

@@ -57,7 +57,7 @@ def influence(size: int, edges: Edges, base: Sequence[float], damping: float, ro
     return value
 
 
-def cuts(size: int, edges: Edges, values: Sequence[int]) -> Mapping[int, set[tuple[int, int]]]:
+def articulation_points(size: int, edges: Edges, values: Sequence[int]) -> Mapping[int, set[tuple[int, int]]]:
     """Each vertex without which its island falls apart -> every right answer (several pieces may be the largest)."""
     found: dict[int, set[tuple[int, int]]] = {}
     for vertex in range(size):

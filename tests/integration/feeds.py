@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from agents.config import DeliveryConfig
-from agents.consumer.consumer import Batch, Feed
-from agents.ordering.scheduler import Partition, Record
+from agents.consumer.consumer import Batch, SubscriptionConsumer
+from agents.ordering.scheduler import Delivery, PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.records import Subscription
-from knative.delivery.policy import Destination
+from knative.delivery.policy import Addressable
 from tests.twins import CountingObserve
 
 LIMIT_S = 40.0
@@ -22,36 +22,36 @@ LIMIT_S = 40.0
 class Settler:
     """An owner that settles what it is told to, and keeps what it got."""
 
-    def __init__(self, settle: Callable[[Record], bool] = lambda _: True) -> None:
+    def __init__(self, settle: Callable[[Delivery], bool] = lambda _: True) -> None:
         self.settle = settle
         self.got: list[tuple[int, int]] = []
-        self.partitions: list[Partition] = []
+        self.partitions: list[PartitionState] = []
         self.problems: list[BaseException] = []
         self.waits: list[bool] = []
         self.stopped = 0
         self.observe = CountingObserve()
-        self.feed: Feed
+        self.consumer: SubscriptionConsumer
 
-    def opened(self, partitions: Sequence[Partition]) -> None:
+    def opened(self, partitions: Sequence[PartitionState]) -> None:
         self.partitions.extend(partitions)
 
-    def take(self, batches: list[Batch]) -> None:
+    def enqueue(self, batches: list[Batch]) -> None:
         for partition, records in batches:
             for record in records:
-                if partition.open and partition.watermark.add(record.offset):
+                if partition.open and partition.tracker.add(record.offset):
                     self.got.append((partition.number, record.offset))
                     if self.settle(record):
-                        partition.watermark.settle(record.offset)
+                        partition.tracker.settle(record.offset)
                 partition.released += 1
                 partition.released_bytes += record.size
-        self.feed.taken()
-        self.feed.commits.touch()
+        self.consumer.fetched_count()
+        self.consumer.commits.schedule_commit()
 
-    async def drain(self, partitions: Sequence[Partition], limit_s: float) -> None:
+    async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
         for partition in partitions:
             partition.open = partition.owned = False
 
-    def dropped(self, partitions: Sequence[Partition]) -> None:
+    def dropped(self, partitions: Sequence[PartitionState]) -> None:
         for partition in partitions:
             partition.open = partition.owned = False
 
@@ -73,22 +73,24 @@ class Settler:
 
 def subscription(topic: str, partitions: int = 1) -> Subscription:
     return Subscription(
-        "u", 1, "ns", "s", "c", "ch", topic, f"{topic}.dlq", partitions, f"g-{topic}", Destination("http://x/")
+        "u", 1, "ns", "s", "c", "ch", topic, f"{topic}.dlq", partitions, f"g-{topic}", Addressable("http://x/")
     )
 
 
 @asynccontextmanager
-async def feeding(kafka: EmbeddedKafka, topic: str, owner: Settler, partitions: int = 1) -> AsyncIterator[Feed]:
+async def feeding(
+    kafka: EmbeddedKafka, topic: str, owner: Settler, partitions: int = 1
+) -> AsyncIterator[SubscriptionConsumer]:
     config = DeliveryConfig(
         {"bootstrap.servers": kafka.bootstrap}, session_timeout_s=6.0, commit_interval_s=0.1,
         client={"topic.metadata.refresh.interval.ms": 1_000},
     )  # fmt: skip
-    owner.feed = Feed(subscription(topic, partitions), config, owner, owner.observe)
-    owner.feed.start()
+    owner.consumer = SubscriptionConsumer(subscription(topic, partitions), config, owner, owner.observe)
+    owner.consumer.start()
     try:
-        yield owner.feed
+        yield owner.consumer
     finally:
-        await owner.feed.stop(1.0)
+        await owner.consumer.stop(1.0)
 
 
 def tight(kafka: EmbeddedKafka) -> DeliveryConfig:

@@ -17,11 +17,11 @@ from confluent_kafka.cimpl import NewTopic
 
 from agents.dispatch.dead_letters import versions
 from agents.dispatch.retrying import Outcome
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition, Record
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import Delivery, PartitionState
 from knative.contract.kafka_names import contract_topic, status_topic
 from knative.contract.records import Channel, Subscription
-from knative.delivery.policy import DeliverySpec, Destination
+from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import RetryableFailure
 from tables.contract_table import encode_channel, encode_subscription
 from tests.processes import wait_until
@@ -69,7 +69,7 @@ class Looked:
         uid = f"u-{name}-{self.instance}"
         subscription = Subscription(
             uid, 1, "ns", name, "c", "ch", self.topic, self.dlq_topic, self.partitions, f"kafka.{uid}",
-            Destination(uri), None if reply is None else Destination(reply), DeliverySpec(backoff_delay_s=0.02),
+            Addressable(uri), None if reply is None else Addressable(reply), DeliverySpec(backoff_delay_s=0.02),
         )  # fmt: skip
         self.publish(uid, encode_subscription(subscription))
         return subscription
@@ -85,9 +85,9 @@ class Looked:
             )  # fmt: skip
         assert producer.flush(30) == 0
 
-    def commit(self, subscription: Subscription, partition: int, watermark: Watermark) -> None:
+    def commit(self, subscription: Subscription, partition: int, committable: OffsetTracker) -> None:
         """As a worker does: the lowest unsettled offset, and what lies settled above it."""
-        offset = TopicPartition(self.topic, partition, watermark.next, watermark.metadata())
+        offset = TopicPartition(self.topic, partition, committable.committable, committable.metadata())
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": subscription.group})
         try:
             wait_until("the coordinator takes a commit", lambda: _committed(consumer, offset), _LIMIT_S)
@@ -102,7 +102,9 @@ class Looked:
         at = time.time() - ago_s
         for number, event_id in enumerate(ids):
             value = b"data of " + event_id.encode()
-            record = Record(Partition(self.topic, 1, Watermark(0)), number, b"k", value, event(event_id), len(value))
+            record = Delivery(
+                PartitionState(self.topic, 1, OffsetTracker(0)), number, b"k", value, event(event_id), len(value)
+            )
             failure = RetryableFailure(503, reason, b"busy \xff" if event_id == "binary" else b"busy")
             outcome = Outcome(failure, subscription.subscriber.uri, 3, at, 0.1)
             headers: Any = versions(record, subscription, outcome, at)[0]

@@ -41,7 +41,7 @@ spec:
 """
 
 
-class Plant:
+class ControllerFixture:
     """One controller with its tables and producer, on a directory of its own and an instance of its own."""
 
     def __init__(self, bootstrap: str, folder: Path, instance: str) -> None:
@@ -65,7 +65,7 @@ class Plant:
         admin = admin_client(client)
         self.topics, self.offsets, self.admin = Topics(admin, 15.0), Offsets(admin, 15.0), admin
 
-    async def __aenter__(self) -> Plant:
+    async def __aenter__(self) -> ControllerFixture:
         await ensure_internal_topics(self.config)
         await self.producer.start()
         self.contract.start()

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from app.local.kafka import EmbeddedKafka
-from app.operations.dead_letters.ledger import read_marks
+from app.operations.dead_letters.ledger import read_ledger
 from app.operations.dead_letters.letters import DeadLetter
 from app.operations.topic_reader import StoredRecord, TopicReader
 from tests.integration.looking import REPOSITORY, Looked
@@ -207,12 +207,12 @@ def test_marks_go_with_their_letters(looked: Looked, subscriber: ScriptedSubscri
     assert looked.json("dlq", "redrive", "--all")["redriven"] == 3
     client = {"bootstrap.servers": looked.bootstrap}
     letters = [DeadLetter(record) for record in _records(looked)]
-    assert all(read_marks(client, looked.instance).has(letter) for letter in letters)
+    assert all(read_ledger(client, looked.instance).has(letter) for letter in letters)
     admin = AdminClient({"bootstrap.servers": looked.bootstrap})
     for done in admin.delete_records([TopicPartition(looked.dlq_topic, 0, 2)]).values():
         done.result(30)
     assert looked.json("dlq", "redrive", "--all")["already"] == 1
-    marks = read_marks(client, looked.instance)
+    marks = read_ledger(client, looked.instance)
     assert [marks.has(letter) for letter in letters] == [False, False, True]
     for done in admin.delete_topics([looked.dlq_topic], operation_timeout=30).values():
         done.result(30)

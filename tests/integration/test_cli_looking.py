@@ -18,11 +18,11 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from agents.ordering.offset_tracker import Watermark
+from agents.ordering.offset_tracker import OffsetTracker
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.ports import free_port
 from knative.contract.kafka_names import status_topic
-from knative.contract.records import Channel, ControllerReport, Remark
+from knative.contract.records import Channel, ControllerReport, ResourceProblem
 from tables.contract_table import encode_channel
 from tables.status_table import REPORT_KEY, encode_report
 from tests.integration.looking import REPOSITORY, Looked
@@ -65,15 +65,15 @@ def test_lag(looked: Looked) -> None:
     looked.events(range(6, 20))  # 3-9 of each partition
     before = _groups(looked.bootstrap)
     for partition in (0, 1):
-        looked.commit(fast, partition, Watermark(10))
-    held = Watermark(2)
+        looked.commit(fast, partition, OffsetTracker(10))
+    held = OffsetTracker(2)
     for offset in range(2, 10):
         held.add(offset)
     for offset in (4, 5, 9):
         held.settle(offset)
     held.failed(2, 4)
     looked.commit(slow, 0, held)
-    looked.commit(slow, 1, Watermark(9))
+    looked.commit(slow, 1, OffsetTracker(9))
     rows = looked.json("lag")
     shown = [(row["subscription"], row["partition"], row["events"], row["state"]) for row in rows]
     assert shown == [
@@ -199,11 +199,11 @@ def test_status_is_watched(looked: Looked, terminal: bool, tmp_path: Path) -> No
 def test_status_ends_as_the_controller_says(looked: Looked) -> None:
     """A channel without subscriptions is ready until something of it, or of any file, is refused."""
     assert looked.penstock("status").returncode == 0
-    taken = Remark("KafkaChannel", "ns", "ch", "False", "HostTaken", "host 'h' belongs to another; choose one")
-    for remarks, code in (([replace(taken, ready="True")], 0), ([taken], 3), ([replace(taken, kind="File")], 3)):
+    taken = ResourceProblem("KafkaChannel", "ns", "ch", "False", "HostTaken", "host 'h' belongs to another; choose one")
+    for problems, code in (([replace(taken, ready="True")], 0), ([taken], 3), ([replace(taken, kind="File")], 3)):
         producer = Producer({"bootstrap.servers": looked.bootstrap, "acks": "all"})
         producer.produce(
-            status_topic(looked.instance), encode_report(ControllerReport(0.0, tuple(remarks))), REPORT_KEY
+            status_topic(looked.instance), encode_report(ControllerReport(0.0, tuple(problems))), REPORT_KEY
         )
         assert producer.flush(30) == 0
         done = looked.penstock("status")
@@ -211,16 +211,16 @@ def test_status_ends_as_the_controller_says(looked: Looked) -> None:
         assert "host 'h' belongs to another; choose one" in done.stdout
 
 
-def _report(looked: Looked, *remarks: Remark) -> None:
+def _report(looked: Looked, *problems: ResourceProblem) -> None:
     producer = Producer({"bootstrap.servers": looked.bootstrap, "acks": "all"})
-    producer.produce(status_topic(looked.instance), encode_report(ControllerReport(0.0, remarks)), REPORT_KEY)
+    producer.produce(status_topic(looked.instance), encode_report(ControllerReport(0.0, problems)), REPORT_KEY)
     assert producer.flush(30) == 0
 
 
 def test_status_of_one_name(looked: Looked) -> None:
     """Only its rows, and only they decide how the command ends."""
     looked.subscribe("one")
-    _report(looked, Remark("KafkaChannel", "ns", "bad", "False", "HostTaken", "m"))
+    _report(looked, ResourceProblem("KafkaChannel", "ns", "bad", "False", "HostTaken", "m"))
     shown = looked.penstock("status", "ns/one", "-o", "name")
     assert (shown.returncode, shown.stdout.split()) == (3, ["subscription/ns/one"])
     for name in ("ns/ch", "channel/ns/ch", "KafkaChannel/ns/ch"):

@@ -19,18 +19,18 @@ from knative.contract import kafka_names
 from knative.contract.records import WorkerStatus, WorkerSubscription
 from knative.resources.kinds import Start
 from tables.status_table import encode_status
-from tests.integration.plant import CHANNEL, Plant
+from tests.integration.plant import CHANNEL, ControllerFixture
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def plant(kafka: EmbeddedKafka, tmp_path: Path) -> Plant:
-    return Plant(kafka.bootstrap, tmp_path, f"i{uuid.uuid4().hex[:8]}")
+def plant(kafka: EmbeddedKafka, tmp_path: Path) -> ControllerFixture:
+    return ControllerFixture(kafka.bootstrap, tmp_path, f"i{uuid.uuid4().hex[:8]}")
 
 
 @pytest.mark.asyncio
-async def test_a_channel_and_its_subscription_from_file_to_ready(plant: Plant) -> None:
+async def test_a_channel_and_its_subscription_from_file_to_ready(plant: ControllerFixture) -> None:
     plant.channel("orders", 3)
     plant.subscription("billing", "orders")
     async with plant:
@@ -57,7 +57,7 @@ async def test_a_channel_and_its_subscription_from_file_to_ready(plant: Plant) -
 
 
 @pytest.mark.asyncio
-async def test_start_offsets_are_there_for_every_partition_before_the_contract(plant: Plant) -> None:
+async def test_start_offsets_are_there_for_every_partition_before_the_contract(plant: ControllerFixture) -> None:
     plant.channel("orders", 2)
     async with plant:
         await plant.until(lambda: plant.published("orders") is not None, "the channel")
@@ -75,7 +75,7 @@ async def test_start_offsets_are_there_for_every_partition_before_the_contract(p
 
 
 @pytest.mark.asyncio
-async def test_partitions_are_raised_and_never_lowered(plant: Plant) -> None:
+async def test_partitions_are_raised_and_never_lowered(plant: ControllerFixture) -> None:
     plant.channel("orders", 2)
     plant.subscription("billing", "orders")
     async with plant:
@@ -93,23 +93,23 @@ async def test_partitions_are_raised_and_never_lowered(plant: Plant) -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_removed_file_takes_record_group_and_topics_along(plant: Plant) -> None:
+async def test_a_removed_file_takes_record_group_and_topics_along(plant: ControllerFixture) -> None:
     plant.channel("orders", 1)
     plant.channel("kept", 1, ', annotations: {penstock.dev/keep-topic: "true"}')
     plant.subscription("billing", "orders")
     async with plant:
         await plant.until(lambda: bool(plant.published("billing") and plant.published("kept")), "the contract")
         group, uid = plant.published("billing").group, plant.published("billing").uid
-        member = Consumer({**plant.config.kafka, "group.id": group, "session.timeout.ms": 6000})
-        member.subscribe([plant.topic("orders")])
-        await asyncio.to_thread(member.poll, 5.0)
+        instance_id = Consumer({**plant.config.kafka, "group.id": group, "session.timeout.ms": 6000})
+        instance_id.subscribe([plant.topic("orders")])
+        await asyncio.to_thread(instance_id.poll, 5.0)
         plant.remove("billing")
         plant.remove("kept")
         await plant.until(lambda: plant.published("billing") is None, "the tombstone")
         await asyncio.sleep(1.5)
         state = await asyncio.to_thread(plant.topics.group_states, [group])
         assert state == {group: GroupState.LIVE}, "a group with members is left alone"
-        await asyncio.to_thread(member.close)
+        await asyncio.to_thread(instance_id.close)
         await plant.until(lambda: "billing" not in _notes(plant), "the group's end")
         assert await asyncio.to_thread(plant.topics.group_states, [group]) == {group: GroupState.ABSENT}
         plant.remove("orders")
@@ -124,14 +124,14 @@ async def test_a_removed_file_takes_record_group_and_topics_along(plant: Plant) 
         assert plant.published("billing").uid != uid
 
 
-def _notes(plant: Plant) -> str:
+def _notes(plant: ControllerFixture) -> str:
     path = plant.state / "removals.json"
     found = json.loads(path.read_text("utf-8"))["removals"] if path.exists() else []
     return " ".join(removal["label"] for removal in found)
 
 
 @pytest.mark.asyncio
-async def test_a_bad_file_changes_nothing_and_is_told(plant: Plant) -> None:
+async def test_a_bad_file_changes_nothing_and_is_told(plant: ControllerFixture) -> None:
     plant.channel("orders")
     async with plant:
         await plant.until(lambda: plant.published("orders") is not None, "the contract")
@@ -153,13 +153,13 @@ async def test_a_bad_file_changes_nothing_and_is_told(plant: Plant) -> None:
 @pytest.mark.asyncio
 async def test_identity_survives_a_restart_and_a_file_that_is_bad_by_then(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     instance = f"i{uuid.uuid4().hex[:8]}"
-    first = Plant(kafka.bootstrap, tmp_path, instance)
+    first = ControllerFixture(kafka.bootstrap, tmp_path, instance)
     first.channel("orders")
     first.channel("stock")
     async with first:
         await first.until(lambda: bool(first.published("orders") and first.published("stock")), "the contract")
         orders, stock = first.published("orders"), first.published("stock")
-    second = Plant(kafka.bootstrap, tmp_path, instance)
+    second = ControllerFixture(kafka.bootstrap, tmp_path, instance)
     second.channel("orders", 2)
     (second.folder / "stock.yaml").write_text("kind: {", "utf-8")
     async with second:
@@ -175,7 +175,10 @@ async def test_identity_survives_a_restart_and_a_file_that_is_bad_by_then(kafka:
 @pytest.mark.asyncio
 async def test_one_leads_and_the_other_takes_over(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     instance = f"i{uuid.uuid4().hex[:8]}"
-    one, two = Plant(kafka.bootstrap, tmp_path, instance), Plant(kafka.bootstrap, tmp_path, instance)
+    one, two = (
+        ControllerFixture(kafka.bootstrap, tmp_path, instance),
+        ControllerFixture(kafka.bootstrap, tmp_path, instance),
+    )
     async with two:
         async with one:
             await one.until(lambda: one.controller.leading or two.controller.leading, "a leader")
@@ -190,7 +193,7 @@ async def test_one_leads_and_the_other_takes_over(kafka: EmbeddedKafka, tmp_path
 
 
 @pytest.mark.asyncio
-async def test_a_topic_that_is_there_is_taken_as_it_is(plant: Plant) -> None:
+async def test_a_topic_that_is_there_is_taken_as_it_is(plant: ControllerFixture) -> None:
     await asyncio.to_thread(plant.topics.create, plant.topic("orders"), 5, 1, ())
     plant.channel("orders", 2)
     async with plant:
@@ -202,7 +205,7 @@ async def test_a_topic_that_is_there_is_taken_as_it_is(plant: Plant) -> None:
 
 
 @pytest.mark.asyncio
-async def test_what_kafka_refuses_is_a_condition_and_holds_up_nobody_else(plant: Plant) -> None:
+async def test_what_kafka_refuses_is_a_condition_and_holds_up_nobody_else(plant: ControllerFixture) -> None:
     text = CHANNEL.format(name="wide", partitions=1, more="").replace("numPartitions: 1", "replicationFactor: 3")
     (plant.folder / "wide.yaml").write_text(text, "utf-8")
     async with plant:
@@ -217,20 +220,22 @@ async def test_what_kafka_refuses_is_a_condition_and_holds_up_nobody_else(plant:
 
 
 @pytest.mark.asyncio
-async def test_offsets_are_refused_while_the_group_has_members(plant: Plant, make_topic: Callable[..., str]) -> None:
+async def test_offsets_are_refused_while_the_group_has_members(
+    plant: ControllerFixture, make_topic: Callable[..., str]
+) -> None:
     topic, group = make_topic(1), f"kafka.{uuid.uuid4()}"
-    member = Consumer({**plant.config.kafka, "group.id": group})
-    member.subscribe([topic])
-    await asyncio.to_thread(member.poll, 5.0)
+    instance_id = Consumer({**plant.config.kafka, "group.id": group})
+    instance_id.subscribe([topic])
+    await asyncio.to_thread(instance_id.poll, 5.0)
     with pytest.raises(Exception, match="committing the start of group"):
         await asyncio.to_thread(plant.offsets.commit_start, group, topic, [0], Start.EARLIEST)
-    await asyncio.to_thread(member.close)
+    await asyncio.to_thread(instance_id.close)
     await asyncio.to_thread(plant.offsets.commit_start, group, topic, [0], Start.EARLIEST)
     assert await asyncio.to_thread(plant.offsets.committed, group, topic, [0]) == {0: 0}
 
 
 @pytest.mark.asyncio
-async def test_a_state_directory_that_fails_is_tried_again(plant: Plant) -> None:
+async def test_a_state_directory_that_fails_is_tried_again(plant: ControllerFixture) -> None:
     """Without the notes of removals nothing is decided, and nothing ends."""
     in_the_way = plant.state / "removals.json"
     in_the_way.mkdir(parents=True)
@@ -248,7 +253,7 @@ async def test_while_kafka_is_away_everything_stays_and_afterwards_goes_on(tmp_p
     jars = Path(__file__).parents[2] / ".penstock" / "kafka"
     broker = EmbeddedKafka(tmp_path / "kafka", port=0, heap="384m", jars_root=jars)
     with broker:
-        plant = Plant(broker.bootstrap, tmp_path, "penstock")
+        plant = ControllerFixture(broker.bootstrap, tmp_path, "penstock")
         plant.channel("orders")
         async with plant:
             await plant.until(lambda: plant.published("orders") is not None, "the contract")

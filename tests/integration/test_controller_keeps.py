@@ -11,7 +11,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from tests.integration.looking import Looked
-from tests.integration.plant import Plant
+from tests.integration.plant import ControllerFixture
 
 pytestmark = pytest.mark.integration
 
@@ -21,7 +21,7 @@ async def test_a_typing_error_in_a_kind_removes_nothing_now_nor_after_a_restart(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     instance = f"i{uuid.uuid4().hex[:8]}"
-    first = Plant(kafka.bootstrap, tmp_path, instance)
+    first = ControllerFixture(kafka.bootstrap, tmp_path, instance)
     first.channel("orders")
     first.channel("stock")
     async with first:
@@ -33,7 +33,7 @@ async def test_a_typing_error_in_a_kind_removes_nothing_now_nor_after_a_restart(
         await asyncio.sleep(1.5)
         orders = first.published("orders")
         assert orders is not None
-    second = Plant(kafka.bootstrap, tmp_path, instance)
+    second = ControllerFixture(kafka.bootstrap, tmp_path, instance)
     async with second:
         await second.until(lambda: second.controller.leading, "a leader")
         await asyncio.sleep(2.0)
@@ -49,7 +49,7 @@ async def test_an_emptied_file_removes_nothing_now_nor_after_a_restart_until_it_
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     instance = f"i{uuid.uuid4().hex[:8]}"
-    first = Plant(kafka.bootstrap, tmp_path, instance)
+    first = ControllerFixture(kafka.bootstrap, tmp_path, instance)
     first.channel("orders")
     first.channel("stock")
     async with first:
@@ -59,7 +59,7 @@ async def test_an_emptied_file_removes_nothing_now_nor_after_a_restart_until_it_
         await first.until(lambda: "delete the file" in _problems(first), "the problem")
         await asyncio.sleep(1.5)
         assert first.published("orders") == orders
-    second = Plant(kafka.bootstrap, tmp_path, instance)
+    second = ControllerFixture(kafka.bootstrap, tmp_path, instance)
     async with second:
         await second.until(lambda: second.controller.leading, "a leader")
         await asyncio.sleep(2.0)
@@ -73,16 +73,16 @@ async def test_an_emptied_file_removes_nothing_now_nor_after_a_restart_until_it_
 @pytest.mark.asyncio
 async def test_another_directory_on_the_same_kafka_removes_nothing(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     instance = f"i{uuid.uuid4().hex[:8]}"
-    first = Plant(kafka.bootstrap, tmp_path / "first", instance)
+    first = ControllerFixture(kafka.bootstrap, tmp_path / "first", instance)
     first.channel("orders")
     first.subscription("billing", "orders")
     async with first:
         await first.until(lambda: first.published("billing") is not None, "the contract")
         served = [first.published("orders"), first.published("billing")]
-    await _publish_mine_and_leave_the_rest(Plant(kafka.bootstrap, tmp_path / "second", instance), served)
+    await _publish_mine_and_leave_the_rest(ControllerFixture(kafka.bootstrap, tmp_path / "second", instance), served)
     # By now something of its own is in the contract.
-    await _publish_mine_and_leave_the_rest(Plant(kafka.bootstrap, tmp_path / "second", instance), served)
-    third = Plant(kafka.bootstrap, tmp_path / "second", instance)
+    await _publish_mine_and_leave_the_rest(ControllerFixture(kafka.bootstrap, tmp_path / "second", instance), served)
+    third = ControllerFixture(kafka.bootstrap, tmp_path / "second", instance)
     async with third:
         third.channel("orders")
         await third.until(lambda: "Subscription default/billing)" in _problems(third), "the channel's recognition")
@@ -95,14 +95,14 @@ async def test_another_directory_on_the_same_kafka_removes_nothing(kafka: Embedd
 async def test_what_no_file_names_goes_when_it_is_asked_for(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """By the command, with its group and topics; and not while a file names it, or a file cannot be read."""
     instance = f"i{uuid.uuid4().hex[:8]}"
-    first = Plant(kafka.bootstrap, tmp_path / "first", instance)
+    first = ControllerFixture(kafka.bootstrap, tmp_path / "first", instance)
     first.channel("orders")
     first.subscription("billing", "orders")
     async with first:
         await first.until(lambda: first.published("billing") is not None, "the contract")
     looked = Looked(kafka.bootstrap, instance, first.topic("orders"))
     both = ("remove", "KafkaChannel/default/orders", "subscription/default/billing")
-    second = Plant(kafka.bootstrap, tmp_path / "second", instance)
+    second = ControllerFixture(kafka.bootstrap, tmp_path / "second", instance)
     second.channel("mine")
     async with second:
         await second.until(lambda: bool(second.status.report and second.status.report.foreign), "what is foreign")
@@ -142,7 +142,7 @@ async def test_what_no_file_names_goes_when_it_is_asked_for(kafka: EmbeddedKafka
     assert late.returncode == 1
 
 
-async def _publish_mine_and_leave_the_rest(plant: Plant, served: list[Any]) -> None:
+async def _publish_mine_and_leave_the_rest(plant: ControllerFixture, served: list[Any]) -> None:
     plant.channel("mine")
     async with plant:
         await plant.until(lambda: "PENSTOCK_INSTANCE" in _problems(plant), "the warning")
@@ -151,6 +151,6 @@ async def _publish_mine_and_leave_the_rest(plant: Plant, served: list[Any]) -> N
         assert [plant.published(record.name) for record in served] == served
 
 
-def _problems(plant: Plant) -> str:
+def _problems(plant: ControllerFixture) -> str:
     path = plant.state / "problems.json"
     return path.read_text("utf-8") if path.exists() else ""

@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from agents.config import DeliveryConfig
-from agents.consumer.consumer import Feed
-from agents.ordering.offset_metadata import Known, read
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition
+from agents.consumer.consumer import SubscriptionConsumer
+from agents.ordering.offset_metadata import OffsetMetadata, read
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import PartitionState
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
 from tests.integration.feeds import LIMIT_S, Settler, commit, committed, feeding, fill, subscription
@@ -44,10 +44,10 @@ async def test_a_fenced_consumer_is_replaced(kafka: EmbeddedKafka, make_topic: C
     topic = make_topic()
     fill(kafka, topic, 10)
     owner = Settler()
-    async with feeding(kafka, topic, owner) as feed:
+    async with feeding(kafka, topic, owner) as consumer:
         await owner.until(lambda: len(owner.got) == 10)
         settings = {"bootstrap.servers": kafka.bootstrap, "partition.assignment.strategy": "cooperative-sticky"}
-        names = {"group.id": f"g-{topic}", "group.instance.id": feed.member}
+        names = {"group.id": f"g-{topic}", "group.instance.id": consumer.instance_id}
         stranger = Consumer({**settings, **names, "session.timeout.ms": 6000, "enable.auto.commit": False})
         joined = threading.Event()
         stranger.subscribe([topic], on_assign=lambda *_: joined.set())
@@ -71,14 +71,14 @@ async def test_what_is_settled_above_a_gap_is_not_delivered_again(
     first = Settler(lambda record: record.offset not in (5, 7))
     async with feeding(kafka, topic, first):
         await first.until(lambda: len(first.got) == 20)
-        first.partitions[0].watermark.failed(5, 3)
-        await asyncio.wait_for(first.feed.commits.barrier(first.partitions[0]), LIMIT_S)
+        first.partitions[0].tracker.failed(5, 3)
+        await asyncio.wait_for(first.consumer.commits.barrier(first.partitions[0]), LIMIT_S)
         offset, metadata = committed(kafka, topic)  # while the owner lives: the barrier has let it through
-        assert read(offset, metadata) == Known(frozenset({6, *range(8, 20)}), {5: 3})
+        assert read(offset, metadata) == OffsetMetadata(frozenset({6, *range(8, 20)}), {5: 3})
     second = Settler()
     async with feeding(kafka, topic, second):
         await second.until(lambda: len(second.got) == 2)
-        assert second.partitions[0].watermark.next == 20
+        assert second.partitions[0].tracker.committable == 20
     assert second.got == [(0, 5), (0, 7)]
 
 
@@ -141,12 +141,12 @@ async def test_a_halted_feed_serves_no_partition_that_it_has_or_gets(
     one, two, three = Settler(), Settler(), Settler()
     async with feeding(kafka, topic, one, 2):
         async with feeding(kafka, topic, two, 2):
-            await one.until(lambda: len(one.feed.partitions) == len(two.feed.partitions) == 1)
+            await one.until(lambda: len(one.consumer.partitions) == len(two.consumer.partitions) == 1)
             await one.until(lambda: len(one.got) + len(two.got) >= 10)
-            one.feed.halt("it is not what it was")
+            one.consumer.halt("it is not what it was")
             await one.until(lambda: one.stopped == 1)
         await one.until(lambda: one.stopped == 2)  # with the partition that the other one gave back
-        assert {partition.failure for partition in one.feed.partitions} == {"it is not what it was"}
+        assert {partition.failure for partition in one.consumer.partitions} == {"it is not what it was"}
         before = len(one.got)
         fill(kafka, topic, 10, 2)
         async with feeding(kafka, topic, three, 2):
@@ -163,7 +163,7 @@ async def test_two_owners_share_and_take_over_without_loss_or_repetition(
         fill(kafka, topic, 400, 4)
         await one.until(lambda: len(one.got) == 400)
         async with feeding(kafka, topic, two, 4):
-            await two.until(lambda: len(two.feed.partitions) == 2 and len(one.feed.partitions) == 2)
+            await two.until(lambda: len(two.consumer.partitions) == 2 and len(one.consumer.partitions) == 2)
             fill(kafka, topic, 400, 4)
             await one.until(lambda: len(one.got) + len(two.got) == 800)
             assert two.got
@@ -177,12 +177,12 @@ async def test_commits_go_on_during_a_drain(kafka: EmbeddedKafka, make_topic: Ca
     topic = make_topic(2)
 
     class Draining(Settler):
-        async def drain(self, partitions: Sequence[Partition], limit_s: float) -> None:
+        async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
             if len(partitions) == 1 and not self.seen:
                 (stays,) = [p for p in self.partitions if p is not partitions[0]]
-                for offset in list(stays.watermark.order):
-                    stays.watermark.settle(offset)
-                self.feed.commits.touch()
+                for offset in list(stays.tracker.pending):
+                    stays.tracker.settle(offset)
+                self.consumer.commits.schedule_commit()
                 async with asyncio.timeout(LIMIT_S / 2):
                     while (await asyncio.to_thread(committed, kafka, topic, stays.number))[0] != 10:
                         await asyncio.sleep(0.1)
@@ -220,12 +220,12 @@ async def test_what_was_fetched_before_its_log_expired_is_still_delivered(
     assert messages[-1].error() is not None
     owner = Settler()
     config = DeliveryConfig({"bootstrap.servers": kafka.bootstrap})
-    owner.feed = Feed(subscription(topic), config, owner, Metrics())
-    partition = owner.feed._rebalance.partitions[0] = Partition(topic, 0, Watermark(0))
-    await asyncio.to_thread(owner.feed._take, consumer, messages)
+    owner.consumer = SubscriptionConsumer(subscription(topic), config, owner, Metrics())
+    partition = owner.consumer._rebalance.partitions[0] = PartitionState(topic, 0, OffsetTracker(0))
+    await asyncio.to_thread(owner.consumer._take, consumer, messages)
     consumer.close()
     assert owner.got == [(0, 0), (0, 1), (0, 2)]
-    assert partition.watermark.next == 20
+    assert partition.tracker.committable == 20
 
 
 async def test_stopping_needs_no_thread_of_the_loops_pool(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from agents.consumer import stall_detector
 from agents.consumer.commits import Commits
-from agents.consumer.consumer import Batch, Feed
+from agents.consumer.consumer import Batch, SubscriptionConsumer
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
 from tests.integration.feeds import Settler, feeding, fill, subscription, tight
@@ -29,24 +29,24 @@ async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_othe
         def take(self, batches: list[Batch]) -> None:
             for partition, records in batches:
                 for record in records:
-                    partition.watermark.add(record.offset)
+                    partition.tracker.add(record.offset)
                     if partition.number == 1:
                         self.got.append((partition.number, record.offset))
-                        partition.watermark.settle(record.offset)
+                        partition.tracker.settle(record.offset)
                         partition.released += 1
                         partition.released_bytes += record.size
-            self.feed.taken()
+            self.consumer.fetched_count()
 
     owner = Stuck()
-    owner.feed = Feed(subscription(topic, 2), config, owner, Metrics())
-    owner.feed.start()
+    owner.consumer = SubscriptionConsumer(subscription(topic, 2), config, owner, Metrics())
+    owner.consumer.start()
     try:
         await owner.until(lambda: len(owner.got) == 10_000)
         stuck = next(p for p in owner.partitions if p.number == 0)
         batch_bytes = 1000 * (1024 + 100)
         assert 0 < stuck.held_bytes <= config.buffer_bytes_max + batch_bytes
     finally:
-        await owner.feed.stop(0.1)
+        await owner.consumer.stop(0.1)
 
 
 async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
@@ -62,26 +62,26 @@ async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
 
         def take(self, batches: list[Batch]) -> None:
             if not self.stuck:
-                super().take(batches)
+                super().enqueue(batches)
                 return
             for partition, records in batches:
                 for record in records:
-                    partition.watermark.add(record.offset)
-            self.feed.taken()
+                    partition.tracker.add(record.offset)
+            self.consumer.fetched_count()
 
     one, two = Stuck(), Stuck()
-    one.feed = Feed(subscription(topic, 2), config, one, Metrics())
-    one.feed.start()
+    one.consumer = SubscriptionConsumer(subscription(topic, 2), config, one, Metrics())
+    one.consumer.start()
     try:
-        await one.until(lambda: len(one.feed._pace.room.paused) == 2)
+        await one.until(lambda: len(one.consumer._backpressure.budget.paused) == 2)
         async with feeding(kafka, topic, two, 2):
-            await two.until(lambda: len(two.feed.partitions) == len(one.feed.partitions) == 1)
+            await two.until(lambda: len(two.consumer.partitions) == len(one.consumer.partitions) == 1)
         one.stuck = False
         await one.until(lambda: len(one.partitions) == 3)
         back = one.partitions[2].number
         await one.until(lambda: len([number for number, _ in one.got if number == back]) == 10_000)
     finally:
-        await one.feed.stop(0.1)
+        await one.consumer.stop(0.1)
 
 
 async def test_a_partition_that_the_client_has_lost_track_of_is_assigned_anew(
@@ -98,7 +98,7 @@ async def test_a_partition_that_the_client_has_lost_track_of_is_assigned_anew(
             consumer.pause([TopicPartition(topic, 0)])
             lost.set()
 
-    monkeypatch.setattr(Commits, "carry_out", lambda _, consumer, wait=False: lose(consumer))
+    monkeypatch.setattr(Commits, "send_requested", lambda _, consumer, wait=False: lose(consumer))
     async with feeding(kafka, topic, owner):
         await owner.until(lost.is_set)
         fill(kafka, topic, 10)

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from agents.listeners import snapshots
 from app.local.kafka import EmbeddedKafka
-from app.operations.group_offsets import read_positions
+from app.operations.group_offsets import read_group_offsets
 from app.operations.lag import events_behind
 from tests.integration.feeds import LIMIT_S, Settler, committed, feeding, fill, subscription
 
@@ -46,12 +46,12 @@ class Transactions:
 
 def _behind(kafka: EmbeddedKafka, topic: str) -> int:
     """What `penstock lag` says."""
-    return sum(map(events_behind, read_positions({"bootstrap.servers": kafka.bootstrap}, [subscription(topic)])))
+    return sum(map(events_behind, read_group_offsets({"bootstrap.servers": kafka.bootstrap}, [subscription(topic)])))
 
 
 async def _until_at(owner: Settler, mark: int, end: int) -> None:
     """Until all that can be settled is, and the feed knows where the log ends."""
-    await owner.until(lambda: [(p.watermark.next, p.end) for p in owner.partitions] == [(mark, end)])
+    await owner.until(lambda: [(p.tracker.committable, p.log_end_offset) for p in owner.partitions] == [(mark, end)])
 
 
 async def test_lag_comes_to_rest_at_zero_behind_markers_and_aborted_records(
@@ -60,16 +60,16 @@ async def test_lag_comes_to_rest_at_zero_behind_markers_and_aborted_records(
     topic = make_topic()
     transactions = await asyncio.to_thread(Transactions, kafka, topic)
     owner = Settler()
-    async with feeding(kafka, topic, owner) as feed:
+    async with feeding(kafka, topic, owner) as consumer:
         end = 0
         for records, abort in ((3, False), (1, False), (4, True), (0, False), (1, True), (2, False), (2, True)):
             await asyncio.to_thread(transactions.make, records, abort=abort)
             end += records + bool(records)  # a transaction without a record leaves nothing
             await _until_at(owner, end, end)
-            await asyncio.wait_for(feed.commits.barrier(owner.partitions[0]), LIMIT_S)
+            await asyncio.wait_for(consumer.commits.barrier(owner.partitions[0]), LIMIT_S)
             assert committed(kafka, topic)[0] == end
             assert await asyncio.to_thread(_behind, kafka, topic) == 0
-            assert snapshots.lag(feed.partitions) == 0
+            assert snapshots.lag(consumer.partitions) == 0
     assert [offset for _, offset in owner.got] == [0, 1, 2, 4, 13, 14]
 
 
@@ -79,17 +79,17 @@ async def test_the_end_of_the_log_is_not_passed_over_an_unsettled_event(
     topic = make_topic()
     transactions = await asyncio.to_thread(Transactions, kafka, topic)
     owner = Settler(lambda record: record.offset != 2)
-    async with feeding(kafka, topic, owner) as feed:
+    async with feeding(kafka, topic, owner) as consumer:
         await asyncio.to_thread(transactions.make, 4)
         await _until_at(owner, 2, 5)
-        await owner.until(lambda: owner.partitions[0].watermark.fetched == 5)
+        await owner.until(lambda: owner.partitions[0].tracker.fetched == 5)
         partition = owner.partitions[0]
-        await asyncio.wait_for(feed.commits.barrier(partition), LIMIT_S)
+        await asyncio.wait_for(consumer.commits.barrier(partition), LIMIT_S)
         assert committed(kafka, topic)[0] == 2
-        assert snapshots.lag(feed.partitions) == 3
-        partition.watermark.settle(2)
-        feed.commits.touch()
-        await asyncio.wait_for(feed.commits.barrier(partition), LIMIT_S)
+        assert snapshots.lag(consumer.partitions) == 3
+        partition.tracker.settle(2)
+        consumer.commits.schedule_commit()
+        await asyncio.wait_for(consumer.commits.barrier(partition), LIMIT_S)
         assert committed(kafka, topic)[0] == 5
     second = Settler()
     fill(kafka, topic, 1)
@@ -102,14 +102,14 @@ async def test_an_open_transaction_is_waited_for(kafka: EmbeddedKafka, make_topi
     topic = make_topic()
     transactions = await asyncio.to_thread(Transactions, kafka, topic)
     owner = Settler()
-    async with feeding(kafka, topic, owner) as feed:
+    async with feeding(kafka, topic, owner) as consumer:
         await asyncio.to_thread(transactions.make, 1)
         await _until_at(owner, 2, 2)
         await asyncio.to_thread(transactions.begin, 2)
         await _until_at(owner, 2, 4)
-        await asyncio.wait_for(feed.commits.barrier(owner.partitions[0]), LIMIT_S)
+        await asyncio.wait_for(consumer.commits.barrier(owner.partitions[0]), LIMIT_S)
         assert committed(kafka, topic)[0] == 2
-        assert await asyncio.to_thread(_behind, kafka, topic) == snapshots.lag(feed.partitions) == 2
+        assert await asyncio.to_thread(_behind, kafka, topic) == snapshots.lag(consumer.partitions) == 2
         await asyncio.to_thread(transactions.commit)
         await _until_at(owner, 5, 5)
     assert [offset for _, offset in owner.got] == [0, 2, 3]

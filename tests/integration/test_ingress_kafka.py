@@ -91,9 +91,9 @@ def test_a_record_that_is_too_large_by_itself_is_413(error: int) -> None:
         assert client is not None
         refuse_produce_requests(client, error)
         assert post(running)[0] == 202, "sent again by itself it fits"
-        alone = producer._alone
-        assert alone is not None
-        assert alone._client is not None
+        redrive_lock = producer._alone
+        assert redrive_lock is not None
+        assert redrive_lock._client is not None
         refuse_produce_requests(client, error)
-        refuse_produce_requests(alone._client, error)
+        refuse_produce_requests(redrive_lock._client, error)
         assert post(running)[0] == 413

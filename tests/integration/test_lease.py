@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from controller.kafka.leader_election import Lease
+from controller.kafka.leader_election import LeaderElection
 
 pytestmark = pytest.mark.integration
 
@@ -49,7 +49,7 @@ async def test_a_leader_that_was_stopped_past_its_session_is_not_confirmed(
     assert process.stdout is not None
     crashes: list[BaseException] = []
     took_over = asyncio.Event()
-    other = Lease(group, topic, {"bootstrap.servers": kafka.bootstrap}, 6.0, took_over.set, crashes.append)
+    other = LeaderElection(group, topic, {"bootstrap.servers": kafka.bootstrap}, 6.0, took_over.set, crashes.append)
     try:
         async with asyncio.timeout(60):
             while (await process.stdout.readline()).strip() != b"True":

@@ -10,14 +10,14 @@ import pytest
 from app.cli.status import rows
 from app.local.kafka import EmbeddedKafka
 from app.operations.contract_snapshot import read_contract
-from tests.integration.plant import Plant
+from tests.integration.plant import ControllerFixture
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.mark.asyncio
 async def test_what_is_refused_is_read_from_kafka(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    plant = Plant(kafka.bootstrap, tmp_path, f"i{uuid.uuid4().hex[:8]}")
+    plant = ControllerFixture(kafka.bootstrap, tmp_path, f"i{uuid.uuid4().hex[:8]}")
     plant.channel("orders", 2)
     plant.subscription("lost", "nowhere")
     (plant.folder / "bad.yaml").write_text("kind: [", "utf-8")

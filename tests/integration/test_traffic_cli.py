@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.ordering.offset_tracker import Watermark
+from agents.ordering.offset_tracker import OffsetTracker
 from app.local.kafka import EmbeddedKafka
 from tests.integration.looking import Looked
 
@@ -23,7 +23,7 @@ def test_offsets_alone_say_how_much_came_in_and_what_waits(looked: Looked) -> No
     slow = looked.subscribe("slow")
     looked.events(range(10), ago_s=3600)
     looked.events(range(10, 16), ago_s=60)
-    looked.commit(slow, 0, Watermark(5))
+    looked.commit(slow, 0, OffsetTracker(5))
 
     rows = looked.json("job", "traffic", "--offsets", "--since", "10m")
 

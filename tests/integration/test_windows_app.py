@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from app.local.kafka import EmbeddedKafka
-from app.worker.traffic_windows_app import Topics, TrafficWindows, WindowsConfig, make_topics
+from app.worker.traffic_windows_app import Topics, TrafficWindows, TrafficWindowsConfig, make_topics
 from knative.traffic.delta import Delta, encode, key_of
 from tables.traffic_windows.faust_table import TrafficConfig
 from tables.traffic_windows.view import TrafficRows
@@ -37,7 +37,7 @@ async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> N
     """What is read again after a failure, and what was sent twice, counts once; junk is passed over."""
     client = {"bootstrap.servers": kafka.bootstrap}
     traffic = TrafficConfig(f"i{uuid.uuid4().hex[:8]}", flush_s=0.2)
-    config = WindowsConfig(client, "w", session_timeout_s=6.0, traffic=traffic)
+    config = TrafficWindowsConfig(client, "w", session_timeout_s=6.0, traffic=traffic)
     await asyncio.to_thread(make_topics, config)
     told = Counter[str]()
     windows, rows = (
@@ -78,7 +78,7 @@ async def test_rows_that_kafka_refuses_are_made_again_and_no_failure_goes_unhear
     """A batch whose rows are refused is not acked: it is read again, until they are stored."""
     client = {"bootstrap.servers": kafka.bootstrap}
     traffic = TrafficConfig(f"i{uuid.uuid4().hex[:8]}", flush_s=0.2)
-    config = WindowsConfig(client, "w", session_timeout_s=6.0, traffic=traffic)
+    config = TrafficWindowsConfig(client, "w", session_timeout_s=6.0, traffic=traffic)
     await asyncio.to_thread(make_topics, config)
     told, unheard = Counter[str](), list[dict[str, object]]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
@@ -118,7 +118,7 @@ async def test_without_kafka_it_only_says_so(
 ) -> None:
     monkeypatch.setattr("app.worker.traffic_windows_app._ADMIN_S", 0.5)
     client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
-    config, told = WindowsConfig(client, "w"), Counter[str]()
+    config, told = TrafficWindowsConfig(client, "w"), Counter[str]()
     windows = TrafficWindows(config, Topics(config), lambda what: told.update([what]))
 
     windows.start()

@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from knative.contract.kafka_names import contract_topic, status_topic, traffic_topic
 from knative.contract.records import WorkerStatus, WorkerSubscription
-from knative.contract.subscription_stats import Progress
+from knative.contract.subscription_stats import SubscriptionStats
 from knative.traffic.delta import ACCEPTED, SETTLED, Delta, encode, key_of
 from tables.contract_table import encode_channel, encode_subscription
 from tables.status_table import encode_status
@@ -46,7 +46,9 @@ def status(bootstrap: str, instance: str, world: World) -> None:
         one.uid: WorkerSubscription(1, tuple(range(one.partitions)) if one.uid in ready else (0,), "running")
         for one in world.subscriptions
     }
-    told = WorkerStatus("w", time.time() + 300, "all", served, {uid: Progress(delivered_per_s=1.5) for uid in ready})
+    told = WorkerStatus(
+        "w", time.time() + 300, "all", served, {uid: SubscriptionStats(delivered_per_s=1.5) for uid in ready}
+    )
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     producer.produce(status_topic(instance), encode_status(told), "w")
     assert producer.flush(30) == 0

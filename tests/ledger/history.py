@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from knative.delivery.policy import Order
+from knative.delivery.policy import DeliveryOrder
 from tests.ledger.facts import Committed, Dead, Fact, Fault, Paused, Received, Sent, Stored
 
 #: Faults of a worker after which an event may be delivered again, and all that may cost an attempt.
@@ -22,7 +22,7 @@ class Rule:
     """What one subscription was promised. `since_s`: events sent earlier are not owed to it (it was not ready yet)."""
 
     subscription: str
-    order: Order
+    order: DeliveryOrder
     retry: int
     group: str
     topic: str
@@ -119,10 +119,10 @@ def delivered(visit: Received) -> bool:
     return 200 <= visit.status < 300
 
 
-def lane(record: Stored, order: Order) -> tuple[object, ...]:
+def lane(record: Stored, order: DeliveryOrder) -> tuple[object, ...]:
     """What the record must stay in order with. A keyless or unordered event is alone in its lane."""
-    if order is Order.ORDERED:
+    if order is DeliveryOrder.ORDERED:
         return (record.partition,)
-    if order is Order.KEY_ORDERED and record.key is not None:
+    if order is DeliveryOrder.KEY_ORDERED and record.key is not None:
         return (record.partition, record.key)
     return (record.partition, None, record.offset)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import orjson
 
-from agents.consumer.commits import WAITING
+from agents.consumer.commits import WAITING_MESSAGE
 from tests.ledger.facts import Paused
 
 
 def pauses(log: Path) -> Iterator[Paused]:
     """Each time that the worker stopped making first attempts because Kafka confirmed no commits."""
     for line in log.read_bytes().splitlines():
-        if WAITING.encode() in line:
+        if WAITING_MESSAGE.encode() in line:
             entry = orjson.loads(line)
             yield Paused(entry["subscription"], datetime.fromisoformat(entry["timestamp"]).timestamp())

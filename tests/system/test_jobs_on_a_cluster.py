@@ -198,7 +198,7 @@ def _check_edges(found: Topology, sent: Sent) -> None:
         events = sum(sums["events"] for key, sums, _ in expected if key[1] == "stored" and key[6] == source)
         assert edges[f"source:{source} publishes channel:ns/ch"].events == events
     settled = [(sums, latency) for key, sums, latency in expected if key[1] == "settled"]
-    merged: latency_sketch.Sketch = {}
+    merged: latency_sketch.LatencySketch = {}
     for _, latency in settled:
         latency_sketch.merge(merged, latency)
     delivers = edges["subscription:ns/sub delivers uri:http://127.0.0.1:1/"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analytics.census.model import CODES, Place, Problem, Refused, Result, encode
-from analytics.census.offset_sequence import HoleError, Succession
+from analytics.census.offset_sequence import OffsetGapError, Succession
 from analytics.census.totals import Row, Summary, apply, next_offset, partition_of, summarize
 from app.census.results_page import to_plain, to_wide
 
@@ -133,17 +133,17 @@ def test_succession() -> None:
     assert order.take(3, 45)  # the first of a partition: what was before it has expired
     assert not order.take(3, 45)
     assert order.take(3, 46)
-    with pytest.raises(HoleError, match="after offset 46 of partition 3 came 48"):
+    with pytest.raises(OffsetGapError, match="after offset 46 of partition 3 came 48"):
         order.take(3, 48)
     assert [order.again(3, now) for now in (0.0, 0.5, 1.0, 1.9, 2.0)] == [47, None, 47, None, 47]
     for now in range(3, 10):
         assert order.again(3, now) == 47
-    with pytest.raises(HoleError, match="offset 47 of partition 3 does not come"):
+    with pytest.raises(OffsetGapError, match="offset 47 of partition 3 does not come"):
         order.again(3, 10)
     assert order.take(3, 47)
     assert order.again(3, 10) == 48  # another place, counted anew
     order.start(3, 44)  # a rebalance goes back
-    with pytest.raises(HoleError):
+    with pytest.raises(OffsetGapError):
         order.take(3, 45)
     assert order.take(3, 44)
     assert order.take(0, 0)

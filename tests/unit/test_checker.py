@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knative.delivery.policy import Order
+from knative.delivery.policy import DeliveryOrder
 from tests.ledger.checker import Verdict, check
 from tests.ledger.facts import (
     BadLedger,
@@ -40,9 +40,9 @@ F = TypeVar("F")
 
 TOPIC = "orders"
 RULES = [
-    Rule("ns/ordered", Order.ORDERED, 3, "kafka.u1", TOPIC),
-    Rule("ns/keyed", Order.KEY_ORDERED, 3, "kafka.u2", TOPIC),
-    Rule("ns/unordered", Order.UNORDERED, 3, "kafka.u3", TOPIC),
+    Rule("ns/ordered", DeliveryOrder.ORDERED, 3, "kafka.u1", TOPIC),
+    Rule("ns/keyed", DeliveryOrder.KEY_ORDERED, 3, "kafka.u2", TOPIC),
+    Rule("ns/unordered", DeliveryOrder.UNORDERED, 3, "kafka.u3", TOPIC),
 ]
 EVENTS, KEYS, PARTITIONS = 60, 6, 3
 

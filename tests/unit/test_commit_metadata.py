@@ -7,7 +7,15 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.ordering.offset_metadata import METADATA_MAX, NOTHING, SPAN_MAX, STARTED_MAX, Known, read, write
+from agents.ordering.offset_metadata import (
+    METADATA_MAX,
+    NO_METADATA,
+    SPAN_MAX,
+    STARTED_MAX,
+    OffsetMetadata,
+    read,
+    write,
+)
 
 NOW = 1_800_000_000.0
 
@@ -51,7 +59,7 @@ def test_a_wait_beyond_the_scale_is_cut_to_days() -> None:
 
 @given(text=st.one_of(st.text(max_size=50), st.text(max_size=50).map(lambda t: "p2:" + t)), offset=st.integers(0, 1000))
 def test_foreign_metadata_reads_as_nothing(text: str, offset: int) -> None:
-    assert read(offset, text) == NOTHING
+    assert read(offset, text) == NO_METADATA
 
 
 @given(at=st.integers(3, 60), flip=st.integers(1, 255))
@@ -59,11 +67,11 @@ def test_damaged_metadata_reads_as_nothing(at: int, flip: int) -> None:
     text = write(100, frozenset(range(103, 400, 7)), {100: 2}, {100: NOW})
     at = 3 + at % (len(text) - 3)
     damaged = text[:at] + chr((ord(text[at]) ^ flip) & 0x7F) + text[at + 1 :]
-    assert read(100, damaged) in (NOTHING, read(100, text))  # base85 has two spellings of nothing else
+    assert read(100, damaged) in (NO_METADATA, read(100, text))  # base85 has two spellings of nothing else
 
 
 def test_metadata_belongs_to_its_offset() -> None:
     text = write(100, frozenset({103}), {100: 2}, {})
-    assert read(100, text) == Known(frozenset({103}), {100: 2})
-    assert read(90, text) == NOTHING
-    assert read(100, None) == NOTHING
+    assert read(100, text) == OffsetMetadata(frozenset({103}), {100: 2})
+    assert read(90, text) == NO_METADATA
+    assert read(100, None) == NO_METADATA

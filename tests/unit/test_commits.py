@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from agents.consumer.commits import Commits
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import PartitionState
 
 pytestmark = pytest.mark.asyncio
 
@@ -43,11 +43,11 @@ class Later:
         return getattr(self._loop, name)
 
 
-def moved(number: int) -> Partition:
+def moved(number: int) -> PartitionState:
     """A partition with one settled record."""
-    partition = Partition("t", number, Watermark(0))
-    partition.watermark.add(0)
-    partition.watermark.settle(0)
+    partition = PartitionState("t", number, OffsetTracker(0))
+    partition.tracker.add(0)
+    partition.tracker.settle(0)
     return partition
 
 
@@ -56,11 +56,11 @@ def fail(problem: BaseException) -> None:
     raise AssertionError(problem)
 
 
-async def requested(partitions: dict[int, Partition], fatal: Callable[[BaseException], None] = fail) -> Commits:
+async def requested(partitions: dict[int, PartitionState], fatal: Callable[[BaseException], None] = fail) -> Commits:
     """With a request that waits for the thread."""
     commits = Commits("ns/s", 0.001, fatal)
     commits.attach(partitions)
-    commits.touch()
+    commits.schedule_commit()
     async with asyncio.timeout(10):
         while not commits._flight:
             await asyncio.sleep(0.001)
@@ -68,51 +68,51 @@ async def requested(partitions: dict[int, Partition], fatal: Callable[[BaseExcep
 
 
 async def test_what_was_let_go_since_is_not_committed_again() -> None:
-    partitions: dict[int, Partition] = {0: moved(0), 1: moved(1), 2: moved(2)}
+    partitions: dict[int, PartitionState] = {0: moved(0), 1: moved(1), 2: moved(2)}
     commits = await requested(partitions)
     del partitions[0]
-    partitions[1] = Partition("t", 1, Watermark(50))  # came back meanwhile
+    partitions[1] = PartitionState("t", 1, OffsetTracker(50))  # came back meanwhile
     consumer: Any = Notes()
-    commits.carry_out(consumer)
+    commits.send_requested(consumer)
     assert consumer.sent == [{2: 1}]
 
 
 async def test_a_request_of_which_nothing_is_left_does_not_stop_later_ones() -> None:
-    partitions: dict[int, Partition] = {0: moved(0)}
+    partitions: dict[int, PartitionState] = {0: moved(0)}
     commits = await requested(partitions)
     del partitions[0]
     consumer: Any = Notes()
-    commits.carry_out(consumer)
+    commits.send_requested(consumer)
     partitions[1] = moved(1)
-    commits.touch()
+    commits.schedule_commit()
     async with asyncio.timeout(10):
         while not consumer.sent:
             await asyncio.sleep(0.001)
-            commits.carry_out(consumer)
+            commits.send_requested(consumer)
     assert consumer.sent == [{1: 1}]
 
 
 async def test_a_barrier_opens_after_the_refusal_of_a_rebalance() -> None:
-    partitions: dict[int, Partition] = {0: moved(0)}
+    partitions: dict[int, PartitionState] = {0: moved(0)}
     commits = await requested(partitions)
     consumer: Any = Notes()
-    commits.carry_out(consumer)
+    commits.send_requested(consumer)
     barrier = asyncio.ensure_future(commits.barrier(partitions[0]))
     commits.on_commit(KafkaError(KafkaError.REBALANCE_IN_PROGRESS), [])
     async with asyncio.timeout(10):
         while len(consumer.sent) < 2:
             await asyncio.sleep(0.001)
-            commits.carry_out(consumer)
+            commits.send_requested(consumer)
     assert not barrier.done()
     commits.on_commit(None, [TopicPartition("t", 0, 1)])
     await asyncio.wait_for(barrier, 10)
 
 
 async def test_hundreds_that_wait_for_one_commit_go_on_in_several_turns() -> None:
-    partitions: dict[int, Partition] = {0: moved(0)}
+    partitions: dict[int, PartitionState] = {0: moved(0)}
     commits = await requested(partitions)
     consumer: Any = Notes()
-    commits.carry_out(consumer)
+    commits.send_requested(consumer)
     barriers = [asyncio.ensure_future(commits.barrier(partitions[0])) for _ in range(500)]
     await asyncio.sleep(0)
     commits.on_commit(None, [TopicPartition("t", 0, 1)])
@@ -127,7 +127,7 @@ async def test_hundreds_that_wait_for_one_commit_go_on_in_several_turns() -> Non
 async def test_what_is_denied_for_long_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without commits all that is delivered comes again after a restart; a moment without them passes."""
     problems: list[BaseException] = []
-    partitions: dict[int, Partition] = {0: moved(0)}
+    partitions: dict[int, PartitionState] = {0: moved(0)}
     commits = await requested(partitions, problems.append)
     denied = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
     hour = [1_000.0]
@@ -137,7 +137,7 @@ async def test_what_is_denied_for_long_ends_the_process(monkeypatch: pytest.Monk
         async with asyncio.timeout(10):
             while not commits._flight:
                 await asyncio.sleep(0.001)
-        commits.carry_out(Notes())  # type: ignore[arg-type]
+        commits.send_requested(Notes())  # type: ignore[arg-type]
         hour[0] += 45
         commits.on_commit(error, [])
         await asyncio.sleep(0.005)
@@ -146,9 +146,9 @@ async def test_what_is_denied_for_long_ends_the_process(monkeypatch: pytest.Monk
     await answered(denied)
     assert problems == []
     await answered(None)
-    partitions[0].watermark.add(1)
-    partitions[0].watermark.settle(1)
-    commits.touch()
+    partitions[0].tracker.add(1)
+    partitions[0].tracker.settle(1)
+    commits.schedule_commit()
     await answered(denied)
     await answered(denied)
     assert problems == []
@@ -158,24 +158,24 @@ async def test_what_is_denied_for_long_ends_the_process(monkeypatch: pytest.Monk
 
 async def test_nothing_waits_for_a_commit_of_which_nobody_hears() -> None:
     """Who drains does not poll: what is on its way is given up, others are made, and its result counts for nothing."""
-    partitions: dict[int, Partition] = {0: moved(0)}
+    partitions: dict[int, PartitionState] = {0: moved(0)}
     commits = await requested(partitions)
     consumer: Any = Notes()
-    commits.carry_out(consumer)
+    commits.send_requested(consumer)
     commits.give_up_flight()
-    partitions[0].watermark.add(1)
-    partitions[0].watermark.settle(1)
+    partitions[0].tracker.add(1)
+    partitions[0].tracker.settle(1)
     barrier = asyncio.ensure_future(commits.barrier(partitions[0]))
     async with asyncio.timeout(10):
         while not barrier.done():
-            commits.carry_out(consumer, wait=True)
+            commits.send_requested(consumer, wait=True)
             await asyncio.sleep(0.001)
     assert consumer.sent == [{0: 1}, {0: 2}]
-    partitions[0].watermark.failed(2, 1)
+    partitions[0].tracker.failed(2, 1)
     barrier = asyncio.ensure_future(commits.barrier(partitions[0]))
     async with asyncio.timeout(10):
         while len(consumer.sent) < 3:
-            commits.carry_out(consumer)
+            commits.send_requested(consumer)
             await asyncio.sleep(0.001)
     commits.on_commit(None, [TopicPartition("t", 0, 1)])  # of the first one
     await asyncio.sleep(0.01)
@@ -188,7 +188,7 @@ async def test_what_the_broker_will_never_take_ends_the_process() -> None:
     problems: list[BaseException] = []
     commits = await requested({0: moved(0)}, problems.append)
     consumer: Any = Notes()
-    commits.carry_out(consumer)
+    commits.send_requested(consumer)
     refused = KafkaError(KafkaError.OFFSET_METADATA_TOO_LARGE)
     commits.on_commit(refused, [])
     await asyncio.sleep(0.01)
@@ -196,33 +196,33 @@ async def test_what_the_broker_will_never_take_ends_the_process() -> None:
 
 
 async def test_a_fault_while_a_commit_is_made_up_ends_the_process() -> None:
-    class Broken(Watermark):
+    class Broken(OffsetTracker):
         def metadata(self) -> str:
             raise AssertionError("by a test")
 
-    partition = Partition("t", 0, Broken(0))
-    partition.watermark.failed(0, 1)
+    partition = PartitionState("t", 0, Broken(0))
+    partition.tracker.failed(0, 1)
     problem: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
     commits = Commits("ns/s", 0.001, problem.set_result)
     commits.attach({0: partition})
-    commits.touch()
+    commits.schedule_commit()
     assert str(await asyncio.wait_for(problem, 10)) == "by a test"
 
 
 async def test_new_events_wait_while_no_commit_has_success() -> None:
     """It begins when a commit is unanswered for the limit, refusals do not end it, success does."""
     waits: list[bool] = []
-    partitions: dict[int, Partition] = {0: moved(0)}
+    partitions: dict[int, PartitionState] = {0: moved(0)}
     commits = Commits("ns/s", 0.001, fail, timeout_s=0.05, waiting=waits.append)
     commits.attach(partitions)
     consumer: Any = Notes()
-    commits.touch()
+    commits.schedule_commit()
 
     async def sent(count: int) -> None:
         async with asyncio.timeout(10):
             while len(consumer.sent) < count:
                 await asyncio.sleep(0.001)
-                commits.carry_out(consumer)
+                commits.send_requested(consumer)
 
     async def until(count: int) -> None:
         async with asyncio.timeout(10):
@@ -245,10 +245,10 @@ async def test_a_process_that_was_frozen_does_not_take_kafka_for_silent() -> Non
     commits = Commits("ns/s", 0.001, fail, timeout_s=0.01, waiting=lambda on: states.append((on, commits.silent)))
     commits.attach({0: moved(0)})
     consumer: Any = Notes()
-    commits.touch()
+    commits.schedule_commit()
     while not consumer.sent:
         await asyncio.sleep(0)
-        commits.carry_out(consumer)
+        commits.send_requested(consumer)
     time.sleep(1.2)  # noqa: ASYNC251 - the timer is due in 10 ms and the event loop stands still
     async with asyncio.timeout(10):
         while not states:
@@ -259,15 +259,15 @@ async def test_a_process_that_was_frozen_does_not_take_kafka_for_silent() -> Non
 async def test_a_lost_group_ends_the_waiting() -> None:
     """Nothing is owned, so nothing waits; an answer that comes later is of no commit."""
     waits: list[bool] = []
-    partitions: dict[int, Partition] = {0: moved(0)}
+    partitions: dict[int, PartitionState] = {0: moved(0)}
     commits = Commits("ns/s", 0.001, fail, timeout_s=0.01, waiting=waits.append)
     commits.attach(partitions)
     consumer: Any = Notes()
-    commits.touch()
+    commits.schedule_commit()
     async with asyncio.timeout(10):
         while not waits:
             await asyncio.sleep(0.001)
-            commits.carry_out(consumer)
+            commits.send_requested(consumer)
     flying = commits.in_flight
     lost = partitions.pop(0)
     commits.forget()
@@ -280,23 +280,23 @@ async def test_a_lost_group_ends_the_waiting() -> None:
 
 async def test_a_commit_that_was_due_while_another_flew_follows_at_once() -> None:
     """What a kill repeats was settled within one interval and one round trip, not within two intervals."""
-    partitions: dict[int, Partition] = {0: moved(0)}
+    partitions: dict[int, PartitionState] = {0: moved(0)}
     commits = Commits("ns/s", 3600.0, fail)
     commits.attach(partitions)
     consumer: Any = Notes()
-    commits.touch(0.0)
+    commits.schedule_commit(0.0)
     async with asyncio.timeout(10):
         while not consumer.sent:
             await asyncio.sleep(0.001)
-            commits.carry_out(consumer)
-    partitions[0].watermark.add(1)
-    partitions[0].watermark.settle(1)
-    commits.touch(0.0)
+            commits.send_requested(consumer)
+    partitions[0].tracker.add(1)
+    partitions[0].tracker.settle(1)
+    commits.schedule_commit(0.0)
     await asyncio.sleep(0.01)
     assert len(consumer.sent) == 1
     commits.on_commit(None, consumer.last)
     async with asyncio.timeout(10):
         while len(consumer.sent) < 2:
             await asyncio.sleep(0.001)
-            commits.carry_out(consumer)
+            commits.send_requested(consumer)
     assert consumer.sent == [{0: 1}, {0: 2}]

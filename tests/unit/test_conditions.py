@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from knative.resources.conditions import Truth, false, ready, true, unknown, with_note, with_transitions
+from knative.resources.conditions import ConditionStatus, false, ready, true, unknown, with_note, with_transitions
 
 
 def test_ready_is_the_worst_of_its_parts_the_first_one_said() -> None:
     fine, waits, broken = true("A"), unknown("B", "Waits", "soon"), false("C", "Broken", "mend it")
-    assert ready([fine]).status is Truth.TRUE
-    assert (ready([fine, waits]).status, ready([fine, waits]).reason) == (Truth.UNKNOWN, "Waits")
-    assert (ready([waits, broken]).status, ready([waits, broken]).message) == (Truth.FALSE, "mend it")
+    assert ready([fine]).status is ConditionStatus.TRUE
+    assert (ready([fine, waits]).status, ready([fine, waits]).reason) == (ConditionStatus.UNKNOWN, "Waits")
+    assert (ready([waits, broken]).status, ready([waits, broken]).message) == (ConditionStatus.FALSE, "mend it")
 
 
 def test_a_transition_is_a_change_of_status_only() -> None:

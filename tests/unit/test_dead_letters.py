@@ -6,13 +6,13 @@ import base64
 
 from agents.dispatch.dead_letters import rfc3339, unreadable_versions, versions
 from agents.dispatch.retrying import Outcome
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition, Record
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import Delivery, PartitionState
 from knative.contract.records import Subscription
-from knative.delivery.policy import Destination
+from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import RetryableFailure
 
-SUBSCRIPTION = Subscription("u1", 1, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Destination("http://s/"))
+SUBSCRIPTION = Subscription("u1", 1, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Addressable("http://s/"))
 EVENT: list[tuple[str, bytes | None]] = [
     ("ce_specversion", b"0.3"),
     ("ce_id", b"1"),
@@ -23,8 +23,8 @@ EVENT: list[tuple[str, bytes | None]] = [
 ]
 
 
-def record(headers: list[tuple[str, bytes | None]]) -> Record:
-    return Record(Partition("t", 3, Watermark(40)), 41, b"k", b"body", headers, 100)
+def record(headers: list[tuple[str, bytes | None]]) -> Delivery:
+    return Delivery(PartitionState("t", 3, OffsetTracker(40)), 41, b"k", b"body", headers, 100)
 
 
 def failed(body: bytes = b"it broke") -> Outcome:

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.delivery.policy import JITTER_SHARE, Backoff, DeliverySpec, delay_s, format_duration, parse_duration_s
+from knative.delivery.policy import (
+    JITTER_SHARE,
+    BackoffPolicy,
+    DeliverySpec,
+    delay_s,
+    format_duration,
+    parse_duration_s,
+)
 
 CAP_S = 600.0
 ASKED_CAP_S = 2 * CAP_S
@@ -70,7 +77,7 @@ def test_durations_are_written_plainly(seconds: float, text: str) -> None:
 
 
 EXPONENTIAL = DeliverySpec(retry=10, backoff_delay_s=0.2)
-LINEAR = DeliverySpec(retry=10, backoff_policy=Backoff.LINEAR, backoff_delay_s=2.0)
+LINEAR = DeliverySpec(retry=10, backoff_policy=BackoffPolicy.LINEAR, backoff_delay_s=2.0)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +107,14 @@ def test_waits(spec: DeliverySpec, n: int, retry_after_s: float | None, expected
 
 
 @given(
-    st.sampled_from(Backoff),
+    st.sampled_from(BackoffPolicy),
     st.floats(0, 3600),
     st.integers(1, 10**6),
     st.floats(0, 1, exclude_max=True),
     st.none() | st.floats(0, 10**7),
 )
 def test_jitter_only_adds_and_at_most_its_share(
-    policy: Backoff, backoff_s: float, n: int, jitter: float, retry_after_s: float | None
+    policy: BackoffPolicy, backoff_s: float, n: int, jitter: float, retry_after_s: float | None
 ) -> None:
     spec = DeliverySpec(backoff_policy=policy, backoff_delay_s=backoff_s)
     least_s = delay_s(spec, n, 0.0, CAP_S, retry_after_s, ASKED_CAP_S)
@@ -115,7 +122,7 @@ def test_jitter_only_adds_and_at_most_its_share(
     assert least_s <= delay_s(spec, n, jitter, CAP_S, retry_after_s, ASKED_CAP_S) <= least_s * (1 + JITTER_SHARE)
 
 
-@given(st.sampled_from(Backoff), st.floats(0, 3600), st.integers(1, 2000))
-def test_waits_never_shrink(policy: Backoff, backoff_s: float, n: int) -> None:
+@given(st.sampled_from(BackoffPolicy), st.floats(0, 3600), st.integers(1, 2000))
+def test_waits_never_shrink(policy: BackoffPolicy, backoff_s: float, n: int) -> None:
     spec = DeliverySpec(backoff_policy=policy, backoff_delay_s=backoff_s)
     assert delay_s(spec, n, 0.0, CAP_S, None, ASKED_CAP_S) <= delay_s(spec, n + 1, 0.0, CAP_S, None, ASKED_CAP_S)

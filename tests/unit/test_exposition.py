@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from app.observability.metrics import Metrics
-from knative.contract.subscription_stats import Reading
+from knative.contract.subscription_stats import SubscriptionSnapshot
 from tests.exposition_rules import problems
 
 REFERENCE = Path(__file__).parent.parent.parent / "docs" / "reference" / "metrics.md"
@@ -38,7 +38,7 @@ LABELS = {
 def full_page() -> str:
     """A page with every family and every label value that a process can show."""
     metrics = Metrics()
-    readings = []
+    snapshots = []
     for number in range(SUBSCRIPTIONS):
         label = f"ns/s{number}"
         metrics.assigned(f"penstock-ns-s{number}", "t", [0, 1])
@@ -51,7 +51,7 @@ def full_page() -> str:
         metrics.expired(label, 1)
         metrics.reply_dropped(label)
         moves = (("assigned", 1), ("revoked", 1), ("lost", 1))
-        readings.append(Reading(label, 1, 1, 1, 1, 1.0, 1, 1, 1, 1, moves))
+        snapshots.append(SubscriptionSnapshot(label, 1, 1, 1, 1, 1.0, 1, 1, 1, 1, moves))
     for code in (200, 202, 400, 404, 405, 408, 413, 414, 429, 431, 500, 501, 503, 505):
         metrics.request(code)
     for topic in ("t", "t.dlq"):
@@ -62,7 +62,7 @@ def full_page() -> str:
         metrics.traffic_delta(result)
     for what in ("started", "failed"):
         metrics.traffic_window(what)
-    metrics.watch(lambda: readings)
+    metrics.watch(lambda: snapshots)
     metrics.watch_ingress(lambda: (1, 1))
     metrics.watch_dlq(lambda: ({"ns/s0": 3, "ns/gone": 1}, ["ns/s0", "ns/s1"]))
     return generate_latest(metrics.registry).decode()

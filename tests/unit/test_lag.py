@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from agents.ordering.offset_metadata import read
-from agents.ordering.offset_tracker import Watermark
+from agents.ordering.offset_tracker import OffsetTracker
 from app.cli.lag import rows
-from app.cli.options.time import read_moment, show_duration, show_moment
-from app.operations.lag import Lag, Position, by_lag, events_behind, lag_of
+from app.cli.options.time import read_time, show_duration, show_time
+from app.operations.lag import GroupOffset, Lag, by_lag, events_behind, lag_of
 from knative.errors import UsageError
 
 NOW_S = 1_800_000_000.0
 
 
-def _position(committed: int | None, start: int, end: int, settled: frozenset[int] = frozenset()) -> Position:
-    return Position("ns/s", "ns/c", "kafka.u", "t", 0, committed, start, end, settled)
+def _position(committed: int | None, start: int, end: int, settled: frozenset[int] = frozenset()) -> GroupOffset:
+    return GroupOffset("ns/s", "ns/c", "kafka.u", "t", 0, committed, start, end, settled)
 
 
 @pytest.mark.parametrize(
@@ -36,23 +36,23 @@ def _position(committed: int | None, start: int, end: int, settled: frozenset[in
 def test_events_behind(
     committed: int | None, start: int, end: int, settled: tuple[int, ...], events: int, state: str
 ) -> None:
-    position = _position(committed, start, end, frozenset(settled))
-    assert events_behind(position) == events
-    assert position.state == state
+    group_offset = _position(committed, start, end, frozenset(settled))
+    assert events_behind(group_offset) == events
+    assert group_offset.state == state
 
 
 def test_what_a_commit_says_is_subtracted() -> None:
     """The metadata that delivery writes is what is read here."""
-    watermark = Watermark(100)
+    committable = OffsetTracker(100)
     for offset in range(100, 110):
-        watermark.add(offset)
+        committable.add(offset)
     for offset in (101, 103, 109):
-        watermark.settle(offset)
-    watermark.failed(100, 2)
-    known = read(100, watermark.metadata())
-    position = Position("ns/s", "ns/c", "kafka.u", "t", 0, 100, 0, 120, known.settled, known.attempts)
-    assert events_behind(position) == 17
-    assert rows([lag_of(position, None, NOW_S)], {("kafka.u", 0): "w"})[0].items() >= {
+        committable.settle(offset)
+    committable.failed(100, 2)
+    known = read(100, committable.metadata())
+    group_offset = GroupOffset("ns/s", "ns/c", "kafka.u", "t", 0, 100, 0, 120, known.settled, known.attempts)
+    assert events_behind(group_offset) == 17
+    assert rows([lag_of(group_offset, None, NOW_S)], {("kafka.u", 0): "w"})[0].items() >= {
         "settled_above": 3, "attempts": 2, "worker": "w", "seconds": None, "behind": "-",
     }.items()  # fmt: skip
 
@@ -75,7 +75,7 @@ def test_the_furthest_behind_comes_first() -> None:
     [("90s", 90), ("10m", 600), ("1h30m", 5400), ("2d", 172_800), ("PT10M", 600), ("1.5s", 1.5), ("0s", 0)],
 )
 def test_how_long_ago(text: str, ago_s: float) -> None:
-    assert read_moment(text, "--since", NOW_S) == NOW_S - ago_s
+    assert read_time(text, "--since", NOW_S) == NOW_S - ago_s
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_how_long_ago(text: str, ago_s: float) -> None:
     [("2027-01-15T08:00:00Z", NOW_S), ("2027-01-15T09:00:00+01:00", NOW_S), ("2027-01-15T08:00:00.25Z", NOW_S + 0.25)],
 )
 def test_when(text: str, unix_s: float) -> None:
-    assert read_moment(text, "--since", NOW_S) == unix_s
-    assert read_moment(show_moment(unix_s), "--since", 0) == unix_s
+    assert read_time(text, "--since", NOW_S) == unix_s
+    assert read_time(show_time(unix_s), "--since", 0) == unix_s
 
 
 @pytest.mark.parametrize("text", ["", "10", "yesterday", "2027-01-15", "2027-01-15T08:00:00", "-5m", "P1Y", "m"])
 def test_what_is_no_time(text: str) -> None:
     with pytest.raises(UsageError, match="--since"):
-        read_moment(text, "--since", NOW_S)
+        read_time(text, "--since", NOW_S)
 
 
 @pytest.mark.parametrize(

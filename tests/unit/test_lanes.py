@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from agents.consumer.retained import resumed
-from agents.ordering.offset_metadata import METADATA_MAX, SPAN_MAX, STARTED_MAX, Known, read
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition, Record, Window
-from knative.delivery.policy import Order
+from agents.ordering.offset_metadata import METADATA_MAX, SPAN_MAX, STARTED_MAX, OffsetMetadata, read
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
+from knative.delivery.policy import DeliveryOrder
 
 RETRIES = 3
 
@@ -36,7 +36,7 @@ class Simulation:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         r = self.random
-        self.order = r.choice(list(Order))
+        self.order = r.choice(list(DeliveryOrder))
         self.concurrency = r.choice([1, 2, 5, 50])
         self.logs = [self.make_log() for _ in range(r.randint(1, 3))]
         self.kills = 0
@@ -62,10 +62,10 @@ class Simulation:
         for log in self.logs:
             known = read(log.committed, log.metadata)
             assert known.settled <= log.settled, "skips what nobody settled: lost"
-            marks.append(Watermark(log.committed, known))
+            marks.append(OffsetTracker(log.committed, known))
         self.kept = [set() for _ in self.logs]
         self.known = [
-            {o for o, _ in log.records if o < mark.next or o in mark.settled}
+            {o for o, _ in log.records if o < mark.committable or o in mark.settled}
             for log, mark in zip(self.logs, marks, strict=True)
         ]
         self.own(marks)
@@ -74,39 +74,39 @@ class Simulation:
         """The owner lost everything without a commit, and has it again: nothing that was settled is repeated."""
         marks = []
         for partition, log in zip(self.partitions, self.logs, strict=True):
-            mark = resumed(log.committed, read(log.committed, log.metadata), partition.watermark, log.committed)
+            mark = resumed(log.committed, read(log.committed, log.metadata), partition.tracker, log.committed)
             assert mark.settled <= log.settled, "skips what nobody settled: lost"
             marks.append(mark)
         self.kept = [set(known) for known in self.known]
         self.own(marks)
 
-    def own(self, marks: list[Watermark]) -> None:
+    def own(self, marks: list[OffsetTracker]) -> None:
         """Fetch and deliver from these."""
-        self.window = Window(self.began, self.order, self.concurrency)
-        self.flying: list[Record] = []
-        self.waiting: list[Record] = []
-        self.partitions = [Partition("t", number, mark) for number, mark in enumerate(marks)]
+        self.scheduler = Scheduler(self.began, self.order, self.concurrency)
+        self.flying: list[Delivery] = []
+        self.waiting: list[Delivery] = []
+        self.partitions = [PartitionState("t", number, mark) for number, mark in enumerate(marks)]
         self.position = [
-            next((i for i, (o, _) in enumerate(log.records) if o >= mark.next), len(log.records))
+            next((i for i, (o, _) in enumerate(log.records) if o >= mark.committable), len(log.records))
             for log, mark in zip(self.logs, marks, strict=True)
         ]
 
-    def began(self, record: Record) -> None:
-        assert not self.window.paused, "a first attempt while nothing can be committed"
+    def began(self, record: Delivery) -> None:
+        assert not self.scheduler.paused, "a first attempt while nothing can be committed"
         self.started(record)
 
-    def started(self, record: Record) -> None:
+    def started(self, record: Delivery) -> None:
         log = self.logs[record.partition.number]
         assert record.offset not in self.kept[record.partition.number], "settled before the partition came back"
         log.attempts[record.offset] = log.attempts.get(record.offset, 0) + 1
         self.flying.append(record)
         self.check_order(record)
 
-    def check_order(self, record: Record) -> None:
+    def check_order(self, record: Delivery) -> None:
         if self.order_changed or record.lane not in record.partition.lanes:
             return
         number = record.partition.number
-        unsettled = [r for r in self.window.started if r is not record and r.partition.number == number]
+        unsettled = [r for r in self.scheduler.started if r is not record and r.partition.number == number]
         assert all(r.lane != record.lane for r in unsettled), "two unsettled records of one lane"
         lane = (number, record.lane)
         log = self.logs[number]
@@ -126,13 +126,13 @@ class Simulation:
             self.commit()
         elif choice < 0.975:
             self.order_changed = True
-            self.order = self.random.choice(list(Order))
-            self.window.reorder(self.order, self.partitions)
+            self.order = self.random.choice(list(DeliveryOrder))
+            self.scheduler.reorder(self.order, self.partitions)
         elif choice < 0.985 and self.kills < 5:
             self.kills += 1
             self.take_over()
         elif choice < 0.995:
-            self.window.pause(not self.window.paused)
+            self.scheduler.pause(not self.scheduler.paused)
         elif choice < 0.997 and self.kills < 5:
             self.kills += 1  # what was in flight is aborted, and counts as an attempt
             self.come_back()
@@ -142,34 +142,34 @@ class Simulation:
         log, at = self.logs[number], self.position[number]
         size = self.random.randint(1, 20)
         partition = self.partitions[number]
-        batch = [Record(partition, o, k, b"x", [], 10) for o, k in log.records[at : at + size]]
+        batch = [Delivery(partition, o, k, b"x", [], 10) for o, k in log.records[at : at + size]]
         self.position[number] += len(batch)
-        partition.taken += len(batch)
-        partition.taken_bytes += 10 * len(batch)
-        self.window.feed(partition, batch)
+        partition.fetched_count += len(batch)
+        partition.fetched_bytes += 10 * len(batch)
+        self.scheduler.enqueue(partition, batch)
 
-    def answer(self, record: Record) -> None:
+    def answer(self, record: Delivery) -> None:
         log = self.logs[record.partition.number]
         if self.random.random() < 0.3 and log.attempts[record.offset] <= RETRIES:
-            made = record.partition.watermark.attempts.get(record.offset, 0) + 1
-            record.partition.watermark.failed(record.offset, made, self.random.choice((0.0, 1.8e9, 1.8e9 + made)))
+            made = record.partition.tracker.attempts.get(record.offset, 0) + 1
+            record.partition.tracker.failed(record.offset, made, self.random.choice((0.0, 1.8e9, 1.8e9 + made)))
             self.waiting.append(record)
-            self.window.attempt_over(record)
+            self.scheduler.attempt_over(record)
         else:
             log.settled.add(record.offset)
             self.known[record.partition.number].add(record.offset)
-            self.window.done(record)
+            self.scheduler.done(record)
 
-    def retry(self, record: Record) -> None:
-        self.window.retry(record, lambda: self.started(record))
+    def retry(self, record: Delivery) -> None:
+        self.scheduler.retry(record, lambda: self.started(record))
 
     def commit(self) -> None:
         for partition, log in zip(self.partitions, self.logs, strict=True):
-            mark = partition.watermark
+            mark = partition.tracker
             unsettled = [o for o, _ in log.records if o not in log.settled]
-            assert not unsettled or mark.next <= unsettled[0], "committed beyond an unsettled record"
-            assert mark.next >= log.committed, "the watermark went down"
-            log.committed, log.metadata = mark.next, mark.metadata()
+            assert not unsettled or mark.committable <= unsettled[0], "committed beyond an unsettled record"
+            assert mark.committable >= log.committed, "the watermark went down"
+            log.committed, log.metadata = mark.committable, mark.metadata()
             known = read(log.committed, log.metadata)
             assert known.settled == mark.settled
             assert known.attempts == mark.attempts
@@ -177,7 +177,7 @@ class Simulation:
 
     def finished(self) -> bool:
         fetched = all(len(log.records) == at for log, at in zip(self.logs, self.position, strict=True))
-        return fetched and not self.window.started and not self.window.ready
+        return fetched and not self.scheduler.started and not self.scheduler.ready
 
 
 @pytest.mark.parametrize("block", range(20))
@@ -198,93 +198,93 @@ def test_no_overtaking_no_loss_and_honest_commits(block: int) -> None:
 
 
 def test_a_compacted_away_settled_offset_is_forgotten() -> None:
-    mark = Watermark(10, Known(frozenset({12, 14})))
+    mark = OffsetTracker(10, OffsetMetadata(frozenset({12, 14})))
     for offset in (10, 13, 14, 20):
         mark.add(offset)
     for offset in (10, 13, 20):
         mark.settle(offset)
-    assert (mark.next, mark.settled) == (21, set())
+    assert (mark.committable, mark.settled) == (21, set())
 
 
 def test_records_lost_to_retention_move_the_mark_when_nothing_is_open() -> None:
-    mark = Watermark(10)
+    mark = OffsetTracker(10)
     mark.skip_to(50)
-    assert mark.next == 50
+    assert mark.committable == 50
     mark.add(50)
     mark.skip_to(90)
-    assert mark.next == 50
+    assert mark.committable == 50
     mark.settle(50)
-    assert mark.next == 90
+    assert mark.committable == 90
 
 
 def test_a_record_fetched_twice_is_delivered_once() -> None:
-    mark = Watermark(10)
+    mark = OffsetTracker(10)
     assert mark.add(10)
     assert not mark.add(10)
     mark.settle(10)
     assert not mark.add(10)
-    assert mark.next == 11
+    assert mark.committable == 11
 
 
 def test_attempts_of_a_record_that_is_gone_do_not_reach_the_next_commit() -> None:
-    mark = Watermark(10, Known(attempts={10: 2, 12: 1}, due={10: 1.8e9}))
+    mark = OffsetTracker(10, OffsetMetadata(attempts={10: 2, 12: 1}, due={10: 1.8e9}))
     mark.add(11)
     mark.settle(11)
     mark.add(12)
-    assert read(12, mark.metadata()) == Known(attempts={12: 1})
+    assert read(12, mark.metadata()) == OffsetMetadata(attempts={12: 1})
 
 
 def test_far_above_the_mark_nothing_starts_until_it_moves() -> None:
-    started: list[Record] = []
-    window = Window(started.append, Order.UNORDERED, 10)
-    partition = Partition("t", 0, Watermark(0))
-    records = [Record(partition, o, None, None, [], 1) for o in (0, 1, SPAN_MAX, SPAN_MAX + 1)]
-    window.feed(partition, records)
+    started: list[Delivery] = []
+    scheduler = Scheduler(started.append, DeliveryOrder.UNORDERED, 10)
+    partition = PartitionState("t", 0, OffsetTracker(0))
+    records = [Delivery(partition, o, None, None, [], 1) for o in (0, 1, SPAN_MAX, SPAN_MAX + 1)]
+    scheduler.enqueue(partition, records)
     assert [r.offset for r in started] == [0, 1]
-    window.done(records[0])
+    scheduler.done(records[0])
     assert [r.offset for r in started] == [0, 1, SPAN_MAX]
-    window.done(records[1])
+    scheduler.done(records[1])
     assert [r.offset for r in started] == [0, 1, SPAN_MAX, SPAN_MAX + 1]
 
 
 def test_at_most_so_many_of_a_partition_are_started() -> None:
-    started: list[Record] = []
-    window = Window(started.append, Order.UNORDERED, 10_000)
-    partition = Partition("t", 0, Watermark(0))
-    window.feed(partition, [Record(partition, o, None, None, [], 1) for o in range(STARTED_MAX + 5)])
+    started: list[Delivery] = []
+    scheduler = Scheduler(started.append, DeliveryOrder.UNORDERED, 10_000)
+    partition = PartitionState("t", 0, OffsetTracker(0))
+    scheduler.enqueue(partition, [Delivery(partition, o, None, None, [], 1) for o in range(STARTED_MAX + 5)])
     assert len(started) == STARTED_MAX
-    window.done(started[0])
+    scheduler.done(started[0])
     assert len(started) == STARTED_MAX + 1
 
 
 def test_while_paused_only_retries_start() -> None:
     started: list[int] = []
-    window = Window(lambda record: started.append(record.offset), Order.UNORDERED, 2)
-    partition = Partition("t", 0, Watermark(0))
-    records = [Record(partition, o, None, None, [], 1) for o in range(4)]
-    window.feed(partition, records)
-    window.pause(True)
-    window.attempt_over(records[0])
-    window.done(records[1])
+    scheduler = Scheduler(lambda record: started.append(record.offset), DeliveryOrder.UNORDERED, 2)
+    partition = PartitionState("t", 0, OffsetTracker(0))
+    records = [Delivery(partition, o, None, None, [], 1) for o in range(4)]
+    scheduler.enqueue(partition, records)
+    scheduler.pause(True)
+    scheduler.attempt_over(records[0])
+    scheduler.done(records[1])
     assert started == [0, 1]
-    window.retry(records[0], lambda: started.append(100))
+    scheduler.retry(records[0], lambda: started.append(100))
     assert started == [0, 1, 100]
-    window.pause(False)
+    scheduler.pause(False)
     assert started == [0, 1, 100, 2]
 
 
 def test_a_closed_partition_starts_nothing_and_others_go_on() -> None:
-    started: list[Record] = []
-    window = Window(started.append, Order.ORDERED, 1)
-    one, two = Partition("t", 0, Watermark(0)), Partition("t", 1, Watermark(0))
-    window.feed(one, [Record(one, o, None, None, [], 1) for o in range(3)])
-    window.feed(two, [Record(two, o, None, None, [], 1) for o in range(3)])
-    window.close([one])
-    window.done(started[0])
+    started: list[Delivery] = []
+    scheduler = Scheduler(started.append, DeliveryOrder.ORDERED, 1)
+    one, two = PartitionState("t", 0, OffsetTracker(0)), PartitionState("t", 1, OffsetTracker(0))
+    scheduler.enqueue(one, [Delivery(one, o, None, None, [], 1) for o in range(3)])
+    scheduler.enqueue(two, [Delivery(two, o, None, None, [], 1) for o in range(3)])
+    scheduler.close([one])
+    scheduler.done(started[0])
     assert [r.partition for r in started] == [one, two]
-    assert one.watermark.next == 1
-    window.feed(one, [Record(one, 3, None, None, [], 1)])
-    window.done(started[1])
+    assert one.tracker.committable == 1
+    scheduler.enqueue(one, [Delivery(one, 3, None, None, [], 1)])
+    scheduler.done(started[1])
     assert [r.partition for r in started] == [one, two, two]
 
 
@@ -292,45 +292,45 @@ def test_a_closed_partition_starts_nothing_and_others_go_on() -> None:
 def test_a_hole_in_the_log_stops_nothing(gap: int) -> None:
     """Compaction and aborted transactions leave holes larger than what metadata can span."""
     started: list[int] = []
-    window = Window(lambda record: started.append(record.offset), Order.ORDERED, 10)
-    partition = Partition("t", 0, Watermark(5))
-    records = [Record(partition, offset, b"k", b"", [], 1) for offset in (5 + gap, 5 + 2 * gap, 6 + 2 * gap)]
-    window.feed(partition, records)
-    assert partition.watermark.next == 5 + gap
+    scheduler = Scheduler(lambda record: started.append(record.offset), DeliveryOrder.ORDERED, 10)
+    partition = PartitionState("t", 0, OffsetTracker(5))
+    records = [Delivery(partition, offset, b"k", b"", [], 1) for offset in (5 + gap, 5 + 2 * gap, 6 + 2 * gap)]
+    scheduler.enqueue(partition, records)
+    assert partition.tracker.committable == 5 + gap
     for record in records:
         assert started[-1] == record.offset
-        window.done(record)
-    assert partition.watermark.next == 7 + 2 * gap
+        scheduler.done(record)
+    assert partition.tracker.committable == 7 + 2 * gap
 
 
 def test_attempts_that_do_not_fit_are_forgotten_before_anything_settled() -> None:
     """An earlier owner in another order mode may have counted other records than the ones that fail now."""
     numbers = random.Random(1)
     many = {offset: numbers.randint(128, 16_000) for offset in range(1, SPAN_MAX, 5)}
-    watermark = Watermark(0, Known(attempts=many))
+    tracker = OffsetTracker(0, OffsetMetadata(attempts=many))
     for offset in range(SPAN_MAX):
-        watermark.add(offset)
+        tracker.add(offset)
     settled = {offset for offset in range(1, SPAN_MAX) if numbers.random() < 0.5}
     for offset in settled:
-        watermark.settle(offset)
-    text = watermark.metadata()
+        tracker.settle(offset)
+    text = tracker.metadata()
     assert len(text) <= METADATA_MAX
     known = read(0, text)
     assert known.settled == settled
     assert known.attempts
-    assert known.attempts.items() <= watermark.attempts.items()
+    assert known.attempts.items() <= tracker.attempts.items()
 
 
 def test_a_change_of_order_starts_nothing_that_its_commit_could_not_tell() -> None:
     """What is too far above the watermark waits on, in whichever lane."""
-    started: list[Record] = []
-    window = Window(started.append, Order.UNORDERED, 10_000)
-    partition = Partition("t", 0, Watermark(0))
+    started: list[Delivery] = []
+    scheduler = Scheduler(started.append, DeliveryOrder.UNORDERED, 10_000)
+    partition = PartitionState("t", 0, OffsetTracker(0))
     offsets = (0, 1, SPAN_MAX, SPAN_MAX + 1)
-    window.feed(partition, [Record(partition, o, b"k%d" % o, None, [], 1) for o in offsets])
+    scheduler.enqueue(partition, [Delivery(partition, o, b"k%d" % o, None, [], 1) for o in offsets])
     assert [record.offset for record in started] == [0, 1]
-    window.reorder(Order.KEY_ORDERED, [partition])
+    scheduler.reorder(DeliveryOrder.KEY_ORDERED, [partition])
     assert [record.offset for record in started] == [0, 1]
-    window.done(started[1])
-    window.done(started[0])
+    scheduler.done(started[1])
+    scheduler.done(started[0])
     assert [record.offset for record in started] == [0, 1, SPAN_MAX, SPAN_MAX + 1]

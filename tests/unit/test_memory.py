@@ -5,14 +5,14 @@ from __future__ import annotations
 import gc
 import weakref
 
-from app.worker.memory_trimmer import Trimmer, resident_bytes
+from app.worker.memory_trimmer import MemoryTrimmer, resident_bytes
 from tests.processes import wait_until
 
 _MIB = 1024 * 1024
 
 
 def test_memory_that_was_freed_goes_back() -> None:
-    trimmer = Trimmer(every_s=0.05, growth_bytes=_MIB)
+    trimmer = MemoryTrimmer(every_s=0.05, growth_bytes=_MIB)
     trimmer.start()
     try:
         pieces = [bytes(50_000) + b"." for _ in range(1_500)]  # below what the C library maps one by one
@@ -35,7 +35,7 @@ def test_old_garbage_is_collected_when_something_is_gone() -> None:
     gc.collect()  # now it is old: nobody would look at it for long
     del thing
     assert seen() is not None
-    trimmer = Trimmer(every_s=0.05)
+    trimmer = MemoryTrimmer(every_s=0.05)
     trimmer.start()
     try:
         trimmer.gone()

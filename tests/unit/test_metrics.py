@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.metrics import Metrics
-from knative.contract.subscription_stats import Reading
+from knative.contract.subscription_stats import SubscriptionSnapshot
 from knative.errors import PenstockError
 from knative.ports import Observe
 
@@ -122,7 +122,9 @@ def test_times_are_histograms_in_seconds() -> None:
 
 def test_states_are_read_when_somebody_asks() -> None:
     metrics = Metrics()
-    reading = Reading("ns/s", 4, 3, 2, 100, 1_700_000_000.5, 7, 4096, 11, 1, (("assigned", 2), ("lost", 0)))
+    reading = SubscriptionSnapshot(
+        "ns/s", 4, 3, 2, 100, 1_700_000_000.5, 7, 4096, 11, 1, (("assigned", 2), ("lost", 0))
+    )
     metrics.watch(lambda: [reading])
     metrics.watch_ingress(lambda: (5, 600))
 

@@ -8,15 +8,22 @@ import pytest
 
 from app.cli.status import rows
 from app.operations.contract_snapshot import Contract
-from knative.contract.records import Channel, ControllerReport, Remark, Subscription, WorkerStatus, WorkerSubscription
-from knative.contract.subscription_stats import Head, LastError, Progress
-from knative.delivery.policy import Destination
+from knative.contract.records import (
+    Channel,
+    ControllerReport,
+    ResourceProblem,
+    Subscription,
+    WorkerStatus,
+    WorkerSubscription,
+)
+from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
+from knative.delivery.policy import Addressable
 
 
 def _contract(workers: tuple[WorkerStatus, ...]) -> Contract:
     channel = Channel("c", 1, "ns", "ch", "topic", "topic.dlq", 2)
     subscription = Subscription(
-        "s", 3, "ns", "sub", "c", "ch", "topic", "topic.dlq", 2, "kafka.s", Destination("http://x/")
+        "s", 3, "ns", "sub", "c", "ch", "topic", "topic.dlq", 2, "kafka.s", Addressable("http://x/")
     )
     return Contract((channel,), (subscription,), workers)
 
@@ -32,13 +39,13 @@ def test_status_rows(partitions: tuple[int, ...], generation: int, age_s: float,
     assert shown["channels"][0]["ready"] == ready
 
 
-def _remark(kind: str, name: str, ready: str, reason: str, namespace: str = "ns") -> Remark:
-    return Remark(kind, namespace, name, ready, reason, f"about {name}; mend it")
+def _remark(kind: str, name: str, ready: str, reason: str, namespace: str = "ns") -> ResourceProblem:
+    return ResourceProblem(kind, namespace, name, ready, reason, f"about {name}; mend it")
 
 
-def _reported(*remarks: Remark, left_out: int = 0) -> Contract:
+def _reported(*problems: ResourceProblem, left_out: int = 0) -> Contract:
     worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(3, (0, 1), "running")})
-    return replace(_contract((worker,)), report=ControllerReport(1000.0, remarks, left_out))
+    return replace(_contract((worker,)), report=ControllerReport(1000.0, problems, left_out))
 
 
 def test_status_shows_what_is_refused_where_nothing_is_served() -> None:
@@ -77,23 +84,27 @@ def test_a_channel_is_ready_when_the_controller_says_so_too(ready: str) -> None:
 
 
 def test_what_is_refused_of_a_ready_channel_is_a_note() -> None:
-    remark = _remark("KafkaChannel", "ch", "True", "TopicDiffers")
-    (row,) = rows(_reported(remark), 1001.0)["channels"]
+    problem = _remark("KafkaChannel", "ch", "True", "TopicDiffers")
+    (row,) = rows(_reported(problem), 1001.0)["channels"]
     assert (row["ready"], row["reason"], row["message"]) == ("True", "TopicDiffers", "about ch; mend it")
-    unserved = replace(_contract(()), report=ControllerReport(1000.0, (remark,)))
+    unserved = replace(_contract(()), report=ControllerReport(1000.0, (problem,)))
     (row,) = rows(unserved, 1001.0)["channels"]
     assert (row["ready"], row["reason"]) == ("Unknown", "SubscriberNotServed")
 
 
 def test_status_says_how_a_subscription_does_over_all_workers() -> None:
     error = LastError(990.0, 503, "the answer was 503", partition=1, offset=7)
-    heads = (Head(1, 7, 2, 1002.0, "e"),)
-    mine = Progress(in_flight=2, retrying=1, lag=5, oldest=996.0, delivered_per_s=1.5, heads=heads, last_error=error)
+    heads = (FailingDelivery(1, 7, 2, 1002.0, "e"),)
+    mine = SubscriptionStats(
+        in_flight=2, retrying=1, lag=5, oldest=996.0, delivered_per_s=1.5, heads=heads, last_error=error
+    )
     row = rows(
         _contract(
             (
                 WorkerStatus("a", 1000.0, "all", {"s": WorkerSubscription(3, (1,), "running")}, {"s": mine}),
-                WorkerStatus("b", 999.0, "all", {"s": WorkerSubscription(3, (0,), "running")}, {"s": Progress(lag=2)}),
+                WorkerStatus(
+                    "b", 999.0, "all", {"s": WorkerSubscription(3, (0,), "running")}, {"s": SubscriptionStats(lag=2)}
+                ),
             )
         ),
         1000.0,

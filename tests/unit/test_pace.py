@@ -7,9 +7,9 @@ import time
 
 from confluent_kafka import Consumer
 
-from agents.consumer.backpressure import Pace
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition
+from agents.consumer.backpressure import Backpressure
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import PartitionState
 
 _BUDGET = 64_000
 
@@ -19,16 +19,16 @@ def _consumer() -> Consumer:
     return Consumer({"group.id": "g", "bootstrap.servers": "127.0.0.1:1", "log_level": 0})
 
 
-def _partition(held_bytes: int, held: int) -> Partition:
-    made = Partition("t", 0, Watermark(0))
-    made.taken_bytes, made.taken = held_bytes, held
+def _partition(held_bytes: int, held: int) -> PartitionState:
+    made = PartitionState("t", 0, OffsetTracker(0))
+    made.fetched_bytes, made.fetched_count = held_bytes, held
     return made
 
 
 def test_full_until_half_of_it_is_settled() -> None:
-    consumer, pace, partition = _consumer(), Pace(_BUDGET, threading.Event()), _partition(_BUDGET, 64)
+    consumer, pace, partition = _consumer(), Backpressure(_BUDGET, threading.Event()), _partition(_BUDGET, 64)
     pace.handed(_BUDGET)
-    pace.taken()
+    pace.batches_enqueued()
 
     def settle() -> None:
         for _ in range(40):
@@ -39,7 +39,7 @@ def test_full_until_half_of_it_is_settled() -> None:
     settling = threading.Thread(target=settle)
     settling.start()
     try:
-        assert not pace.make_room(consumer, [partition]), "nothing is paused"
+        assert not pace.throttle(consumer, [partition]), "nothing is paused"
         assert partition.held_bytes < _BUDGET // 2
     finally:
         settling.join()
@@ -47,19 +47,19 @@ def test_full_until_half_of_it_is_settled() -> None:
 
 
 def test_batches_that_nobody_takes_hold_it_up_too() -> None:
-    consumer, pace = _consumer(), Pace(_BUDGET, threading.Event())
+    consumer, pace = _consumer(), Backpressure(_BUDGET, threading.Event())
     partition = _partition(10, 1)
     for _ in range(48):
         pace.handed(_BUDGET)
-    taking = threading.Timer(0.02, pace.taken)
+    taking = threading.Timer(0.02, pace.batches_enqueued)
     taking.start()
     try:
-        assert not pace.all_taken
-        assert not pace.make_room(consumer, [partition])
+        assert not pace.all_enqueued
+        assert not pace.throttle(consumer, [partition])
         taking.join()
         for _ in range(47):
-            pace.taken()
-        assert pace.all_taken
+            pace.batches_enqueued()
+        assert pace.all_enqueued
     finally:
         consumer.close()
 
@@ -67,27 +67,27 @@ def test_batches_that_nobody_takes_hold_it_up_too() -> None:
 def test_a_stop_ends_waiting() -> None:
     stop = threading.Event()
     stop.set()
-    consumer, pace, partition = _consumer(), Pace(_BUDGET, stop), _partition(_BUDGET, 64)
+    consumer, pace, partition = _consumer(), Backpressure(_BUDGET, stop), _partition(_BUDGET, 64)
     pace.handed(_BUDGET)
     try:
-        pace.make_room(consumer, [partition])
+        pace.throttle(consumer, [partition])
         assert partition.held_bytes == _BUDGET
     finally:
         consumer.close()
 
 
 def test_little_is_not_looked_at_for_a_while() -> None:
-    consumer, pace, partition = _consumer(), Pace(_BUDGET, threading.Event()), _partition(10, 1)
+    consumer, pace, partition = _consumer(), Backpressure(_BUDGET, threading.Event()), _partition(10, 1)
     try:
-        assert not pace.make_room(consumer, [partition])
-        partition.taken_bytes = _BUDGET  # more than it was told of
+        assert not pace.throttle(consumer, [partition])
+        partition.fetched_bytes = _BUDGET  # more than it was told of
         pace.handed(100)
-        assert not pace.make_room(consumer, [partition])
+        assert not pace.throttle(consumer, [partition])
         assert partition.held_bytes == _BUDGET, "it was not waited for"
         pace.handed(_BUDGET)
         settling = threading.Timer(0.02, setattr, (partition, "released_bytes", _BUDGET))
         settling.start()
-        assert not pace.make_room(consumer, [partition])
+        assert not pace.throttle(consumer, [partition])
         settling.join()
         assert partition.held_bytes == 0, "now it was waited for"
     finally:

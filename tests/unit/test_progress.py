@@ -8,29 +8,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knative.contract.records import SubscriberStatus, Subscription, WorkerStatus, WorkerSubscription
-from knative.contract.subscription_stats import HEADS_MAX, Head, LastError, Progress
-from knative.delivery.policy import Destination
+from knative.contract.subscription_stats import FAILING_MAX, FailingDelivery, LastError, SubscriptionStats
+from knative.delivery.policy import Addressable
 from tables.status_table import RECORD_BYTES_MAX, StatusTable, decode_status, encode_status
 from tables.subscriber_details import SubscriberDetails, details, from_row, to_row
 from web.pages.subscriber_details import to_wide_row
 
-SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Destination("http://s/"))
+SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Addressable("http://s/"))
 READY = SubscriberStatus("u1", 3, "True")
 NOW = 1_700_000_000.0
 ERROR = LastError(NOW - 5, 503, "the answer was 503", "busy", "http://s/", 1, 41)
-BUSY = Progress(3, 2, 100, NOW - 60, 12.5, (Head(1, 41, 4, NOW + 8, "e41"), Head(0, 7, 1, 0.0, "e7")), ERROR)
+BUSY = SubscriptionStats(
+    3, 2, 100, NOW - 60, 12.5, (FailingDelivery(1, 41, 4, NOW + 8, "e41"), FailingDelivery(0, 7, 1, 0.0, "e7")), ERROR
+)
 
-counts, moments, words = st.integers(0, 2**40), st.floats(0, 4e9), st.text(max_size=20)
-heads = st.builds(Head, counts, counts, counts, moments, words)
-errors = st.builds(LastError, moments, counts, words, words, words, counts, counts)
+counts, time_options, words = st.integers(0, 2**40), st.floats(0, 4e9), st.text(max_size=20)
+heads = st.builds(FailingDelivery, counts, counts, counts, time_options, words)
+errors = st.builds(LastError, time_options, counts, words, words, words, counts, counts)
 progresses = st.builds(
-    Progress, counts, counts, counts, moments, moments, st.lists(heads, max_size=3).map(tuple), st.none() | errors
+    SubscriptionStats,
+    counts,
+    counts,
+    counts,
+    time_options,
+    time_options,
+    st.lists(heads, max_size=3).map(tuple),
+    st.none() | errors,
 )
 
 
-def worker(name: str, age_s: float, progress: Progress | None, *partitions: int) -> WorkerStatus:
+def worker(name: str, age_s: float, stats: SubscriptionStats | None, *partitions: int) -> WorkerStatus:
     rows = {"u1": WorkerSubscription(3, partitions, "running")}
-    return WorkerStatus(name, NOW - age_s, "all", rows, {} if progress is None else {"u1": progress})
+    return WorkerStatus(name, NOW - age_s, "all", rows, {} if stats is None else {"u1": stats})
 
 
 def _worker(value: bytes) -> WorkerStatus:
@@ -44,15 +53,15 @@ def merged(*workers: WorkerStatus) -> SubscriberDetails:
 
 
 @given(progresses)
-def test_it_comes_back_from_a_status_record_as_it_was(progress: Progress) -> None:
-    back = _worker(encode_status(worker("a", 0, progress, 0, 1)))
+def test_it_comes_back_from_a_status_record_as_it_was(stats: SubscriptionStats) -> None:
+    back = _worker(encode_status(worker("a", 0, stats, 0, 1)))
 
-    assert back.progress.get("u1", Progress()) == progress
+    assert back.stats.get("u1", SubscriptionStats()) == stats
 
 
 def test_a_subscription_at_rest_adds_nothing_to_a_record() -> None:
-    assert to_row(Progress()) is None
-    assert encode_status(worker("a", 0, Progress(), 0)) == encode_status(worker("a", 0, None, 0))
+    assert to_row(SubscriptionStats()) is None
+    assert encode_status(worker("a", 0, SubscriptionStats(), 0)) == encode_status(worker("a", 0, None, 0))
 
 
 def test_records_of_older_and_newer_versions_are_read() -> None:
@@ -65,10 +74,10 @@ def test_records_of_older_and_newer_versions_are_read() -> None:
             "subscriptions": {"u1": {"generation": 1, "partitions": [0], "state": "running"}},
         }
     )
-    assert _worker(old).progress == {}
+    assert _worker(old).stats == {}
     row = {"lag": 3, "colour": "blue", "heads": [[0, 1, 2, 3.0, "e", "more"]]}
     newer = orjson.dumps({**orjson.loads(old), "progress": {"u1": row}})
-    assert _worker(newer).progress == {"u1": Progress(lag=3, heads=(Head(0, 1, 2, 3.0, "e"),))}
+    assert _worker(newer).stats == {"u1": SubscriptionStats(lag=3, heads=(FailingDelivery(0, 1, 2, 3.0, "e"),))}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +91,7 @@ def test_progress_that_cannot_be_read_takes_nothing_else_along(junk: object) -> 
 
 def test_a_record_that_would_be_too_large_goes_without_it() -> None:
     rows = {f"u{number}": WorkerSubscription(1, (0,), "running") for number in range(3_000)}
-    full = Progress(heads=(Head(0, 1, 2, 3.0, "x" * 200),) * HEADS_MAX, last_error=ERROR)
+    full = SubscriptionStats(heads=(FailingDelivery(0, 1, 2, 3.0, "x" * 200),) * FAILING_MAX, last_error=ERROR)
 
     value = encode_status(WorkerStatus("a", NOW, "all", rows, dict.fromkeys(rows, full)))
 
@@ -100,11 +109,13 @@ def test_progress_alone_wakes_nobody_who_waits_for_changes() -> None:
     table.apply([(b"a", encode_status(worker("a", 0, BUSY, 0)), 0)])
 
     assert len(told) == 1
-    assert table.workers["a"].progress == {"u1": BUSY}
+    assert table.workers["a"].stats == {"u1": BUSY}
 
 
 def test_workers_add_up() -> None:
-    other = Progress(1, 1, 20, NOW - 90, 0.5, (Head(3, 9, 6, NOW + 2, "e9"),), LastError(NOW - 50, 400, "no"))
+    other = SubscriptionStats(
+        1, 1, 20, NOW - 90, 0.5, (FailingDelivery(3, 9, 6, NOW + 2, "e9"),), LastError(NOW - 50, 400, "no")
+    )
 
     found = merged(worker("b", 1, other, 2, 3), worker("a", 3, BUSY, 0, 1), worker("old", 11, BUSY, 0, 1, 2, 3))
 
@@ -122,20 +133,20 @@ def test_workers_add_up() -> None:
     [
         ([], 0.0),
         ([None], 0.0),
-        ([Progress()], 0.0),
-        ([Progress(lag=5)], None),
-        ([Progress(lag=5, oldest=NOW - 2)], 2.0),
-        ([Progress(lag=5), Progress(lag=1, oldest=NOW + 2)], 0.0),
+        ([SubscriptionStats()], 0.0),
+        ([SubscriptionStats(lag=5)], None),
+        ([SubscriptionStats(lag=5, oldest=NOW - 2)], 2.0),
+        ([SubscriptionStats(lag=5), SubscriptionStats(lag=1, oldest=NOW + 2)], 0.0),
     ],
 )
-def test_lag_in_seconds(told: list[Progress | None], lag_s: float | None) -> None:
+def test_lag_in_seconds(told: list[SubscriptionStats | None], lag_s: float | None) -> None:
     assert merged(*(worker(str(number), 0, one, 0) for number, one in enumerate(told))).lag_s == lag_s
 
 
 def test_the_heads_stay_bounded() -> None:
-    many = Progress(heads=tuple(Head(0, number, 1) for number in range(HEADS_MAX)))
+    many = SubscriptionStats(heads=tuple(FailingDelivery(0, number, 1) for number in range(FAILING_MAX)))
 
-    assert len(merged(worker("a", 0, many, 0), worker("b", 0, many, 1)).heads) == HEADS_MAX
+    assert len(merged(worker("a", 0, many, 0), worker("b", 0, many, 1)).heads) == FAILING_MAX
 
 
 def test_a_row_as_the_api_writes_it() -> None:

@@ -6,24 +6,24 @@ import pytest
 
 from agents.dispatch.retrying import Outcome
 from agents.listeners import snapshots
-from agents.listeners.failures import Troubles
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition, Record, Window
+from agents.listeners.failures import Failures
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
 from app.observability.histogram import BOUNDS_S, Histogram, cumulative
-from knative.contract.subscription_stats import Head, LastError
-from knative.delivery.policy import Order
+from knative.contract.subscription_stats import FailingDelivery, LastError
+from knative.delivery.policy import DeliveryOrder
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
 
-def partition(number: int = 0, start: int = 10) -> Partition:
-    return Partition("t", number, Watermark(start))
+def partition(number: int = 0, start: int = 10) -> PartitionState:
+    return PartitionState("t", number, OffsetTracker(start))
 
 
-def records(owner: Partition, *stamps_ms: int, key: bytes | None = None) -> list[Record]:
-    first = owner.watermark.fetched
-    made = [Record(owner, first + i, key, b"v", [], 100, stamp) for i, stamp in enumerate(stamps_ms)]
-    owner.taken += len(made)
-    owner.taken_bytes += 100 * len(made)
+def records(owner: PartitionState, *stamps_ms: int, key: bytes | None = None) -> list[Delivery]:
+    first = owner.tracker.fetched
+    made = [Delivery(owner, first + i, key, b"v", [], 100, stamp) for i, stamp in enumerate(stamps_ms)]
+    owner.fetched_count += len(made)
+    owner.fetched_bytes += 100 * len(made)
     return made
 
 
@@ -37,28 +37,28 @@ def test_lag_counts_what_is_not_settled_up_to_the_known_ends(
     owned = []
     for number, (end, fetched) in enumerate(ends_and_fetched):
         one = partition(number)
-        one.end = end
+        one.log_end_offset = end
         for offset in range(10, 10 + fetched):
-            one.watermark.add(offset)
+            one.tracker.add(offset)
         owned.append(one)
 
     assert snapshots.lag(owned) == expected
 
 
 def test_what_a_window_holds() -> None:
-    started: list[Record] = []
-    window, owner = Window(started.append, Order.KEY_ORDERED, 2), partition()
-    assert snapshots.oldest(window) == 0
+    started: list[Delivery] = []
+    scheduler, owner = Scheduler(started.append, DeliveryOrder.KEY_ORDERED, 2), partition()
+    assert snapshots.oldest(scheduler) == 0
 
-    window.feed(owner, records(owner, 3_000, 2_000, key=b"a"))
-    window.feed(owner, records(owner, 1_500, 0, key=b"b"))
-    window.feed(owner, records(owner, 1_000, key=b"c"))
+    scheduler.enqueue(owner, records(owner, 3_000, 2_000, key=b"a"))
+    scheduler.enqueue(owner, records(owner, 1_500, 0, key=b"b"))
+    scheduler.enqueue(owner, records(owner, 1_000, key=b"c"))
 
     assert [record.key for record in started] == [b"a", b"b"]
-    assert snapshots.oldest(window) == 1.0  # the one that waits for a slot counts, the one without a time does not
+    assert snapshots.oldest(scheduler) == 1.0  # the one that waits for a slot counts, the one without a time does not
     assert snapshots.lanes([owner]) == 3
     assert snapshots.buffered_bytes([owner]) == 500
-    window.done(started[0])
+    scheduler.done(started[0])
     assert snapshots.buffered_bytes([owner]) == 400
 
 
@@ -94,33 +94,33 @@ def outcome(attempts: int, code: int = 503, body: bytes = b"later", at: float = 
 
 
 def test_troubles_know_the_last_error_and_the_heads() -> None:
-    troubles, owner = Troubles(), partition(3)
+    failures, owner = Failures(), partition(3)
     first, second, third = records(owner, 1, 1, 1)
     first.headers = [("ce_id", b"e1"), ("ce_source", b"/s"), ("ce_type", b"t"), ("ce_specversion", b"1.0")]
 
-    troubles.failed(first, outcome(2), 4.0)
-    troubles.failed(second, outcome(1, at=101.0), 1.0)
-    troubles.failed(third, Outcome(FinalFailure(400, "no", b"\xff" * 2_000), "http://s/", 1, 102.0, 0.1), None)
+    failures.failed(first, outcome(2), 4.0)
+    failures.failed(second, outcome(1, at=101.0), 1.0)
+    failures.failed(third, Outcome(FinalFailure(400, "no", b"\xff" * 2_000), "http://s/", 1, 102.0, 0.1), None)
 
-    assert troubles.retrying == 2
-    assert troubles.heads() == (Head(3, 10, 2, 104.0, "e1"), Head(3, 11, 1, 102.0, ""))
-    assert troubles.last_error == LastError(102.0, 400, "no", "\ufffd" * 200, "http://s/", 3, 12)
-    troubles.trying(first)
-    troubles.failed(second, outcome(2), None)
-    assert [head.next_attempt for head in troubles.heads()] == [0, 0]
-    troubles.over(first, "delivered")
-    troubles.over(second, "dead-lettered")
-    troubles.over(second)
-    assert (troubles.retrying, troubles.heads(), troubles.not_delivered) == (0, (), 1)
+    assert failures.retrying == 2
+    assert failures.failing() == (FailingDelivery(3, 10, 2, 104.0, "e1"), FailingDelivery(3, 11, 1, 102.0, ""))
+    assert failures.last_error == LastError(102.0, 400, "no", "\ufffd" * 200, "http://s/", 3, 12)
+    failures.trying(first)
+    failures.failed(second, outcome(2), None)
+    assert [head.next_attempt for head in failures.failing()] == [0, 0]
+    failures.over(first, "delivered")
+    failures.over(second, "dead-lettered")
+    failures.over(second)
+    assert (failures.retrying, failures.failing(), failures.not_delivered) == (0, (), 1)
 
 
 def test_the_heads_are_bounded_and_those_with_the_most_attempts() -> None:
-    troubles, owner = Troubles(), partition()
+    failures, owner = Failures(), partition()
     for number, record in enumerate(records(owner, *[1] * 50)):
-        troubles.failed(record, outcome(number + 1), 1.0)
+        failures.failed(record, outcome(number + 1), 1.0)
 
-    assert [head.attempts for head in troubles.heads(3)] == [50, 49, 48]
-    assert troubles.retrying == 50
+    assert [head.attempts for head in failures.failing(3)] == [50, 49, 48]
+    assert failures.retrying == 50
 
 
 def test_buckets_are_cumulative_and_their_bounds_belong_to_them() -> None:

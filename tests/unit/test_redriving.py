@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from app.cli.dlq.group import letter_json, letter_lines
 from app.cli.receive import as_json
 from app.cli.tail import printable, read_filters
-from app.operations.dead_letters.ledger import Mark, Marks, decode, encode
+from app.operations.dead_letters.ledger import Ledger, LedgerEntry, decode, encode
 from app.operations.dead_letters.letters import DeadLetter, Selection, group, owner
 from app.operations.dead_letters.mending import mend, read_mended
-from app.operations.dead_letters.rate import Pace, read_rate
+from app.operations.dead_letters.rate import RateLimiter, read_rate
 from app.operations.dead_letters.reader import read_ref
 from app.operations.dead_letters.summary import Summary
 from app.operations.topic_reader import StoredRecord
 from knative.contract.records import Subscription
-from knative.delivery.policy import Destination
+from knative.delivery.policy import Addressable
 from knative.errors import UsageError
 
 _ORIGINAL = (("ce_id", b"1"), ("ce_type", b"t"), ("content-type", b"text/plain"), ("traceparent", b"00-1-2-01"))
@@ -58,7 +58,7 @@ def test_a_letter_that_says_nothing() -> None:
     bare = DeadLetter(StoredRecord("t.dlq", 0, 0, 0, None, (("ce_knativeerrordata", b"%%"),), None))
     assert (bare.subscription, bare.reason, bare.event_id, bare.answer) == ("", "", "", None)
     assert owner(bare, [_subscription("a")]) is None
-    assert letter_lines(bare, Marks({}))[1:] == ["  knativeerrordata: %%"]
+    assert letter_lines(bare, Ledger({}))[1:] == ["  knativeerrordata: %%"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_groups() -> None:
 
 
 def _subscription(name: str, uid: str = "u", dlq_topic: str = "t.dlq") -> Subscription:
-    return Subscription(uid, 1, "ns", name, "c", "ch", "t", dlq_topic, 1, "g", Destination("http://x/"))
+    return Subscription(uid, 1, "ns", name, "c", "ch", "t", dlq_topic, 1, "g", Addressable("http://x/"))
 
 
 @pytest.mark.parametrize(
@@ -120,23 +120,23 @@ def test_whose_it_is(subscriptions: list[Subscription], whose: str | None) -> No
 
 def test_a_mark_is_of_one_letter_only() -> None:
     letter = _letter()
-    mark = Mark(5_000, "1", "ns/a", "2026-11-21T12:00:00.000Z", 2)
+    mark = LedgerEntry(5_000, "1", "ns/a", "2026-11-21T12:00:00.000Z", 2)
     assert decode(encode(mark)) == mark
-    marks = Marks({"t.dlq/2/0": mark})
-    assert marks.has(letter)
-    assert letter_json(letter, marks)["redriven"] == mark.redriven_at
-    assert not marks.has(_letter(offset=1))
-    assert not marks.has(_letter(time_ms=5_001))  # the topic was made anew, and the offset means another letter
+    ledger = Ledger({"t.dlq/2/0": mark})
+    assert ledger.has(letter)
+    assert letter_json(letter, ledger)["redriven"] == mark.redriven_at
+    assert not ledger.has(_letter(offset=1))
+    assert not ledger.has(_letter(time_ms=5_001))  # the topic was made anew, and the offset means another letter
     with pytest.raises(ValueError, match="schema 9"):
         decode(b'{"schema": 9}')
 
 
 def test_marks_of_what_is_gone() -> None:
-    mark = Mark(0, "", "", "", 1)
-    marks = Marks({"a/0/4": mark, "a/0/5": mark, "a/1/0": mark, "b/0/0": mark})
-    assert marks.below("a", {0: 5}) == ["a/0/4"]
-    assert marks.below("a", {0: 9, 1: 1}) == ["a/0/4", "a/0/5", "a/1/0"]
-    assert marks.below("c", {0: 9}) == []
+    mark = LedgerEntry(0, "", "", "", 1)
+    ledger = Ledger({"a/0/4": mark, "a/0/5": mark, "a/1/0": mark, "b/0/0": mark})
+    assert ledger.below("a", {0: 5}) == ["a/0/4"]
+    assert ledger.below("a", {0: 9, 1: 1}) == ["a/0/4", "a/0/5", "a/1/0"]
+    assert ledger.below("c", {0: 9}) == []
 
 
 @pytest.mark.parametrize("text", ["", "t", "t/1", "t/x/1", "t/1/-1", "/1/2", "t/1/²"])
@@ -161,7 +161,7 @@ def test_what_is_no_rate(text: str) -> None:
 @given(st.floats(0.01, 1000), st.lists(st.floats(0, 5), min_size=1, max_size=30))
 def test_the_pace_is_kept(rate: float, pauses: list[float]) -> None:
     """Whenever it is asked, places are at least 1/rate apart, and the first one is at once."""
-    pace, now_s, places = Pace(rate), 0.0, []
+    pace, now_s, places = RateLimiter(rate), 0.0, []
     for pause_s in pauses:
         now_s += pause_s
         wait_s = pace.wait_s(now_s)
@@ -172,7 +172,7 @@ def test_the_pace_is_kept(rate: float, pauses: list[float]) -> None:
 
 
 def test_without_a_rate_nothing_waits() -> None:
-    pace = Pace(None)
+    pace = RateLimiter(None)
     assert [pace.wait_s(now_s) for now_s in (0.0, 0.0, 3.0)] == [0, 0, 0]
 
 
@@ -208,7 +208,7 @@ def test_the_summary_says_why() -> None:
 
 
 def test_nothing_in_a_letter_drives_the_terminal() -> None:
-    lines = letter_lines(_letter(reason="\x1b[2J", data=b"\x1b]0;x\x07\nsecond"), Marks({}))
+    lines = letter_lines(_letter(reason="\x1b[2J", data=b"\x1b]0;x\x07\nsecond"), Ledger({}))
     assert all(line.isprintable() for line in lines)
     assert "    second" in lines
     assert printable(b"a\tb\xff\r\nc\x00") == "a\tb\\xff\nc\\x00"
@@ -222,7 +222,7 @@ def test_filters() -> None:
 
 
 def _mended(letter: DeadLetter, /, **changes: object) -> DeadLetter:
-    shown = letter_json(letter, Marks({}))
+    shown = letter_json(letter, Ledger({}))
     document = read_mended(json.dumps({**shown, **changes}), "f.json")
     return mend(letter, document, as_json(letter.record))
 
@@ -243,7 +243,7 @@ def test_a_mended_letter_has_the_new_attributes_and_data() -> None:
     assert mended.record.value == b'{"a": 1}'
     assert (mended.ref, mended.event_id, mended.subscription) == ("t.dlq/2/0", "1", "ns/a")
     binary = _letter()
-    shown = {**letter_json(binary, Marks({})), "data_base64": "/w=="}
+    shown = {**letter_json(binary, Ledger({})), "data_base64": "/w=="}
     del shown["data"]
     assert mend(binary, shown, as_json(binary.record)).record.value == b"\xff"
     assert _mended(_letter(), data=None).record.value is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from knative.delivery.policy import Backoff, DeliverySpec, Exhausted, Order
+from knative.delivery.policy import BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from knative.resources import kinds
 from knative.resources.destination import Ref, uri_problem
 from knative.resources.kinds import Invalid, KafkaChannel, Start, Subscription, spec_hash
@@ -64,7 +64,7 @@ def test_a_channel_with_everything() -> None:
     found = read_channel(channel(spec, annotations))
     assert (found.partitions, found.replication, found.retention_s) == (4, 3, 3600.0)
     assert found.delivery is not None
-    assert found.delivery.spec == DeliverySpec(2, Backoff.LINEAR, 0.1, 5.0)
+    assert found.delivery.spec == DeliverySpec(2, BackoffPolicy.LINEAR, 0.1, 5.0)
     assert found.hosts == ("my-service.ns.svc", "other")
     assert found.keep_topic
     entry = found.subscribers[0]
@@ -77,14 +77,14 @@ def test_a_subscription_and_its_defaults() -> None:
     found = read_subscription(subscription())
     assert (found.namespace, found.name, found.channel) == ("shop", "billing", "orders")
     assert found.subscriber.uri == "http://127.0.0.1:8080/in"
-    assert (found.order, found.concurrency, found.start) == (Order.ORDERED, 100, Start.LATEST)
-    assert (found.exhausted, found.reply, found.delivery) == (Exhausted.DEAD_LETTER, None, None)
+    assert (found.order, found.concurrency, found.start) == (DeliveryOrder.ORDERED, 100, Start.LATEST)
+    assert (found.exhausted, found.reply, found.delivery) == (OnRetriesExhausted.DEAD_LETTER, None, None)
 
 
 def test_a_delivery_that_is_there_has_defaults_of_its_own() -> None:
     found = read_subscription(subscription(delivery={}))
     assert found.delivery is not None
-    assert found.delivery.spec == DeliverySpec(0, Backoff.EXPONENTIAL, 0.2, 300.0, None, None)
+    assert found.delivery.spec == DeliverySpec(0, BackoffPolicy.EXPONENTIAL, 0.2, 300.0, None, None)
     ignoring = read_subscription(subscription(delivery={"retryAfterMax": "PT0S"}))
     assert ignoring.delivery is not None
     assert ignoring.delivery.spec.retry_after_max_s == 0.0
@@ -102,8 +102,8 @@ def test_annotations_of_a_subscription() -> None:
             }
         )
     )
-    assert (found.order, found.concurrency) == (Order.KEY_ORDERED, 7)
-    assert (found.start, found.exhausted) == (Start.EARLIEST, Exhausted.IGNORE)
+    assert (found.order, found.concurrency) == (DeliveryOrder.KEY_ORDERED, 7)
+    assert (found.start, found.exhausted) == (Start.EARLIEST, OnRetriesExhausted.IGNORE)
 
 
 REF = {"apiVersion": "v1", "kind": "Service", "name": "sink"}
@@ -131,7 +131,7 @@ def test_a_ref_leads_nowhere_else(subscriber: dict[str, object], field: str) -> 
     with pytest.raises(Invalid) as refused:
         read_subscription(subscription(subscriber=subscriber))
     assert [problem.field for problem in refused.value.problems] == [field]
-    assert refused.value.problems[0].cure
+    assert refused.value.problems[0].hint
 
 
 @pytest.mark.parametrize("kind", ["Broker", "ConfigMap"])
@@ -140,7 +140,7 @@ def test_kinds_that_are_not_ours(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "cure"),
+    ("kind", "hint"),
     [
         ("KafkaChanel", "apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel"),
         ("kafkachannel", "apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel"),
@@ -151,8 +151,8 @@ def test_kinds_that_are_not_ours(kind: str) -> None:
         (None, ""),
     ],
 )
-def test_a_kind_that_looks_like_ours_is_pointed_at_it(kind: object, cure: str) -> None:
-    assert kinds.meant(kind) == cure
+def test_a_kind_that_looks_like_ours_is_pointed_at_it(kind: object, hint: str) -> None:
+    assert kinds.meant(kind) == hint
 
 
 def test_metadata_as_the_api_server_gives_it_is_taken() -> None:
@@ -228,7 +228,7 @@ def test_mistakes(value: dict[str, Any], field: str, words: str) -> None:
     with pytest.raises(Invalid, match=words) as caught:
         kinds.parse(value)
     assert field in [problem.field for problem in caught.value.problems]
-    assert all(problem.what and problem.cure for problem in caught.value.problems)
+    assert all(problem.what and problem.hint for problem in caught.value.problems)
 
 
 def test_all_mistakes_are_told_at_once() -> None:

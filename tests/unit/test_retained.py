@@ -5,55 +5,57 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.consumer.retained import Retained, resumed
-from agents.ordering.offset_metadata import Known, read
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition
+from agents.consumer.retained import RetainedOffsets, resumed
+from agents.ordering.offset_metadata import OffsetMetadata, read
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import PartitionState
 
 SPAN = 40
 
 
-def partition(number: int, settled: set[int], fetched: int, *, start: int = 100, committed: bool = False) -> Partition:
+def partition(
+    number: int, settled: set[int], fetched: int, *, start: int = 100, committed: bool = False
+) -> PartitionState:
     """One that began at `start`, fetched up to `fetched` and settled these."""
-    made = Partition("t", number, Watermark(start))
+    made = PartitionState("t", number, OffsetTracker(start))
     for offset in range(start, fetched):
-        made.watermark.add(offset)
+        made.tracker.add(offset)
     for offset in sorted(settled):
-        made.watermark.settle(offset)
+        made.tracker.settle(offset)
     if committed:
-        made.committed = made.watermark.changes
-        made.acknowledged = made.requested = made.watermark.next
+        made.committed = made.tracker.changes
+        made.acknowledged = made.requested = made.tracker.committable
     return made
 
 
 def test_goes_on_where_this_process_stopped() -> None:
     kept = partition(0, {100, 101, 103}, 105)
-    mark = resumed(100, Known(), kept.watermark, 100)
-    assert (mark.next, mark.settled) == (102, {103})
+    mark = resumed(100, OffsetMetadata(), kept.tracker, 100)
+    assert (mark.committable, mark.settled) == (102, {103})
     assert mark.changes, "Kafka does not know it, so it is to be committed"
 
 
 def test_another_owner_that_went_further_wins() -> None:
     kept = partition(0, {100, 101, 120}, 125)
-    mark = resumed(110, Known(frozenset({112})), kept.watermark, 100)
-    assert (mark.next, mark.settled) == (110, {112, 120})
+    mark = resumed(110, OffsetMetadata(frozenset({112})), kept.tracker, 100)
+    assert (mark.committable, mark.settled) == (110, {112, 120})
 
 
 def test_a_position_below_what_kafka_confirmed_was_set_by_hand() -> None:
     kept = partition(0, {100, 101, 102}, 105, committed=True)
-    mark = resumed(50, Known(), kept.watermark, kept.acknowledged)
-    assert (mark.next, mark.settled, mark.changes) == (50, set(), 0)
+    mark = resumed(50, OffsetMetadata(), kept.tracker, kept.acknowledged)
+    assert (mark.committable, mark.settled, mark.changes) == (50, set(), 0)
 
 
 def test_nothing_new_is_nothing_to_commit() -> None:
     kept = partition(0, {100}, 105, committed=True)
-    assert resumed(101, Known(), kept.watermark, 101).changes == 0
+    assert resumed(101, OffsetMetadata(), kept.tracker, 101).changes == 0
 
 
 def test_attempts_and_their_times_survive() -> None:
     kept = partition(0, set(), 105)
-    kept.watermark.failed(100, 3, 50.0)
-    mark = resumed(100, Known(attempts={100: 2, 101: 1}, due={100: 40.0}), kept.watermark, 100)
+    kept.tracker.failed(100, 3, 50.0)
+    mark = resumed(100, OffsetMetadata(attempts={100: 2, 101: 1}, due={100: 40.0}), kept.tracker, 100)
     assert (mark.attempts, mark.due) == ({100: 3, 101: 1}, {100: 50.0})
 
 
@@ -68,18 +70,18 @@ def test_settled_by_either_owner_is_never_delivered_and_nothing_else_is_left_out
     ours, theirs = partition(0, first, 101 + SPAN), partition(0, second, 101 + SPAN)
     for offset, made in failing.items():
         if offset not in first:
-            ours.watermark.failed(offset, made)
-    found = theirs.watermark.next
-    known = read(found, theirs.watermark.metadata())
-    mark = resumed(found, known, ours.watermark, 100)
-    delivered = [offset for offset in range(mark.next, 101 + SPAN) if mark.add(offset)]
+            ours.tracker.failed(offset, made)
+    found = theirs.tracker.committable
+    known = read(found, theirs.tracker.metadata())
+    mark = resumed(found, known, ours.tracker, 100)
+    delivered = [offset for offset in range(mark.committable, 101 + SPAN) if mark.add(offset)]
     assert delivered == [o for o in range(100, 101 + SPAN) if o not in first | second]
     assert all(mark.attempts.get(offset, 0) == failing.get(offset, 0) for offset in delivered)
-    assert read(mark.next, mark.metadata()).settled == frozenset(mark.settled)
+    assert read(mark.committable, mark.metadata()).settled == frozenset(mark.settled)
 
 
 def test_uncommitted_partitions_of_others_are_handed_over_once() -> None:
-    retained = Retained()
+    retained = RetainedOffsets()
     mine, said, unsaid = (
         partition(0, {100}, 101),
         partition(1, {100}, 101, committed=True),
@@ -90,20 +92,20 @@ def test_uncommitted_partitions_of_others_are_handed_over_once() -> None:
     assert retained.joined([0]) == [unsaid]
     assert [*joining, retained.joining] == [True, False]
     assert retained.joined([]) == []
-    assert retained.watermark(0, 100).next == 101
-    assert retained.watermark(2, 100).next == 101, "it may still come back"
-    assert retained.watermark(2, 100).next == 100, "what was kept is used up"
+    assert retained.tracker(0, 100).committable == 101
+    assert retained.tracker(2, 100).committable == 101, "it may still come back"
+    assert retained.tracker(2, 100).committable == 100, "what was kept is used up"
 
 
 def test_a_process_that_was_frozen_hands_nothing_over() -> None:
     """Others have been at work since: its position may be beyond theirs, and theirs would then go back."""
-    retained = Retained()
+    retained = RetainedOffsets()
     retained.keep([partition(0, {100}, 101)])
     assert (retained.joining, retained.joined([])) == (False, [])
-    assert retained.watermark(0, 100).next == 101
+    assert retained.tracker(0, 100).committable == 101
 
 
 def test_a_partition_that_was_never_owned_starts_where_kafka_says() -> None:
-    retained = Retained()
+    retained = RetainedOffsets()
     assert not retained.knows(3)
-    assert retained.watermark(3, 7, Known(frozenset({9}))).settled == {9}
+    assert retained.tracker(3, 7, OffsetMetadata(frozenset({9}))).settled == {9}

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from agents.dispatch.retrying import Caps, Outcome, rest_s, until_settled, wait_s
-from knative.delivery.policy import Backoff, DeliverySpec
+from knative.delivery.policy import BackoffPolicy, DeliverySpec
 from knative.delivery.verdicts import DELIVERED, FinalFailure, RetryableFailure, Verdict
 
 CAPS = Caps(delay_s=600, retry_after_s=600)
@@ -26,7 +26,7 @@ def failure(code: int = 500, retry_after: str | None = None) -> RetryableFailure
     [
         (failure(), 1, DeliverySpec(retry=5, backoff_delay_s=0.2), 0.2),
         (failure(), 3, DeliverySpec(retry=5, backoff_delay_s=0.2), 0.8),
-        (failure(), 3, DeliverySpec(retry=5, backoff_delay_s=0.2, backoff_policy=Backoff.LINEAR), 0.6),
+        (failure(), 3, DeliverySpec(retry=5, backoff_delay_s=0.2, backoff_policy=BackoffPolicy.LINEAR), 0.6),
         (failure(429, "7"), 1, DeliverySpec(retry=5), 7.0),
         (failure(503, "7"), 1, DeliverySpec(retry=5, retry_after_max_s=3), 3.0),
         (failure(503, "7"), 1, DeliverySpec(retry=5, retry_after_max_s=0), 0.2),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.http.endpoint import BadTarget, read_target
+from agents.http.endpoint import BadEndpoint, read_endpoint
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from agents.http.endpoint import BadTarget, read_target
     ],
 )
 def test_read(uri: str, host: str, port: int, authority: str, path: str) -> None:
-    target = read_target(uri)
+    target = read_endpoint(uri)
     assert (target.host, target.port, target.authority, target.path) == (host, port, authority, path)
     assert target.tls == uri.lower().startswith("https")
     assert (target.address is not None) == (":" in host or host[0] == "1")
@@ -73,13 +73,13 @@ def test_read(uri: str, host: str, port: int, authority: str, path: str) -> None
     ],
 )
 def test_refused(uri: str, why: str) -> None:
-    with pytest.raises(BadTarget, match=why) as caught:
-        read_target(uri)
+    with pytest.raises(BadEndpoint, match=why) as caught:
+        read_endpoint(uri)
     assert "secret" not in str(caught.value)
 
 
 def test_prefix() -> None:
-    assert read_target("http://a/b").prefix("ns-1") == (
+    assert read_endpoint("http://a/b").prefix("ns-1") == (
         b"POST /b HTTP/1.1\r\nhost: a\r\nuser-agent: penstock\r\nprefer: reply\r\nkn-namespace: ns-1"
     )
 
@@ -87,7 +87,7 @@ def test_prefix() -> None:
 @pytest.mark.parametrize("namespace", ["", "a b", "a\r\nx: y", "\u00e9", "a\x00"])
 def test_a_namespace_that_would_break_the_head(namespace: str) -> None:
     with pytest.raises(ValueError, match="namespace"):
-        read_target("http://a/b").prefix(namespace)
+        read_endpoint("http://a/b").prefix(namespace)
 
 
 _TEXT = st.text(max_size=20)
@@ -96,8 +96,8 @@ _TEXT = st.text(max_size=20)
 @given(_TEXT | st.builds("http://{}/{}?{}".format, _TEXT, _TEXT, _TEXT) | st.builds("https://a.b/{}".format, _TEXT))
 def test_nothing_gets_out_of_its_line(uri: str) -> None:
     try:
-        prefix = read_target(uri).prefix("ns")
-    except BadTarget:
+        prefix = read_endpoint(uri).prefix("ns")
+    except BadEndpoint:
         return
     request, host, *rest = prefix.split(b"\r\n")
     assert len(rest) == 3

@@ -107,7 +107,7 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "reason", "cure"),
+    ("name", "text", "reason", "hint"),
     [
         ("KAFKA", "kafka", "host:port", "127.0.0.1:9092"),
         ("KAFKA", "http://a:1", "without a scheme", "127.0.0.1:9092"),
@@ -144,7 +144,7 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
     ],
 )
 def test_a_wrong_value_is_refused_with_name_value_reason_and_cure(
-    name: str, text: str, reason: str, cure: str, monkeypatch: pytest.MonkeyPatch
+    name: str, text: str, reason: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"PENSTOCK_{name}", text)
 
@@ -154,7 +154,7 @@ def test_a_wrong_value_is_refused_with_name_value_reason_and_cure(
     (sentence,) = str(refusal.value).splitlines()
     assert sentence.startswith(f"PENSTOCK_{name}={text!r} from the environment is wrong: ")
     assert reason in sentence
-    assert cure in sentence
+    assert hint in sentence
     assert refusal.value.exit_code == 2
 
 

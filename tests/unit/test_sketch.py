@@ -37,9 +37,9 @@ def test_a_quantile_is_at_most_five_percent_off(values: list[float], q: float) -
 
 @given(sketches, sketches, sketches)
 def test_the_order_of_merging_makes_no_difference(
-    a: latency_sketch.Sketch, b: latency_sketch.Sketch, c: latency_sketch.Sketch
+    a: latency_sketch.LatencySketch, b: latency_sketch.LatencySketch, c: latency_sketch.LatencySketch
 ) -> None:
-    left: latency_sketch.Sketch = {}
+    left: latency_sketch.LatencySketch = {}
     for one in (a, b, c):
         latency_sketch.merge(left, one)
     right = dict(c)
@@ -54,7 +54,7 @@ def test_the_order_of_merging_makes_no_difference(
 def test_merged_sketches_are_the_sketch_of_all(some: list[float], more: list[float]) -> None:
     merged = latency_sketch.of(some)
     latency_sketch.merge(merged, latency_sketch.of(more))
-    added: latency_sketch.Sketch = {}
+    added: latency_sketch.LatencySketch = {}
     for value in some + more:
         latency_sketch.add(added, value)
 

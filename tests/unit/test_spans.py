@@ -6,18 +6,18 @@ import pytest
 from structlog.testing import capture_logs
 
 from agents.dispatch.retrying import Outcome
-from agents.listeners.delivery_log import Telling
+from agents.listeners.delivery_log import DeliveryLog
 from agents.listeners.spans import ABANDONED, UNTRACED, Spans, TracedSpans
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition, Record
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import Delivery, PartitionState
 from knative.contract.records import Subscription
-from knative.delivery.policy import Destination
+from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import DELIVERED, FinalFailure, Verdict
 from knative.ports import Headers
 
 SUBSCRIPTION = Subscription(
     uid="u", generation=1, namespace="ns", name="sub", channel_uid="c", channel="ch", topic="topic",
-    dlq_topic="topic.dlq", partitions=1, group="kafka.u", subscriber=Destination("http://sub.test/x"),
+    dlq_topic="topic.dlq", partitions=1, group="kafka.u", subscriber=Addressable("http://sub.test/x"),
 )  # fmt: skip
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 EVENT: list[tuple[str, bytes | None]] = [("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
@@ -59,12 +59,12 @@ class _Trace:
         return self.made[-1]
 
 
-def _partition(number: int = 0) -> Partition:
-    return Partition("topic", number, Watermark(0))
+def _partition(number: int = 0) -> PartitionState:
+    return PartitionState("topic", number, OffsetTracker(0))
 
 
-def _record(partition: Partition, offset: int, headers: list[tuple[str, bytes | None]] = EVENT) -> Record:
-    return Record(partition, offset, None, b"", headers, 1)
+def _record(partition: PartitionState, offset: int, headers: list[tuple[str, bytes | None]] = EVENT) -> Delivery:
+    return Delivery(partition, offset, None, b"", headers, 1)
 
 
 def _traced() -> tuple[_Trace, TracedSpans]:
@@ -91,7 +91,7 @@ def test_partitions_that_go_leave_no_open_span() -> None:
     records = [_record(going, 0), _record(going, 1), _record(staying, 0)]
     for record in records:
         spans.begin(SUBSCRIPTION, record)
-    spans.let_go([going])
+    spans.release([going])
 
     assert [process.verdicts for process in trace.made] == [[ABANDONED], [ABANDONED], []]
     assert len(spans) == 1
@@ -106,7 +106,7 @@ def test_without_a_trace_headers_stay_the_same_object() -> None:
     assert attempt.headers(record.headers) is record.headers
     attempt.ended(200)
     spans.settled(record, "delivered")
-    spans.let_go([record.partition])
+    spans.release([record.partition])
 
 
 @pytest.mark.asyncio
@@ -125,7 +125,7 @@ async def test_a_line_for_each_verdict(
     outcome = Outcome(verdict, "http://sub.test/x", attempts, 0.0, 0.0123, 202)
 
     with capture_logs() as lines:
-        telling = Telling("ns/sub")
+        telling = DeliveryLog("ns/sub")
         telling.outcome("told", record, outcome, more=1)
         telling.close()
 

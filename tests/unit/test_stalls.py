@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from agents.consumer.stall_detector import STALL_S, Stalls
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition
+from agents.consumer.stall_detector import STALL_S, StallDetector
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import PartitionState
 
 
-def _partition(end: int, fetched: int = 0) -> Partition:
-    partition = Partition("t", 0, Watermark(fetched))
-    partition.end = end
+def _partition(end: int, fetched: int = 0) -> PartitionState:
+    partition = PartitionState("t", 0, OffsetTracker(fetched))
+    partition.log_end_offset = end
     return partition
 
 
-def _looks(stalls: Stalls, partition: Partition, paused: set[int], seconds: float) -> int:
+def _looks(detector: StallDetector, partition: PartitionState, paused: set[int], seconds: float) -> int:
     """How often it is named while it is looked at ten times a second."""
-    return sum(len(stalls.found([partition], paused, at / 10)) for at in range(round(10 * seconds)))
+    return sum(len(detector.stalled([partition], paused, at / 10)) for at in range(round(10 * seconds)))
 
 
 def test_what_gives_nothing_is_named_ever_more_seldom() -> None:
     """It may be the marker of a transaction, which nobody will ever read."""
-    assert _looks(Stalls(), _partition(5), set(), 2.9 * STALL_S) == 1
-    assert _looks(Stalls(), _partition(5), set(), 8 * STALL_S) == 3
+    assert _looks(StallDetector(), _partition(5), set(), 2.9 * STALL_S) == 1
+    assert _looks(StallDetector(), _partition(5), set(), 8 * STALL_S) == 3
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_what_gives_nothing_is_named_ever_more_seldom() -> None:
 def test_what_may_give_nothing(end: int, fetched: int, paused: set[int], failure: str) -> None:
     partition = _partition(end, fetched)
     partition.failure = failure
-    assert _looks(Stalls(), partition, paused, 3 * STALL_S) == 0
+    assert _looks(StallDetector(), partition, paused, 3 * STALL_S) == 0
 
 
 def test_every_record_begins_the_time_anew_and_so_does_another_assignment() -> None:
-    stalls, partition = Stalls(), _partition(100)
+    detector, partition = StallDetector(), _partition(100)
     for at in range(0, 200, 10):
-        partition.taken += 1
-        assert stalls.found([partition], set(), float(at)) == []
+        partition.fetched_count += 1
+        assert detector.stalled([partition], set(), float(at)) == []
     again = _partition(100)
-    again.taken = partition.taken
-    assert stalls.found([again], set(), 200.0 + STALL_S) == []
+    again.fetched_count = partition.fetched_count
+    assert detector.stalled([again], set(), 200.0 + STALL_S) == []

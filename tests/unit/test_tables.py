@@ -13,14 +13,14 @@ from knative.contract.records import (
     WAITING_FOR_KAFKA,
     Channel,
     ControllerReport,
-    Remark,
+    ResourceProblem,
     SubscriberStatus,
     Subscription,
     WorkerStatus,
     WorkerSubscription,
 )
-from knative.delivery.policy import Backoff, DeliverySpec, Destination, Exhausted, Order
-from knative.resources.conditions import Condition, Truth
+from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from knative.resources.conditions import Condition, ConditionStatus
 from tables.contract_table import ContractTable, UnknownSchema, decode, encode_channel, encode_subscription
 from tables.status_table import (
     REPORT_KEY,
@@ -32,15 +32,15 @@ from tables.status_table import (
     subscriber_status,
 )
 
-SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Destination("http://s/"))
+SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Addressable("http://s/"))
 CHANNEL = Channel("c1", 2, "ns", "ch", "t", "t.dlq", 4, ("a.example", "b.example"))
 NOW = 1_000.0
 
-destinations = st.builds(Destination, uri=st.text(max_size=20), ca_certs=st.text(max_size=20))
+destinations = st.builds(Addressable, uri=st.text(max_size=20), ca_certs=st.text(max_size=20))
 deliveries = st.builds(
     DeliverySpec,
     retry=st.integers(0, 99),
-    backoff_policy=st.sampled_from(Backoff),
+    backoff_policy=st.sampled_from(BackoffPolicy),
     backoff_delay_s=st.floats(0, 1e6),
     timeout_s=st.floats(0, 1e6),
     retry_after_max_s=st.none() | st.floats(0, 1e6),
@@ -52,11 +52,15 @@ deliveries = st.builds(
     delivery=deliveries,
     subscriber=destinations,
     reply=st.none() | destinations,
-    order=st.sampled_from(Order),
-    exhausted=st.sampled_from(Exhausted),
+    order=st.sampled_from(DeliveryOrder),
+    exhausted=st.sampled_from(OnRetriesExhausted),
 )
 def test_subscription_round_trip(
-    delivery: DeliverySpec, subscriber: Destination, reply: Destination | None, order: Order, exhausted: Exhausted
+    delivery: DeliverySpec,
+    subscriber: Addressable,
+    reply: Addressable | None,
+    order: DeliveryOrder,
+    exhausted: OnRetriesExhausted,
 ) -> None:
     subscription = replace(
         SUBSCRIPTION, delivery=delivery, subscriber=subscriber, reply=reply, order=order, exhausted=exhausted
@@ -152,8 +156,10 @@ def test_status_round_trip_and_goodbye() -> None:
 
 def test_the_controllers_report_is_no_workers_word() -> None:
     table = StatusTable("t", {}, crashed=_crashed)
-    remark = Remark("Subscription", "ns", "new", "False", "ChannelNotFound", "there is no KafkaChannel 'x'; add it")
-    report = ControllerReport(NOW, (remark,), 3)
+    problem = ResourceProblem(
+        "Subscription", "ns", "new", "False", "ChannelNotFound", "there is no KafkaChannel 'x'; add it"
+    )
+    report = ControllerReport(NOW, (problem,), 3)
     assert decode_status(encode_report(report)) == report
     table.apply([(REPORT_KEY, encode_report(report), 0)])
     assert table.report == report
@@ -165,10 +171,10 @@ def test_the_controllers_report_is_no_workers_word() -> None:
 @pytest.mark.parametrize(
     ("ready", "message", "condition"),
     [
-        ("True", "", Condition("ChannelReady", Truth.TRUE)),
-        ("True", "why", Condition("ChannelReady", Truth.TRUE, "WaitingForKafka", "ns/a: why")),
-        ("False", "why", Condition("ChannelReady", Truth.FALSE, "SubscriberFailed", "ns/a: why")),
-        ("Unknown", "why", Condition("ChannelReady", Truth.UNKNOWN, "SubscriberNotServed", "ns/a: why")),
+        ("True", "", Condition("ChannelReady", ConditionStatus.TRUE)),
+        ("True", "why", Condition("ChannelReady", ConditionStatus.TRUE, "WaitingForKafka", "ns/a: why")),
+        ("False", "why", Condition("ChannelReady", ConditionStatus.FALSE, "SubscriberFailed", "ns/a: why")),
+        ("Unknown", "why", Condition("ChannelReady", ConditionStatus.UNKNOWN, "SubscriberNotServed", "ns/a: why")),
     ],
 )
 def test_serving_as_a_condition(ready: str, message: str, condition: Condition) -> None:

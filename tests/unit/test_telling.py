@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 
 from agents.dispatch.retrying import Outcome
 from agents.listeners import delivery_log
-from agents.listeners.delivery_log import Telling
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition, Record
+from agents.listeners.delivery_log import DeliveryLog
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import Delivery, PartitionState
 from knative.delivery.verdicts import DELIVERED, RetryableFailure
 
 pytestmark = pytest.mark.asyncio
@@ -29,8 +29,8 @@ def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(delivery_log, "log", structlog.wrap_logger(None, wrapper_class=wrapper))
 
 
-def _fail(log: Telling, offset: int, what: str = "attempt failed") -> None:
-    record = Record(Partition("t", 0, Watermark(0)), offset, None, b"", [("ce_id", b"%d" % offset)], 1)
+def _fail(log: DeliveryLog, offset: int, what: str = "attempt failed") -> None:
+    record = Delivery(PartitionState("t", 0, OffsetTracker(0)), offset, None, b"", [("ce_id", b"%d" % offset)], 1)
     log.outcome(what, record, Outcome(RetryableFailure(503, "busy"), "http://x/", 1, 0.0, 0.0, 503))
 
 
@@ -42,7 +42,7 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 async def test_a_thousand_failures_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_log, "EVERY_S", 0.2)
-    log = Telling("ns/s")
+    log = DeliveryLog("ns/s")
     with capture_logs() as lines:
         for offset in range(1000):
             _fail(log, offset)
@@ -65,7 +65,7 @@ async def test_a_thousand_failures_are_two_lines(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_each_kind_has_its_own_first_line_and_the_end_tells_the_rest() -> None:
-    log = Telling("ns/s")
+    log = DeliveryLog("ns/s")
     with capture_logs() as lines:
         for what in ("attempt failed", "dead-lettered", "attempt failed", "attempt failed"):
             _fail(log, 1, what)
@@ -79,7 +79,7 @@ async def test_each_kind_has_its_own_first_line_and_the_end_tells_the_rest() -> 
 
 @pytest.mark.parametrize("level", [logging.DEBUG], indirect=True)
 async def test_at_debug_none_is_left_out() -> None:
-    log = Telling("ns/s")
+    log = DeliveryLog("ns/s")
     with capture_logs() as lines:
         for offset in range(3):
             _fail(log, offset)
@@ -88,7 +88,7 @@ async def test_at_debug_none_is_left_out() -> None:
 
 
 async def test_without_a_second_failure_there_is_no_sum() -> None:
-    log = Telling("ns/s")
+    log = DeliveryLog("ns/s")
     with capture_logs() as lines:
         _fail(log, 1)
         log.close()
@@ -96,8 +96,8 @@ async def test_without_a_second_failure_there_is_no_sum() -> None:
 
 
 async def test_a_plain_success_is_no_line_above_debug() -> None:
-    log = Telling("ns/s")
-    record = Record(Partition("t", 0, Watermark(0)), 1, None, b"", [], 1)
+    log = DeliveryLog("ns/s")
+    record = Delivery(PartitionState("t", 0, OffsetTracker(0)), 1, None, b"", [], 1)
     with capture_logs() as lines:
         log.outcome("delivered", record, Outcome(DELIVERED, "http://x/", 1, 0.0, 0.0, 202))
         log.outcome("delivered", record, Outcome(DELIVERED, "http://x/", 2, 0.0, 0.0, 202))

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from agents.consumer.topic_identity import Suspicions
+from agents.consumer.topic_identity import ReplacedTopics
 from knative.contract.records import Subscription
-from knative.delivery.policy import Destination
+from knative.delivery.policy import Addressable
 
 ONE = Subscription(
-    "u1", 1, "ns", "one", "c", "ch", "t", "t.dlq", 1, "g1", Destination("http://x/"), topic_id="A"
+    "u1", 1, "ns", "one", "c", "ch", "t", "t.dlq", 1, "g1", Addressable("http://x/"), topic_id="A"
 )  # fmt: skip
 TWO = replace(ONE, uid="u2", name="two", topic_id="B")
 
@@ -30,7 +30,7 @@ TWO = replace(ONE, uid="u2", name="two", topic_id="B")
     ],
 )
 def test_who_is_halted(answers: list[dict[str, str]], halted: set[str]) -> None:
-    suspicions = Suspicions()
+    suspicions = ReplacedTopics()
     found: dict[str, str] = {}
     for ids in answers:
         found = suspicions.judge([ONE], ids)
@@ -38,7 +38,7 @@ def test_who_is_halted(answers: list[dict[str, str]], halted: set[str]) -> None:
 
 
 def test_only_whose_start_is_of_another_topic() -> None:
-    suspicions = Suspicions()
+    suspicions = ReplacedTopics()
     unknown = replace(ONE, uid="u3", topic_id="")
     for _ in range(2):
         found = suspicions.judge([ONE, TWO, unknown], {"t": "B"})
@@ -46,7 +46,7 @@ def test_only_whose_start_is_of_another_topic() -> None:
 
 
 def test_a_subscription_that_was_added_again_is_not_suspected_for_its_former_self() -> None:
-    suspicions = Suspicions()
+    suspicions = ReplacedTopics()
     suspicions.judge([ONE], {"t": "B"})
     assert suspicions.judge([replace(ONE, topic_id="B")], {"t": "B"}) == {}
     assert suspicions.judge([replace(ONE, topic_id="B")], {"t": "B"}) == {}

@@ -19,7 +19,7 @@ from app.observability.span_export import ExportConfig, Exporter, SpanExport
 from app.observability.tracing import Tracing, shown
 from knative.cloudevents.trace_context import parent_in_record
 from knative.contract.records import Subscription
-from knative.delivery.policy import Destination
+from knative.delivery.policy import Addressable
 from knative.ports import Headers
 from tests.twins import MemoryProduce
 
@@ -57,7 +57,7 @@ def spans() -> Iterator[Spans]:
 def _subscription() -> Subscription:
     return Subscription(
         uid="u", generation=1, namespace="ns", name="sub", channel_uid="c", channel="ch", partitions=1, topic="topic",
-        dlq_topic="topic.dlq", group="kafka.u", subscriber=Destination("http://sub.test/x"),
+        dlq_topic="topic.dlq", group="kafka.u", subscriber=Addressable("http://sub.test/x"),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from app.worker import traffic_publisher
 from app.worker.traffic_publisher import TrafficFlush
 from controller.kafka.topics import ActionFailed
 from knative.ports import ProduceProblem
-from knative.traffic.counters import Tallies
+from knative.traffic.counters import TrafficCounters
 from knative.traffic.delta import Delta, decode
 from tests.twins import MemoryProduce
 
@@ -36,9 +36,14 @@ class Flushed:
     """A flush on twins."""
 
     def __init__(self) -> None:
-        self.clock, self.produce, self.tallies, self.told = Hands(), MemoryProduce(), Tallies("w"), Counter[str]()
-        self.tally = self.tallies.channel("ns", "ch")
-        self.flush = TrafficFlush("i.traffic", self.tallies, self.produce, self.clock, self._count)
+        self.clock, self.produce, self.counters, self.told = (
+            Hands(),
+            MemoryProduce(),
+            TrafficCounters("w"),
+            Counter[str](),
+        )
+        self.counter = self.counters.channel("ns", "ch")
+        self.flush = TrafficFlush("i.traffic", self.counters, self.produce, self.clock, self._count)
         self.flush._there = True
 
     def _count(self, result: str) -> None:
@@ -47,7 +52,7 @@ class Flushed:
     def second(self, events: int = 1) -> None:
         """So many events, and the second is over."""
         for _ in range(events):
-            self.tally.accepted(HEADERS, 1)
+            self.counter.accepted(HEADERS, 1)
         self.clock.now += 1
         self.flush.flush()
 
@@ -117,7 +122,7 @@ def test_a_long_outage_costs_the_oldest_and_no_memory(monkeypatch: pytest.Monkey
 
 @pytest.mark.asyncio
 async def test_it_runs_by_itself_makes_its_topic_first_and_sends_the_rest_at_the_end() -> None:
-    produce, tallies, tries = MemoryProduce(), Tallies("w"), Counter[str]()
+    produce, counters, tries = MemoryProduce(), TrafficCounters("w"), Counter[str]()
 
     def make_topic() -> None:
         tries["made"] += 1
@@ -128,15 +133,15 @@ async def test_it_runs_by_itself_makes_its_topic_first_and_sends_the_rest_at_the
         def time(self) -> float:
             return asyncio.get_running_loop().time()
 
-    flush = TrafficFlush("i.traffic", tallies, produce, Wall(), lambda _: None, make_topic)
-    tally = tallies.channel("ns", "ch")
+    flush = TrafficFlush("i.traffic", counters, produce, Wall(), lambda _: None, make_topic)
+    counter = counters.channel("ns", "ch")
     flush.start()
-    tally.accepted(HEADERS, 1)
+    counter.accepted(HEADERS, 1)
     async with asyncio.timeout(10):
         while not produce.records:
             assert tries["made"] <= 2
             await asyncio.sleep(0.02)
-    tally.accepted(HEADERS, 1)
+    counter.accepted(HEADERS, 1)
     flush.stop()
 
     assert tries["made"] == 2
@@ -147,7 +152,7 @@ async def test_it_runs_by_itself_makes_its_topic_first_and_sends_the_rest_at_the
 async def test_a_fault_in_it_is_told_and_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     flushed = Flushed()
     flushed.produce.send = None  # type: ignore[method-assign,assignment]
-    flushed.tally.accepted(HEADERS, 1)
+    flushed.counter.accepted(HEADERS, 1)
 
     flushed.flush.stop()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.ordering.offset_tracker import Watermark
-from agents.ordering.scheduler import Partition, Record, Window
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
 from agents.ordering.turns import FEW, STARTS_MAX, STARTS_MIN, Turns
-from knative.delivery.policy import Order
+from knative.delivery.policy import DeliveryOrder
 
 DEEP = 5_000
 
@@ -18,7 +18,7 @@ class Loop:
     def __init__(self, start_s: float = 0.0) -> None:
         self.start_s = start_s
         self.now = 0.0
-        self.started: list[Record] = []  # in this turn
+        self.started: list[Delivery] = []  # in this turn
         self.problems: list[BaseException] = []
         self.turns = Turns(self.problems.append, self._soon, lambda: self.now)
         self._next: list[Callable[[], None]] = []
@@ -26,45 +26,45 @@ class Loop:
     def _soon(self, function: Callable[[], None]) -> None:
         self._next.append(function)
 
-    def start(self, record: Record) -> None:
+    def start(self, record: Delivery) -> None:
         """What a window calls."""
         self.now += self.start_s
         self.started.append(record)
 
-    def window(self, order: Order, concurrency: int, backlog: int) -> Window:
+    def scheduler(self, order: DeliveryOrder, concurrency: int, backlog: int) -> Scheduler:
         """One with so much before it."""
-        window = Window(self.start, order, concurrency, self.turns)
-        partition = Partition("t", 0, Watermark(0))
-        window.feed(partition, [Record(partition, offset, None, None, [], 1) for offset in range(backlog)])
-        return window
+        scheduler = Scheduler(self.start, order, concurrency, self.turns)
+        partition = PartitionState("t", 0, OffsetTracker(0))
+        scheduler.enqueue(partition, [Delivery(partition, offset, None, None, [], 1) for offset in range(backlog)])
+        return scheduler
 
-    def turn(self, windows: dict[Window, set[Record]]) -> dict[Window, int]:
+    def turn(self, windows: dict[Scheduler, set[Delivery]]) -> dict[Scheduler, int]:
         """All requests that are under way are answered, then what was put off is done; starts by window."""
         self.started = []
-        for window, flying in windows.items():
-            answered, windows[window] = flying, set()
+        for scheduler, flying in windows.items():
+            answered, windows[scheduler] = flying, set()
             for record in answered:
-                window.done(record)
+                scheduler.done(record)
         functions, self._next = self._next, []
         for function in functions:
             function()
         counts = dict.fromkeys(windows, 0)
         for record in self.started:
-            (window,) = [window for window in windows if record in window.started]
-            windows[window].add(record)
-            counts[window] += 1
+            (scheduler,) = [scheduler for scheduler in windows if record in scheduler.started]
+            windows[scheduler].add(record)
+            counts[scheduler] += 1
         return counts
 
 
-def _flying(window: Window) -> set[Record]:
-    return set(window.started)
+def _flying(scheduler: Scheduler) -> set[Delivery]:
+    return set(scheduler.started)
 
 
 def test_beside_deep_backlogs_one_in_flight_has_a_start_in_every_turn() -> None:
     loop = Loop(start_s=0.0001)
-    greedy = [loop.window(Order.UNORDERED, 100, DEEP) for _ in range(2)]
-    ordered = loop.window(Order.ORDERED, 100, DEEP)
-    windows = {window: _flying(window) for window in (*greedy, ordered)}
+    greedy = [loop.scheduler(DeliveryOrder.UNORDERED, 100, DEEP) for _ in range(2)]
+    ordered = loop.scheduler(DeliveryOrder.ORDERED, 100, DEEP)
+    windows = {scheduler: _flying(scheduler) for scheduler in (*greedy, ordered)}
     for _ in range(20):
         loop.turn(windows)  # until it is known what a start costs
     for _ in range(30):
@@ -76,52 +76,55 @@ def test_beside_deep_backlogs_one_in_flight_has_a_start_in_every_turn() -> None:
 
 def test_alone_and_cheap_all_slots_are_used() -> None:
     loop = Loop()
-    window = loop.window(Order.UNORDERED, 100, DEEP)
-    windows = {window: _flying(window)}
+    scheduler = loop.scheduler(DeliveryOrder.UNORDERED, 100, DEEP)
+    windows = {scheduler: _flying(scheduler)}
     for _ in range(20):
         loop.turn(windows)
-    assert [loop.turn(windows)[window] for _ in range(20)] == [100] * 20
+    assert [loop.turn(windows)[scheduler] for _ in range(20)] == [100] * 20
 
 
 def test_dear_starts_make_turns_small_and_cheap_ones_make_them_large_again() -> None:
     loop = Loop(start_s=0.01)
-    window = loop.window(Order.UNORDERED, 1_000, 100 * DEEP)
-    windows = {window: _flying(window)}
+    scheduler = loop.scheduler(DeliveryOrder.UNORDERED, 1_000, 100 * DEEP)
+    windows = {scheduler: _flying(scheduler)}
     for _ in range(40):
         counts = loop.turn(windows)
-    assert counts[window] <= STARTS_MIN + FEW
+    assert counts[scheduler] <= STARTS_MIN + FEW
     loop.start_s = 0.0
     for _ in range(100):
         counts = loop.turn(windows)
-    assert STARTS_MAX <= counts[window] <= STARTS_MAX + FEW
+    assert STARTS_MAX <= counts[scheduler] <= STARTS_MAX + FEW
 
 
 def test_who_has_few_in_flight_does_not_wait() -> None:
     loop = Loop()
     loop.turns.left = 0
-    window = loop.window(Order.UNORDERED, 100, FEW + 3)
+    scheduler = loop.scheduler(DeliveryOrder.UNORDERED, 100, FEW + 3)
     assert len(loop.started) == FEW
-    assert loop.turn({window: set()})[window] == 3
+    assert loop.turn({scheduler: set()})[scheduler] == 3
 
 
 def test_many_that_wait_all_have_their_turn() -> None:
     loop = Loop()
     loop.turns.left = 0
-    windows = {window: _flying(window) for window in [loop.window(Order.UNORDERED, 9, 9) for _ in range(STARTS_MAX)]}
+    windows = {
+        scheduler: _flying(scheduler)
+        for scheduler in [loop.scheduler(DeliveryOrder.UNORDERED, 9, 9) for _ in range(STARTS_MAX)]
+    }
     loop.turn(windows)
-    assert min(len(window.started) + window.settled for window in windows) > FEW
+    assert min(len(scheduler.started) + scheduler.settled for scheduler in windows) > FEW
     for _ in range(10):
         loop.turn(windows)
-    assert {window.settled for window in windows} == {9}
+    assert {scheduler.settled for scheduler in windows} == {9}
 
 
 def test_one_that_fails_to_start_ends_the_process_and_the_others_go_on() -> None:
     loop = Loop()
     loop.turns.left = 0
-    broken = loop.window(Order.UNORDERED, 100, 10)
-    fine = loop.window(Order.UNORDERED, 100, 10)
+    broken = loop.scheduler(DeliveryOrder.UNORDERED, 100, 10)
+    fine = loop.scheduler(DeliveryOrder.UNORDERED, 100, 10)
 
-    def fail(_: Record) -> None:
+    def fail(_: Delivery) -> None:
         raise RuntimeError("by a test")
 
     broken._start = fail

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from web.http.config import DriverConfig, Refusal
+from web.http.config import DriverConfig, HttpRejection
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t -~]*)?\r\n").fullmatch
 _SIZE_LINE_BYTES_MAX = 16 + 2  #: beside the extension
@@ -77,23 +77,23 @@ class ChunkWalk:
     def _check_line(self, line_bytes: int) -> None:
         if self._trailing:
             if self._trailer_bytes + line_bytes > self._config.trailer_bytes_max:
-                raise Refusal(431, f"trailers of more than {self._config.trailer_bytes_max} bytes")
+                raise HttpRejection(431, f"trailers of more than {self._config.trailer_bytes_max} bytes")
         elif self._extension_bytes + line_bytes > self._config.chunk_extension_bytes_max + _SIZE_LINE_BYTES_MAX:
-            raise Refusal(400, f"chunk extensions of more than {self._config.chunk_extension_bytes_max} bytes")
+            raise HttpRejection(400, f"chunk extensions of more than {self._config.chunk_extension_bytes_max} bytes")
 
     def _size_line(self, line: bytes) -> bytes:
         """-> its digits."""
         found = _SIZE_LINE(line)
         if found is None:
-            raise Refusal(400, "a chunk whose size line cannot be read")
+            raise HttpRejection(400, "a chunk whose size line cannot be read")
         digits = found[1]
         self._extension_bytes += len(line) - len(digits) - 2
         if self._extension_bytes > self._config.chunk_extension_bytes_max:
-            raise Refusal(400, f"chunk extensions of more than {self._config.chunk_extension_bytes_max} bytes")
+            raise HttpRejection(400, f"chunk extensions of more than {self._config.chunk_extension_bytes_max} bytes")
         chunk_bytes = int(digits, 16)
         self._trailing = chunk_bytes == 0
         self._skip_bytes = chunk_bytes + 2 if chunk_bytes else 0
         self.body_bytes += chunk_bytes
         if self.body_bytes > self._config.event_bytes_max:
-            raise Refusal(413, f"a body of more than {self._config.event_bytes_max} bytes")
+            raise HttpRejection(413, f"a body of more than {self._config.event_bytes_max} bytes")
         return digits

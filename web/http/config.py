@@ -39,15 +39,15 @@ class DriverConfig:
     reuse_port: bool = True  #: SO_REUSEPORT: several processes may listen on one port
 
 
-def cannot_listen(bind: str, port: int, problem: OSError, cure: str = OTHER_PORT) -> PenstockError:
+def cannot_listen(bind: str, port: int, problem: OSError, hint: str = OTHER_PORT) -> PenstockError:
     """An address that cannot be had."""
     # The event loop's own words name the address once more; an unknown host has an error number of another kind.
     known = problem.errno is not None and problem.errno > 0
     why = os.strerror(problem.errno or 0) if known else str(problem.strerror or problem)
-    return PenstockError(f"Cannot listen on {bind}:{port}: {why.lower()}.", cure)
+    return PenstockError(f"Cannot listen on {bind}:{port}: {why.lower()}.", hint)
 
 
-class Refusal(Exception):
+class HttpRejection(Exception):
     """A request that is not served: what to answer before the connection is closed."""
 
     def __init__(self, status: int, reason: str, headers: tuple[tuple[str, str], ...] = ()) -> None:

@@ -21,7 +21,7 @@ import httptools
 import structlog
 
 from web.http import headers
-from web.http.config import DriverConfig, Refusal
+from web.http.config import DriverConfig, HttpRejection
 from web.http.headers import Fields
 from web.http.messages import problem, with_close
 from web.http.request_reader import BODY, BUSY, CLOSED, HEAD, IDLE, LINGER, RequestReader
@@ -61,7 +61,7 @@ class Connection(RequestReader, asyncio.Protocol):
         "_eof",
         "_lingered_bytes",
         "_pumping",
-        "_reading",
+        "_reader",
         "_received_bytes",
         "_rest",
         "_rest_start",
@@ -76,7 +76,7 @@ class Connection(RequestReader, asyncio.Protocol):
         self._transport = cast(asyncio.Transport, None)  # set by connection_made, before anything else is called
         self._rest, self._rest_start = b"", 0  #: received, and from where on it is not yet parsed
         self._pumping = self._eof = False
-        self._reading = self._writable = True
+        self._reader = self._writable = True
         self._lingered_bytes = self._received_bytes = 0
 
     # -- the transport -------------------------------------------------------------------------------------------------
@@ -134,16 +134,16 @@ class Connection(RequestReader, asyncio.Protocol):
             self._transport.write(wire)
             self.state = IDLE
             self._since = self._server.now
-            if not self._reading and not self._pumping:
+            if not self._reader and not self._pumping:
                 self._resume()
             return
         self._transport.write(with_close(wire))
-        if self._reading and not self._pumping:
+        if self._reader and not self._pumping:
             self._close()
         else:  # the client sent ahead what will not be read
             self._linger()
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: HttpRejection) -> None:
         """Answer with a refusal, and end the connection in a way that lets the client read it."""
         self._server.refused(refusal.status)
         self._release()
@@ -187,12 +187,12 @@ class Connection(RequestReader, asyncio.Protocol):
                 self._close()
         elif state == HEAD:
             if age_s > config.header_timeout_s:
-                self.refuse(Refusal(408, f"no whole head within {config.header_timeout_s:g} s"))
+                self.refuse(HttpRejection(408, f"no whole head within {config.header_timeout_s:g} s"))
         elif state == BODY:
             if now - self._moved > config.body_idle_s:
-                self.refuse(Refusal(408, f"no byte of the body for {config.body_idle_s:g} s"))
+                self.refuse(HttpRejection(408, f"no byte of the body for {config.body_idle_s:g} s"))
             elif age_s > config.body_idle_s and self._received_bytes - self.head_bytes < age_s * least:
-                self.refuse(Refusal(408, f"a body slower than {least:g} bytes/s"))
+                self.refuse(HttpRejection(408, f"a body slower than {least:g} bytes/s"))
         elif state == LINGER and age_s > config.linger_s:
             self._close()
 
@@ -203,13 +203,13 @@ class Connection(RequestReader, asyncio.Protocol):
             self._rest, self._rest_start = self._rest[self._rest_start :] + data, 0
         else:
             self._rest, self._rest_start = data, start
-        if self._reading:
-            self._reading = False
+        if self._reader:
+            self._reader = False
             self._transport.pause_reading()
 
     def _read_on(self) -> None:
-        if not self._reading:
-            self._reading = True
+        if not self._reader:
+            self._reader = True
             self._transport.resume_reading()
 
     def _resume(self) -> None:
@@ -236,14 +236,14 @@ class Connection(RequestReader, asyncio.Protocol):
                     self._dispatch()
                 elif self.state != IDLE:
                     self._partly(pos - start)
-        except Refusal as refusal:
+        except HttpRejection as refusal:
             self.refuse(refusal)
         except httptools.HttpParserCallbackError:
             self._failed()
         except httptools.HttpParserInvalidMethodError:
             self.refuse(headers.unknown_method(data, start))
         except httptools.HttpParserError as error:
-            self.refuse(Refusal(400, f"not HTTP/1.1: {error}"))
+            self.refuse(HttpRejection(400, f"not HTTP/1.1: {error}"))
         except Exception:  # called from whoever finished the request before, who has nothing to do with this one
             self._failed()
         finally:
@@ -253,7 +253,7 @@ class Connection(RequestReader, asyncio.Protocol):
 
     def _failed(self) -> None:
         log.exception("request failed before its view")
-        self.refuse(Refusal(500, "internal error"))
+        self.refuse(HttpRejection(500, "internal error"))
 
     def _partly(self, part_bytes: int) -> None:
         """A request that comes in parts counts against the memory all connections share while it is incomplete."""
@@ -284,5 +284,5 @@ class Connection(RequestReader, asyncio.Protocol):
         self._server.dispatch(self, self._method, self._target, self._headers, whole, self._keep and self._current)
 
 
-def _too_busy(status: int, reason: str, config: DriverConfig) -> Refusal:
-    return Refusal(status, reason, (("retry-after", str(config.retry_after_s)),))
+def _too_busy(status: int, reason: str, config: DriverConfig) -> HttpRejection:
+    return HttpRejection(status, reason, (("retry-after", str(config.retry_after_s)),))

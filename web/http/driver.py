@@ -27,7 +27,7 @@ from web.http.config import DriverConfig, cannot_listen
 from web.http.connection import Connection
 from web.http.headers import Fields, pairs_of
 from web.http.messages import Request, Response, problem
-from web.http.router import Found, Patterns
+from web.http.router import Found, Router
 from web.http.static import serve_folder
 
 log = structlog.get_logger(__name__)
@@ -53,7 +53,7 @@ class Web(base.Web):
         self.draining = False
         self.receiving_bytes = 0
         self.on_refused: Callable[[int], None] | None = None  #: told the status of requests no View has seen
-        self._patterns = Patterns()
+        self._router = Router()
         self._routes: dict[tuple[bytes, bytes], _Route] = {}
         self._connections: set[Connection] = set()
         self._all_closed = asyncio.Event()
@@ -185,7 +185,7 @@ class Web(base.Web):
 
     def _find(self, method: bytes, target: bytes) -> _Route:
         path = target.partition(b"?")[0].decode("latin-1")
-        found = self._patterns.find(method.decode(), path)
+        found = self._router.find(method.decode(), path)
         raw = getattr(found.handler, "post_raw", None) if found is not None and method == b"POST" else None
         if len(self._routes) >= _ROUTES_MAX:
             self._routes.clear()
@@ -212,7 +212,7 @@ class Web(base.Web):
         if cors_options:
             raise PenstockError("The web driver httptools:// has no CORS.", "Choose aiohttp:// for such a page.")
         methods = handler.get_methods() if hasattr(handler, "get_methods") else {"GET", "HEAD"}
-        self._patterns.add(pattern, methods, handler)
+        self._router.add(pattern, methods, handler)
         self._routes.clear()
 
     def add_static(self, prefix: str, path: Path | str, **kwargs: Any) -> None:

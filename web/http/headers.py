@@ -1,8 +1,9 @@
 """What a request's header lines say about how to read it, and which of them are refused.
 
-Pure: (name, value) pairs in, a tuple or a `Refusal` out. The parser (httptools) has already refused bare LF, obs-fold,
-NUL and control characters, a space before the colon, two Content-Lengths, and Content-Length beside Transfer-Encoding;
-here is what it lets pass. Refuses to look at `ce-` headers: what they mean is the mapping's business.
+Pure: (name, value) pairs in, a tuple or an `HttpRejection` out. The parser (httptools) has already refused bare LF,
+obs-fold, NUL and control characters, a space before the colon, two Content-Lengths, and Content-Length beside
+Transfer-Encoding; here is what it lets pass. Refuses to look at `ce-` headers: what they mean is the mapping's
+business.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from web.http.config import DriverConfig, Refusal
+from web.http.config import DriverConfig, HttpRejection
 
 Pairs = list[tuple[bytes, bytes]]
 #: The header lines of a request: by name, where no name is there twice, else one by one.
@@ -91,7 +92,7 @@ def _learn(name: bytes) -> int:
 def check_count(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> None:
     """Raises Refusal for too many header lines."""
     if len(pairs) > config.header_count_max:
-        raise Refusal(431, f"more than {config.header_count_max} header lines")
+        raise HttpRejection(431, f"more than {config.header_count_max} header lines")
 
 
 def inspect(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> tuple[bytes | None, int | None, bool, bool]:
@@ -109,20 +110,20 @@ def inspect(pairs: Sequence[tuple[bytes, bytes]], config: DriverConfig) -> tuple
             continue
         if code == _HOST:
             if host is not None:
-                raise Refusal(400, "two Host headers")
+                raise HttpRejection(400, "two Host headers")
             host = value if is_good_host(value) else check_host(value)
         elif code == _LENGTH:
             length = int(value) if len(value) <= LENGTH_DIGITS_MAX else config.event_bytes_max + 1
             if length > config.event_bytes_max:
-                raise Refusal(413, f"a body of more than {config.event_bytes_max} bytes")
+                raise HttpRejection(413, f"a body of more than {config.event_bytes_max} bytes")
         elif code == _CODING:
             if chunked or value.lower() != b"chunked":
-                raise Refusal(400, "a Transfer-Encoding other than chunked")
+                raise HttpRejection(400, "a Transfer-Encoding other than chunked")
             chunked = True
         elif code == _EXPECT:
             expects = value.lower() == b"100-continue"
         elif value.lower() not in (b"", b"identity"):
-            raise Refusal(400, "a Content-Encoding other than identity: send the event as it is")
+            raise HttpRejection(400, "a Content-Encoding other than identity: send the event as it is")
     return host, length, chunked, expects
 
 
@@ -143,7 +144,7 @@ def learn_host(value: bytes) -> bool:
 def check_host(value: bytes) -> bytes:
     """A Host value that can be one; raises Refusal."""
     if not learn_host(value):
-        raise Refusal(400, "a Host header that is no host")
+        raise HttpRejection(400, "a Host header that is no host")
     return value
 
 
@@ -153,7 +154,7 @@ def check_text(pairs: Sequence[tuple[bytes, bytes]]) -> None:
         try:
             value.decode()
         except UnicodeDecodeError:
-            raise Refusal(400, f"header {name.decode('latin-1')} is not UTF-8") from None
+            raise HttpRejection(400, f"header {name.decode('latin-1')} is not UTF-8") from None
 
 
 def strip(pairs: Iterable[tuple[bytes, bytes]]) -> Pairs:
@@ -168,11 +169,11 @@ def without_upgrade(method: bytes, url: bytes, version: str, pairs: Sequence[tup
     return b"\r\n".join(lines) + b"\r\n\r\n"
 
 
-def unknown_method(data: bytes, start: int) -> Refusal:
+def unknown_method(data: bytes, start: int) -> HttpRejection:
     """For what the parser knows no method of: 405 when all else of the request line is as it must be."""
     if _REQUEST_LINE(data, start):
-        return Refusal(405, "events are sent by POST", (("allow", ALLOW),))
-    return Refusal(400, "not HTTP/1.1: no request line")
+        return HttpRejection(405, "events are sent by POST", (("allow", ALLOW),))
+    return HttpRejection(400, "not HTTP/1.1: no request line")
 
 
 def split_target(target: bytes, host: bytes | None) -> tuple[bytes, bytes | None]:
@@ -184,9 +185,9 @@ def split_target(target: bytes, host: bytes | None) -> tuple[bytes, bytes | None
         return target, host
     scheme, mark, rest = target.partition(b"://")
     if not mark or scheme.lower() not in (b"http", b"https"):
-        raise Refusal(400, "a request target that is neither a path nor an http URL")
+        raise HttpRejection(400, "a request target that is neither a path nor an http URL")
     authority = re.split(rb"[/?#]", rest, maxsplit=1)[0]
     path = rest[len(authority) :]
     if not authority or authority[:1] == b":" or not learn_host(authority):
-        raise Refusal(400, "the request target is a URL without a valid host")
+        raise HttpRejection(400, "the request target is a URL without a valid host")
     return (path if path[:1] == b"/" else b"/" + path), authority

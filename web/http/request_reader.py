@@ -8,7 +8,7 @@ An ordinary request (its head in one piece, nothing sent ahead of its turn, `Con
 quicker way, with the same checks: all of it goes into the parser at once, which puts the header lines into a dict by
 itself. What turns out not to be ordinary is read from its start again, by a new parser, the careful way.
 
-No I/O and no clock: time is handed in. Refuses (raises `Refusal` or the parser's errors) and leaves answering to
+No I/O and no clock: time is handed in. Refuses (raises `HttpRejection` or the parser's errors) and leaves answering to
 `web/http/connection`.
 """
 
@@ -18,7 +18,7 @@ import httptools
 
 from web.http import headers
 from web.http.chunked import ChunkWalk
-from web.http.config import DriverConfig, Refusal
+from web.http.config import DriverConfig, HttpRejection
 
 IDLE, HEAD, BODY, BUSY, LINGER, CLOSED = range(6)
 _BLANK_LINE = b"\r\n\r\n"
@@ -120,7 +120,7 @@ class RequestReader:
             pairs = self._forget_upgrade()
         url = self._url
         if self._ahead:
-            raise Refusal(400, "a request line that ends in a bare LF")
+            raise HttpRejection(400, "a request line that ends in a bare LF")
         if not url:  # blank lines before a request: not for ever
             self._begin_parts(now)
             self.head_bytes = stop - start
@@ -228,7 +228,7 @@ class RequestReader:
             self._forget_upgrade()
         whole = ends and self._url
         if self._ahead or (self._complete and not whole):  # HTTP/0.9 ends where its line does
-            raise Refusal(400, "a request line that ends in a bare LF")
+            raise HttpRejection(400, "a request line that ends in a bare LF")
         if whole:
             self._check_size(self.head_bytes)
             self._headers = self._pairs = headers.strip(self._pairs)
@@ -245,9 +245,9 @@ class RequestReader:
         """A head must not be large, nor grow for ever (the parser holds an unfinished line out of our sight)."""
         config = self._config
         if len(self._url) > config.url_bytes_max:
-            raise Refusal(414, f"a URL of more than {config.url_bytes_max} bytes")
+            raise HttpRejection(414, f"a URL of more than {config.url_bytes_max} bytes")
         if head_bytes - len(self._url) > config.header_bytes_max + _START_LINE_BYTES_MAX:
-            raise Refusal(431, f"header lines of more than {config.header_bytes_max} bytes")
+            raise HttpRejection(431, f"header lines of more than {config.header_bytes_max} bytes")
 
     def _end_head(self, now: float) -> None:
         """The head is whole: check it, and know how to read the body."""
@@ -258,7 +258,7 @@ class RequestReader:
         if self._url[0] != _SLASH:
             self._target, self.host = headers.split_target(self._url, host)
         if self._complete == bool(length or chunked):
-            raise Refusal(400, "a body that does not go with its header lines")
+            raise HttpRejection(400, "a body that does not go with its header lines")
         self._body = None if length is None and not chunked else b""
         if self._complete:
             return
@@ -275,17 +275,17 @@ class RequestReader:
         version = self._parser.get_http_version()
         self._current = version == "1.1"
         if self._current and host is None:
-            raise Refusal(400, "no Host header")
+            raise HttpRejection(400, "no Host header")
         if version not in ("1.0", "1.1"):
-            raise Refusal(505, "HTTP/1.1 is spoken here")
+            raise HttpRejection(505, "HTTP/1.1 is spoken here")
         if chunked and not self._current:
-            raise Refusal(400, "Transfer-Encoding in an HTTP/1.0 request")
+            raise HttpRejection(400, "Transfer-Encoding in an HTTP/1.0 request")
 
     def _forget_upgrade(self) -> headers.Pairs:
         """The parser stops at `Upgrade`, without the body; we do not upgrade, so a new one gets a head without it."""
         method = self._parser.get_method()
         if method == b"CONNECT":
-            raise Refusal(405, "CONNECT is not served", (("allow", headers.ALLOW),))
+            raise HttpRejection(405, "CONNECT is not served", (("allow", headers.ALLOW),))
         again = headers.without_upgrade(method, self._url, self._parser.get_http_version(), self._pairs)
         self._parser = httptools.HttpRequestParser(self)
         self._url, self._pairs, self._complete = b"", [], False
@@ -306,7 +306,7 @@ class RequestReader:
             part = self._walk.plain
         self._parser.feed_data(part)
         if last != self._complete or self._ahead:
-            raise Refusal(400, "a body that does not end where its framing says")
+            raise HttpRejection(400, "a body that does not end where its framing says")
         return stop
 
     # -- the parser's callbacks: they store, and never raise -----------------------------------------------------------

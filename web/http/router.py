@@ -36,7 +36,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(out))
 
 
-class Patterns:
+class Router:
     """The table of one server."""
 
     def __init__(self) -> None:

@@ -92,7 +92,7 @@ def split_host(host: bytes) -> tuple[str, str] | None:
     return (labels[1].decode("latin-1"), channel.decode("latin-1")) if channel and labels[1] else None
 
 
-class Routes:
+class ChannelResolver:
     """The addresses of one state of the contract."""
 
     def __init__(self, channels: Iterable[Channel], loaded: bool = True) -> None:

@@ -16,7 +16,7 @@ from web.ingress.channel_resolver import NotFound, NotYet
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """One answer: `wire` is the whole of it as bytes."""
 
     status: int
@@ -28,46 +28,46 @@ class Answer:
         object.__setattr__(self, "wire", encode(self.status, self.headers, self.body))
 
 
-def _json_line(status: int, fields: dict[str, str], *headers: tuple[str, str]) -> Answer:
+def _json_line(status: int, fields: dict[str, str], *headers: tuple[str, str]) -> Response:
     body = json.dumps(fields).encode() + b"\n"
-    return Answer(status, body, (("content-type", "application/json"), *headers))
+    return Response(status, body, (("content-type", "application/json"), *headers))
 
 
-ACCEPTED = Answer(202)
+ACCEPTED = Response(202)
 NOT_ALLOWED = _json_line(405, {"error": "events are sent by POST"}, ("allow", ALLOW))
 CODED = _json_line(400, {"error": "a coded body: send the event as it is, with Content-Length or chunked"})
-OPTIONS = Answer(200, b"", (("allow", ALLOW),))
-WEBHOOK_OPTIONS = Answer(200, b"", (("allow", ALLOW), ("webhook-allowed-origin", "*"), ("webhook-allowed-rate", "*")))
+OPTIONS = Response(200, b"", (("allow", ALLOW),))
+WEBHOOK_OPTIONS = Response(200, b"", (("allow", ALLOW), ("webhook-allowed-origin", "*"), ("webhook-allowed-rate", "*")))
 
 
-def malformed(reason: str) -> Answer:
+def malformed(reason: str) -> Response:
     """400: not HTTP as it must be."""
     return _json_line(400, {"error": reason})
 
 
-def bad_event(error: BadEvent) -> Answer:
+def bad_event(error: BadEvent) -> Response:
     """400: which attribute, and why."""
     return _json_line(400, {"error": str(error), "attribute": error.attribute})
 
 
-def too_large(body_bytes: int, most: int) -> Answer:
+def too_large(body_bytes: int, most: int) -> Response:
     """413 before anything was done with the body."""
     return _json_line(413, {"error": f"a body of {body_bytes} bytes; at most {most} are taken"})
 
 
-def too_busy(reason: str, retry_after_s: int) -> Answer:
+def too_busy(reason: str, retry_after_s: int) -> Response:
     """429: a limit of this process was reached."""
     return _json_line(429, {"error": reason}, ("retry-after", str(retry_after_s)))
 
 
-def not_served(found: NotFound | NotYet, retry_after_s: int) -> Answer:
+def not_served(found: NotFound | NotYet, retry_after_s: int) -> Response:
     """404, or 503 while it cannot be known."""
     if isinstance(found, NotFound):
         return _json_line(404, {"error": found.reason})
     return _json_line(503, {"error": found.reason}, ("retry-after", str(retry_after_s)))
 
 
-def not_stored(failure: ProduceFailure, retry_after_s: int) -> Answer:
+def not_stored(failure: ProduceFailure, retry_after_s: int) -> Response:
     """What a record that was not acknowledged means for its sender."""
     if failure.problem is ProduceProblem.TOO_LARGE:
         return _json_line(413, {"error": "Kafka refuses an event of this size"})

@@ -21,15 +21,15 @@ from faust.web import View
 from knative.cloudevents.http_binding import BadEvent, to_record
 from knative.contract.records import Channel
 from knative.ports import Headers, Observe, Produce, ProduceFailure
-from knative.traffic.counters import Tallies, Tally
+from knative.traffic.counters import TrafficCounter, TrafficCounters
 from web.http import headers as heads
-from web.http.config import Refusal
+from web.http.config import HttpRejection
 from web.http.connection import Connection
 from web.http.headers import Fields
 from web.http.messages import Request
 from web.ingress import responses
-from web.ingress.channel_resolver import ContractView, NotFound, NotYet, Routes, split_path
-from web.ingress.responses import Answer
+from web.ingress.channel_resolver import ChannelResolver, ContractView, NotFound, NotYet, split_path
+from web.ingress.responses import Response
 
 #: Everything that no other View serves: ingress knows best how to say what it takes.
 PATH = "/{path:.*}"
@@ -58,36 +58,36 @@ class Ingress:
         contract: ContractView,
         produce: Produce,
         observe: Observe,
-        tallies: Tallies | None = None,
+        counters: TrafficCounters | None = None,
     ) -> None:
-        """`tallies` None: what is accepted is not summed up."""
+        """`counters` None: what is accepted is not summed up."""
         self.config = config
         self.produce = produce
         self.observe = observe
         self.inflight = 0  #: requests waiting for Kafka
         self.inflight_bytes = 0  #: of their heads and bodies
-        self.tallies = tallies
-        self._tallied: dict[str, Tally] = {}  # channel uid -> where its events are counted
+        self.counters = counters
+        self._counted: dict[str, TrafficCounter] = {}  # channel uid -> where its events are counted
         self._contract = contract
-        self._routes = Routes(())
+        self._routes = ChannelResolver(())
         self.cache: dict[tuple[bytes, bytes | None], Channel] = {}  #: (target, Host) -> channel
         self._contract_changed()
         contract.on_change(self._contract_changed)
 
     def _contract_changed(self) -> None:
-        self._routes = Routes(self._contract.channels.values(), self._contract.loaded)
+        self._routes = ChannelResolver(self._contract.channels.values(), self._contract.loaded)
         self.cache.clear()
-        for uid in self._tallied.keys() - self._contract.channels.keys():
-            self._tallied.pop(uid).close()
+        for uid in self._counted.keys() - self._contract.channels.keys():
+            self._counted.pop(uid).close()
 
-    def tally(self, tallies: Tallies, channel: Channel) -> Tally:
+    def counter(self, counters: TrafficCounters, channel: Channel) -> TrafficCounter:
         """Where the events of a channel are counted."""
-        found = self._tallied.get(channel.uid)
+        found = self._counted.get(channel.uid)
         if found is None:
-            found = self._tallied[channel.uid] = tallies.channel(channel.namespace, channel.name)
+            found = self._counted[channel.uid] = counters.channel(channel.namespace, channel.name)
         return found
 
-    def channel(self, target: bytes, host: bytes | None) -> Channel | Answer:
+    def channel(self, target: bytes, host: bytes | None) -> Channel | Response:
         """The channel a URL names, or the answer that says why none."""
         found = self.cache.get((target, host))
         if found is not None:
@@ -102,7 +102,7 @@ class Ingress:
         self.cache[target, host] = resolved
         return resolved
 
-    def room(self, head_bytes: int, body_bytes: int) -> Answer | None:
+    def room(self, head_bytes: int, body_bytes: int) -> Response | None:
         """None when one more event of this size may wait, else the answer that says why not."""
         config = self.config
         if body_bytes > config.event_bytes_max:
@@ -111,7 +111,7 @@ class Ingress:
             return responses.too_busy("too many events wait for Kafka", config.retry_after_s)
         return None
 
-    def other(self, method: str, target: bytes, host: bytes | None, headers: Mapping[str, str]) -> Answer:
+    def other(self, method: str, target: bytes, host: bytes | None, headers: Mapping[str, str]) -> Response:
         """The answer to everything but POST."""
         path = target.partition(b"?")[0]
         if split_path(path) is None:
@@ -119,12 +119,12 @@ class Ingress:
         if method != "OPTIONS" and (method != "GET" or headers.get("k-network-probe") != "probe"):
             return responses.NOT_ALLOWED
         found = self.channel(target, host)
-        if isinstance(found, Answer):
+        if isinstance(found, Response):
             return found
         if method == "OPTIONS":
             return responses.WEBHOOK_OPTIONS if "webhook-request-origin" in headers else responses.OPTIONS
         echo = headers.get("k-network-hash")
-        return Answer(200, b"", (("k-network-hash", echo),) if echo is not None else ())
+        return Response(200, b"", (("k-network-hash", echo),) if echo is not None else ())
 
     def _unserved(self, host: bytes | None, path: bytes) -> NotFound:
         found = self._routes.resolve(host, path)
@@ -152,10 +152,10 @@ class IngressView(View):
     ) -> None:
         """One event, without a Task and without a Future."""
         ingress = self.ingress
-        channel: Channel | Answer | None = ingress.cache.get((target, conn.host))
+        channel: Channel | Response | None = ingress.cache.get((target, conn.host))
         if channel is None:
             channel = ingress.channel(target, conn.host)
-        if isinstance(channel, Answer):
+        if isinstance(channel, Response):
             return self._finish(conn, channel, keep)
         body_bytes = len(body) if body else 0
         refused = ingress.room(conn.head_bytes, body_bytes)
@@ -169,8 +169,8 @@ class IngressView(View):
         ingress.inflight += 1
         ingress.inflight_bytes += event_bytes
         counted = None
-        if ingress.tallies is not None:
-            counted = (ingress.tally(ingress.tallies, channel), headers, len(value) if value else 0)
+        if ingress.counters is not None:
+            counted = (ingress.counter(ingress.counters, channel), headers, len(value) if value else 0)
         ingress.produce.send(
             channel.topic, value, key, headers, partial(self._stored, conn, keep, event_bytes, counted)
         )
@@ -181,7 +181,7 @@ class IngressView(View):
         conn: Connection,
         keep: bool,
         event_bytes: int,
-        counted: tuple[Tally, Headers, int] | None,
+        counted: tuple[TrafficCounter, Headers, int] | None,
         failure: ProduceFailure | None,
     ) -> None:
         ingress = self.ingress
@@ -189,14 +189,14 @@ class IngressView(View):
         ingress.inflight_bytes -= event_bytes
         if failure is None:
             if counted is not None:
-                tally, headers, size = counted
-                tally.accepted(headers, size)
+                counter, headers, size = counted
+                counter.accepted(headers, size)
             ingress.observe.request(202)
             conn.finish(_ACCEPTED_WIRE, keep)
         else:
             self._finish(conn, responses.not_stored(failure, ingress.config.retry_after_s), keep)
 
-    def _finish(self, conn: Connection, answer: Answer, keep: bool) -> None:
+    def _finish(self, conn: Connection, answer: Response, keep: bool) -> None:
         self.ingress.observe.request(answer.status)
         conn.finish(answer.wire, keep)
 
@@ -206,10 +206,10 @@ class IngressView(View):
         """One event, on any driver."""
         return self._respond(await self._event(request))
 
-    async def _event(self, request: Any) -> Answer:
+    async def _event(self, request: Any) -> Response:
         ingress = self.ingress
         channel = ingress.channel(_raw_path(request), _raw_host(request))
-        if isinstance(channel, Answer):
+        if isinstance(channel, Response):
             return channel
         refused = _refused_head(request)
         if refused is not None:
@@ -240,8 +240,8 @@ class IngressView(View):
         def done(failure: ProduceFailure | None) -> None:
             ingress.inflight -= 1
             ingress.inflight_bytes -= event_bytes
-            if failure is None and ingress.tallies is not None:
-                ingress.tally(ingress.tallies, channel).accepted(headers, len(value or b""))
+            if failure is None and ingress.counters is not None:
+                ingress.counter(ingress.counters, channel).accepted(headers, len(value or b""))
             if not stored.done():  # it is, when the client has gone
                 stored.set_result(failure)
 
@@ -260,16 +260,16 @@ class IngressView(View):
 
     head = put = patch = delete = options = search = get
 
-    def _respond(self, answer: Answer) -> Any:
+    def _respond(self, answer: Response) -> Any:
         self.ingress.observe.request(answer.status)
         return self.bytes(answer.body, status=answer.status, headers=dict(answer.headers))
 
 
-def _refused_head(request: Any) -> Answer | None:
+def _refused_head(request: Any) -> Response | None:
     """For what is not HTTP's plain text and body. Our own driver has refused it before; another one may not."""
     try:
         heads.check_text(request.raw_headers)
-    except Refusal as refusal:
+    except HttpRejection as refusal:
         return responses.malformed(refusal.reason)
     for name, good in (("content-encoding", ("", "identity")), ("transfer-encoding", ("chunked",))):
         if any(value.lower() not in good for value in request.headers.getall(name, ())):
@@ -297,10 +297,10 @@ def register(
     produce: Produce,
     observe: Observe,
     view: type[IngressView] = IngressView,
-    tallies: Tallies | None = None,
+    counters: TrafficCounters | None = None,
 ) -> Ingress:
     """Serve ingress on a Faust app, under every path no other View has. Returns its state (for drains and metrics)."""
-    ingress = Ingress(config, contract, produce, observe, tallies)
+    ingress = Ingress(config, contract, produce, observe, counters)
     bound = type("BoundIngressView", (view,), {"ingress": ingress})
     app.page(PATH, name="ingress")(bound)
     return ingress

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from knative.contract.subscription_stats import Head, LastError
+from knative.contract.subscription_stats import FailingDelivery, LastError
 from tables.subscriber_details import SubscriberDetails
 
 
@@ -36,7 +36,7 @@ def to_wide_row(found: SubscriberDetails) -> dict[str, Any]:
     }
 
 
-def _head(worker: str, head: Head) -> dict[str, Any]:
+def _head(worker: str, head: FailingDelivery) -> dict[str, Any]:
     return {
         "partition": head.partition,
         "offset": head.offset,

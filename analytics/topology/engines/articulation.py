@@ -21,7 +21,7 @@ def cut_vertices(graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
     order, low = [-1] * size, [0] * size
     below, worth = [1] * size, [int(value) for value in values]
     pieces: dict[int, list[tuple[int, int]]] = {}
-    cuts: dict[int, tuple[int, int]] = {}
+    articulation_points: dict[int, tuple[int, int]] = {}
     for root in range(size):
         if order[root] >= 0 or starts[root] == starts[root + 1]:
             continue
@@ -34,8 +34,8 @@ def cut_vertices(graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
             mine = int(values[vertex])
             rest = (whole - 1 - sum(n for n, _ in hanging), total - mine - sum(v for _, v in hanging))
             parts = sorted([*hanging, rest]) if vertex != root else sorted(hanging)
-            cuts[vertex] = (whole - 1 - parts[-1][0], total - mine - parts[-1][1])
-    return cuts
+            articulation_points[vertex] = (whole - 1 - parts[-1][0], total - mine - parts[-1][1])
+    return articulation_points
 
 
 def _walk(

@@ -15,15 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from analytics.topology.engines.port import Engine, Graph
-from analytics.topology.model.facts import Consumer, Facts
+from analytics.topology.model.facts import Facts, SubscriptionFacts
 
 STARTS_MAX = 2_000
 STEPS_MAX = 1_000_000
-TOLD_MAX = 20  #: pairs for one destination
+NAMED_MAX = 20  #: pairs for one destination
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class DoubleDelivery:
     """Two subscriptions of one destination. `hops`: edges between channels from `via` to the later one."""
 
     destination: str
@@ -34,16 +34,16 @@ class Meeting:
 
 
 @dataclass(frozen=True, slots=True)
-class Meetings:
+class DoubleDeliveries:
     """Sorted."""
 
-    same: tuple[Meeting, ...] = ()  #: the same event
-    child: tuple[Meeting, ...] = ()  #: the event, and what a reply made of it
+    same: tuple[DoubleDelivery, ...] = ()  #: the same event
+    child: tuple[DoubleDelivery, ...] = ()  #: the event, and what a reply made of it
 
 
-def meetings(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) -> tuple[Meetings, list[str]]:
+def double_deliveries(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) -> tuple[DoubleDeliveries, list[str]]:
     """`loop_of`: component of the vertices in loops. Gives the meetings and sentences on limits met."""
-    at: dict[str, list[Consumer]] = defaultdict(list)
+    at: dict[str, list[SubscriptionFacts]] = defaultdict(list)
     for consumer in facts.consumers:
         if consumer.target not in facts.channels:
             at[consumer.target].append(consumer)
@@ -53,13 +53,13 @@ def meetings(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) -> tuple[
     replies = {(one.channel, one.reply) for one in facts.consumers if one.reply in facts.channels}
     above_same, note_same = _above(engine, forwards, wanted)
     above_any, note_any = _above(engine, forwards | replies, wanted) if replies else (above_same, [])
-    same: list[Meeting] = []
-    child: list[Meeting] = []
+    same: list[DoubleDelivery] = []
+    child: list[DoubleDelivery] = []
     for target, some in sorted(shared.items()):
         found = _same(target, some, above_same, loop_of)
         same += found
         child += _child(target, some, above_any, loop_of, {(one.first, one.second) for one in found})
-    return Meetings(tuple(same), tuple(child)), list(dict.fromkeys([*note_same, *note_any]))
+    return DoubleDeliveries(tuple(same), tuple(child)), list(dict.fromkeys([*note_same, *note_any]))
 
 
 Above = dict[str, dict[str, int]]
@@ -89,33 +89,33 @@ def _above(engine: Engine, pairs: Iterable[tuple[str, str]], wanted: Iterable[st
     return above, []
 
 
-def _same(target: str, some: list[Consumer], above: Above, loop_of: Mapping[str, int]) -> list[Meeting]:
+def _same(target: str, some: list[SubscriptionFacts], above: Above, loop_of: Mapping[str, int]) -> list[DoubleDelivery]:
     """Each pair with the nearest channel where both ways begin."""
     if not any(one.channel in above for one in some):
         return []
-    origins: dict[str, list[tuple[Consumer, int]]] = defaultdict(list)
+    origins: dict[str, list[tuple[SubscriptionFacts, int]]] = defaultdict(list)
     for one in sorted(some, key=lambda consumer: consumer.id):
         origins[one.channel].append((one, 0))
         for channel, depth in above.get(one.channel, {}).items():
             origins[channel].append((one, depth))
-    found: dict[tuple[str, str], Meeting] = {}
+    found: dict[tuple[str, str], DoubleDelivery] = {}
     for channel, ways in sorted(origins.items()):
-        for place, (first, near) in enumerate(ways[: 2 * TOLD_MAX]):
-            for second, far in ways[place + 1 : 2 * TOLD_MAX]:
+        for place, (first, near) in enumerate(ways[: 2 * NAMED_MAX]):
+            for second, far in ways[place + 1 : 2 * NAMED_MAX]:
                 if first.channel == second.channel or _one_loop(first, second, loop_of):
                     continue
                 pair = (first.id, second.id)
-                meeting = Meeting(target, *pair, channel, max(near, far))
+                meeting = DoubleDelivery(target, *pair, channel, max(near, far))
                 if pair not in found or meeting.hops < found[pair].hops:
                     found[pair] = meeting
-    return [found[pair] for pair in sorted(found)][:TOLD_MAX]
+    return [found[pair] for pair in sorted(found)][:NAMED_MAX]
 
 
 def _child(
-    target: str, some: list[Consumer], above: Above, loop_of: Mapping[str, int], told: set[tuple[str, str]]
-) -> list[Meeting]:
+    target: str, some: list[SubscriptionFacts], above: Above, loop_of: Mapping[str, int], told: set[tuple[str, str]]
+) -> list[DoubleDelivery]:
     """Pairs whose first subscription's channel leads to the second's."""
-    of_channel: dict[str, list[Consumer]] = defaultdict(list)
+    of_channel: dict[str, list[SubscriptionFacts]] = defaultdict(list)
     for one in some:
         of_channel[one.channel].append(one)
     found = []
@@ -126,12 +126,12 @@ def _child(
                 pair = (first.id, second.id)
                 if pair in told or pair[::-1] in told or _one_loop(first, second, loop_of):
                     continue
-                found.append(Meeting(target, *pair, channel, ways[channel]))
-                if len(found) == TOLD_MAX:
+                found.append(DoubleDelivery(target, *pair, channel, ways[channel]))
+                if len(found) == NAMED_MAX:
                     return found
     return found
 
 
-def _one_loop(first: Consumer, second: Consumer, loop_of: Mapping[str, int]) -> bool:
+def _one_loop(first: SubscriptionFacts, second: SubscriptionFacts, loop_of: Mapping[str, int]) -> bool:
     loop = loop_of.get(first.channel)
     return loop is not None and loop == loop_of.get(second.channel)

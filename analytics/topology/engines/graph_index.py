@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from analytics.topology.engines.port import Floats, Graph
 from analytics.topology.model.document import Flow
-from analytics.topology.model.facts import Consumer, Facts
+from analytics.topology.model.facts import Facts, SubscriptionFacts
 
 FLOWS = tuple(Flow)
 _PLACE = {flow: place for place, flow in enumerate(FLOWS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class GraphIndex:
     """`graph` edge i is `links[i]`, its kind FLOWS[kinds[i]]; vertex v has id `ids[v]`."""
 
     ids: Sequence[str]
@@ -34,7 +34,7 @@ class Numbered:
         return np.isin(self.kinds, [_PLACE[flow] for flow in flows])
 
 
-def number(facts: Facts, counted: bool) -> Numbered:
+def number(facts: Facts, counted: bool) -> GraphIndex:
     """`counted`: edges weigh what went over them in the window; otherwise all weigh 1."""
     links = list(facts.links())
     ids = sorted({*facts.channels, *(link[0] for link in links), *(link[1] for link in links)})
@@ -46,7 +46,7 @@ def number(facts: Facts, counted: bool) -> Numbered:
         _weights(facts, len(links)) if counted else np.ones(len(links)),
     )
     kinds = np.fromiter((_PLACE[link[2]] for link in links), np.int8, len(links))
-    return Numbered(ids, places, links, kinds, graph)
+    return GraphIndex(ids, places, links, kinds, graph)
 
 
 def _weights(facts: Facts, count: int) -> Floats:
@@ -58,7 +58,7 @@ def _weights(facts: Facts, count: int) -> Floats:
     return np.array(weights, dtype=np.float64)
 
 
-def _of_consumer(facts: Facts, consumer: Consumer) -> list[float]:
+def _of_consumer(facts: Facts, consumer: SubscriptionFacts) -> list[float]:
     """Replies are not counted anywhere: at most so many come as were delivered."""
     total = facts.settled.get(consumer.id)
     if total is None:

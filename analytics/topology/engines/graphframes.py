@@ -160,9 +160,9 @@ class GraphFramesEngine:
         value[found["id"].to_numpy()] = found["value"].to_numpy()
         return value
 
-    def cuts(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
+    def articulation_points(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
         """See `Engine`. Walked here: see the top of this file."""
-        return self._local.cuts(graph, values)
+        return self._local.articulation_points(graph, values)
 
     def close(self) -> None:
         """Nothing is held between two questions."""

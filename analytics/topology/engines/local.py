@@ -44,7 +44,7 @@ class LocalEngine:
             value = base + np.bincount(graph.heads, weights=share * value[graph.tails], minlength=graph.size)
         return value
 
-    def cuts(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
+    def articulation_points(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
         """See `Engine`."""
         return cut_vertices(graph, values)
 

@@ -64,7 +64,7 @@ class Engine(Protocol):
     def influence(self, graph: Graph, base: Floats) -> Floats:
         """base + DAMPING * what follows, ROUNDS deep: a vertex shares in its successors' value by weight of edges."""
 
-    def cuts(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
+    def articulation_points(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
         """Vertices without which their island falls apart -> (vertices, sum of values) outside the largest piece."""
 
     def close(self) -> None:

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from analytics.topology.engines.cycles import circles, circles_over
-from analytics.topology.engines.double_delivery import Meetings, meetings
-from analytics.topology.engines.graph_index import Numbered, number
+from analytics.topology.engines.double_delivery import DoubleDeliveries, double_deliveries
+from analytics.topology.engines.graph_index import GraphIndex, number
 from analytics.topology.engines.port import Engine, Ints
 from analytics.topology.model.document import Flow, Island, Reach
 from analytics.topology.model.facts import Facts
 
 SOURCES_MAX = 200  #: whose reach is told, those with the most events
-REACHED_TOLD_MAX = 50  #: vertices named for each of them
+REACHED_MAX = 50  #: vertices named for each of them
 REACH_STEPS_MAX = 20_000_000
 CUT_EDGES_MAX = 2_000_000  #: of a larger graph cut vertices are not looked for: a million edges take 9 s and 500 MB
-ISLANDS_TOLD_MAX = 100
-MEMBERS_TOLD_MAX = 50
+ISLANDS_MAX = 100
+MEMBERS_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Walks:
+class GraphAnswers:
     """The engine's answers. Sorted."""
 
     engine: str
@@ -47,14 +47,14 @@ class Walks:
     islands_count: int
     loops: tuple[Loop, ...]  #: by deliveries and replies
     dead_loops: tuple[Loop, ...]  #: that at least one dead letter edge is a part of
-    meetings: Meetings
+    double_deliveries: DoubleDeliveries
     reach: tuple[Reach, ...]
     influence: tuple[tuple[str, float], ...]  #: channels and brokers, the most first: events/s, or vertices
-    cuts: dict[str, tuple[int, int]]  #: vertex -> vertices, channels that are cut off without it
+    articulation_points: dict[str, tuple[int, int]]  #: vertex -> vertices, channels that are cut off without it
     notes: tuple[str, ...]
 
 
-def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> Walks:
+def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> GraphAnswers:
     """Ask everything. `counted`: weights are events of the window."""
     counted = counted and window_s > 0
     numbered = number(facts, counted)
@@ -62,44 +62,44 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> Walks:
     labels = engine.loops(numbered.graph.only(alive))
     loops = _loops(numbered, facts, labels, alive)
     island_of, islands, count = _islands(numbered, facts, engine)
-    met, meeting_notes = meetings(facts, engine, _labels(numbered, labels))
+    met, meeting_notes = double_deliveries(facts, engine, _labels(numbered, labels))
     reach, reach_notes = _reach(numbered, facts, engine)
     notes = [*meeting_notes, *reach_notes]
     if count > len(islands):
         notes.append(f"{count} islands, the {len(islands)} largest are told.")
-    cuts = _cuts(numbered, facts, engine)
-    if cuts is None:
+    articulation_points = _cuts(numbered, facts, engine)
+    if articulation_points is None:
         notes.append(f"Single points were not looked for: {CUT_EDGES_MAX} edges are the most, see --namespace.")
-    return Walks(
+    return GraphAnswers(
         engine=engine.name,
         island_of=island_of,
         islands=islands,
         islands_count=count,
         loops=loops,
         dead_loops=_dead_loops(numbered, engine),
-        meetings=met,
+        double_deliveries=met,
         reach=reach,
         influence=_influence(numbered, facts, engine, window_s if counted else 0.0),
-        cuts=cuts or {},
+        articulation_points=articulation_points or {},
         notes=tuple(notes),
     )
 
 
-def _labels(numbered: Numbered, labels: Ints) -> dict[str, int]:
+def _labels(numbered: GraphIndex, labels: Ints) -> dict[str, int]:
     """Component of each vertex that is in one of two or more."""
     _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
     places = np.flatnonzero(counts[inverse] > 1)
     return {numbered.ids[place]: int(labels[place]) for place in places.tolist()}
 
 
-def _members(numbered: Numbered, labels: Ints) -> dict[int, list[str]]:
+def _members(numbered: GraphIndex, labels: Ints) -> dict[int, list[str]]:
     groups: dict[int, list[str]] = defaultdict(list)
     for id_, label in sorted(_labels(numbered, labels).items()):
         groups[label].append(id_)
     return groups
 
 
-def _inner(numbered: Numbered, labels: Ints, kept: np.ndarray) -> dict[int, list[tuple[str, str, Flow]]]:
+def _inner(numbered: GraphIndex, labels: Ints, kept: np.ndarray) -> dict[int, list[tuple[str, str, Flow]]]:
     """Edges whose ends are in one component, by component."""
     graph = numbered.graph
     inner = kept & (labels[graph.heads] == labels[graph.tails]) & (graph.heads != graph.tails)
@@ -116,7 +116,7 @@ def _ways(links: Iterable[tuple[str, str, Flow]]) -> dict[str, set[str]]:
     return ways
 
 
-def _loops(numbered: Numbered, facts: Facts, labels: Ints, alive: np.ndarray) -> tuple[Loop, ...]:
+def _loops(numbered: GraphIndex, facts: Facts, labels: Ints, alive: np.ndarray) -> tuple[Loop, ...]:
     inner = _inner(numbered, labels, alive)
     loops = []
     for label, members in _members(numbered, labels).items():
@@ -126,7 +126,7 @@ def _loops(numbered: Numbered, facts: Facts, labels: Ints, alive: np.ndarray) ->
     return tuple(sorted(loops, key=lambda one: one.members))
 
 
-def _dead_loops(numbered: Numbered, engine: Engine) -> tuple[Loop, ...]:
+def _dead_loops(numbered: GraphIndex, engine: Engine) -> tuple[Loop, ...]:
     """Only edges into channels can close a circle; mostly there are none."""
     dead = numbered.of_kind(Flow.DEAD_LETTERS)
     into_channels = [
@@ -145,7 +145,7 @@ def _dead_loops(numbered: Numbered, engine: Engine) -> tuple[Loop, ...]:
     return tuple(sorted(loops, key=lambda one: one.members))
 
 
-def _islands(numbered: Numbered, facts: Facts, engine: Engine) -> tuple[dict[str, int], tuple[Island, ...], int]:
+def _islands(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[dict[str, int], tuple[Island, ...], int]:
     labels = engine.islands(numbered.graph)
     names, inverse, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     order = np.lexsort((names, -sizes))
@@ -155,9 +155,9 @@ def _islands(numbered: Numbered, facts: Facts, engine: Engine) -> tuple[dict[str
     members: dict[int, list[str]] = defaultdict(list)
     channels: dict[int, int] = defaultdict(int)
     for id_, island in zip(numbered.ids, of_vertex, strict=True):
-        if island <= ISLANDS_TOLD_MAX:
+        if island <= ISLANDS_MAX:
             channels[island] += id_ in facts.channels
-            if len(members[island]) < MEMBERS_TOLD_MAX:
+            if len(members[island]) < MEMBERS_MAX:
                 members[island].append(id_)
     told = tuple(
         Island(island, int(sizes[order[island - 1]]), channels[island], None, tuple(members[island]))
@@ -166,7 +166,7 @@ def _islands(numbered: Numbered, facts: Facts, engine: Engine) -> tuple[dict[str
     return dict(zip(numbered.ids, of_vertex, strict=True)), told, len(names)
 
 
-def _reach(numbered: Numbered, facts: Facts, engine: Engine) -> tuple[tuple[Reach, ...], list[str]]:
+def _reach(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[tuple[Reach, ...], list[str]]:
     sent: dict[str, int] = defaultdict(int)
     for (source, _), (events, _) in facts.published.items():
         sent[source] += events
@@ -175,7 +175,7 @@ def _reach(numbered: Numbered, facts: Facts, engine: Engine) -> tuple[tuple[Reac
     told: list[Reach] = []
     steps = 0
     for start, vertices, depths in engine.hops(numbered.graph, starts):
-        near = zip(vertices[:REACHED_TOLD_MAX].tolist(), depths[:REACHED_TOLD_MAX].tolist(), strict=True)
+        near = zip(vertices[:REACHED_MAX].tolist(), depths[:REACHED_MAX].tolist(), strict=True)
         hops = {numbered.ids[vertex]: depth for vertex, depth in near}
         told.append(Reach(numbered.ids[start], len(vertices), int(depths[-1]) if len(depths) else 0, hops))
         steps += len(vertices)
@@ -185,7 +185,7 @@ def _reach(numbered: Numbered, facts: Facts, engine: Engine) -> tuple[tuple[Reac
     return tuple(told), notes
 
 
-def _influence(numbered: Numbered, facts: Facts, engine: Engine, window_s: float) -> tuple[tuple[str, float], ...]:
+def _influence(numbered: GraphIndex, facts: Facts, engine: Engine, window_s: float) -> tuple[tuple[str, float], ...]:
     graph = numbered.graph
     into = np.bincount(graph.tails, weights=graph.weights, minlength=graph.size)
     outside = np.fromiter((id_.startswith(("uri:", "dlq:")) for id_ in numbered.ids), np.bool_, graph.size)
@@ -195,12 +195,12 @@ def _influence(numbered: Numbered, facts: Facts, engine: Engine, window_s: float
     return tuple(sorted(found, key=lambda one: (-round(one[1], 9), one[0])))
 
 
-def _cuts(numbered: Numbered, facts: Facts, engine: Engine) -> dict[str, tuple[int, int]] | None:
+def _cuts(numbered: GraphIndex, facts: Facts, engine: Engine) -> dict[str, tuple[int, int]] | None:
     """None: there are too many edges."""
     if len(numbered.links) > CUT_EDGES_MAX:
         return None
     values = np.fromiter((id_ in facts.channels for id_ in numbered.ids), np.int64, numbered.graph.size)
-    return {numbered.ids[vertex]: cut for vertex, cut in engine.cuts(numbered.graph, values).items()}
+    return {numbered.ids[vertex]: cut for vertex, cut in engine.articulation_points(numbered.graph, values).items()}
 
 
 def told(ids: Sequence[str], most: int = 10) -> str:

@@ -17,7 +17,7 @@ from analytics.topology.model.addresses import Addresses, channel_id
 from analytics.topology.model.document import Flow
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
 from knative.contract.records import Channel, Subscription
-from knative.delivery.policy import Exhausted
+from knative.delivery.policy import OnRetriesExhausted
 
 TRIGGER = "Trigger"
 OTHERS = "source:"  #: the sources that are not told apart
@@ -29,7 +29,7 @@ SLACK_EVENTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
+class SubscriptionFacts:
     """A subscription or trigger with its destinations as ids of vertices; "" = it has none."""
 
     id: str
@@ -43,7 +43,7 @@ class Consumer:
     @property
     def ignores(self) -> bool:
         """An event whose retries are used up is dropped."""
-        return self.subscription.exhausted is Exhausted.IGNORE
+        return self.subscription.exhausted is OnRetriesExhausted.IGNORE
 
     def links(self) -> Iterator[tuple[str, str, Flow]]:
         """Its edges: (from, to, kind)."""
@@ -83,7 +83,7 @@ class Facts:
 
     channels: Mapping[str, Channel]
     own: frozenset[str]  #: the channels that were asked for; others are joined to them
-    consumers: Sequence[Consumer]
+    consumers: Sequence[SubscriptionFacts]
     published: Mapping[tuple[str, str], tuple[int, int]]  #: (source, channel) -> events, bytes
     accepted: Mapping[str, tuple[int, int]]  #: channel -> events, bytes
     settled: Mapping[str, Traffic]  #: by consumer
@@ -120,7 +120,7 @@ def facts_of(inputs: Inputs) -> Facts:
     return Facts(channels, own, consumers, published, accepted, settled, joins, left_out)
 
 
-def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], list[Consumer]]:
+def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], list[SubscriptionFacts]]:
     """(channels by id, the ids of those that were asked for, consumers), with the filter by namespace applied."""
     addresses = Addresses(inputs.channels)
     by_uid = {one.uid: channel_id(one) for one in inputs.channels}
@@ -153,22 +153,22 @@ def destinations(addresses: Addresses) -> Callable[[str], str]:
     return resolve
 
 
-def _by_id(consumer: Consumer) -> str:
+def _by_id(consumer: SubscriptionFacts) -> str:
     return consumer.id
 
 
 def _consumer(
     one: Subscription, channels: Mapping[str, str], addresses: Addresses, resolve: Callable[[str], str]
-) -> Consumer:
+) -> SubscriptionFacts:
     sink = one.delivery.dead_letter_sink
-    if one.exhausted is Exhausted.IGNORE:
+    if one.exhausted is OnRetriesExhausted.IGNORE:
         dead = ""
     elif sink is not None:
         dead = resolve(sink.uri)
     else:
         of_topic = addresses.channel_of_topic(one.dlq_topic)
         dead = f"dlq:{one.namespace}/{one.channel}" if of_topic is None else channel_id(of_topic)
-    return Consumer(
+    return SubscriptionFacts(
         id=f"{'trigger' if one.kind == TRIGGER else 'subscription'}:{one.namespace}/{one.name}",
         subscription=one,
         channel=channels.get(one.channel_uid, f"channel:{one.namespace}/{one.channel}"),
@@ -213,7 +213,7 @@ def _add(sums: dict[K, tuple[int, int]], key: K, events: int, size: int) -> None
     sums[key] = (before[0] + events, before[1] + size)
 
 
-def _settled(inputs: Inputs, consumers: Iterable[Consumer]) -> dict[str, Traffic]:
+def _settled(inputs: Inputs, consumers: Iterable[SubscriptionFacts]) -> dict[str, Traffic]:
     sums = {(one.namespace, one.channel, one.subscription): one for one in inputs.traffic if not one.accepted}
     found = {}
     for consumer in consumers:
@@ -225,7 +225,7 @@ def _settled(inputs: Inputs, consumers: Iterable[Consumer]) -> dict[str, Traffic
 
 
 def _unsent(
-    inputs: Inputs, own: frozenset[str], consumers: Iterable[Consumer], accepted: Mapping[str, object]
+    inputs: Inputs, own: frozenset[str], consumers: Iterable[SubscriptionFacts], accepted: Mapping[str, object]
 ) -> tuple[str, ...]:
     """Without counts nobody can say who sends."""
     if not inputs.counted:
@@ -234,7 +234,7 @@ def _unsent(
     return tuple(sorted(id_ for id_ in own if id_ not in accepted and id_ not in fed))
 
 
-def _doubles(consumers: Iterable[Consumer]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+def _doubles(consumers: Iterable[SubscriptionFacts]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in consumers:
         groups[one.channel, one.target].append(one.id)
@@ -243,7 +243,7 @@ def _doubles(consumers: Iterable[Consumer]) -> tuple[tuple[str, str, tuple[str, 
 
 def _imbalances(
     inputs: Inputs,
-    consumers: Iterable[Consumer],
+    consumers: Iterable[SubscriptionFacts],
     accepted: Mapping[str, tuple[int, int]],
     settled: Mapping[str, Traffic],
 ) -> tuple[Imbalance, ...]:

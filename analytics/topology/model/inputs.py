@@ -16,7 +16,7 @@ from typing import Protocol
 from analytics.topology.model.document import Tier, Window
 from knative.contract.records import Channel, Subscription
 from knative.traffic.delta import ACCEPTED, SETTLED, Delta
-from knative.traffic.latency_sketch import Sketch, merge
+from knative.traffic.latency_sketch import LatencySketch, merge
 
 #: Sources that are told apart; the rest, those with the fewest events, is one vertex. Anybody may invent sources.
 SOURCES_MAX = 2_000
@@ -51,7 +51,7 @@ class Traffic:
     dead: int = 0
     filtered: int = 0
     ignored: int = 0
-    latency: Sketch = field(default_factory=dict)
+    latency: LatencySketch = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[bool, str, str, str, str]:

@@ -12,7 +12,15 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from analytics.topology.model.facts import SLACK_EVENTS, SLACK_S, SLACK_SHARE, Consumer, Facts, Imbalance, Joins
+from analytics.topology.model.facts import (
+    SLACK_EVENTS,
+    SLACK_S,
+    SLACK_SHARE,
+    Facts,
+    Imbalance,
+    Joins,
+    SubscriptionFacts,
+)
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
 from analytics.topology.spark.contract import ContractFrames
 
@@ -79,10 +87,10 @@ def _sums(*names: str) -> list[Column]:
     return [f.sum(name).alias(name) for name in names]
 
 
-def _consumers(inputs: Inputs, rows: list[Row]) -> list[Consumer]:
+def _consumers(inputs: Inputs, rows: list[Row]) -> list[SubscriptionFacts]:
     by_uid = {one.uid: one for one in inputs.subscriptions}
     return [
-        Consumer(
+        SubscriptionFacts(
             id=row["id"],
             subscription=by_uid[row["uid"]],
             channel=row["channel_id"],

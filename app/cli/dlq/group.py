@@ -25,11 +25,11 @@ from app.cli.dlq.selection import (
     look,
     refuse_both,
 )
-from app.cli.options.time import show_moment
+from app.cli.options.time import show_time
 from app.cli.output.format import Format, Listing, Output, View, Views, print_json
 
 if TYPE_CHECKING:
-    from app.operations.dead_letters.ledger import Marks
+    from app.operations.dead_letters.ledger import Ledger
     from app.operations.dead_letters.letters import DeadLetter, Group
 
 GROUPS = Listing(
@@ -104,11 +104,11 @@ def list_letters(
     from app.operations.dead_letters.letters import group
 
     where = look(kafka, subscription, channel, topic, reason, since, until)
-    marks = where.marks()
+    ledger = where.ledger()
     if each:
-        _LETTERS.show([letter_row(letter, marks) for letter in where.letters()], output)
+        _LETTERS.show([letter_row(letter, ledger) for letter in where.letters()], output)
     else:
-        GROUPS.show(group_rows(group((letter, marks.has(letter)) for letter in where.letters())), output)
+        GROUPS.show(group_rows(group((letter, ledger.has(letter)) for letter in where.letters())), output)
 
 
 def group_rows(groups: Iterable[Group]) -> list[dict[str, object]]:
@@ -119,22 +119,22 @@ def group_rows(groups: Iterable[Group]) -> list[dict[str, object]]:
             "reason": one.reason,
             "count": one.count,
             "redriven": one.redriven,
-            "oldest": show_moment(one.oldest_s),
-            "newest": show_moment(one.newest_s),
+            "oldest": show_time(one.oldest_s),
+            "newest": show_time(one.newest_s),
             "topics": ", ".join(sorted(one.topics)),
         }
         for one in groups
     ]
 
 
-def letter_row(letter: DeadLetter, marks: Marks) -> dict[str, object]:
+def letter_row(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
     """One letter in short. `redriven` is when that was; "" = it was not."""
     from knative.cloudevents.kafka_binding import describe
 
-    mark = marks.get(letter)
+    mark = ledger.get(letter)
     return {
         "letter": letter.ref,
-        "time": show_moment(letter.time_s),
+        "time": show_time(letter.time_s),
         "subscription": letter.subscription,
         **describe(letter.record.headers),
         "reason": letter.reason,
@@ -168,13 +168,13 @@ def show(
 
     refuse_both(refs, subscription, channel, topic, reason, since, until)
     where = look(kafka, subscription, channel, topic, reason, since, until)
-    marks = where.marks()
+    ledger = where.ledger()
     newest = reversed(heapq.nlargest(last, where.letters(), key=_age)) if not refs else ()
     for letter in read_named(where.client, refs) if refs else newest:
         if output is Format.JSON:
-            print_json(letter_json(letter, marks))
+            print_json(letter_json(letter, ledger))
         else:
-            print("\n".join([*letter_lines(letter, marks), ""]), flush=True)
+            print("\n".join([*letter_lines(letter, ledger), ""]), flush=True)
 
 
 def _age(letter: DeadLetter) -> tuple[int, str, int, int]:
@@ -182,11 +182,11 @@ def _age(letter: DeadLetter) -> tuple[int, str, int, int]:
     return record.timestamp_ms, record.topic, record.partition, record.offset
 
 
-def letter_json(letter: DeadLetter, marks: Marks) -> dict[str, object]:
+def letter_json(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
     """Everything; `answer` is knativeerrordata decoded, `redriven` when that was or null."""
     from app.cli.receive import as_json, bytes_as
 
-    mark = marks.get(letter)
+    mark = ledger.get(letter)
     return {
         "letter": letter.ref,
         "redriven": None if mark is None else mark.redriven_at,
@@ -195,14 +195,14 @@ def letter_json(letter: DeadLetter, marks: Marks) -> dict[str, object]:
     }
 
 
-def letter_lines(letter: DeadLetter, marks: Marks) -> list[str]:
+def letter_lines(letter: DeadLetter, ledger: Ledger) -> list[str]:
     """The same for people; nothing in a letter can drive the terminal."""
     from app.cli.receive import split_headers
     from app.cli.tail import printable
 
     attributes, others = split_headers(letter.record)
-    mark = marks.get(letter)
-    lines = [f"{letter.ref} {show_moment(letter.time_s)}" + (f" redriven {mark.redriven_at}" if mark else "")]
+    mark = ledger.get(letter)
+    lines = [f"{letter.ref} {show_time(letter.time_s)}" + (f" redriven {mark.redriven_at}" if mark else "")]
     for name, value in [*attributes.items(), *others.items()]:
         if name != "knativeerrordata" or letter.answer is None:
             lines.append(f"  {name}: {_one_line(value)}")

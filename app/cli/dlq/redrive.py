@@ -16,8 +16,8 @@ import typer
 
 from app.cli.dlq.selection import (
     ChannelWish,
+    DeadLetterQuery,
     Kafka,
-    Look,
     Reason,
     Refs,
     Since,
@@ -31,7 +31,7 @@ from app.cli.output.format import Format, Output, View, note, print_json
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 if TYPE_CHECKING:
-    from app.operations.dead_letters.ledger import Marks, MarkWriter
+    from app.operations.dead_letters.ledger import Ledger, LedgerWriter
     from app.operations.dead_letters.letters import DeadLetter
     from app.operations.dead_letters.reader import Starts
     from app.operations.dead_letters.redrive import Redrive, RedriveConfig
@@ -102,13 +102,13 @@ def redrive(
         raise typer.Exit(summary.exit_code)
 
 
-def _letters(where: Look, refs: Sequence[str], starts: Starts | None = None) -> Iterator[DeadLetter]:
+def _letters(where: DeadLetterQuery, refs: Sequence[str], starts: Starts | None = None) -> Iterator[DeadLetter]:
     from app.operations.dead_letters.reader import read_named
 
     return read_named(where.client, refs) if refs else where.letters(starts)
 
 
-def _mended(where: Look, file: Path) -> DeadLetter:
+def _mended(where: DeadLetterQuery, file: Path) -> DeadLetter:
     """The letter that the file names, as the file has it. Raises UsageError, PenstockError."""
     from app.cli.receive import as_json
     from app.operations.dead_letters.mending import mend, read_mended
@@ -124,14 +124,14 @@ def _mended(where: Look, file: Path) -> DeadLetter:
     return mend(letter, document, as_json(letter.record))
 
 
-def _say_what(where: Look, letters: Iterable[DeadLetter], limit: int | None, output: Format) -> None:
+def _say_what(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int | None, output: Format) -> None:
     from itertools import islice
 
     from app.cli.dlq.group import GROUPS, group_rows
     from app.operations.dead_letters.letters import group
 
-    marks = where.marks()
-    waiting = (letter for letter in letters if not marks.has(letter))
+    ledger = where.ledger()
+    waiting = (letter for letter in letters if not ledger.has(letter))
     rows = group_rows(group((letter, False) for letter in islice(waiting, limit)))
     GROUPS.show(rows, View.JSON if output is Format.JSON else View.TABLE)
     if output is Format.TABLE and rows:
@@ -139,12 +139,12 @@ def _say_what(where: Look, letters: Iterable[DeadLetter], limit: int | None, out
 
 
 async def _run(
-    where: Look, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None = None
+    where: DeadLetterQuery, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None = None
 ) -> Summary:
     """`letters`: these instead of those that are chosen."""
-    from agents.http.pool import SenderConfig
-    from app.operations.dead_letters.ledger import MarkWriter
-    from app.operations.dead_letters.lock import alone
+    from agents.http.pool import PoolConfig
+    from app.operations.dead_letters.ledger import LedgerWriter
+    from app.operations.dead_letters.lock import redrive_lock
     from app.operations.dead_letters.redrive import Redrive
     from app.settings.load import load_settings
     from app.worker.egress import guard_of
@@ -161,11 +161,11 @@ async def _run(
         text = f"failed: {letter.ref} id={letter.event_id} {letter.subscription}: {reason}"
         note(text if text.isprintable() else ascii(text)[1:-1])
 
-    async with alone(where.client, where.instance, lost, note):
-        marks = await asyncio.to_thread(where.marks)  # what the one before has redriven is among them
-        writer = await asyncio.to_thread(MarkWriter, where.client, where.instance)
-        sending = SenderConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
-        run = Redrive(config, sending, where.contract.subscriptions, marks, writer, tell)
+    async with redrive_lock(where.client, where.instance, lost, note):
+        ledger = await asyncio.to_thread(where.ledger)  # what the one before has redriven is among them
+        writer = await asyncio.to_thread(LedgerWriter, where.client, where.instance)
+        sending = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
+        run = Redrive(config, sending, where.contract.subscriptions, ledger, writer, tell)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.stop, "it was interrupted")
@@ -176,16 +176,16 @@ async def _run(
         finally:
             saying.cancel()
         if summary.complete:
-            await asyncio.to_thread(_tidy, writer, marks, starts)
+            await asyncio.to_thread(_tidy, writer, ledger, starts)
         await asyncio.to_thread(writer.close)
         return summary
 
 
-def _tidy(writer: MarkWriter, marks: Marks, starts: Mapping[str, Mapping[int, int]]) -> None:
+def _tidy(writer: LedgerWriter, ledger: Ledger, starts: Mapping[str, Mapping[int, int]]) -> None:
     """Remove the marks of letters that are gone; the next run does it when this one cannot."""
     try:
         for topic, firsts in starts.items():
-            writer.forget_expired(marks, topic, firsts)
+            writer.forget_expired(ledger, topic, firsts)
     except NotReadyError as problem:
         note(str(problem))
 
@@ -196,7 +196,7 @@ async def _say_how_far(summary: Summary) -> None:
         note(f"redriven {summary.redriven}, failed {summary.failed} ...")
 
 
-def _ensure_topic(where: Look, replication: int) -> None:
+def _ensure_topic(where: DeadLetterQuery, replication: int) -> None:
     from controller.kafka.topics import ActionFailed, Topics, admin_client
     from knative.contract.kafka_names import redriven_topic
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.options.completion import complete_channel, complete_subscription
-from app.cli.options.time import read_moment
+from app.cli.options.time import read_time
 from app.cli.output.format import note
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
     from app.operations.contract_snapshot import Contract
-    from app.operations.dead_letters.ledger import Marks
+    from app.operations.dead_letters.ledger import Ledger
     from app.operations.dead_letters.letters import DeadLetter, Selection
     from app.operations.dead_letters.reader import Starts
 
@@ -39,7 +39,7 @@ Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by defa
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class DeadLetterQuery:
     """Where dead letters are looked for, and which."""
 
     client: Mapping[str, Any]
@@ -54,14 +54,16 @@ class Look:
 
         return read_letters(self.client, self.topics, self.selection, _say_missing, starts)
 
-    def marks(self) -> Marks:
+    def ledger(self) -> Ledger:
         """What was redriven."""
-        from app.operations.dead_letters.ledger import read_marks
+        from app.operations.dead_letters.ledger import read_ledger
 
-        return read_marks(self.client, self.instance)
+        return read_ledger(self.client, self.instance)
 
 
-def look(kafka: str, subscription: str, channel: str, topic: str, reason: str, since: str, until: str) -> Look:
+def look(
+    kafka: str, subscription: str, channel: str, topic: str, reason: str, since: str, until: str
+) -> DeadLetterQuery:
     """The options of a command -> where to look. Raises UsageError, NotReadyError, PenstockError, with the names that
     are known, for a channel or subscription that is not there."""
     from app.cli.receive import kafka_client
@@ -75,8 +77,8 @@ def look(kafka: str, subscription: str, channel: str, topic: str, reason: str, s
     selection = Selection(
         subscription,
         reason,
-        read_moment(since, "--since", now_s) if since else None,
-        read_moment(until, "--until", now_s) if until else None,
+        read_time(since, "--since", now_s) if since else None,
+        read_time(until, "--until", now_s) if until else None,
     )
     client, instance = kafka_client(kafka), load_settings().instance
     contract = read_contract(client, instance)
@@ -90,7 +92,7 @@ def look(kafka: str, subscription: str, channel: str, topic: str, reason: str, s
         topics = own or tuple(one.dlq_topic for one in contract.channels)
     if subscription:
         _check_known(client, contract, topics, subscription)
-    return Look(client, contract, instance, topics, selection)
+    return DeadLetterQuery(client, contract, instance, topics, selection)
 
 
 def _check_name(option: str, wish: str) -> None:

@@ -107,11 +107,11 @@ def traffic(
 
 def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
     """Unix seconds of both ends; None = no span is wanted."""
-    from app.cli.options.time import read_moment
+    from app.cli.options.time import read_time
 
     now_s = time.time()
-    since_s = read_moment(since, "--since", now_s) if since else None
-    until_s = read_moment(until, "--until", now_s) if until else None
+    since_s = read_time(since, "--since", now_s) if since else None
+    until_s = read_time(until, "--until", now_s) if until else None
     if since_s is not None and until_s is not None and since_s >= until_s:
         raise UsageError("--since is not before --until.", "Swap them.")
     if since_s is not None and since_s > now_s:
@@ -139,7 +139,7 @@ def _plan(
     return replace(found, traffic=job)
 
 
-def _run(plan: Plan, place: Place, anew: bool, output: Format) -> None:
+def _run(plan: Plan, place: Place, replaced: bool, output: Format) -> None:
     from analytics.traffic.job import TrafficJob
     from analytics.traffic.store import check_tables, hold, wipe
     from app.cli.output.traffic import batch_line, show_summary
@@ -148,7 +148,7 @@ def _run(plan: Plan, place: Place, anew: bool, output: Format) -> None:
         note(sentence)
     job = plan.traffic
     with hold(job.folder):
-        if anew:
+        if replaced:
             wipe(job.folder)
         check_tables(job.folder, job.instance, job.cluster)  # before Spark takes its seconds to start
         with session("penstock job traffic", place) as spark:

@@ -17,7 +17,7 @@ _SHORT = re.compile(
 _UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 
 
-def read_moment(text: str, option: str, now_s: float) -> float:
+def read_time(text: str, option: str, now_s: float) -> float:
     """Unix seconds of `90s`, `10m`, `1h30m`, `2d`, `PT10M` (that long ago) or of an RFC 3339 time.
 
     Raises UsageError that names `option`.
@@ -48,7 +48,7 @@ def _duration_s(text: str) -> float | None:
         return None
 
 
-def show_moment(unix_s: float | None) -> str:
+def show_time(unix_s: float | None) -> str:
     """RFC 3339 in UTC with milliseconds; "" for None."""
     if unix_s is None:
         return ""

@@ -128,7 +128,7 @@ def print_error(error: PenstockError) -> None:
     from rich.text import Text
 
     Console(stderr=True, soft_wrap=True).print(
-        Text.assemble((error.what, "red"), f" {error.cure}" if error.cure else "")
+        Text.assemble((error.what, "red"), f" {error.hint}" if error.hint else "")
     )
 
 

@@ -64,10 +64,10 @@ def verdict(findings: tuple[Finding, ...]) -> str:
 
 def show_difference(difference: Difference) -> None:
     """What came and went since the older run."""
-    from app.cli.options.time import show_moment
+    from app.cli.options.time import show_time
 
     console = _console()
-    _print(console, f"Since {show_moment(difference.before)}:")
+    _print(console, f"Since {show_time(difference.before)}:")
     if difference.empty:
         _print(console, "Nothing differs.")
         return

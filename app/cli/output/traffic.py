@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.options.time import show_moment
+from app.cli.options.time import show_time
 from app.cli.output.format import Format, note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def show_rates(rates: Sequence[Rate], output: Format) -> None:
             "kind": one.kind,
             "channel": one.owner,
             "subscription": one.subscription,
-            "since": show_moment(one.since_s),
-            "until": show_moment(one.until_s),
+            "since": show_time(one.since_s),
+            "until": show_time(one.until_s),
             "events": one.events,
             "rate": round(one.per_s, 2),
             "lag": one.lag,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.local.packaged import package_folder
-
-_KAFKA_FOLDER = package_folder("app.local.kafka") / "distribution"
+_KAFKA_FOLDER = Path(__file__).parent / "distribution"
 LOG_CONFIG = _KAFKA_FOLDER / "log4j2.properties"
 
 
@@ -43,7 +41,7 @@ KAFKA = JarSet(
 SPARK = JarSet(
     "Spark's Kafka connector",
     "Spark's Kafka connector",
-    package_folder("analytics.spark"),
+    Path(__file__).parents[3] / "analytics" / "spark",
     10,
     "Or name a folder that has them: PENSTOCK_SPARK_JARS.",
 )

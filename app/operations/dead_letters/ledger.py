@@ -26,7 +26,7 @@ _STORE_LIMIT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LedgerEntry:
     """One letter that its subscriber has taken."""
 
     letter_ms: int
@@ -40,42 +40,42 @@ class Mark:
         return (self.letter_ms, self.event) == (letter.record.timestamp_ms, letter.event_id)
 
 
-class Marks:
+class Ledger:
     """All marks, as they were when they were read."""
 
-    def __init__(self, marks: Mapping[str, Mark]) -> None:
-        self._marks = dict(marks)
+    def __init__(self, ledger: Mapping[str, LedgerEntry]) -> None:
+        self._ledger = dict(ledger)
 
     def has(self, letter: DeadLetter) -> bool:
         """Whether it was redriven."""
         return self.get(letter) is not None
 
-    def get(self, letter: DeadLetter) -> Mark | None:
+    def get(self, letter: DeadLetter) -> LedgerEntry | None:
         """When and how it was redriven; None = it was not."""
-        mark = self._marks.get(letter.ref)
+        mark = self._ledger.get(letter.ref)
         return mark if mark is not None and mark.means(letter) else None
 
     def below(self, topic: str, starts: Mapping[int, int]) -> list[str]:
         """References of letters of `topic` that lie below the start of their partition."""
         found = []
-        for ref in self._marks:
+        for ref in self._ledger:
             name, partition, offset = ref.rsplit("/", 2)
             if name == topic and int(offset) < starts.get(int(partition), 0):
                 found.append(ref)
         return found
 
 
-def encode(mark: Mark) -> bytes:
+def encode(mark: LedgerEntry) -> bytes:
     """JSON for the topic."""
     return json.dumps({"schema": _SCHEMA, **asdict(mark)}, ensure_ascii=False).encode()
 
 
-def decode(value: bytes) -> Mark:
+def decode(value: bytes) -> LedgerEntry:
     """Back from the topic. Raises ValueError, KeyError or TypeError for junk or a newer schema."""
     data = json.loads(value)
     if data["schema"] != _SCHEMA:
         raise ValueError(f"schema {data['schema']}, this version knows {_SCHEMA}")
-    return Mark(
+    return LedgerEntry(
         int(data["letter_ms"]),
         str(data["event"]),
         str(data["subscription"]),
@@ -84,25 +84,25 @@ def decode(value: bytes) -> Mark:
     )
 
 
-def read_marks(kafka: Mapping[str, Any], instance: str) -> Marks:
+def read_ledger(kafka: Mapping[str, Any], instance: str) -> Ledger:
     """Everything that was redriven. Raises NotReadyError, and PenstockError for what a newer version wrote."""
-    marks: dict[str, Mark] = {}
+    ledger: dict[str, LedgerEntry] = {}
     topic = redriven_topic(instance)
     try:
         with TopicReader(topic, kafka) as reader:
             for record in reader.stored():
                 ref = (record.key or b"").decode("utf-8", "replace")
                 if record.value is None:
-                    marks.pop(ref, None)
+                    ledger.pop(ref, None)
                 elif _is_ref(ref):
-                    marks[ref] = decode(record.value)
+                    ledger[ref] = decode(record.value)
     except NoSuchTopicError:
-        return Marks({})
+        return Ledger({})
     except (ValueError, KeyError, TypeError) as problem:
         raise PenstockError(
             f"The topic {topic} cannot be read ({problem}).", "A newer Penstock wrote it: use that version's command."
         ) from problem
-    return Marks(marks)
+    return Ledger(ledger)
 
 
 def _is_ref(text: str) -> bool:
@@ -110,7 +110,7 @@ def _is_ref(text: str) -> bool:
     return bool(topic) and len(place) == 2 and all(part.isdecimal() for part in place)
 
 
-class MarkWriter:
+class LedgerWriter:
     """Writes marks. Blocking: make, use and let it go in a thread; `record` may be called from several at once."""
 
     def __init__(self, kafka: Mapping[str, Any], instance: str) -> None:
@@ -131,13 +131,13 @@ class MarkWriter:
         """Destroy the client; nothing may be recorded afterwards."""
         del self._producer
 
-    def record(self, letter: DeadLetter, mark: Mark) -> None:
+    def record(self, letter: DeadLetter, mark: LedgerEntry) -> None:
         """Returns when Kafka has acknowledged it. Raises NotReadyError when it does not."""
         self._store(letter.ref, encode(mark))
 
-    def forget_expired(self, marks: Marks, topic: str, starts: Mapping[int, int]) -> int:
+    def forget_expired(self, ledger: Ledger, topic: str, starts: Mapping[int, int]) -> int:
         """Remove the marks of letters that retention has removed; `starts`: first offset by partition."""
-        expired = marks.below(topic, starts)
+        expired = ledger.below(topic, starts)
         for ref in expired:
             self._store(ref, None)
         return len(expired)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from controller.kafka.leader_election import Lease
+from controller.kafka.leader_election import LeaderElection
 from knative.contract.kafka_names import redrive_group, redriven_topic
 from knative.errors import NotReadyError
 
@@ -24,7 +24,7 @@ _LEAVE_S = 3.0
 
 
 @asynccontextmanager
-async def alone(
+async def redrive_lock(
     kafka: Mapping[str, Any], instance: str, lost: Callable[[], None], say: Callable[[str], None], limit_s: float = 30.0
 ) -> AsyncIterator[None]:
     """Inside of it nobody else redrives for this instance; its topic must be there. `lost` is called when that ends
@@ -44,7 +44,9 @@ async def alone(
         mine.set()
         lost()
 
-    lease = Lease(redrive_group(instance), redriven_topic(instance), kafka, _SESSION_S, changed, crashed, quiet=True)
+    lease = LeaderElection(
+        redrive_group(instance), redriven_topic(instance), kafka, _SESSION_S, changed, crashed, quiet=True
+    )
     telling = loop.call_later(_SAY_AFTER_S, say, "waiting for another redrive of this instance to end ...")
     lease.start()
     try:

@@ -21,7 +21,7 @@ def read_rate(text: str) -> float | None:
     return per_s
 
 
-class Pace:
+class RateLimiter:
     """Books one place in time after the other, `1 / rate` apart; None = no limit."""
 
     __slots__ = ("_apart_s", "_next_s")

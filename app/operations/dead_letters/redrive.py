@@ -22,14 +22,14 @@ from itertools import islice
 from agents.dispatch.dead_letters import rfc3339
 from agents.dispatch.retrying import Caps, Outcome, until_settled
 from agents.http.egress_guard import EgressGuard
-from agents.http.pool import Sender, SenderConfig, SendError
-from app.operations.dead_letters.ledger import Mark, Marks, MarkWriter
+from agents.http.pool import ConnectionPool, PoolConfig, SendError
+from app.operations.dead_letters.ledger import Ledger, LedgerEntry, LedgerWriter
 from app.operations.dead_letters.letters import DeadLetter, owner
-from app.operations.dead_letters.rate import Pace
+from app.operations.dead_letters.rate import RateLimiter
 from app.operations.dead_letters.summary import Summary
 from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.records import Subscription
-from knative.delivery.policy import DeliverySpec, Destination
+from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import (
     DELIVERED,
     Delivered,
@@ -65,20 +65,20 @@ class Redrive:
     def __init__(
         self,
         config: RedriveConfig,
-        sending: tuple[SenderConfig, EgressGuard],
+        sending: tuple[PoolConfig, EgressGuard],
         subscriptions: Sequence[Subscription],
-        marks: Marks,
-        writer: MarkWriter,
+        ledger: Ledger,
+        writer: LedgerWriter,
         tell: Callable[[DeadLetter, str], None],
     ) -> None:
         self.summary = Summary()
         self._config = config
         self._sending = sending
         self._subscriptions = subscriptions
-        self._marks = marks
+        self._ledger = ledger
         self._writer = writer
         self._tell = tell
-        self._senders: dict[Destination, Sender] = {}
+        self._pools: dict[Addressable, ConnectionPool] = {}
         self._stop = asyncio.Event()
         self._in_a_row = 0
 
@@ -98,7 +98,7 @@ class Redrive:
             async with asyncio.TaskGroup() as group:
                 self.summary.complete = await self._begin_all(letters, slots, group)
         finally:
-            for sender in self._senders.values():
+            for sender in self._pools.values():
                 await sender.close(0.0)
         return self.summary
 
@@ -106,13 +106,13 @@ class Redrive:
         self, letters: Iterator[DeadLetter], slots: asyncio.Semaphore, group: asyncio.TaskGroup
     ) -> bool:
         """True when all letters were looked at, False when a limit or a stop came before."""
-        pace = Pace(self._config.rate_per_s)
+        limiter = RateLimiter(self._config.rate_per_s)
         tried = 0
         try:
             async for letter in _ahead(letters):
-                if self._marks.has(letter):
+                if self._ledger.has(letter):
                     self.summary.already += 1
-                elif tried == self._config.limit or await self._wait_turn(pace, slots):
+                elif tried == self._config.limit or await self._wait_turn(limiter, slots):
                     return False
                 else:
                     tried += 1
@@ -123,11 +123,11 @@ class Redrive:
             return False
         return True
 
-    async def _wait_turn(self, pace: Pace, slots: asyncio.Semaphore) -> bool:
+    async def _wait_turn(self, limiter: RateLimiter, slots: asyncio.Semaphore) -> bool:
         """Until there is a slot and its time has come; True when the run is to stop instead."""
         await slots.acquire()
         if not self._stop.is_set():
-            await self._hold(pace.wait_s(asyncio.get_running_loop().time()))
+            await self._hold(limiter.wait_s(asyncio.get_running_loop().time()))
         if self._stop.is_set():
             slots.release()
         return self._stop.is_set()
@@ -143,7 +143,7 @@ class Redrive:
             return
 
     def _abort(self) -> None:
-        for sender in self._senders.values():
+        for sender in self._pools.values():
             sender.abort()
 
     async def _guarded(self, letter: DeadLetter, slots: asyncio.Semaphore) -> None:
@@ -171,7 +171,7 @@ class Redrive:
                 self.stop(f"{self._in_a_row} letters in a row failed")
             return
         self._in_a_row = 0
-        mark = Mark(
+        mark = LedgerEntry(
             letter.record.timestamp_ms, letter.event_id, subscription.label, rfc3339(time.time()), outcome.attempts
         )
         try:
@@ -220,11 +220,11 @@ class Redrive:
         return DELIVERED if isinstance(verdict, Delivered | Reply) else verdict
 
     async def _post(
-        self, destination: Destination, subscription: Subscription, headers: Headers, value: bytes | None
+        self, destination: Addressable, subscription: Subscription, headers: Headers, value: bytes | None
     ) -> Verdict:
-        sender = self._senders.get(destination)
+        sender = self._pools.get(destination)
         if sender is None:
-            sender = self._senders[destination] = Sender(destination, *self._sending)
+            sender = self._pools[destination] = ConnectionPool(destination, *self._sending)
         request = to_request(sender.prefix(subscription.namespace), headers, value)
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
 

@@ -10,8 +10,8 @@ import pytest
 from controller.plan.actions import Object, PublishSubscription
 from controller.plan.reconcile import reconcile
 from knative.delivery.policy import DeliverySpec
-from knative.resources.conditions import Truth
-from knative.resources.destination import Ref, Target
+from knative.resources.conditions import ConditionStatus
+from knative.resources.destination import Destination, Ref
 from knative.resources.kinds import DeliveryRules, KafkaChannel, Subscriber
 from tests.unit.controller.worlds import CONFIG, TOPIC, Kafka, channel, condition, message, names_of
 from tests.unit.controller.worlds import subscription as sub
@@ -25,18 +25,18 @@ STOCK_HOST = "http://stock-kn-channel.default.svc.cluster.local"
 @pytest.mark.parametrize(
     ("target", "uri"),
     [
-        (Target(ref=SERVICE), "http://sink.default.svc.cluster.local/"),
-        (Target(ref=replace(SERVICE, namespace="shop")), "http://sink.shop.svc.cluster.local/"),
-        (Target(ref=SERVICE, uri="/a/b?c=d"), "http://sink.default.svc.cluster.local/a/b?c=d"),
-        (Target(ref=SERVICE, uri="a/../b"), "http://sink.default.svc.cluster.local/b"),
-        (Target(ref=SERVICE, uri="?c=d"), "http://sink.default.svc.cluster.local/?c=d"),
-        (Target(ref=STOCK), STOCK_HOST),
-        (Target(ref=replace(STOCK, api_version="messaging.knative.dev/v1")), STOCK_HOST),
-        (Target(ref=STOCK, uri="/a"), f"{STOCK_HOST}/a"),
-        (Target(uri="http://plain/"), "http://plain/"),
+        (Destination(ref=SERVICE), "http://sink.default.svc.cluster.local/"),
+        (Destination(ref=replace(SERVICE, namespace="shop")), "http://sink.shop.svc.cluster.local/"),
+        (Destination(ref=SERVICE, uri="/a/b?c=d"), "http://sink.default.svc.cluster.local/a/b?c=d"),
+        (Destination(ref=SERVICE, uri="a/../b"), "http://sink.default.svc.cluster.local/b"),
+        (Destination(ref=SERVICE, uri="?c=d"), "http://sink.default.svc.cluster.local/?c=d"),
+        (Destination(ref=STOCK), STOCK_HOST),
+        (Destination(ref=replace(STOCK, api_version="messaging.knative.dev/v1")), STOCK_HOST),
+        (Destination(ref=STOCK, uri="/a"), f"{STOCK_HOST}/a"),
+        (Destination(uri="http://plain/"), "http://plain/"),
     ],
 )
-def test_what_a_target_stands_for(target: Target, uri: str) -> None:
+def test_what_a_target_stands_for(target: Destination, uri: str) -> None:
     """As subscriber, as reply and as dead letter sink, of a Subscription and of a channel."""
     target = replace(target, ca_certs="pem")
     sink = DeliveryRules(DeliverySpec(retry=1), target)
@@ -49,13 +49,13 @@ def test_what_a_target_stands_for(target: Target, uri: str) -> None:
         assert (found.uri, found.ca_certs) == (uri, "pem")
     statuses = kafka.statuses(*objects)
     assert statuses["orders"].body["deadLetterSinkUri"] == uri
-    assert condition(statuses["orders"], "DeadLetterSinkResolved") == (Truth.TRUE, "")
+    assert condition(statuses["orders"], "DeadLetterSinkResolved") == (ConditionStatus.TRUE, "")
     assert set(statuses["billing"].body["physicalSubscription"].values()) == {uri}
 
 
 def test_a_ref_to_a_channel_stands_for_the_address_that_its_status_publishes() -> None:
     """By path where an ingress is named, as the names of a cluster mean nothing elsewhere."""
-    objects = channel(), channel("stock"), sub(reply=Target(ref=STOCK))
+    objects = channel(), channel("stock"), sub(reply=Destination(ref=STOCK))
     by_path = "http://127.0.0.1:8080/channels/default/stock"
     for ingress_url, uri in (("", STOCK_HOST), ("http://127.0.0.1:8080", by_path)):
         kafka = Kafka(config=replace(CONFIG, ingress_url=ingress_url))
@@ -71,7 +71,7 @@ def test_a_ref_to_a_channel_stands_for_the_address_that_its_status_publishes() -
 REASONS = ("SubscriberNotResolved", "ReplyNotResolved", "DeadLetterSinkNotResolved")
 
 
-def _with(target: Target, reason: str, **fields: Any) -> Any:
+def _with(target: Destination, reason: str, **fields: Any) -> Any:
     given: dict[str, dict[str, Any]] = {
         "SubscriberNotResolved": {"subscriber": target},
         "ReplyNotResolved": {"reply": target},
@@ -84,25 +84,28 @@ def _with(target: Target, reason: str, **fields: Any) -> Any:
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        (Target(ref=KNATIVE_SERVICE), "Service of v1"),
-        (Target(ref=Ref("", "Service", "", "sink")), "no apiVersion"),
-        (Target(ref=Ref("messaging.knative.dev/v1", "Channel", "", "stock")), "or an absolute `uri`"),
-        (Target(ref=STOCK), "there is no KafkaChannel default/stock; add it"),
-        (Target(ref=SERVICE, uri="x" * 8_190), "8192 is the most"),
+        (Destination(ref=KNATIVE_SERVICE), "Service of v1"),
+        (Destination(ref=Ref("", "Service", "", "sink")), "no apiVersion"),
+        (Destination(ref=Ref("messaging.knative.dev/v1", "Channel", "", "stock")), "or an absolute `uri`"),
+        (Destination(ref=STOCK), "there is no KafkaChannel default/stock; add it"),
+        (Destination(ref=SERVICE, uri="x" * 8_190), "8192 is the most"),
     ],
 )
-def test_what_is_not_known_is_not_served_and_the_cure_is_said(target: Target, told: str, reason: str) -> None:
+def test_what_is_not_known_is_not_served_and_the_cure_is_said(target: Destination, told: str, reason: str) -> None:
     kafka = Kafka()
     objects = channel(), _with(target, reason)
     kafka.settle(*objects)
     assert not kafka.world.subscriptions
     status = kafka.statuses(*objects)["billing"]
-    assert condition(status) == (Truth.FALSE, reason)
+    assert condition(status) == (ConditionStatus.FALSE, reason)
     assert told in message(status)
 
 
 def test_a_dead_letter_sink_of_a_channel_that_is_not_known() -> None:
-    for target, truth in ((Target(ref=KNATIVE_SERVICE), Truth.FALSE), (Target(ref=STOCK), Truth.UNKNOWN)):
+    for target, truth in (
+        (Destination(ref=KNATIVE_SERVICE), ConditionStatus.FALSE),
+        (Destination(ref=STOCK), ConditionStatus.UNKNOWN),
+    ):
         one = channel(delivery=DeliveryRules(DeliverySpec(), target))
         status = Kafka().statuses(one, channel("stock"))["orders"]
         assert condition(status, "DeadLetterSinkResolved") == (truth, "DeadLetterSinkNotResolved")
@@ -111,27 +114,30 @@ def test_a_dead_letter_sink_of_a_channel_that_is_not_known() -> None:
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_ref_waits_for_its_channel_and_follows_it(reason: str) -> None:
     kafka = Kafka()
-    one = _with(Target(ref=STOCK), reason)
+    one = _with(Destination(ref=STOCK), reason)
     kafka.settle(channel())
     waiting = kafka.statuses(channel(), channel("stock"), one)["billing"]
-    assert condition(waiting) == (Truth.UNKNOWN, reason), "nobody has to act"
+    assert condition(waiting) == (ConditionStatus.UNKNOWN, reason), "nobody has to act"
     done = kafka.settle(channel(), channel("stock"), one)
     assert names_of(done)[-1] == "PublishSubscription"
     served = kafka.world.subscriptions["s-billing"]
     kafka.settle(channel(), one)
     assert kafka.world.subscriptions["s-billing"] == served, "as with an edit that cannot be served"
-    assert condition(kafka.statuses(channel(), one)["billing"]) == (Truth.FALSE, reason)
+    assert condition(kafka.statuses(channel(), one)["billing"]) == (ConditionStatus.FALSE, reason)
     again = channel("stock", uid="c-again")
     kafka.settle(channel(), again, one)
-    assert condition(kafka.statuses(channel(), again, one)["billing"], "ReferencesResolved") == (Truth.TRUE, "")
+    assert condition(kafka.statuses(channel(), again, one)["billing"], "ReferencesResolved") == (
+        ConditionStatus.TRUE,
+        "",
+    )
 
 
 def test_a_ref_to_a_channel_that_is_held_or_in_another_namespace() -> None:
     stock = Object("c-stock", 1, "h1", KafkaChannel("shop", "stock"))
     kafka = Kafka()
-    one = sub(reply=Target(ref=replace(STOCK, namespace="shop")))
+    one = sub(reply=Destination(ref=replace(STOCK, namespace="shop")))
     kafka.settle(channel(), stock)
-    done = kafka.settle(channel(), one, held=frozenset({"c-stock"}))
+    done = kafka.settle(channel(), one, retained=frozenset({"c-stock"}))
     assert names_of(done) == ["CommitStart", "PublishSubscription"], "its file is bad, its address is published"
     reply = kafka.world.subscriptions["s-billing"].reply
     assert reply is not None
@@ -141,10 +147,10 @@ def test_a_ref_to_a_channel_that_is_held_or_in_another_namespace() -> None:
 def test_a_channel_that_is_being_removed_is_not_there() -> None:
     kafka = Kafka()
     kafka.settle(channel(), channel("stock"))
-    one = sub(reply=Target(ref=STOCK))
+    one = sub(reply=Destination(ref=STOCK))
     decided = reconcile(kafka.look(channel(), one), CONFIG)
     assert not [action for action in decided if isinstance(action, PublishSubscription)]
-    assert condition(kafka.statuses(channel(), one)["billing"]) == (Truth.FALSE, "ReplyNotResolved")
+    assert condition(kafka.statuses(channel(), one)["billing"]) == (ConditionStatus.FALSE, "ReplyNotResolved")
 
 
 @pytest.mark.parametrize("given", [5, 3, 0])
@@ -152,7 +158,7 @@ def test_a_lowered_generation_of_an_entry_never_looks_older_than_what_is_publish
     """Readers of the contract pass over an older generation; the change would never arrive."""
 
     def with_entry(generation: int, uri: str) -> Object[KafkaChannel]:
-        return channel(subscribers=(Subscriber("u1", "core", generation, Target(uri=uri)),))
+        return channel(subscribers=(Subscriber("u1", "core", generation, Destination(uri=uri)),))
 
     kafka = Kafka()
     kafka.settle(with_entry(5, "http://a/"))

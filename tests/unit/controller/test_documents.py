@@ -102,7 +102,7 @@ def test_what_is_refused(text: bytes, line: int, words: str) -> None:
     with pytest.raises(BadDocument, match=words) as caught:
         read_documents(text)
     assert caught.value.line == line
-    assert caught.value.cure
+    assert caught.value.hint
 
 
 def test_aliases_are_values_and_bombs_are_refused() -> None:

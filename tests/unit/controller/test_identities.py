@@ -8,8 +8,8 @@ from controller.plan.actions import AnyObject
 from controller.source.directory import Snapshot, Written
 from controller.source.identities import Identities, Record, releasable
 from knative.contract import records
-from knative.delivery.policy import DeliverySpec, Destination
-from knative.resources.destination import Target
+from knative.delivery.policy import Addressable, DeliverySpec
+from knative.resources.destination import Destination
 from knative.resources.kinds import KafkaChannel, Subscriber
 
 
@@ -72,7 +72,7 @@ def test_another_leaders_record_counts_more_than_memory() -> None:
 
 
 def test_an_entry_of_a_channel_is_nobody_elses_identity() -> None:
-    entry = Subscriber("e", "a", 1, Target(uri="http://h/"))
+    entry = Subscriber("e", "a", 1, Destination(uri="http://h/"))
     published = [record("a", "e", 1, "h1")]
     assert who(made().assign(snapshot(written("a", "h1", entry)), published, ())) == [("new-1", 1)]
 
@@ -81,20 +81,22 @@ def test_what_nobody_could_read_is_held_until_everything_was_seen() -> None:
     identities = made()
     published = [record("a", "ua", 1, "h1"), record("b", "ub", 1, "h1")]
     half = snapshot(written("a"), complete=False)
-    assert identities.held(half, published, identities.assign(half, published, ())) == {"ub"}
+    assert identities.retained(half, published, identities.assign(half, published, ())) == {"ub"}
     whole = snapshot(written("a"), written("b"))
     identities.assign(whole, published, ())
     gone = snapshot(written("a"), complete=False)
-    assert identities.held(gone, published, identities.assign(gone, published, ())) == frozenset(), "it was seen to go"
+    assert identities.retained(gone, published, identities.assign(gone, published, ())) == frozenset(), (
+        "it was seen to go"
+    )
 
 
 OTHERS = [record("a", "ua", 1, "h1"), record("b", "ub", 1, "h1")]
 
 
 def strangers(identities: Identities, now: Snapshot, published: list[records.Channel]) -> frozenset[str]:
-    problems = identities.recognise(now, published, ())
+    problems = identities.find_foreign(now, published, ())
     assert bool(problems) == bool(identities.strangers)
-    return identities.held(now, published, identities.assign(now, published, ()))
+    return identities.retained(now, published, identities.assign(now, published, ()))
 
 
 def test_when_nothing_of_the_contract_is_in_the_directory_nothing_of_it_is_removed() -> None:
@@ -103,7 +105,7 @@ def test_when_nothing_of_the_contract_is_in_the_directory_nothing_of_it_is_remov
     assert strangers(identities, here, OTHERS) == {"ua", "ub"}
     mine = record("mine", "new-1", 1, "h1")
     assert strangers(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, "nor later"
-    (problem,) = identities.recognise(here, [*OTHERS, mine], ())
+    (problem,) = identities.find_foreign(here, [*OTHERS, mine], ())
     assert "KafkaChannel default/a and 1 more" in problem.what
     assert "PENSTOCK_INSTANCE" in problem.cure
     noted = identities.strangers
@@ -126,7 +128,7 @@ def test_one_match_makes_it_this_directorys_contract() -> None:
 
 def test_an_empty_directory_is_compared_once_it_was_seen_to_be_empty() -> None:
     identities = made()
-    assert identities.recognise(snapshot(complete=False), OTHERS, ()) == ()
+    assert identities.find_foreign(snapshot(complete=False), OTHERS, ()) == ()
     assert strangers(identities, snapshot(), OTHERS) == {"ua", "ub"}
     assert strangers(identities, snapshot(written("a"), written("b")), OTHERS) == frozenset(), "it was not mounted yet"
     assert strangers(identities, snapshot(written("a")), OTHERS) == frozenset()
@@ -136,14 +138,16 @@ def test_all_that_is_removed_while_this_process_leads_is_removed() -> None:
     identities = made()
     strangers(identities, snapshot(written("a"), written("b")), OTHERS)
     assert strangers(identities, snapshot(written("mine")), OTHERS) == frozenset()
-    assert made().recognise(snapshot(written("mine")), OTHERS, {"ua", "ub"}) == (), "and what is being removed goes on"
+    assert made().find_foreign(snapshot(written("mine")), OTHERS, {"ua", "ub"}) == (), (
+        "and what is being removed goes on"
+    )
 
 
 def test_an_entry_of_a_channel_that_is_here_is_no_stranger() -> None:
-    entry = Subscriber("e", "a", 1, Target(uri="http://h/"))
+    entry = Subscriber("e", "a", 1, Destination(uri="http://h/"))
     identities = made()
     identities.forget({"e"})
-    identities.recognise(snapshot(written("a", "h1", entry)), [record("a", "e", 1, "h1")], ())
+    identities.find_foreign(snapshot(written("a", "h1", entry)), [record("a", "e", 1, "h1")], ())
     assert identities.strangers == frozenset()
 
 
@@ -151,24 +155,24 @@ def test_a_stranger_goes_when_a_person_asks_for_it() -> None:
     identities = made()
     here = snapshot(written("mine"))
     strangers(identities, here, OTHERS)
-    identities.recognise(here, OTHERS, (), {"ua", "mine", "nobody"})
-    assert identities.held(here, OTHERS, ()) == {"ub"}
-    assert identities.recognise(here, OTHERS, (), {"ub"}) == (), "the problem goes with the last one"
+    identities.find_foreign(here, OTHERS, (), {"ua", "mine", "nobody"})
+    assert identities.retained(here, OTHERS, ()) == {"ub"}
+    assert identities.find_foreign(here, OTHERS, (), {"ub"}) == (), "the problem goes with the last one"
 
 
 def test_what_a_file_names_stays_whoever_asks() -> None:
     identities = made()
     here = snapshot(written("a"), written("b"))
-    identities.recognise(here, OTHERS, (), {"ua"})
+    identities.find_foreign(here, OTHERS, (), {"ua"})
     assert {one.uid for one in identities.assign(here, OTHERS, ())} == {"ua", "ub"}
     later = snapshot(written("a"))
-    identities.recognise(later, OTHERS, (), {"ua"})
+    identities.find_foreign(later, OTHERS, (), {"ua"})
     assert {one.uid for one in identities.assign(later, OTHERS, ())} == {"ua"}
 
 
 def test_a_channel_goes_only_with_all_that_read_it() -> None:
     reader = records.Subscription(
-        "us", 1, "default", "s", "ua", "a", "t", "t.dlq", 1, "g", Destination("http://h/"), None, DeliverySpec()
+        "us", 1, "default", "s", "ua", "a", "t", "t.dlq", 1, "g", Addressable("http://h/"), None, DeliverySpec()
     )
     served: list[Record] = [*OTHERS, reader]
     assert releasable({"ua", "ub"}, served) == {"ub"}

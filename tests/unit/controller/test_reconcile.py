@@ -16,14 +16,14 @@ from controller.plan.actions import (
     PublishChannel,
     PublishSubscription,
 )
-from knative.delivery.policy import DeliverySpec, Destination
-from knative.resources.conditions import Truth
-from knative.resources.destination import Ref, Target
+from knative.delivery.policy import Addressable, DeliverySpec
+from knative.resources.conditions import ConditionStatus
+from knative.resources.destination import Destination, Ref
 from knative.resources.kinds import DeliveryRules, Start, Subscriber
 from tests.unit.controller.worlds import CONFIG, NOW, TOPIC, Kafka, channel, condition, message, names_of, serving
 from tests.unit.controller.worlds import subscription as sub
 
-REF = Target(ref=Ref("serving.knative.dev/v1", "Service", "", "not-known-here"))
+REF = Destination(ref=Ref("serving.knative.dev/v1", "Service", "", "not-known-here"))
 
 
 def test_a_new_channel_and_subscription_in_the_right_order() -> None:
@@ -55,9 +55,9 @@ def test_nothing_is_published_before_every_partition_has_its_start() -> None:
         CommitStart("kafka.s-billing", TOPIC, (1,), Start.EARLIEST)
     ]
     status = kafka.statuses(channel(partitions=3), sub())["billing"]
-    assert condition(status, "AddedToChannel") == (Truth.UNKNOWN, "StartBeingCommitted")
+    assert condition(status, "AddedToChannel") == (ConditionStatus.UNKNOWN, "StartBeingCommitted")
     failed = kafka.statuses(channel(partitions=3), sub(), failures={"group kafka.s-billing": "no right"})["billing"]
-    assert condition(failed, "AddedToChannel") == (Truth.FALSE, "StartNotCommitted")
+    assert condition(failed, "AddedToChannel") == (ConditionStatus.FALSE, "StartNotCommitted")
     kafka.committed["kafka.s-billing"] = {0, 1, 2}
     assert names_of(kafka.decide(channel(partitions=3), sub())) == ["PublishSubscription"]
 
@@ -70,13 +70,13 @@ def test_a_topic_made_anew_is_told_until_the_subscription_begins_again() -> None
     del kafka.topics[TOPIC]
     assert names_of(kafka.settle(channel(), sub())) == ["CreateTopic"]  # the record keeps the id that it began with
     status = kafka.statuses(channel(), sub())["billing"]
-    assert condition(status, "AddedToChannel") == (Truth.FALSE, "TopicReplaced")
+    assert condition(status, "AddedToChannel") == (ConditionStatus.FALSE, "TopicReplaced")
     assert kafka.topics[TOPIC].id != began_with
     kafka.settle(channel())
     kafka.settle(channel(), sub())
     assert kafka.world.subscriptions["s-billing"].topic_id == kafka.topics[TOPIC].id
     status = kafka.statuses(channel(), sub())["billing"]
-    assert condition(status, "AddedToChannel") == (Truth.TRUE, "")
+    assert condition(status, "AddedToChannel") == (ConditionStatus.TRUE, "")
 
 
 def test_a_subscription_published_without_a_topic_id_gets_it_later() -> None:
@@ -92,7 +92,10 @@ def test_raised_partitions_are_added_to_both_topics_then_published() -> None:
     kafka.settle(channel(partitions=2), sub())
     wish = channel(generation=2, partitions=5)
     assert kafka.decide(wish, sub()) == [AddPartitions(TOPIC, 5), AddPartitions(f"{TOPIC}.dlq", 5)]
-    assert condition(kafka.statuses(wish, sub())["orders"], "TopicReady") == (Truth.UNKNOWN, "PartitionsBeingRaised")
+    assert condition(kafka.statuses(wish, sub())["orders"], "TopicReady") == (
+        ConditionStatus.UNKNOWN,
+        "PartitionsBeingRaised",
+    )
     done = kafka.settle(wish, sub())
     assert names_of(done) == ["AddPartitions", "AddPartitions", "PublishChannel", "PublishSubscription"]
     assert kafka.world.subscriptions["s-billing"].partitions == 5
@@ -105,9 +108,9 @@ def test_lowered_partitions_are_refused_with_a_reason() -> None:
     assert names_of(done) == ["PublishChannel"]
     assert kafka.world.channels["c-orders"].partitions == 5
     status = kafka.statuses(channel(generation=2, partitions=2))["orders"]
-    assert condition(status, "TopicReady") == (Truth.TRUE, "TopicDiffers")
+    assert condition(status, "TopicReady") == (ConditionStatus.TRUE, "TopicDiffers")
     assert "cannot lower" in message(status, "TopicReady")
-    assert condition(status) == (Truth.TRUE, "TopicDiffers"), "said where people look"
+    assert condition(status) == (ConditionStatus.TRUE, "TopicDiffers"), "said where people look"
     assert message(status) == message(status, "TopicReady")
 
 
@@ -150,7 +153,7 @@ def test_two_channels_never_share_a_topic(first: str, second: str, loser: str) -
     kafka.settle(*both)
     assert {record.name for record in kafka.world.channels.values()} == {first, second} - {loser}
     status = kafka.statuses(*both)[loser]
-    assert condition(status) == (Truth.FALSE, "TopicConflict")
+    assert condition(status) == (ConditionStatus.FALSE, "TopicConflict")
     assert "belongs to KafkaChannel default/" in message(status)
 
 
@@ -164,7 +167,7 @@ def test_who_has_a_topic_keeps_it() -> None:
 def test_a_name_that_is_too_long() -> None:
     long = channel("x" * 230)
     assert Kafka().decide(long) == []
-    assert condition(Kafka().statuses(long)["x" * 230]) == (Truth.FALSE, "TopicNameTooLong")
+    assert condition(Kafka().statuses(long)["x" * 230]) == (ConditionStatus.FALSE, "TopicNameTooLong")
 
 
 def test_hosts_and_whose_they_are() -> None:
@@ -180,14 +183,14 @@ def test_hosts_and_whose_they_are() -> None:
     assert "shop.example" not in kafka.world.channels["c-two"].hosts
     assert "two-kn-channel.default.svc" in kafka.world.channels["c-two"].hosts
     for name in ("one", "two"):
-        assert condition(kafka.statuses(one, two)[name], "Addressable") == (Truth.FALSE, "HostTaken")
+        assert condition(kafka.statuses(one, two)[name], "Addressable") == (ConditionStatus.FALSE, "HostTaken")
 
 
 def test_without_its_channel_a_subscription_is_not_published() -> None:
     kafka = Kafka()
     assert kafka.settle(sub()) == []
     status = kafka.statuses(sub())["billing"]
-    assert condition(status) == (Truth.FALSE, "ChannelNotFound")
+    assert condition(status) == (ConditionStatus.FALSE, "ChannelNotFound")
     assert "default/orders" in message(status)
 
 
@@ -199,11 +202,11 @@ def test_an_edit_that_cannot_be_served_leaves_the_old_state() -> None:
         assert kafka.settle(channel(), channel("stock"), edited) == []
         assert kafka.world.subscriptions["s-billing"] == before
     status = kafka.statuses(channel(), channel("stock"), sub(to="stock", generation=2))["billing"]
-    assert condition(status) == (Truth.FALSE, "ChannelImmutable")
+    assert condition(status) == (ConditionStatus.FALSE, "ChannelImmutable")
 
 
 OWN = DeliveryRules(DeliverySpec(retry=1))
-CHANNELS = DeliveryRules(DeliverySpec(retry=5, timeout_s=7.0), Target(uri="http://channel-sink/"))
+CHANNELS = DeliveryRules(DeliverySpec(retry=5, timeout_s=7.0), Destination(uri="http://channel-sink/"))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +214,7 @@ CHANNELS = DeliveryRules(DeliverySpec(retry=5, timeout_s=7.0), Target(uri="http:
     [
         (None, None, CONFIG.default_delivery),
         (OWN, None, OWN.spec),
-        (None, CHANNELS, replace(CHANNELS.spec, dead_letter_sink=Destination("http://channel-sink/"))),
+        (None, CHANNELS, replace(CHANNELS.spec, dead_letter_sink=Addressable("http://channel-sink/"))),
         (OWN, CHANNELS, OWN.spec),
     ],
 )
@@ -224,7 +227,7 @@ def test_whose_delivery_counts(
 
 
 def test_entries_of_a_channel_are_served_with_the_identity_they_bring() -> None:
-    entry = Subscriber("u1", "core", 3, Target(uri="http://a/"))
+    entry = Subscriber("u1", "core", 3, Destination(uri="http://a/"))
     kafka = Kafka()
     kafka.settle(channel(subscribers=(entry,)))
     record = kafka.world.subscriptions["u1"]
@@ -240,14 +243,14 @@ def test_ready_only_when_workers_own_every_partition() -> None:
     kafka.settle(*objects)
     record = kafka.world.subscriptions["s-billing"]
     served = kafka.statuses(*objects, workers=serving(record))
-    assert condition(served["billing"]) == (Truth.TRUE, "")
-    assert condition(served["orders"]) == (Truth.TRUE, "")
+    assert condition(served["billing"]) == (ConditionStatus.TRUE, "")
+    assert condition(served["orders"]) == (ConditionStatus.TRUE, "")
     assert served["orders"].body["subscribers"] == [{"uid": "s-billing", "observedGeneration": 1, "ready": "True"}]
     assert served["orders"].body["address"]["url"] == "http://orders-kn-channel.default.svc.cluster.local"
     for workers in ({}, serving(record, time=NOW - 60), serving(replace(record, partitions=1))):
         unserved = kafka.statuses(*objects, workers=workers)
-        assert condition(unserved["billing"], "ChannelReady") == (Truth.UNKNOWN, "SubscriberNotServed")
-        assert condition(unserved["orders"], "SubscribersReady") == (Truth.UNKNOWN, "SubscriberNotServed")
+        assert condition(unserved["billing"], "ChannelReady") == (ConditionStatus.UNKNOWN, "SubscriberNotServed")
+        assert condition(unserved["orders"], "SubscribersReady") == (ConditionStatus.UNKNOWN, "SubscriberNotServed")
 
 
 def test_dead_letter_sink_of_a_channel() -> None:
@@ -255,7 +258,7 @@ def test_dead_letter_sink_of_a_channel() -> None:
     status = Kafka().statuses(uri)["orders"]
     assert status.body["deadLetterSinkUri"] == "http://channel-sink/"
     assert condition(Kafka().statuses(channel())["orders"], "DeadLetterSinkResolved") == (
-        Truth.TRUE,
+        ConditionStatus.TRUE,
         "DeadLetterTopicUsed",
     )
 
@@ -263,21 +266,21 @@ def test_dead_letter_sink_of_a_channel() -> None:
 def test_failures_are_said_where_they_belong() -> None:
     kafka = Kafka()
     refused = kafka.statuses(channel(), failures={f"topic {TOPIC}": "not allowed"})["orders"]
-    assert (condition(refused), message(refused)) == ((Truth.FALSE, "KafkaRefused"), "not allowed")
+    assert (condition(refused), message(refused)) == ((ConditionStatus.FALSE, "KafkaRefused"), "not allowed")
     kafka.settle(channel())
     unwritten = kafka.statuses(channel(generation=2), failures={"contract c-orders": "away"})["orders"]
-    assert condition(unwritten, "ContractPublished") == (Truth.FALSE, "ContractNotWritten")
+    assert condition(unwritten, "ContractPublished") == (ConditionStatus.FALSE, "ContractNotWritten")
 
 
 def test_a_held_channel_keeps_its_subscriptions() -> None:
     kafka = Kafka()
     kafka.settle(channel(), sub())
     before = kafka.world
-    assert kafka.settle(sub(generation=2), held=frozenset({"c-orders"})) == []
+    assert kafka.settle(sub(generation=2), retained=frozenset({"c-orders"})) == []
     assert (kafka.world.channels, kafka.world.subscriptions) == (before.channels, before.subscriptions)
-    status = kafka.statuses(sub(), held=frozenset({"c-orders"}))["billing"]
-    assert condition(status, "ReferencesResolved") == (Truth.UNKNOWN, "ChannelFileUnreadable")
-    assert kafka.settle(held=frozenset({"c-orders", "s-billing"})) == []
+    status = kafka.statuses(sub(), retained=frozenset({"c-orders"}))["billing"]
+    assert condition(status, "ReferencesResolved") == (ConditionStatus.UNKNOWN, "ChannelFileUnreadable")
+    assert kafka.settle(retained=frozenset({"c-orders", "s-billing"})) == []
 
 
 def test_a_settled_world_stays_as_it_is() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from controller.plan.actions import WriteStatus
 from controller.source.directory import FileProblem
-from controller.status.reporter import SILENT_S, Teller, fitting, remarks
-from knative.contract.records import Remark, WorkerStatus
+from controller.status.reporter import SILENT_S, StatusReporter, fitting, resource_problems
+from knative.contract.records import ResourceProblem, WorkerStatus
 from knative.ports import ProduceProblem
 from knative.resources.conditions import Condition, false, ready, true, unknown
 from tables.status_table import REPORT_KEY, StatusTable, encode_status
@@ -34,16 +34,18 @@ def _status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel")
     ],
 )  # fmt: skip
 def test_of_an_object(parts: list[Condition], told: tuple[str, str] | None) -> None:
-    found = [(one.ready, one.reason) for one in remarks([_status(*parts)], [])]
+    found = [(one.ready, one.reason) for one in resource_problems([_status(*parts)], [])]
     assert found == ([] if told is None else [told])
 
 
 def test_of_a_file_and_the_worst_first() -> None:
     ignored = FileProblem("b.yaml", 1, "kind", "a Deployment is not served here", "move it", ignored=True)
     differs = _status(true("TopicReady", "TopicDiffers", "m"), name="a")
-    slip = FileProblem("c.yaml", 1, "kind", "a Subscripton is not served here", "mend it", ignored=True, slip=True)
+    suspected_typo = FileProblem(
+        "c.yaml", 1, "kind", "a Subscripton is not served here", "mend it", ignored=True, slip=True
+    )
     gone = FileProblem(".", 0, "", "gone", "bring it back")
-    found = remarks([differs, _status(REFUSED)], [PROBLEM, ignored, slip, gone])
+    found = resource_problems([differs, _status(REFUSED)], [PROBLEM, ignored, suspected_typo, gone])
     assert [(one.kind, one.name, one.ready, one.message) for one in found] == [
         ("File", ".", "False", "gone; bring it back"),
         ("File", "a.yaml:4", "False", "spec.numPartitions: 'x' is no whole number; write one from 1"),
@@ -55,13 +57,13 @@ def test_of_a_file_and_the_worst_first() -> None:
 
 
 def test_a_note_is_no_refusal() -> None:
-    (found,) = remarks([], [], [FileProblem(".", 0, "", "what was served before stays", "name it anew")])
+    (found,) = resource_problems([], [], [FileProblem(".", 0, "", "what was served before stays", "name it anew")])
     assert (found.kind, found.name, found.ready) == ("File", ".", "True")
     assert found.message == "what was served before stays; name it anew"
 
 
 def test_what_one_record_has_no_room_for_is_counted() -> None:
-    found = [Remark("KafkaChannel", "ns", f"c{number}", "False", "R", "m" * 100) for number in range(50)]
+    found = [ResourceProblem("KafkaChannel", "ns", f"c{number}", "False", "R", "m" * 100) for number in range(50)]
     kept, left_out = fitting(found, 2_000)
     assert kept == tuple(found[: len(kept)])
     assert 5 < len(kept) < 20
@@ -76,7 +78,7 @@ class _Topic:
         self.produce = MemoryProduce()
         self.table = StatusTable("t", {}, crashed=lambda _: None)
         self.table.loaded = True
-        self.teller = Teller(self.produce, self.table, "t")
+        self.teller = StatusReporter(self.produce, self.table, "t")
 
     def read(self) -> list[bytes | None]:
         """The keys of what was written, taken into the table."""
@@ -91,19 +93,19 @@ class _Topic:
 def test_it_is_said_once_and_again_when_it_changes() -> None:
     topic = _Topic()
     topic.table.loaded = False
-    topic.teller.tell([], [])
+    topic.teller.report([], [])
     assert topic.read() == [], "before the topic is read nobody knows what it says"
     topic.table.loaded = True
     for statuses, writes in (([], 1), ([], 0), ([_status(REFUSED)], 1), ([_status(REFUSED)], 0), ([], 1)):
-        topic.teller.tell(statuses, [])
+        topic.teller.report(statuses, [])
         assert topic.read() == [REPORT_KEY] * writes
     topic.produce.failing = ProduceProblem.UNAVAILABLE
-    topic.teller.tell([], [PROBLEM])
+    topic.teller.report([], [PROBLEM])
     topic.produce.failing = None
-    topic.teller.tell([], [PROBLEM])
+    topic.teller.report([], [PROBLEM])
     assert topic.read() == [REPORT_KEY]
     assert topic.table.report is not None
-    assert [one.kind for one in topic.table.report.remarks] == ["File"]
+    assert [one.kind for one in topic.table.report.problems] == ["File"]
 
 
 def test_a_worker_that_is_long_silent_is_forgotten_whatever_its_clock_says() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from controller.plan.actions import DeleteTopic, Forget, GroupState, Remember, Retract
-from knative.resources.conditions import Truth
+from knative.resources.conditions import ConditionStatus
 from tests.unit.controller.worlds import CONFIG, NOW, TOPIC, Kafka, channel, condition, message, names_of, subscription
 
 
@@ -58,7 +58,7 @@ def test_a_subscription_whose_channel_goes_is_taken_out_and_begins_anew_with_the
     kafka.settle(subscription())
     assert not kafka.world.subscriptions
     assert not kafka.groups
-    assert condition(kafka.statuses(subscription())["billing"]) == (Truth.FALSE, "ChannelNotFound")
+    assert condition(kafka.statuses(subscription())["billing"]) == (ConditionStatus.FALSE, "ChannelNotFound")
     done = kafka.settle(channel(uid="c-other"), subscription())
     assert names_of(done)[-2:] == ["CommitStart", "PublishSubscription"]
 
@@ -70,11 +70,11 @@ def test_a_channel_that_comes_back_waits_for_its_old_topic_to_go() -> None:
     for action in kafka.decide():
         kafka.act(action)
     noted = kafka.statuses(again)["orders"]
-    assert condition(noted) == (Truth.UNKNOWN, "TopicBeingRemoved"), "noted, but still in the contract"
+    assert condition(noted) == (ConditionStatus.UNKNOWN, "TopicBeingRemoved"), "noted, but still in the contract"
     kafka.settle()
     assert kafka.settle(again) == []
     status = kafka.statuses(again)["orders"]
-    assert condition(status) == (Truth.UNKNOWN, "TopicBeingRemoved"), "it passes by itself: nobody has to act"
+    assert condition(status) == (ConditionStatus.UNKNOWN, "TopicBeingRemoved"), "it passes by itself: nobody has to act"
     assert "rename" not in message(status)
     kafka.groups["kafka.s-billing"] = GroupState.EMPTY
     kafka.settle(again)

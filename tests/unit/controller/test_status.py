@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.executor import Executor
-from controller.kafka.leader_election import Lease
+from controller.kafka.leader_election import LeaderElection
 from controller.kafka.publisher import Publisher
 from controller.kafka.topics import admin_client
 from controller.plan.actions import Removal, WriteStatus
@@ -138,8 +138,8 @@ async def test_who_leads_again_reads_what_another_leader_wrote(tmp_path: Path) -
     kafka = {"bootstrap.servers": "127.0.0.1:1"}
     contract = ContractTable("c", kafka, lambda _: None)
     publisher = Publisher(MemoryProduce(), contract, "c", 1.0)
-    lease = Lease("g", "c", kafka, 6.0, lambda: None, lambda _: None)
-    executor = Executor(CONFIG, admin_client(kafka), publisher, first, lease)
+    election = LeaderElection("g", "c", kafka, 6.0, lambda: None, lambda _: None)
+    executor = Executor(CONFIG, admin_client(kafka), publisher, first, election)
     await executor.begin_term()
     assert executor.removals == {"u": REMOVAL}
     assert first.write(status(true("A")), 0.0), "the file says something else by now"
@@ -178,7 +178,7 @@ def test_a_state_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> Non
     for root in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(UsageError, match="state directory") as refused:
             StatusFiles(root).check()
-        assert "PENSTOCK_STATE_DIR" in refused.value.cure
+        assert "PENSTOCK_STATE_DIR" in refused.value.hint
 
 
 def test_what_is_refused_is_logged_although_the_channel_is_ready_or_not(tmp_path: Path) -> None:
@@ -199,9 +199,9 @@ def test_what_is_refused_is_logged_although_the_channel_is_ready_or_not(tmp_path
 
 
 def test_strangers_are_noted_for_the_next_process(tmp_path: Path) -> None:
-    assert StatusFiles(tmp_path).load_strangers() == frozenset()
-    StatusFiles(tmp_path).save_strangers(["u2", "u1"])
-    assert StatusFiles(tmp_path).load_strangers() == {"u1", "u2"}
+    assert StatusFiles(tmp_path).load_foreign() == frozenset()
+    StatusFiles(tmp_path).save_foreign(["u2", "u1"])
+    assert StatusFiles(tmp_path).load_foreign() == {"u1", "u2"}
     (tmp_path / "strangers.json").write_bytes(b"\xff")
     with pytest.raises(OSError, match="mend it, or remove it"):
-        StatusFiles(tmp_path).load_strangers()
+        StatusFiles(tmp_path).load_foreign()

@@ -31,8 +31,8 @@ from controller.plan.actions import (
 )
 from controller.plan.reconcile import reconcile, wanted
 from knative.contract import records
-from knative.resources.conditions import Truth
-from knative.resources.destination import Target
+from knative.resources.conditions import ConditionStatus
+from knative.resources.destination import Destination
 from knative.resources.kinds import KafkaChannel, Subscription
 
 CONFIG = ControllerConfig(kafka={}, resources_dir=Path("none"), state_dir=Path("none"))
@@ -49,7 +49,7 @@ def subscription(
     name: str = "billing", to: str = "orders", generation: int = 1, uid: str = "", **fields: Any
 ) -> Object[Subscription]:
     """A subscription with uid `s-<name>`."""
-    fields.setdefault("subscriber", Target(uri=f"http://{name}/"))
+    fields.setdefault("subscriber", Destination(uri=f"http://{name}/"))
     return Object(uid or f"s-{name}", generation, f"h{generation}", Subscription("default", name, to, **fields))
 
 
@@ -144,7 +144,7 @@ def names_of(actions: Sequence[Action]) -> list[str]:
     return [type(action).__name__ for action in actions]
 
 
-def condition(status: WriteStatus, type_: str = "Ready") -> tuple[Truth, str]:
+def condition(status: WriteStatus, type_: str = "Ready") -> tuple[ConditionStatus, str]:
     """(status, reason) of one condition."""
     found = next(one for one in status.conditions if one.type == type_)
     return found.status, found.reason

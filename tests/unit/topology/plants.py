@@ -13,7 +13,7 @@ from dataclasses import replace
 from analytics.topology.model.document import Tier, Window
 from analytics.topology.model.inputs import Inputs, State, Traffic
 from knative.contract.records import Channel, Subscription
-from knative.delivery.policy import DeliverySpec, Destination, Exhausted
+from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 
 READY = State("True", lag=0)
 NOW_S = 1_790_000_000.0
@@ -54,7 +54,7 @@ class World:
         to: str,
         reply: str = "",
         sink: str = "",
-        exhausted: Exhausted = Exhausted.DEAD_LETTER,
+        exhausted: OnRetriesExhausted = OnRetriesExhausted.DEAD_LETTER,
         kind: str = "Subscription",
         state: State | None = READY,
     ) -> World:
@@ -75,9 +75,9 @@ class World:
             dlq_topic=of.dlq_topic,
             partitions=of.partitions,
             group=f"kafka.{namespace}-{name}",
-            subscriber=Destination(self.address(to)),
-            reply=Destination(self.address(reply)) if reply else None,
-            delivery=DeliverySpec(dead_letter_sink=Destination(self.address(sink)) if sink else None),
+            subscriber=Addressable(self.address(to)),
+            reply=Addressable(self.address(reply)) if reply else None,
+            delivery=DeliverySpec(dead_letter_sink=Addressable(self.address(sink)) if sink else None),
             exhausted=exhausted,
             kind=kind,
         )
@@ -232,7 +232,7 @@ def _unwell(world: World) -> World:
         world
         # what fails is dropped; some did
         .channel("careless")
-        .subscription("shrug", "careless", "http://shrug", exhausted=Exhausted.IGNORE)
+        .subscription("shrug", "careless", "http://shrug", exhausted=OnRetriesExhausted.IGNORE)
         .sent("careless", "/x", 100)
         .settled("shrug", 95, ignored=5)
         # nobody sends, nobody reads

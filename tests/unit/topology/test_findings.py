@@ -12,7 +12,7 @@ from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
 from analytics.topology.model.document import Finding, Health, Severity, Topology, from_json, to_json
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
-from knative.delivery.policy import Exhausted
+from knative.delivery.policy import OnRetriesExhausted
 from tests.unit.topology.plants import FAULTS, World, faulty, healthy
 
 
@@ -119,7 +119,7 @@ def test_a_namespace_with_what_it_is_joined_to() -> None:
     world = World().channel("shop/orders").channel("bank/bills").channel("bank/inner")
     world.subscription("shop/pay", "shop/orders", "http://pay", reply="bank/bills")
     world.subscription("bank/settle", "bank/bills", "http://settle", reply="shop/orders")
-    world.subscription("bank/other", "bank/inner", "http://other", exhausted=Exhausted.IGNORE)
+    world.subscription("bank/other", "bank/inner", "http://other", exhausted=OnRetriesExhausted.IGNORE)
     shop = built(world.inputs(False, "shop"))
 
     assert "channel:bank/bills" in {one.id for one in shop.vertices}

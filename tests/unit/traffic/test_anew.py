@@ -15,7 +15,7 @@ WHOLE = {0: (0, 10), 1: (0, 25)}
 
 
 @pytest.mark.parametrize(
-    ("ids", "planned", "now", "anew", "said"),
+    ("ids", "planned", "now", "replaced", "said"),
     [
         ({"t": "a"}, READ, TopicNow("a", WHOLE), False, ""),
         ({"t": "a"}, READ, TopicNow("b", {0: (0, 99), 1: (0, 99)}), True, "made anew since it was read"),
@@ -31,11 +31,11 @@ WHOLE = {0: (0, 10), 1: (0, 25)}
     ],
 )
 def test_what_is_judged(
-    ids: dict[str, str], planned: dict[str, dict[int, int]], now: TopicNow, anew: bool, said: str
+    ids: dict[str, str], planned: dict[str, dict[int, int]], now: TopicNow, replaced: bool, said: str
 ) -> None:
     found = judge(ids, READ if planned else {}, planned, {"t": now})
 
-    assert found.anew == (("t",) if anew else ())
+    assert found.replaced == (("t",) if replaced else ())
     assert (len(found.notes) == 1 and said in found.notes[0]) if said else not found.notes
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from web.http.chunked import ChunkWalk
-from web.http.config import DriverConfig, Refusal
+from web.http.config import DriverConfig, HttpRejection
 
 CONFIG = DriverConfig(event_bytes_max=2000, trailer_bytes_max=100)
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -41,7 +41,7 @@ class Parsed:
 
 @given(st.lists(_CHUNK, max_size=8), _TRAILERS, st.binary(max_size=20), st.lists(st.integers(0, 400), max_size=6))
 def test_it_ends_where_the_parser_ends(
-    chunks: list[tuple[bytes, bytes, bytes]], trailers: list[bytes], behind: bytes, cuts: list[int]
+    chunks: list[tuple[bytes, bytes, bytes]], trailers: list[bytes], behind: bytes, articulation_points: list[int]
 ) -> None:
     wire = b"".join(form % len(data) + extension + b"\r\n" + data + b"\r\n" for data, extension, form in chunks)
     wire += b"0\r\n" + b"".join(trailers) + b"\r\n"
@@ -49,7 +49,7 @@ def test_it_ends_where_the_parser_ends(
     walk, parsed = ChunkWalk(CONFIG), Parsed()
     parser = httptools.HttpRequestParser(parsed)
     parser.feed_data(HEAD)
-    marks = [0, *sorted({min(cut, len(wire)) for cut in cuts}), len(whole)]
+    marks = [0, *sorted({min(cut, len(wire)) for cut in articulation_points}), len(whole)]
     for start, stop in itertools.pairwise(marks):
         part = whole[start:stop]
         end = walk.feed(part, 0)
@@ -92,9 +92,9 @@ def drip(wire: bytes) -> None:
     ],
 )
 def test_refused(wire: bytes, status: int) -> None:
-    with pytest.raises(Refusal) as whole:
+    with pytest.raises(HttpRejection) as whole:
         ChunkWalk(CONFIG).feed(wire, 0)
     assert whole.value.status == status
-    with pytest.raises(Refusal) as dripped:
+    with pytest.raises(HttpRejection) as dripped:
         drip(wire)
     assert dripped.value.status == status

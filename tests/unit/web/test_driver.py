@@ -18,7 +18,7 @@ import pytest
 from faust.web import Blueprint, View
 
 from knative.contract.records import Channel, SubscriberStatus, Subscription
-from knative.delivery.policy import Destination
+from knative.delivery.policy import Addressable
 from knative.errors import PenstockError
 from tables.subscriber_details import details
 from tests import webapp
@@ -27,7 +27,7 @@ from tests.webapp import RunningWeb, read_all, statuses
 from web.http.config import DriverConfig
 from web.pages import health, subscribers
 
-SINK = Destination("http://s/")
+SINK = Addressable("http://s/")
 ROWS = [SubscriberStatus("s1", 3, "True"), SubscriberStatus("s2", 1, "Unknown", "no worker serves it")]
 DETAILS = [
     details(

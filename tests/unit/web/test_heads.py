@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from web.http import headers
-from web.http.config import DriverConfig, Refusal
+from web.http.config import DriverConfig, HttpRejection
 
 CONFIG = DriverConfig(event_bytes_max=1000, header_count_max=5)
 
@@ -31,7 +31,7 @@ def test_an_ordinary_head() -> None:
 )
 def test_refused(pairs: headers.Pairs, status: int) -> None:
     for _ in range(2):  # the second time every name has been met
-        with pytest.raises(Refusal) as refusal:
+        with pytest.raises(HttpRejection) as refusal:
             headers.inspect(pairs, CONFIG)
         assert refusal.value.status == status
 
@@ -47,13 +47,13 @@ def test_a_host(host: bytes) -> None:
     "host", [b"a b", b"a,b", b"a/b", b"u@a", b"a:b", b"a:80:80", b"[::1", b"a\\b", b"x" * 301, b"a?b", b"a#b"]
 )
 def test_no_host(host: bytes) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(HttpRejection):
         headers.check_host(host)
 
 
 def test_only_utf8() -> None:
     headers.check_text([(b"x", "ü€".encode())])
-    with pytest.raises(Refusal, match="header x is not UTF-8"):
+    with pytest.raises(HttpRejection, match="header x is not UTF-8"):
         headers.check_text([(b"x", b"\xff")])
 
 
@@ -74,7 +74,7 @@ def test_targets() -> None:
     assert headers.split_target(b"http://h:80/", b"h") == (b"/", b"h:80")
     assert headers.split_target(b"HTTP://[::1]:8/", b"h") == (b"/", b"[::1]:8")
     for target in (b"ftp://h/", b"h:80", b"http://a@h/", b"http:///a", b"http://", b"http://:80/", b"http://h:x/", b""):
-        with pytest.raises(Refusal):
+        with pytest.raises(HttpRejection):
             headers.split_target(target, b"h")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from web.http.router import Patterns, compile_pattern
+from web.http.router import Router, compile_pattern
 
 
 class Page:
@@ -15,7 +15,7 @@ class Page:
 
 
 def test_the_longest_fixed_beginning_wins() -> None:
-    patterns, every, exact, named = Patterns(), Page("POST"), Page(), Page()
+    patterns, every, exact, named = Router(), Page("POST"), Page(), Page()
     patterns.add("/{path:.*}", {"GET", "POST"}, every)
     patterns.add("/items/{name}", {"GET"}, named)
     patterns.add("/items/all", {"GET"}, exact)
@@ -31,7 +31,7 @@ def test_the_longest_fixed_beginning_wins() -> None:
 
 
 def test_methods() -> None:
-    patterns, first, second = Patterns(), Page(), Page()
+    patterns, first, second = Router(), Page(), Page()
     patterns.add("/a/{b}", {"GET", "HEAD"}, first)
     patterns.add("/a/{b}", {"GET", "PUT"}, second)
     for method, page in (("GET", first), ("PUT", second)):

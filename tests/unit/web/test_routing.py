@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knative.contract.records import Channel
-from web.ingress.channel_resolver import NotFound, NotYet, Routes, plain_host, split_host, split_path
+from web.ingress.channel_resolver import ChannelResolver, NotFound, NotYet, plain_host, split_host, split_path
 
 
 def channel(uid: str, namespace: str, name: str, *hosts: str, kind: str = "KafkaChannel") -> Channel:
@@ -16,7 +16,7 @@ def channel(uid: str, namespace: str, name: str, *hosts: str, kind: str = "Kafka
 ORDERS = channel("u1", "demo", "orders", "orders.example.com")
 ODD = channel("u2", "demo", "a-kn-channel", "odd-kn-channel.elsewhere.svc")
 DEFAULT = channel("u3", "demo", "default", kind="Broker")
-ROUTES = Routes([ORDERS, ODD, DEFAULT])
+ROUTES = ChannelResolver([ORDERS, ODD, DEFAULT])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_not_found_says_how_to_address(host: bytes | None, path: bytes) -> None:
 
 
 def test_before_the_contract_is_read() -> None:
-    routes = Routes([], loaded=False)
+    routes = ChannelResolver([], loaded=False)
     assert isinstance(routes.resolve(b"x", b"/channels/demo/orders"), NotYet)
     assert isinstance(routes.resolve(b"orders-kn-channel.demo.svc", b"/"), NotYet)
     assert isinstance(routes.resolve(b"x", b"/no/such/kind/of/url"), NotFound)
@@ -83,8 +83,8 @@ def test_before_the_contract_is_read() -> None:
 
 def test_a_host_that_two_claim_goes_to_the_same_one_everywhere() -> None:
     first, second = channel("u8", "a", "x", "both"), channel("u7", "b", "x", "both")
-    assert Routes([first, second]).resolve(b"both", b"/") is first
-    assert Routes([second, first]).resolve(b"both", b"/") is first
+    assert ChannelResolver([first, second]).resolve(b"both", b"/") is first
+    assert ChannelResolver([second, first]).resolve(b"both", b"/") is first
 
 
 def test_parts() -> None:

@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo demo-topology demo-census test test-fast check format docs bench chaos jars lock clean
+.PHONY: help up demo demo-topology demo-census test test-fast check format docs bench chaos jars lock wheel clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -62,9 +62,21 @@ jars: $(STAMP) ## Bring the jars of the embedded Kafka and of Spark now (otherwi
 	@$(BIN)/python -c "from app.local.kafka.jar_sets import SPARK; from app.local.kafka.jars import ensure_jars; \
 	  from app.operations.spark_jars import JARS_ROOT; print(ensure_jars(JARS_ROOT, jars=SPARK))"
 
-lock: ## Pin the dependencies anew, with hashes (needs uv), after pyproject.toml was changed
-	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-header -o requirements.lock
+COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --no-header --quiet
+
+# The first one decides the versions; the other two are parts of it.
+lock: ## Pin the dependencies again, with hashes (needs uv), after pyproject.toml was changed
+	$(COMPILE) --all-extras --group dev -o requirements-dev.lock
+	$(COMPILE) --all-extras --constraints requirements-dev.lock -o requirements-all.lock
+	$(COMPILE) --constraints requirements-dev.lock -o requirements.lock
+
+# A build folder of an earlier run would put files into the wheel that the sources no longer have.
+wheel: $(STAMP) ## Build the wheel into dist
+	@rm -rf build dist
+	@$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
+	@rm -rf build
+	@ls dist/*.whl
 
 clean: ## Remove what make made: environment, caches, the embedded Kafka and its data
 	@if [ -x $(BIN)/penstock ] && [ -d .penstock ]; then $(BIN)/penstock kafka down || true; fi
@@ -72,12 +84,12 @@ clean: ## Remove what make made: environment, caches, the embedded Kafka and its
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements-dev.lock pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Penstock needs Python 3.11 or newer, and $(PYTHON) is not; name one: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 	  { echo "$(PYTHON) has no venv module; install it (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -I app/local/install.py --require-hashes -r requirements.lock
+	@$(BIN)/python -I app/local/install.py --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps -e .
 	@touch $@

@@ -28,6 +28,7 @@ from agents.supervisor import Supervisor
 from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.logging import configure_logging
 from app.observability.metrics import Metrics
+from app.settings.extras import OTEL, need
 from app.settings.load import Settings, default_variables, load_settings
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of
@@ -132,6 +133,7 @@ def build(settings: Settings | None = None) -> WorkerApp:
 
 def _span_export(settings: Settings, worker_id: str) -> SpanExport:
     """Before any web driver is imported: they take names from aiohttp, which are exchanged here."""
+    need(OTEL, "PENSTOCK_OTLP_ENDPOINT")
     from app.observability.span_export import ExportConfig, SpanExport  # costs a start some 0.2 s
 
     # Names of attributes as they are stable now; no spans for what asks every few seconds.

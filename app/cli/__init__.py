@@ -9,7 +9,7 @@ runs, so that `--help` answers at once.
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -19,6 +19,7 @@ from app.cli.commands import Commands, Root
 from app.cli.dlq import group as dlq
 from app.cli.job import group as job
 from app.cli.output.format import print_error
+from app.settings.extras import error_of
 from knative.errors import PenstockError
 
 cli = Commands(
@@ -78,5 +79,15 @@ def main() -> None:
     try:
         cli(prog_name="penstock")
     except PenstockError as error:
-        print_error(error)
-        sys.exit(error.exit_code)
+        _end(error)
+    except ModuleNotFoundError as problem:
+        # Commands check for extras before they begin; this is for an import that no check knew of.
+        missing = error_of(problem, "This command")
+        if missing is None:
+            raise
+        _end(missing)
+
+
+def _end(error: PenstockError) -> NoReturn:
+    print_error(error)
+    sys.exit(error.exit_code)

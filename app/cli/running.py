@@ -18,13 +18,13 @@ import typer
 from app.cli.kafka import HOME, Data, Heap
 from app.cli.output.format import jar_progress, note
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
+from app.local.packaged import example, python_module
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
     from app.local.stack import Stack, StackConfig
     from app.settings.load import Settings
 
-QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 _POLL_S = 0.2
 _SUBSCRIBER_PORT = 8090
 ResourcesDir = Annotated[
@@ -79,7 +79,7 @@ def worker(
     settings = load_settings(overrides)  # wrong values are refused here, in one sentence
     for name, value in overrides.items():
         os.putenv(f"PENSTOCK_{name.upper()}", value)
-    command = [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", settings.log_level]
+    command = python_module("app", "worker", "-l", settings.log_level)
     os.execv(command[0], command)
 
 
@@ -141,7 +141,7 @@ def up(
     said = said_of_settings(settings, chosen=resources is not None)
     resources = resources or settings.resources_dir
     if resources is None:
-        resources, of_copy = resources_of_up(QUICKSTART, home, subscriber_port)
+        resources, of_copy = resources_of_up(example("quickstart"), home, subscriber_port)
         said += of_copy
     for sentence in said:
         note(sentence)

@@ -19,6 +19,7 @@ import typer
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineWish, choose
 from app.cli.options.spark import Memory, interruptible
 from app.cli.output.format import note, print_json
+from app.settings.extras import ANALYTICS, REPORT_MODULES, need
 from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def topology(
       penstock topology --diff report/topology.json --fail-on warning
       penstock topology --engine graphframes --jars ~/graphframes-jars
     """
+    need(ANALYTICS, "`penstock topology`", REPORT_MODULES)
     with interruptible():
         old = read_old(diff)
         wish = make_wish(kafka, since, namespace, folder, traffic)

@@ -8,7 +8,6 @@ Each is a child process. Refuses to restart what ended: one sentence says what, 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.jars import Progress
 from app.local.kafka.ports import LOOPBACK, free_port, is_free
 from app.local.kafka.record import Running, read_record
+from app.local.packaged import python_module
 from app.local.probes import probe_worker, resources_in, subscribers_not_ready, subscriptions_by_channel
 from app.local.sample_subscriber import DEFAULT_PORT as SUBSCRIBER_PORT
 from knative.errors import NotReadyError, PenstockError, UsageError
@@ -92,8 +92,9 @@ class Stack:
         else:
             self._start_kafka(running)
         if config.subscriber_port:
-            command = ["-m", "app.local.sample_subscriber", "--port", str(config.subscriber_port)]
-            self._children.append(Child("sample subscriber", [sys.executable, *command, *config.subscriber_arguments]))
+            port = ("--port", str(config.subscriber_port))
+            command = python_module("app.local.sample_subscriber", *port, *config.subscriber_arguments)
+            self._children.append(Child("sample subscriber", command))
         quiet = (
             config.expected
             + (PICKY if config.subscriber_port else ())
@@ -206,7 +207,7 @@ class Stack:
         }
         self._say("Starting the worker ...")
         given = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-        return [sys.executable, "-m", "app.cli", "worker", *given]
+        return python_module("app.cli", "worker", *given)
 
     def _wait(self, missing: Callable[[], str], end: float) -> None:
         """Until `missing` says "" (what it says is why one still waits; that is said when it takes long)."""

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.running import QUICKSTART
+from app.local.packaged import example
 from app.local.probes import resources_in
 from app.local.quickstart import _digest, place_quickstart, plan, resources_of_up
 from knative.errors import PenstockError
 from knative.resources.kinds import Subscription
+
+QUICKSTART = example("quickstart")
 
 _MINE = "apiVersion: messaging.knative.dev/v1\nkind: KafkaChannel\nmetadata: {name: mine}\n"
 

@@ -13,13 +13,14 @@ import pytest
 
 from app.cli.output.format import jar_progress
 from app.cli.output.up_banner import welcome
-from app.cli.running import QUICKSTART, command_here, said_of_settings
+from app.cli.running import command_here, said_of_settings
 from app.local.child_process import loud_line
 from app.local.kafka import jars
 from app.local.kafka.jar_sets import JarSet
 from app.local.kafka.ports import free_port
 from app.local.kafka.processes import start_time
 from app.local.kafka.record import Running, write_record
+from app.local.packaged import example
 from app.local.stack import Stack, StackConfig
 from app.settings.load import load_settings
 from knative.errors import UsageError
@@ -121,7 +122,7 @@ def test_a_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
     write_record(tmp_path, Running(os.getpid(), start_time(os.getpid()) or "", 9092, attached=True))
     with socket.create_server(("127.0.0.1", 0)) as first:
         config = StackConfig(
-            home=tmp_path, resources=QUICKSTART, jars_root=tmp_path, kafka_data=tmp_path,
+            home=tmp_path, resources=example("quickstart"), jars_root=tmp_path, kafka_data=tmp_path,
             http_port=first.getsockname()[1],
         )  # fmt: skip
         with pytest.raises(UsageError, match=f"already runs here: .* \\(process {os.getpid()}\\)"):

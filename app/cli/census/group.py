@@ -34,6 +34,7 @@ from app.cli.census.options import (
 from app.cli.commands import Commands
 from app.cli.options.spark import Conf, Master
 from app.cli.output.format import Format, Output, note, print_json, print_table
+from app.settings.extras import ANALYTICS, SPARK_MODULES, need
 from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
@@ -265,6 +266,8 @@ def demo(
     """
     from app.cli.demos.census import DemoConfig, run
 
+    if engine is census_run.Engine.SPARK:
+        need(ANALYTICS, "`penstock census demo --engine spark`", SPARK_MODULES)
     report = run(DemoConfig(engine.value, lines, kill, master or "local[2]", tuple(conf or ()), kafka))
     print_json(report)
     if not report["equal"]:

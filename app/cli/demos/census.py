@@ -16,7 +16,6 @@ import json
 import secrets
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -34,6 +33,7 @@ from app.local.child_process import Child
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.jars import Progress
 from app.local.kafka.ports import LOOPBACK, free_port
+from app.local.packaged import python_module
 from knative.errors import NotReadyError, PenstockError
 
 _JARS_ROOT = Path(".penstock/kafka")
@@ -78,7 +78,7 @@ class _Run:
 
     def command(self, *arguments: str) -> list[str]:
         """`penstock census ARGUMENTS`."""
-        return [sys.executable, "-m", "app.cli", "census", *arguments, "--kafka", self.kafka]
+        return python_module("app.cli", "census", *arguments, "--kafka", self.kafka)
 
     def start(self, name: str, *arguments: str) -> None:
         """A part in the background."""

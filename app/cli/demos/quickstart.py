@@ -23,6 +23,7 @@ import orjson
 from app.cli.demos.report import Attempt, Tally
 from app.cli.output.format import jar_progress, note, print_error, print_json
 from app.local.kafka.ports import LOOPBACK, free_port
+from app.local.packaged import example
 from app.local.quickstart import place_quickstart
 from app.local.stack import Stack, StackConfig
 from app.operations.contract_snapshot import read_contract
@@ -32,7 +33,6 @@ from knative.errors import PenstockError
 EVENTS = 1_000
 KEYS = 20
 _JARS_ROOT = Path(".penstock/kafka")
-_QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart"
 _LOG = Path(".penstock/logs/demo-worker.log")
 _INSTANCE = "demo"
 _DELIVERY_LIMIT_S = 90.0
@@ -56,7 +56,7 @@ def run(home: Path, events: int = EVENTS) -> dict[str, object]:
     """Everything up, `events` events through it, everything down; the report."""
     ledger = home / "ledger.jsonl"
     ports = distinct_ports(4)
-    place_quickstart(_QUICKSTART, home / "resources", ports[3])
+    place_quickstart(example("quickstart"), home / "resources", ports[3])
     config = StackConfig(
         home=home,
         resources=home / "resources",

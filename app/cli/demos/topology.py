@@ -28,12 +28,12 @@ from app.cli.demos.quickstart import distinct_ports
 from app.cli.output.format import jar_progress, note, print_error, print_json
 from app.cli.output.topology import show_topology
 from app.local.kafka.ports import LOOPBACK
+from app.local.packaged import example
 from app.local.stack import PICKY, Stack, StackConfig
 from app.operations.topology.reading import Wish, read_inputs
 from app.operations.topology.writing import PAGE, write_report
 from knative.errors import PenstockError
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "topology"
 OUT = Path(".penstock/topology-demo")
 _JARS_ROOT = Path(".penstock/kafka")
 _INSTANCE = "demo"
@@ -112,7 +112,7 @@ def _headers(event: str, source: str, kind: str) -> dict[str, str]:
 def place(target: Path, ports: Mapping[int, int]) -> Path:
     """A copy of the example with other ports. Gives `target`."""
     target.mkdir(parents=True)
-    for file in sorted(EXAMPLE.glob("*.yaml")):
+    for file in sorted(example("topology").glob("*.yaml")):
         text = file.read_text()
         for written, real in ports.items():
             text = text.replace(f"{LOOPBACK}:{written}/", f"{LOOPBACK}:@{real}/")

@@ -31,6 +31,7 @@ from app.cli.topology import (
     make_wish,
     read_old,
 )
+from app.settings.extras import ANALYTICS, REPORT_MODULES, need
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +75,7 @@ def topology(
       penstock job topology --master spark://head:7077 --driver-host 10.0.0.5
       penstock job topology --engine graphframes --jars ~/graphframes-jars
     """
+    need(ANALYTICS, "`penstock job topology`", (*REPORT_MODULES, "pyspark"))
     with interruptible():
         from app.operations.topology.job import is_small, run
 

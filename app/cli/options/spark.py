@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli.output.format import jar_progress, note
+from app.settings.extras import ANALYTICS, SPARK_MODULES, need
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Place:
 
     def check(self) -> None:
         """What can be known before Spark starts. Raises UsageError, NotReadyError when no master answers."""
+        need(ANALYTICS, "A job on Spark", SPARK_MODULES)
         from analytics.spark.session import options_problem
         from app.operations.spark_jars import check_place, spark_options
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-_KAFKA_FOLDER = Path(__file__).parent / "distribution"
+from app.local.packaged import package_folder
+
+_KAFKA_FOLDER = package_folder("app.local.kafka") / "distribution"
 LOG_CONFIG = _KAFKA_FOLDER / "log4j2.properties"
 
 
@@ -41,7 +43,7 @@ KAFKA = JarSet(
 SPARK = JarSet(
     "Spark's Kafka connector",
     "Spark's Kafka connector",
-    Path(__file__).parents[3] / "analytics" / "spark",
+    package_folder("analytics.spark"),
     10,
     "Or name a folder that has them: PENSTOCK_SPARK_JARS.",
 )

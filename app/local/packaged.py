@@ -1,0 +1,39 @@
+"""Finds what comes with Penstock, files and modules: in the repository where they are written, or in a wheel.
+
+examples/quickstart       the repository
+app/examples/quickstart   a wheel: setup.py puts `examples` there
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from knative.errors import PenstockError
+
+_APP = Path(__file__).parents[1]
+_EXAMPLES = (_APP / "examples", _APP.parent / "examples")
+
+
+def example(name: str) -> Path:
+    """The folder of an example, such as `quickstart`. Raises PenstockError when this installation lacks it."""
+    for folder in _EXAMPLES:
+        if (folder / name).is_dir():
+            return folder / name
+    raise PenstockError(
+        f"The example {name} is missing in this installation ({_APP.parent}).", "Install Penstock again."
+    )
+
+
+def package_folder(package: str) -> Path:
+    """The folder of one of our packages, such as `analytics.spark`, without importing it."""
+    return _APP.parent.joinpath(*package.split("."))
+
+
+def python_module(name: str, *arguments: str) -> list[str]:
+    """The command that runs one of our modules in a process of its own.
+
+    Python looks in the current folder first, where a package `app` or `web` may be the user's: -P stops that.
+    """
+    unsafe = [] if Path.cwd() == _APP.parent else ["-P"]
+    return [sys.executable, *unsafe, "-m", name, *arguments]

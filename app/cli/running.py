@@ -18,7 +18,7 @@ import typer
 from app.cli.kafka import HOME, Data, Heap
 from app.cli.output.format import jar_progress, note
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
-from app.local.packaged import example, python_module
+from app.local.packaged import example, is_repository, python_module
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def up(
     said = said_of_settings(settings, chosen=resources is not None)
     resources = resources or settings.resources_dir
     if resources is None:
-        resources, of_copy = resources_of_up(example("quickstart"), home, subscriber_port)
+        resources, of_copy = resources_of_up(example("quickstart"), home, subscriber_port, in_place=is_repository())
         said += of_copy
     for sentence in said:
         note(sentence)

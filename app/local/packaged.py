@@ -25,6 +25,11 @@ def example(name: str) -> Path:
     )
 
 
+def is_repository() -> bool:
+    """Whether this runs from the repository: examples lie beside the packages, and may be edited."""
+    return _EXAMPLES[1].is_dir()
+
+
 def package_folder(package: str) -> Path:
     """The folder of one of our packages, such as `analytics.spark`, without importing it."""
     return _APP.parent.joinpath(*package.split("."))

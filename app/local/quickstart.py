@@ -55,10 +55,15 @@ def plan(wanted: Mapping[str, bytes], there: Mapping[str, bytes], written: Mappi
     return Plan(write, record, tuple(kept))
 
 
-def resources_of_up(example: Path, home: Path, subscriber_port: int) -> tuple[Path, list[str]]:
-    """-> (the directory to serve, sentences about it). Raises PenstockError when the copy cannot be written."""
+def resources_of_up(
+    example: Path, home: Path, subscriber_port: int, *, in_place: bool = True
+) -> tuple[Path, list[str]]:
+    """-> (the directory to serve, sentences about it). Raises PenstockError when the copy cannot be written.
+
+    `in_place`: the example itself may be served; in an installed wheel it is not for editing.
+    """
     copy = home / "quickstart"
-    if not copy.is_dir() and subscriber_port in (0, DEFAULT_PORT):
+    if in_place and not copy.is_dir() and subscriber_port in (0, DEFAULT_PORT):
         return example, []
     kept = place_quickstart(example, copy, subscriber_port or DEFAULT_PORT)
     said = [f"Using the resources in {copy}."]

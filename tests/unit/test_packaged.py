@@ -15,12 +15,14 @@ _REPOSITORY = Path(__file__).parents[2]
 
 def test_examples_are_those_of_the_repository() -> None:
     assert packaged.example("quickstart") == _REPOSITORY / "examples" / "quickstart"
+    assert packaged.is_repository()
 
 
 def test_a_wheel_has_its_own_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "app" / "examples" / "quickstart").mkdir(parents=True)
     monkeypatch.setattr(packaged, "_EXAMPLES", (tmp_path / "app" / "examples", tmp_path / "examples"))
     assert packaged.example("quickstart") == tmp_path / "app" / "examples" / "quickstart"
+    assert not packaged.is_repository()
     with pytest.raises(PenstockError, match="The example topology is missing in this installation"):
         packaged.example("topology")
 

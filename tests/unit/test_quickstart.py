@@ -45,6 +45,13 @@ def test_without_a_port_the_example_itself_is_served(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_installed_example_is_copied_before_it_is_served(tmp_path: Path) -> None:
+    folder, said = resources_of_up(QUICKSTART, tmp_path, 0, in_place=False)
+    assert folder == tmp_path / "quickstart"
+    assert files(folder) == files(QUICKSTART)
+    assert said == [f"Using the resources in {folder}."]
+
+
 def test_a_copy_that_nobody_edited_follows_the_port(copy: Path) -> None:
     assert ports(copy) == {"29001"}
     for port, expected in ((29_002, "29002"), (8090, "8090"), (29_003, "29003"), (0, "8090")):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -55,12 +56,20 @@ def _lines(worker: Worker) -> int:
     return worker.log.read_bytes().count(b"\n") + worker.output().count("\n")
 
 
-def _flow(installation: Installation, worker: Worker, sink: Subscribers, seconds: float) -> dict[str, Any]:
+def _failed_attempts(worker: Worker) -> float:
+    """So far, of all subscriptions."""
+    lines = get(worker.admin_port, "/metrics")[1].decode().splitlines()
+    rows = [line for line in lines if line.startswith("penstock_attempts_total{") and 'code="2' not in line]
+    return sum(float(row.rpartition(" ")[2]) for row in rows)
+
+
+def _flow(installation: Installation, worker: Worker, bad: Sick, sink: Subscribers, seconds: float) -> dict[str, Any]:
     """40 events a second for so long: what each healthy subscription got of them, and how old it was."""
     for name in _HEALTHY:
         sink.times(name)
     before = {name: sink.counter([name]) for name in _HEALTHY}
-    cpu_s, lines, began_s = worker.cpu_s(), _lines(worker), time.monotonic()
+    cpu_s, bad_s, lines, began_s = worker.cpu_s(), bad.cpu_s(), _lines(worker), time.monotonic()
+    failed = _failed_attempts(worker)
     options = {"rate": _RATE, "connections": 4, "seconds": seconds, "events": 0, "keys": 200, "stamp": True}
     with LoadProcess(installation.folder, installation.url(worker), **options) as load:
         sent = load.result(_LIMIT_S)["accepted"]
@@ -72,7 +81,10 @@ def _flow(installation: Installation, worker: Worker, sink: Subscribers, seconds
         "rate_percent": {name: round(100 * count / sent, 1) for name, count in got.items()},
         "p50_ms": {name: round(1000 * percentile(found, 50), 1) for name, found in delays.items()},
         "p99_ms": {name: round(1000 * percentile(found, 99), 1) for name, found in delays.items()},
+        "failed_attempts_per_s": round((_failed_attempts(worker) - failed) / took_s, 1),
         "cpu_percent": round(100 * (worker.cpu_s() - cpu_s) / took_s, 1),
+        "cpu_percent_of_the_sick": round(100 * (bad.cpu_s() - bad_s) / took_s, 1),
+        "load_average": round(os.getloadavg()[0], 1),  # other programs make delays, too
         "log_lines_per_s": round((_lines(worker) - lines) / took_s, 1),
     }
 
@@ -89,14 +101,15 @@ def sick(installation: Installation, seconds: float, kinds: Sequence[str], profi
             with LoadProcess(installation.folder, installation.url(worker), **fill) as load:
                 load.result(_LIMIT_S)
             installation.wait_settled(list(_HEALTHY), _LIMIT_S)
-            found = {"alone": _flow(installation, worker, sink, seconds)}
+            found = {"alone": _flow(installation, worker, bad, sink, seconds)}
             for kind in kinds:
                 url = bad.url(kind)
                 installation.resources.write(Wanted(kind, url, "unordered", _DELIVERY, annotations=_FROM_THE_START))
             installation.wait_subscribers(worker, len(healthy) + len(kinds), _LIMIT_S)
             if profile is not None:
                 _profile(worker, profile, seconds / 2)
-            found["beside sick ones"] = _flow(installation, worker, sink, seconds)
+            found["while the sick ones begin"] = _flow(installation, worker, bad, sink, seconds)
+            found["beside sick ones"] = _flow(installation, worker, bad, sink, seconds)
             worker.kill()
     return found
 

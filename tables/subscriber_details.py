@@ -33,6 +33,7 @@ class SubscriberDetails:
     heads: tuple[tuple[str, FailingDelivery], ...]  #: (worker, head), most attempts first
     next_attempt: float | None  #: the soonest of those that wait
     last_error: tuple[str, LastError] | None  #: (worker, its latest failed attempt)
+    throttled: tuple[str, ...]  #: workers in which its attempts wait, see `Progress`
     as_of: float | None  #: the oldest of the records that this is made of
 
 
@@ -61,6 +62,7 @@ def from_row(row: Mapping[str, Any]) -> SubscriptionStats:
         delivered_per_s=float(row.get("delivered_per_s", 0.0)),
         heads=tuple(_head(*one) for one in row.get("heads", ())),
         last_error=None if error is None else _last_error(error),
+        throttled=bool(row.get("throttled", False)),
     )
 
 
@@ -112,6 +114,7 @@ def details(
         heads=tuple(heads[:FAILING_MAX]),
         next_attempt=min((head.next_attempt for _, head in heads if head.next_attempt), default=None),
         last_error=max(errors, key=lambda pair: pair[1].time, default=None),
+        throttled=tuple(worker for worker, one in told if one.throttled),
         as_of=min((worker.time for worker in fresh), default=None),
     )
 

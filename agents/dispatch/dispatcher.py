@@ -236,6 +236,7 @@ class SubscriptionService(Service):
             commits=self._consumer.commits.count,
             commits_failed=self._consumer.commits.failures,
             rebalances=tuple(self._consumer.rebalances.items()),
+            throttled=self.scheduler.throttled,
         )
 
     def stats(self) -> SubscriptionStats:
@@ -250,6 +251,7 @@ class SubscriptionService(Service):
             delivered_per_s=round(self._rate.per_s(delivered, self._context.clock.monotonic()), 3),
             heads=failures.failing(),
             last_error=failures.last_error,
+            throttled=self.scheduler.throttled,
         )
 
     # -- the happy path

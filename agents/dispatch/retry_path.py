@@ -79,6 +79,7 @@ class RetryPath:
 
     def failed(self, delivery: Delivery, outcome: Outcome) -> None:
         """The first attempt here has failed."""
+        self._context.scheduler.judged(False)
         self._context.scheduler.attempt_over(delivery)
         if delivery.partition.owned:
             self._begin(delivery, self._go_on(delivery, outcome))
@@ -320,6 +321,7 @@ class RetryPath:
         """An answer that is an event is delivered once its target has taken it; if not, the delivery has failed."""
         verdict = outcome.verdict
         if not isinstance(verdict, Reply):
+            self._context.scheduler.judged(isinstance(verdict, Delivered))
             return outcome
         subscription = self._context.subscription
         if subscription.reply is None:
@@ -332,6 +334,7 @@ class RetryPath:
             )
             stored = DELIVERED if isinstance(answer.verdict, Reply) else answer.verdict
             destination = outcome.destination if stored is DELIVERED else answer.destination
+        self._context.scheduler.judged(isinstance(stored, Delivered))
         return Outcome(stored, destination, outcome.attempts, self._clock.time(), outcome.seconds, outcome.status)
 
     # -- dead letters

@@ -86,4 +86,7 @@ async def until_settled(
         sleep=hold,
         retry_error_callback=outcome,
     )
-    return await retrying(attempt)
+    try:
+        return await retrying(attempt)
+    finally:
+        retrying.iter_state.reset()  # its actions refer to it: event and answer would wait for the garbage collector

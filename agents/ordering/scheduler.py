@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from agents.ordering.offset_metadata import STARTED_MAX
 from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.throttle import FAILING, score
 from agents.ordering.turns import FEW, Turns, unlimited
 from knative.delivery.policy import DeliveryOrder
 
@@ -130,6 +131,8 @@ class Scheduler:
         self._start = start
         self._turns = turns or unlimited()
         self.waits = False  #: for its turn
+        self.throttled = False  #: it waits because its attempts keep failing, and the loop is busy
+        self.score = 0  #: of its attempts, see `agents/ordering/throttle`
         self.order = order
         self.concurrency = concurrency
         self.ready: deque[Delivery] = deque()
@@ -187,12 +190,20 @@ class Scheduler:
     def start_ready(self) -> None:
         """Start what may be started."""
         ready, turns = self.ready, self._turns
+        throttle, failing = turns.throttle, self.score >= FAILING
+        if not failing:
+            throttle.others = True
         while ready and self.in_flight < self.concurrency:
             if self.paused and ready[0].resume is None:  # retries are in front of all first attempts
                 return
             if turns.left <= 0 and self.in_flight >= FEW:
                 turns.wait(self)
                 return
+            if failing:
+                if throttle.left < 1:
+                    throttle.wait(self)
+                    return
+                throttle.left -= 1
             turns.left -= 1
             delivery = ready.popleft()
             partition = delivery.partition
@@ -218,6 +229,10 @@ class Scheduler:
         if self.ready:
             self.start_ready()
 
+    def judged(self, succeeded: bool) -> None:
+        """Of an attempt that `done` does not follow: whether it was a success."""
+        self.score = score(self.score, succeeded)
+
     def release_slot(self, delivery: Delivery) -> None:
         """The slot of a record that makes no request: for `start` and `resume`, after which `start_ready` goes on."""
         self.in_flight -= 1
@@ -237,6 +252,8 @@ class Scheduler:
 
     def done(self, delivery: Delivery) -> None:
         """The attempt has ended and the record is settled: the happy path, both steps in one."""
+        if self.score:
+            self.score = score(self.score, True)
         self.in_flight -= 1
         delivery.partition.in_flight -= 1
         self.settle(delivery)

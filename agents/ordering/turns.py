@@ -20,6 +20,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from agents.ordering.throttle import Throttle
+
 #: Who has no more requests under way than this never waits for a turn.
 FEW = 4
 
@@ -46,16 +48,18 @@ class Turns:
     """Of one event loop. `left`: starts that may still be made before whoever wants more has to queue; each one takes
     1 off. Where nobody waits it is filled up now and then, so that few subscriptions with little to do never notice."""
 
-    __slots__ = ("_clock", "_fatal", "_of_a_turn", "_soon", "_turned", "_waiting", "left")
+    __slots__ = ("_clock", "_fatal", "_of_a_turn", "_soon", "_turned", "_waiting", "left", "throttle")
 
     def __init__(
         self,
         fatal: Callable[[BaseException], None],
         soon: Callable[[Callable[[], None]], object] = _soon,
         clock: Callable[[], float] = time.thread_time,
+        throttle: Throttle | None = None,
     ) -> None:
         """`fatal` ends the process: what was to be started is not. `soon` calls a function in the next turn of the
         loop; `clock`: CPU seconds of its thread, since smaller turns do not help where others have the CPU."""
+        self.throttle = throttle or Throttle(fatal)  #: for who keeps failing
         self._fatal = fatal
         self._soon = soon
         self._clock = clock
@@ -101,5 +105,5 @@ class Turns:
 def unlimited() -> Turns:
     """For who has the loop to itself: nobody ever waits."""
     turns = Turns(lambda _: None)
-    turns.left = math.inf
+    turns.left = turns.throttle.left = math.inf
     return turns

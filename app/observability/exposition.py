@@ -143,6 +143,11 @@ _GAUGES = (
         "1 while first attempts wait, because Kafka confirms no commits",
         "waiting_for_kafka",
     ),
+    (
+        "penstock_throttled",
+        "1 while attempts wait, because many before them failed and the event loop is busy",
+        "throttled",
+    ),
 )
 
 

@@ -29,6 +29,7 @@ class SubscriptionSnapshot:
     commits_failed: int = 0
     rebalances: tuple[tuple[str, int], ...] = ()  #: (assigned | revoked | lost, how often)
     waiting_for_kafka: bool = False  #: first attempts are paused, because Kafka confirms no commits
+    throttled: bool = False  #: attempts wait, because many before them failed and the event loop is busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +67,4 @@ class SubscriptionStats:
     delivered_per_s: float = 0.0  #: over the last minute
     heads: tuple[FailingDelivery, ...] = ()  #: those with the most attempts, at most HEADS_MAX
     last_error: LastError | None = None
+    throttled: bool = False  #: as in `Reading`

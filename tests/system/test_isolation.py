@@ -1,4 +1,5 @@
-"""Sick subscribers beside healthy ones in one worker: the healthy ones get everything once, and the log stays short."""
+"""Sick subscribers beside healthy ones in one worker: the healthy ones get everything once, the sick ones wait, and the
+log stays short."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from app.local.kafka import EmbeddedKafka
 from benchmarks.isolation import Sick
 from benchmarks.sick import KINDS
 from tests.installation import Installation
-from tests.processes import LoadProcess, SinkProcess, Worker
+from tests.processes import LoadProcess, SinkProcess, Worker, wait_until
 from tests.resources import NAMESPACE, Wanted
 from tests.system.test_visible import metrics
 
@@ -37,6 +38,12 @@ def _attempts_that_failed(worker: Worker) -> float:
     return sum(float(row.rpartition(" ")[2]) for row in rows if 'code="2' not in row)
 
 
+def _throttled(worker: Worker) -> set[str]:
+    """The subscriptions that wait at this moment."""
+    rows = [line for line in metrics(worker).splitlines() if line.startswith("penstock_throttled{")]
+    return {row.split('"')[1].removeprefix(f"{NAMESPACE}/") for row in rows if float(row.rpartition(" ")[2])}
+
+
 def test_healthy_subscriptions_go_on_and_the_log_stays_short(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     installation = Installation(kafka.bootstrap, tmp_path, partitions=2)
     with Sick(tmp_path) as sick, SinkProcess(tmp_path, dict.fromkeys(HEALTHY, "")) as sink:
@@ -47,13 +54,22 @@ def test_healthy_subscriptions_go_on_and_the_log_stays_short(kafka: EmbeddedKafk
             worker.wait_ready()
             installation.wait_subscribers(worker, len(HEALTHY) + len(KINDS))
             with LoadProcess(tmp_path, installation.url(worker), events=EVENTS, rate=50, keys=20) as load:
+                throttled: set[str] = set()
+
+                def some_wait() -> bool:
+                    throttled.update(_throttled(worker))
+                    return bool(throttled)
+
+                wait_until("sick ones wait", some_wait, LIMIT_S)
                 assert load.result(LIMIT_S)["statuses"] == {"202": EVENTS}
             installation.wait_settled(HEALTHY, LIMIT_S)
+            throttled |= _throttled(worker)
             found, took_s, attempts = _lines(worker), time.monotonic() - began_s, _attempts_that_failed(worker)
             worker.kill()
         stats = sink.stats()
     counts = {name: (stats[name]["delivered"], stats[name]["duplicates"]) for name in HEALTHY}
     assert counts == dict.fromkeys(HEALTHY, (EVENTS, 0))
+    assert throttled <= set(KINDS)
     failed = [line for line in found if line["event"] == "attempt failed"]
     lines = Counter(line["subscription"] for line in failed)
     assert set(lines) == {f"{NAMESPACE}/{kind}" for kind in KINDS}, "each says at once that it fails"

@@ -123,7 +123,7 @@ def test_times_are_histograms_in_seconds() -> None:
 def test_states_are_read_when_somebody_asks() -> None:
     metrics = Metrics()
     reading = SubscriptionSnapshot(
-        "ns/s", 4, 3, 2, 100, 1_700_000_000.5, 7, 4096, 11, 1, (("assigned", 2), ("lost", 0))
+        "ns/s", 4, 3, 2, 100, 1_700_000_000.5, 7, 4096, 11, 1, (("assigned", 2), ("lost", 0)), throttled=True
     )
     metrics.watch(lambda: [reading])
     metrics.watch_ingress(lambda: (5, 600))
@@ -133,6 +133,7 @@ def test_states_are_read_when_somebody_asks() -> None:
 
     names = ("owned_partitions", "in_flight_deliveries", "retrying_events", "lag_events", "lanes", "buffered_bytes")
     assert [value(f"penstock_{name}") for name in names] == [4, 3, 2, 100, 7, 4096]
+    assert (value("penstock_throttled"), value("penstock_waiting_for_kafka")) == (1, 0)
     assert value("penstock_oldest_event_timestamp_seconds") == 1_700_000_000.5
     assert [value("penstock_commits_total", result=result) for result in ("ok", "failed")] == [11, 1]
     assert [value("penstock_rebalances_total", kind=kind) for kind in ("assigned", "lost")] == [2, 0]

@@ -34,6 +34,7 @@ progresses = st.builds(
     time_options,
     st.lists(heads, max_size=3).map(tuple),
     st.none() | errors,
+    st.booleans(),
 )
 
 
@@ -114,13 +115,14 @@ def test_progress_alone_wakes_nobody_who_waits_for_changes() -> None:
 
 def test_workers_add_up() -> None:
     other = SubscriptionStats(
-        1, 1, 20, NOW - 90, 0.5, (FailingDelivery(3, 9, 6, NOW + 2, "e9"),), LastError(NOW - 50, 400, "no")
+        1, 1, 20, NOW - 90, 0.5, (FailingDelivery(3, 9, 6, NOW + 2, "e9"),), LastError(NOW - 50, 400, "no"), True
     )
 
     found = merged(worker("b", 1, other, 2, 3), worker("a", 3, BUSY, 0, 1), worker("old", 11, BUSY, 0, 1, 2, 3))
 
     assert found.owners == (("a", (0, 1)), ("b", (2, 3)))
     assert (found.in_flight, found.retrying, found.lag, found.delivered_per_s) == (4, 3, 120, 13.0)
+    assert found.throttled == ("b",)
     assert found.lag_s == 90
     assert [(name, head.offset) for name, head in found.heads] == [("b", 9), ("a", 41), ("a", 7)]
     assert found.next_attempt == NOW + 2
@@ -160,6 +162,7 @@ def test_a_row_as_the_api_writes_it() -> None:
         "owners": [{"worker": "a", "partitions": [0, 1]}],
         "inFlight": 3,
         "retrying": 2,
+        "throttled": [],
         "lagEvents": 100,
         "lagSeconds": 60.0,
         "deliveriesPerSecond": 12.5,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -129,3 +131,17 @@ async def test_a_changed_policy_counts_from_the_next_attempt_on() -> None:
         first, script.again, spec=lambda: next(specs), hold=script.hold, failed=script.failed, caps=CAPS
     )
     assert last.attempts < 5
+
+
+@pytest.mark.asyncio
+async def test_what_it_held_is_free_at_once() -> None:
+    script = Script(failure(), failure())
+    held = weakref.ref(script)
+    gc.collect()
+    gc.disable()
+    try:
+        await script.run(DeliverySpec(retry=1))
+        del script
+        assert held() is None
+    finally:
+        gc.enable()

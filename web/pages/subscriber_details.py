@@ -26,6 +26,7 @@ def to_wide_row(found: SubscriberDetails) -> dict[str, Any]:
         "owners": [{"worker": worker, "partitions": list(partitions)} for worker, partitions in found.owners],
         "inFlight": found.in_flight,
         "retrying": found.retrying,
+        "throttled": list(found.throttled),
         "lagEvents": found.lag,
         "lagSeconds": None if found.lag_s is None else round(found.lag_s, 3),
         "deliveriesPerSecond": round(found.delivered_per_s, 3),

@@ -8,9 +8,10 @@
              v
            wait --next tick--> each that waits gets the same share of the tick's starts
 
-A subscriber that refuses, resets or floods costs ten times what a delivery costs, and is asked again and again: without
-a limit a few of them fill the loop, and each event of the others waits for many full turns of it. The starts of a tick
-follow how busy the loop is. They are unlimited while the loop has time to spare, and while nobody else has any events.
+An attempt that fails costs several times what a delivery costs, and its retries follow: without a limit a few such
+subscriptions fill the loop, and each event of the others waits for several full turns of it. The starts of a tick
+follow how busy the loop is: they grow while it has time to spare. There is no limit while no other subscription has
+any events.
 
 A throttled attempt comes later, never earlier. Order, the number of attempts and dead letters stay as they are.
 """

@@ -202,8 +202,7 @@ class SubscriptionService(Service):
         pool = self.pool(subscription.subscriber)
         self._prefix = pool.prefix(subscription.namespace)
         self._post = pool.post
-        self._timeout_s = subscription.delivery.timeout_s
-        self._uri = subscription.subscriber.uri
+        self._timeout_s, self._uri = subscription.delivery.timeout_s, subscription.subscriber.uri
 
     def status(self) -> WorkerSubscription:
         """For the status topic."""

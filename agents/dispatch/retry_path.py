@@ -289,26 +289,22 @@ class RetryPath:
         pool = self._context.pool(destination)
         span = self._context.spans.attempt(delivery, destination.uri, attempts)
         request = to_request(pool.prefix(subscription.namespace), span.headers(headers), value)
-        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-        status_seen = 0
+        answer: asyncio.Future[tuple[Verdict, int]] = asyncio.get_running_loop().create_future()
 
         def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
-            nonlocal status_seen
-            verdict: Verdict
             if isinstance(status, SendError):
-                verdict = decide_error(status.kind, status.message)
                 span.ended(0, status.kind)
+                found: tuple[Verdict, int] = decide_error(status.kind, status.message), 0
             else:
-                status_seen = status
                 span.ended(status)
-                verdict = decide(status, pairs, body)
+                found = decide(status, pairs, body), status
             if not answer.done():
-                answer.set_result(verdict)
+                answer.set_result(found)
 
         began = self._clock.monotonic()
         pool.post(request, subscription.delivery.timeout_s, done)
         try:
-            verdict = await answer
+            verdict, status_seen = await answer
         except asyncio.CancelledError:
             pool.abort(lambda other: other is done)  # its partition has gone: nobody waits for the answer
             raise

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from agents.dispatch.retrying import Outcome
 from agents.ordering.scheduler import Delivery
 from knative.cloudevents.kafka_binding import dead_letter_headers
 from knative.contract.records import Subscription
+from knative.delivery.attempt import Outcome
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
 HeaderList = list[tuple[str, bytes | None]]

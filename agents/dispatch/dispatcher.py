@@ -22,7 +22,7 @@ from mode import Service
 from agents.config import DeliveryConfig
 from agents.consumer.consumer import Batch, SubscriptionConsumer
 from agents.dispatch.retry_path import RetryPath
-from agents.dispatch.retrying import Caps, Outcome
+from agents.dispatch.retrying import Caps
 from agents.http.egress_guard import EgressGuard
 from agents.http.pool import ConnectionPool, Done, PoolConfig, SendError
 from agents.listeners import snapshots
@@ -34,6 +34,7 @@ from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.kafka_names import agent_name
 from knative.contract.records import WAITING_FOR_KAFKA, Subscription, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
+from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import DELIVERED, Reply, Verdict, decide, decide_error
 from knative.ports import Clock, Observe, Produce

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from agents.dispatch.dead_letters import HeaderList, unreadable_versions, versions
 from agents.dispatch.dlq_producer import DlqProducer
-from agents.dispatch.retrying import Caps, Outcome, rest_s, until_settled
+from agents.dispatch.retrying import Caps, rest_s, until_settled
 from agents.http.pool import ConnectionPool, SendError
 from agents.listeners.delivery_log import DeliveryLog
 from agents.listeners.failures import Failures
@@ -30,6 +30,7 @@ from agents.listeners.spans import ABANDONED, Spans
 from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
 from knative.cloudevents.kafka_binding import to_request
 from knative.contract.records import Subscription
+from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 from knative.delivery.verdicts import DELIVERED, Delivered, FinalFailure, Reply, Verdict, decide, decide_error
 from knative.ports import Clock, Observe, Produce

@@ -11,20 +11,9 @@ from dataclasses import dataclass
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 
+from knative.delivery.attempt import Outcome
 from knative.delivery.policy import JITTER_SHARE, DeliverySpec, delay_s, retry_after_max_s
-from knative.delivery.verdicts import RetryableFailure, Verdict, retry_after_s
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one attempt came to."""
-
-    verdict: Verdict
-    destination: str  #: the URL that was asked
-    attempts: int  #: made for this event so far, this one included
-    at: float  #: Unix seconds
-    seconds: float  #: what it took
-    status: int = 0  #: of the answer; 0 = there was none
+from knative.delivery.verdicts import RetryableFailure, retry_after_s
 
 
 @dataclass(frozen=True, slots=True)

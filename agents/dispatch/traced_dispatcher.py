@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from agents.dispatch.dispatcher import DeliveryContext, SubscriptionService
-from agents.dispatch.retrying import Outcome
 from agents.http.pool import SendError
 from agents.listeners.spans import TracedSpans
 from agents.ordering.scheduler import Delivery, PartitionState
 from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.records import Subscription
+from knative.delivery.attempt import Outcome
 from knative.delivery.verdicts import DELIVERED
 from knative.tracing import AttemptSpan
 

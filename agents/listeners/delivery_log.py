@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from agents.dispatch.retrying import Outcome
 from agents.ordering.scheduler import Delivery
 from knative.cloudevents.kafka_binding import describe
 from knative.cloudevents.trace_context import trace_id
+from knative.delivery.attempt import Outcome
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
 log = structlog.get_logger(__name__)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 
-from agents.dispatch.retrying import Outcome
 from agents.ordering.scheduler import Delivery
 from knative.cloudevents.kafka_binding import describe
 from knative.contract.subscription_stats import FAILING_MAX, TEXT_MAX, FailingDelivery, LastError
+from knative.delivery.attempt import Outcome
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
 

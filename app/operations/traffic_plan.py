@@ -9,7 +9,7 @@ Refuses to start Spark before Kafka has answered, and to read a topic that is no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,11 +83,6 @@ def plan_traffic(
         bootstrap, owners, deltas, folder, there, instance, cluster, look=KafkaTopics(client).look, say=note
     )
     return Plan(plan, tuple(notes))
-
-
-def bounded(plan: Plan, since_s: float | None, until_s: float | None) -> Plan:
-    """The same for a span of time."""
-    return replace(plan, traffic=replace(plan.traffic, since_s=since_s, until_s=until_s))
 
 
 def topics_of(client: Mapping[str, Any]) -> tuple[str, frozenset[str]]:

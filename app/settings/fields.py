@@ -289,11 +289,6 @@ class Settings(BaseSettings):
         """The directory of `resources`; None = no controller here."""
         return Path(self.resources.removeprefix("file:")) if self.resources else None
 
-    @property
-    def backoff_default_s(self) -> float:
-        """`backoff_default` in seconds."""
-        return parse_duration_s(self.backoff_default)
-
     @classmethod
     def settings_customise_sources(
         cls,

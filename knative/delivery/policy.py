@@ -88,21 +88,6 @@ def parse_duration_s(text: str) -> float:
     return duration_s
 
 
-def format_duration(duration_s: float) -> str:
-    """The ISO-8601 text of a number of seconds >= 0, in hours, minutes and seconds (`PT168H`, `PT1M0.5S`).
-
-    `parse_duration_s(format_duration(x)) == x` for whole milliseconds.
-    """
-    if not 0 <= duration_s <= DURATION_MAX_S:
-        raise ValueError(f"{duration_s!r} s is no duration between 0 and 100 years")
-    total_ms = round(duration_s * 1000)
-    hours, rest_ms = divmod(total_ms, 3_600_000)
-    minutes, rest_ms = divmod(rest_ms, 60_000)
-    seconds = f"{rest_ms / 1000:.3f}".rstrip("0").rstrip(".")
-    text = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "") + (f"{seconds}S" if rest_ms else "")
-    return f"PT{text or '0S'}"
-
-
 def delay_s(
     spec: DeliverySpec, n: int, jitter: float, cap_s: float, retry_after_s: float | None, retry_after_cap_s: float
 ) -> float:

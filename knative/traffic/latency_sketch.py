@@ -28,11 +28,6 @@ LatencySketch = dict[int, int]
 _bucket = partial(bisect_left, BOUNDS_S)
 
 
-def bucket_of(seconds: float) -> int:
-    """The bucket that holds so many seconds; clocks that disagree (negative values) count as no time at all."""
-    return bisect_left(BOUNDS_S, seconds)
-
-
 def bound_s(bucket: int) -> float:
     """The upper bound of a bucket in seconds (the last one's lower bound, grown once)."""
     return SMALLEST_S * GROWTH ** min(max(bucket, 0), BUCKET_MAX)

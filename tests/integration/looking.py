@@ -16,11 +16,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from agents.dispatch.dead_letters import versions
-from agents.dispatch.retrying import Outcome
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.scheduler import Delivery, PartitionState
 from knative.contract.kafka_names import contract_topic, status_topic
 from knative.contract.records import Channel, Subscription
+from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import RetryableFailure
 from tables.contract_table import encode_channel, encode_subscription

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 
 from agents.dispatch.dead_letters import rfc3339, unreadable_versions, versions
-from agents.dispatch.retrying import Outcome
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.scheduler import Delivery, PartitionState
 from knative.contract.records import Subscription
+from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import RetryableFailure
 

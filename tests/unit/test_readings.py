@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from agents.dispatch.retrying import Outcome
 from agents.listeners import snapshots
 from agents.listeners.failures import Failures
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
 from app.observability.histogram import BOUNDS_S, Histogram, cumulative
 from knative.contract.subscription_stats import FailingDelivery, LastError
+from knative.delivery.attempt import Outcome
 from knative.delivery.policy import DeliveryOrder
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 

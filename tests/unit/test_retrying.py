@@ -8,7 +8,8 @@ import weakref
 
 import pytest
 
-from agents.dispatch.retrying import Caps, Outcome, rest_s, until_settled, wait_s
+from agents.dispatch.retrying import Caps, rest_s, until_settled, wait_s
+from knative.delivery.attempt import Outcome
 from knative.delivery.policy import BackoffPolicy, DeliverySpec
 from knative.delivery.verdicts import DELIVERED, FinalFailure, RetryableFailure, Verdict
 

@@ -16,7 +16,7 @@ sketches = st.dictionaries(st.integers(0, latency_sketch.BUCKET_MAX), st.integer
 
 @given(seconds)
 def test_a_bucket_holds_what_lies_between_its_bounds(value: float) -> None:
-    bucket = latency_sketch.bucket_of(value)
+    (bucket,) = latency_sketch.of([value])
 
     assert latency_sketch.bound_s(bucket - 1) < value <= latency_sketch.bound_s(bucket)
 
@@ -25,7 +25,7 @@ def test_a_bucket_holds_what_lies_between_its_bounds(value: float) -> None:
     ("value", "bucket"), [(-5.0, 0), (0.0, 0), (1e-4, 0), (1.0001e-4, 1), (1e9, latency_sketch.BUCKET_MAX)]
 )
 def test_the_ends_hold_what_is_beyond_them(value: float, bucket: int) -> None:
-    assert latency_sketch.bucket_of(value) == bucket
+    assert latency_sketch.of([value]) == {bucket: 1}
 
 
 @given(st.lists(seconds, min_size=1, max_size=200), st.floats(0, 1))

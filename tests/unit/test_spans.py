@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from agents.dispatch.retrying import Outcome
 from agents.listeners.delivery_log import DeliveryLog
 from agents.listeners.spans import ABANDONED, UNTRACED, Spans, TracedSpans
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.scheduler import Delivery, PartitionState
 from knative.contract.records import Subscription
+from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import DELIVERED, FinalFailure, Verdict
 from knative.ports import Headers

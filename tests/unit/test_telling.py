@@ -10,11 +10,11 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from agents.dispatch.retrying import Outcome
 from agents.listeners import delivery_log
 from agents.listeners.delivery_log import DeliveryLog
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.scheduler import Delivery, PartitionState
+from knative.delivery.attempt import Outcome
 from knative.delivery.verdicts import DELIVERED, RetryableFailure
 
 pytestmark = pytest.mark.asyncio

@@ -1,6 +1,6 @@
 """What a topology is made from, as it is handed in: the contract, what workers say, and traffic summed over a window.
 
-    deltas (topic) --sum_deltas--\
+    deltas (topic) --Summing--\
                                   > Traffic, one for each kind, channel, subscription and source
     windows (Parquet) --sum_rows-/
 
@@ -9,7 +9,7 @@ Refuses to read anything itself, and to count a delta twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -149,11 +149,3 @@ class Summing:
         if key not in self._sums:
             self._sums[key] = Traffic(accepted, namespace, channel, key[3], key[4])
         return self._sums[key]
-
-
-def sum_deltas(deltas: Iterable[Delta]) -> list[Traffic]:
-    """Every delta once."""
-    summing = Summing()
-    for delta in deltas:
-        summing.delta(delta)
-    return summing.sums()

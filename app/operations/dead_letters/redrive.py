@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from agents.dispatch.dead_letters import rfc3339
-from agents.dispatch.retrying import Caps, Outcome, until_settled
+from agents.dispatch.retrying import Caps, until_settled
 from agents.http.egress_guard import EgressGuard
 from agents.http.pool import ConnectionPool, PoolConfig, SendError
 from app.operations.dead_letters.ledger import Ledger, LedgerEntry, LedgerWriter
@@ -29,6 +29,7 @@ from app.operations.dead_letters.rate import RateLimiter
 from app.operations.dead_letters.summary import Summary
 from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.records import Subscription
+from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import (
     DELIVERED,

@@ -13,7 +13,7 @@ import pytest
 from analytics.topology.compare import compare
 from analytics.topology.exports import COLUMNS, MERMAID_EDGES_MAX, csv_text, dot, mermaid, write_parquet
 from analytics.topology.model.document import Kind, Topology, Vertex
-from analytics.topology.model.inputs import Summing, sum_deltas
+from analytics.topology.model.inputs import Summing
 from analytics.traffic.windows import Window
 from app.cli.output.topology import show_difference, show_topology
 from knative.traffic.delta import Delta
@@ -104,6 +104,9 @@ def test_deltas_and_windows_add_up_to_the_same() -> None:
     windows.row(Window(0, 60, "stored", "n", "c", "", "t", "/a", 4, 40))
     windows.row(Window(0, 60, "settled", "n", "c", "s", "t", "/a", 4, 40, 2, 1, 1, 0, 1, 0, {5: 2}))
 
-    assert sum_deltas(deltas) == windows.sums()
+    summing = Summing()
+    for delta in deltas:
+        summing.delta(delta)
+    assert summing.sums() == windows.sums()
     accepted, settled = windows.sums()[1], windows.sums()[0]
     assert (accepted.events, accepted.source, settled.subscription, settled.dead) == (4, "/a", "s", 1)

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import structlog
 
 from agents.consumer.topic_identity import TopicIdentity
-from agents.dispatch.dispatcher import DeliveryContext, SubscriptionService
+from agents.dispatch.context import DeliveryContext
+from agents.dispatch.dispatcher import SubscriptionService
 from agents.dispatch.traced_dispatcher import TracedDispatcher
 from knative.contract.records import Subscription, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats

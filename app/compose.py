@@ -21,7 +21,7 @@ import uvloop
 from faust.app.base import BootStrategy
 
 from agents.config import DeliveryConfig
-from agents.dispatch.dispatcher import DeliveryContext
+from agents.dispatch.context import DeliveryContext
 from agents.http.pool import PoolConfig
 from agents.ordering.turns import Turns
 from agents.supervisor import Supervisor

@@ -11,25 +11,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, Sequence
 from functools import partial
 from typing import Any
 
 import structlog
 from mode import Service
 
-from agents.config import DeliveryConfig
 from agents.consumer.consumer import Batch, SubscriptionConsumer
+from agents.dispatch.context import DeliveryContext
 from agents.dispatch.retry_path import RetryPath
 from agents.dispatch.retrying import Caps
-from agents.http.egress_guard import EgressGuard
-from agents.http.pool import ConnectionPool, Done, PoolConfig, SendError
+from agents.http.pool import ConnectionPool, Done, SendError
 from agents.listeners import snapshots
 from agents.listeners.failures import Failures
 from agents.listeners.spans import Spans
 from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
-from agents.ordering.turns import Turns
 from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.kafka_names import agent_name
 from knative.contract.records import WAITING_FOR_KAFKA, Subscription, WorkerSubscription
@@ -37,32 +34,12 @@ from knative.contract.subscription_stats import SubscriptionSnapshot, Subscripti
 from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import DELIVERED, Reply, Verdict, decide, decide_error
-from knative.ports import Clock, Observe, Produce
-from knative.tracing import Trace
-from knative.traffic.counters import TrafficCounter, TrafficCounters
+from knative.traffic.counters import TrafficCounter
 
 log = structlog.get_logger(__name__)
 
 _CHANNEL_BATCHES = 64
 _AGENT_STOP_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryContext:
-    """What every subscription of a process shares."""
-
-    config: DeliveryConfig
-    pool_config: PoolConfig
-    guard: EgressGuard
-    produce: Produce
-    observe: Observe
-    clock: Clock
-    fatal: Callable[[BaseException], None]
-    changed: Callable[[], None]  #: owned partitions or state are different now
-    trace: Trace | None = None  #: None = no spans
-    counters: TrafficCounters | None = None  #: None = what is settled is not summed up
-    turns: Turns | None = None  #: None = none has to wait for the others
-    gone: Callable[[], None] = lambda: None  #: a subscription was removed, and everything of it is free
 
 
 class SubscriptionService(Service):

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from agents.dispatch.dispatcher import DeliveryContext, SubscriptionService
+from agents.dispatch.context import DeliveryContext
+from agents.dispatch.dispatcher import SubscriptionService
 from agents.http.pool import SendError
 from agents.listeners.spans import TracedSpans
 from agents.ordering.scheduler import Delivery, PartitionState

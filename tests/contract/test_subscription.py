@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 from agents.config import DeliveryConfig
-from agents.dispatch.dispatcher import DeliveryContext, SubscriptionService
+from agents.dispatch.context import DeliveryContext
+from agents.dispatch.dispatcher import SubscriptionService
 from agents.http.egress_guard import EgressConfig, EgressGuard
 from agents.http.pool import PoolConfig
 from agents.ordering.offset_metadata import STARTED_MAX, OffsetMetadata, read

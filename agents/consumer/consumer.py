@@ -143,7 +143,7 @@ class SubscriptionConsumer:
         """Seconds since the thread took a turn: small, unless a call to Kafka holds it."""
         return time.monotonic() - self._polled_at
 
-    def fetched_count(self) -> None:
+    def batches_enqueued(self) -> None:
         """The batches of one `enqueue` are in the lanes."""
         self._backpressure.batches_enqueued()
 

@@ -144,7 +144,7 @@ class SubscriptionService(Service):
         except Exception as problem:
             self.fatal(problem)
         finally:
-            self._consumer.fetched_count()
+            self._consumer.batches_enqueued()
 
     # -- what it is told
 

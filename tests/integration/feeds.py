@@ -44,7 +44,7 @@ class Settler:
                         partition.tracker.settle(record.offset)
                 partition.released += 1
                 partition.released_bytes += record.size
-        self.consumer.fetched_count()
+        self.consumer.batches_enqueued()
         self.consumer.commits.schedule_commit()
 
     async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:

@@ -35,7 +35,7 @@ async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_othe
                         partition.tracker.settle(record.offset)
                         partition.released += 1
                         partition.released_bytes += record.size
-            self.consumer.fetched_count()
+            self.consumer.batches_enqueued()
 
     owner = Stuck()
     owner.consumer = SubscriptionConsumer(subscription(topic, 2), config, owner, Metrics())
@@ -67,7 +67,7 @@ async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
             for partition, records in batches:
                 for record in records:
                     partition.tracker.add(record.offset)
-            self.consumer.fetched_count()
+            self.consumer.batches_enqueued()
 
     one, two = Stuck(), Stuck()
     one.consumer = SubscriptionConsumer(subscription(topic, 2), config, one, Metrics())

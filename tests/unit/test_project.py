@@ -1,0 +1,67 @@
+"""What stands in several files of the project and must agree: checks, versions of Python, lock files."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+_REPOSITORY = Path(__file__).parents[2]
+_LOCKS = ("requirements.lock", "requirements-all.lock", "requirements-dev.lock")
+
+
+def _text(path: str) -> str:
+    return (_REPOSITORY / path).read_text()
+
+
+def _pins(path: str) -> set[str]:
+    """`name==version ; marker` of each line that pins something."""
+    return set(re.findall(r"^([a-z0-9][\w.-]*==[^\\\n]+?) *\\$", _text(path), re.MULTILINE))
+
+
+def test_pre_commit_checks_what_make_check_checks() -> None:
+    config: Any = yaml.safe_load(_text(".pre-commit-config.yaml"))
+    hooks = [hook for repo in config["repos"] for hook in repo["hooks"] if hook.get("stages") != ["pre-push"]]
+    ours = {hook["entry"].removesuffix(" --fix") for hook in hooks}
+    recipe = re.search(r"^check:.*\n((?:\t.*\n)+)", _text("Makefile"), re.MULTILINE)
+    assert recipe is not None
+    lines = recipe[1].replace("$(BIN)", ".venv/bin").splitlines()
+    assert ours == {line.strip().removesuffix(" .").removesuffix(" --check") for line in lines if "ruff" in line} | {
+        line.strip() for line in lines if "ruff" not in line
+    }
+
+
+def test_hosted_ci_runs_the_oldest_and_a_newer_python() -> None:
+    workflow: Any = yaml.safe_load(_text(".github/workflows/ci.yml"))
+    job = workflow["jobs"]["all"]
+    oldest = tomllib.loads(_text("pyproject.toml"))["project"]["requires-python"].removeprefix(">=")
+    assert job["strategy"]["matrix"]["python"][0] == oldest
+    assert {step["run"] for step in job["steps"] if "run" in step} == {".ci/run"}
+    for step in job["steps"]:
+        if "uses" in step:
+            assert re.search(r"@[0-9a-f]{40}$", step["uses"]), "an action is pinned by its commit"
+
+
+@pytest.mark.parametrize(("part", "whole"), [_LOCKS[:2], _LOCKS[1:]])
+def test_each_lock_file_is_a_part_of_the_next(part: str, whole: str) -> None:
+    assert _pins(part)
+    names = {pin.partition("==")[0] for pin in _pins(part)}
+    versions = {pin.partition(" ;")[0] for pin in _pins(whole)}
+    assert {pin.partition(" ;")[0] for pin in _pins(part)} <= versions
+    assert names < {pin.partition("==")[0] for pin in _pins(whole)}
+
+
+@pytest.mark.parametrize("path", _LOCKS)
+def test_lock_files_name_no_registry(path: str) -> None:
+    assert "://" not in _text(path)
+    assert not re.search(r"^-", _text(path), re.MULTILINE)
+
+
+def test_a_workers_lock_has_no_spark_and_no_opentelemetry() -> None:
+    names = {pin.partition("==")[0] for pin in _pins("requirements.lock")}
+    assert "faust-streaming" in names
+    assert not {"pyspark", "numpy", "pandas", "pyarrow", "scipy", "jinja2", "opentelemetry-sdk", "pytest"} & names

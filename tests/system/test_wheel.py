@@ -149,6 +149,7 @@ def test_a_command_without_its_extra_is_one_sentence(
     assert words in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+    assert base.run(tmp_path, *command.split(), "--help").returncode == 0
 
 
 def test_a_worker_without_opentelemetry_says_how_to_get_it(base: Environment, tmp_path: Path) -> None:
@@ -156,6 +157,19 @@ def test_a_worker_without_opentelemetry_says_how_to_get_it(base: Environment, tm
     assert done.returncode == 2
     assert done.stderr.startswith("PENSTOCK_OTLP_ENDPOINT needs opentelemetry.sdk, ")
     assert done.stderr.endswith("which are not installed: pip install 'penstock[otel]'.\n")
+
+
+def test_a_worker_with_the_extra_for_traces_starts(
+    wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """As far as a worker comes without a Kafka."""
+    otel = Environment(tmp_path_factory.mktemp("otel"), wheel, ("otel",))
+    assert not {"pyspark", "numpy", "jinja2"} & otel.requirements
+    ports = {"PENSTOCK_HTTP_PORT": str(free_port()), "PENSTOCK_ADMIN_PORT": "0"}
+    traces = {"PENSTOCK_OTLP_ENDPOINT": "http://127.0.0.1:1"}
+    done = otel.run(tmp_path, "worker", PENSTOCK_KAFKA="127.0.0.1:1", PENSTOCK_KAFKA_WAIT_S="1", **ports, **traces)
+    assert done.returncode == 3, done.stderr
+    assert "not installed" not in done.stdout + done.stderr
 
 
 def test_packages_of_the_current_folder_are_not_taken_for_ours(base: Environment, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], no
 
 def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[dict[str, object]]:
     """`seconds` is null where the oldest record could not be read; `behind` is the same for people."""
-    from app.cli.options.time import show_duration
+    from app.cli.output.time import show_duration
 
     return [
         {

@@ -306,7 +306,7 @@ def _readiness(problem: ResourceProblem | None, served: list[Condition]) -> dict
 
 def _progress(found: SubscriberDetails | None) -> dict[str, object]:
     """How a subscription does over all workers; None = nobody knows."""
-    from app.cli.options.time import show_time
+    from app.cli.output.time import show_time
 
     if found is None or found.as_of is None:
         return dict.fromkeys(_PROGRESS)

@@ -8,7 +8,7 @@ Refuses to start Spark before Kafka has answered, and to read a topic that is no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from app.cli.output.format import note
 from app.operations.contract_snapshot import choose_channel, read_contract
 from app.operations.traffic_topics import KafkaTopics
 from app.settings.load import load_settings
@@ -47,9 +46,14 @@ def traffic_folder(wish: Path | None, *, span: bool) -> Path:
 
 
 def plan_traffic(
-    client: Mapping[str, Any], folder: Path, channels: Sequence[str] = (), *, records: bool = True
+    client: Mapping[str, Any],
+    folder: Path,
+    channels: Sequence[str] = (),
+    *,
+    records: bool = True,
+    say: Callable[[str], None] | None = None,
 ) -> Plan:
-    """Everything there is to read, or these channels (NAMESPACE/NAME) only.
+    """Everything there is to read, or these channels (NAMESPACE/NAME) only. `say`: see `TrafficPlan`.
 
     Raises NotReadyError when Kafka does not answer, PenstockError when there is nothing to read.
     """
@@ -80,7 +84,7 @@ def plan_traffic(
         )
     bootstrap = str(client["bootstrap.servers"])
     plan = TrafficPlan(
-        bootstrap, owners, deltas, folder, there, instance, cluster, look=KafkaTopics(client).look, say=note
+        bootstrap, owners, deltas, folder, there, instance, cluster, look=KafkaTopics(client).look, say=say
     )
     return Plan(plan, tuple(notes))
 

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from knative.contract import kafka_names
 
-if TYPE_CHECKING:
-    from app.settings.fields import Settings
+
+class Checked(Protocol):
+    """The settings that are read here; `app.settings.fields.Settings` has them, with their limits."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def resources(self) -> str: ...
+    @property
+    def instance(self) -> str: ...
+    @property
+    def topic_template(self) -> str: ...
+    @property
+    def traffic_10s_keep_s(self) -> int: ...
+    @property
+    def traffic_1m_keep_s(self) -> int: ...
+    @property
+    def http_port(self) -> int: ...
+    @property
+    def admin_port(self) -> int: ...
+    @property
+    def event_bytes_max(self) -> int: ...
+    @property
+    def ingress_bytes_max(self) -> int: ...
 
 
-def contradictions(settings: Settings) -> list[str]:
+def contradictions(settings: Checked) -> list[str]:
     """A sentence for each, with the cure."""
     problems = []
     if settings.role == "controller" and not settings.resources:

@@ -7,7 +7,8 @@ import pytest
 from agents.ordering.offset_metadata import read
 from agents.ordering.offset_tracker import OffsetTracker
 from app.cli.lag import rows
-from app.cli.options.time import read_time, show_duration, show_time
+from app.cli.options.time import read_time
+from app.cli.output.time import show_duration, show_time
 from app.operations.lag import GroupOffset, Lag, by_lag, events_behind, lag_of
 from knative.errors import UsageError
 

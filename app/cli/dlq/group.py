@@ -6,13 +6,13 @@ Joins no consumer group: looking on takes nothing away. Refuses to change or rem
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli.commands import Commands
 from app.cli.dlq import redrive
+from app.cli.dlq.groups import GROUPS, group_rows
 from app.cli.dlq.selection import (
     ChannelWish,
     Kafka,
@@ -25,26 +25,13 @@ from app.cli.dlq.selection import (
     look,
     refuse_both,
 )
-from app.cli.options.time import show_time
 from app.cli.output.format import Format, Listing, Output, View, Views, print_json
+from app.cli.output.time import show_time
 
 if TYPE_CHECKING:
     from app.operations.dead_letters.ledger import Ledger
-    from app.operations.dead_letters.letters import DeadLetter, Group
+    from app.operations.dead_letters.letters import DeadLetter
 
-GROUPS = Listing(
-    columns={
-        "subscription": "SUBSCRIPTION",
-        "reason": "REASON",
-        "count": "COUNT",
-        "redriven": "REDRIVEN",
-        "oldest": "OLDEST",
-        "newest": "NEWEST",
-    },
-    wide={"topics": "TOPICS"},
-    name="subscription",
-    empty="No dead letters.",
-)
 _LETTERS = Listing(
     columns={
         "letter": "LETTER",
@@ -109,22 +96,6 @@ def list_letters(
         _LETTERS.show([letter_row(letter, ledger) for letter in where.letters()], output)
     else:
         GROUPS.show(group_rows(group((letter, ledger.has(letter)) for letter in where.letters())), output)
-
-
-def group_rows(groups: Iterable[Group]) -> list[dict[str, object]]:
-    """One row for each."""
-    return [
-        {
-            "subscription": one.subscription,
-            "reason": one.reason,
-            "count": one.count,
-            "redriven": one.redriven,
-            "oldest": show_time(one.oldest_s),
-            "newest": show_time(one.newest_s),
-            "topics": ", ".join(sorted(one.topics)),
-        }
-        for one in groups
-    ]
 
 
 def letter_row(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:

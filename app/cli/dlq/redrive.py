@@ -127,7 +127,7 @@ def _mended(where: DeadLetterQuery, file: Path) -> DeadLetter:
 def _say_what(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int | None, output: Format) -> None:
     from itertools import islice
 
-    from app.cli.dlq.group import GROUPS, group_rows
+    from app.cli.dlq.groups import GROUPS, group_rows
     from app.operations.dead_letters.letters import group
 
     ledger = where.ledger()

@@ -133,7 +133,7 @@ def _plan(
 
     from app.operations.traffic_plan import plan_traffic, traffic_folder
 
-    found = plan_traffic(client, traffic_folder(folder, span=span is not None), channels, records=records)
+    found = plan_traffic(client, traffic_folder(folder, span=span is not None), channels, records=records, say=note)
     since_s, until_s = span or (None, None)
     job = replace(found.traffic, once=once, interval_s=interval_s, records_max=batch, since_s=since_s, until_s=until_s)
     return replace(found, traffic=job)

@@ -6,7 +6,7 @@ Refuses to guess: a time without a zone is nobody's, and a bare number has no un
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 
 from knative.delivery.policy import parse_duration_s
 from knative.errors import UsageError
@@ -46,24 +46,3 @@ def _duration_s(text: str) -> float | None:
         return parse_duration_s(text)
     except ValueError:
         return None
-
-
-def show_time(unix_s: float | None) -> str:
-    """RFC 3339 in UTC with milliseconds; "" for None."""
-    if unix_s is None:
-        return ""
-    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def show_duration(seconds: float | None) -> str:
-    """Short for people: `0.4s`, `12s`, `3m20s`, `2h5m`, `4d3h`; "-" for None."""
-    if seconds is None:
-        return "-"
-    if seconds < 10:
-        return f"{seconds:.1f}s" if seconds else "0s"
-    whole = round(seconds)
-    for size_s, name, next_s, next_name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")):
-        if whole >= size_s:
-            rest = whole % size_s // next_s
-            return f"{whole // size_s}{name}" + (f"{rest}{next_name}" if rest else "")
-    return f"{whole}s"

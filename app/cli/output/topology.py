@@ -64,7 +64,7 @@ def verdict(findings: tuple[Finding, ...]) -> str:
 
 def show_difference(difference: Difference) -> None:
     """What came and went since the older run."""
-    from app.cli.options.time import show_time
+    from app.cli.output.time import show_time
 
     console = _console()
     _print(console, f"Since {show_time(difference.before)}:")

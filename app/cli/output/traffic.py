@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.options.time import show_time
 from app.cli.output.format import Format, note, print_json, print_table
+from app.cli.output.time import show_time
 
 if TYPE_CHECKING:
     from analytics.traffic.job import Summary

@@ -1,0 +1,26 @@
+"""Times and durations as commands show them. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def show_time(unix_s: float | None) -> str:
+    """RFC 3339 in UTC with milliseconds; "" for None."""
+    if unix_s is None:
+        return ""
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def show_duration(seconds: float | None) -> str:
+    """Short for people: `0.4s`, `12s`, `3m20s`, `2h5m`, `4d3h`; "-" for None."""
+    if seconds is None:
+        return "-"
+    if seconds < 10:
+        return f"{seconds:.1f}s" if seconds else "0s"
+    whole = round(seconds)
+    for size_s, name, next_s, next_name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size_s:
+            rest = whole % size_s // next_s
+            return f"{whole // size_s}{name}" + (f"{rest}{next_name}" if rest else "")
+    return f"{whole}s"

@@ -30,6 +30,7 @@ from app.observability.logging import configure_logging
 from app.observability.metrics import Metrics
 from app.settings.extras import OTEL, need
 from app.settings.load import Settings, default_variables, load_settings
+from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of
 from app.worker.faust_app import MemoryApp
@@ -38,10 +39,8 @@ from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
 from app.worker.system_clock import SystemClock
 from app.worker.traffic_component import TrafficComponent, why_not
-from controller.config import ControllerConfig
 from controller.service import Controller
 from knative.contract import kafka_names
-from knative.delivery.policy import BackoffPolicy, DeliverySpec, parse_duration_s
 from knative.errors import PenstockError
 from knative.ports import Produce
 from tables.contract_table import ContractTable
@@ -160,7 +159,7 @@ def _compose(app: WorkerApp, settings: Settings, worker_id: str, spans: SpanExpo
     producer = KafkaProducer(_producer_config(settings, kafka, metrics.producer), metrics, lifecycle.crashed)
     contract = ContractTable(kafka_names.contract_topic(settings.instance), kafka, lifecycle.crashed)
     status = StatusTable(kafka_names.status_topic(settings.instance), kafka, lifecycle.crashed)
-    parts = Parts(settings, _controller_config(settings, kafka), worker_id, metrics, producer, contract, status)
+    parts = Parts(settings, controller_config(settings, kafka), worker_id, metrics, producer, contract, status)
     parts.spans = spans
     counters, rows = None, None
     if settings.traffic:
@@ -266,26 +265,4 @@ def _delivery_context(
         changed=lifecycle.status_changed,
         turns=Turns(lifecycle.crashed),
         trace=None if spans is None else spans.tracing,
-    )
-
-
-def _controller_config(settings: Settings, kafka: dict[str, Any]) -> ControllerConfig:
-    return ControllerConfig(
-        kafka=kafka,
-        resources_dir=Path(settings.resources.removeprefix("file:")),
-        state_dir=settings.state_dir,
-        instance=settings.instance,
-        topic_template=settings.topic_template,
-        cluster_domain=settings.cluster_domain,
-        ingress_url=settings.ingress_url,
-        event_bytes_max=settings.event_bytes_max,
-        default_delivery=DeliverySpec(
-            retry=settings.retry_default,
-            backoff_policy=BackoffPolicy(settings.backoff_policy_default),
-            backoff_delay_s=parse_duration_s(settings.backoff_default),
-        ),
-        internal_replication=settings.internal_replication,
-        dlq_retention_s=settings.dlq_retention_s,
-        poll_s=settings.poll_s,
-        resync_s=settings.resync_s,
     )

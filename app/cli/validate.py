@@ -45,21 +45,11 @@ def validate(
       penstock validate examples/quickstart -o json
     """
     from app.settings.load import load_settings
-    from controller.config import ControllerConfig
+    from app.worker.controller_config import controller_config
     from controller.validation import validate as check
 
     settings = load_settings()
-    found = check(
-        ControllerConfig(
-            kafka={},
-            resources_dir=folder,
-            state_dir=settings.state_dir,
-            instance=settings.instance,
-            topic_template=settings.topic_template,
-            cluster_domain=settings.cluster_domain,
-            ingress_url=settings.ingress_url,
-        )
-    )
+    found = check(controller_config(settings, {}, folder))
     if found.problems or output in (View.JSON, View.YAML):
         _LISTING.show([_row(one, found) for one in found.problems], output)
     if output in (View.TABLE, View.WIDE):

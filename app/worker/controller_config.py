@@ -1,0 +1,36 @@
+"""The controller's config by the settings of this installation, for the worker and for `penstock validate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from app.settings.load import Settings
+from controller.config import ControllerConfig
+from knative.delivery.policy import BackoffPolicy, DeliverySpec, parse_duration_s
+
+
+def controller_config(
+    settings: Settings, kafka: Mapping[str, Any], resources_dir: Path | None = None
+) -> ControllerConfig:
+    """`kafka`: settings of librdkafka. `resources_dir`: this directory instead of the one in the settings."""
+    return ControllerConfig(
+        kafka=kafka,
+        resources_dir=resources_dir or settings.resources_dir or Path(),
+        state_dir=settings.state_dir,
+        instance=settings.instance,
+        topic_template=settings.topic_template,
+        cluster_domain=settings.cluster_domain,
+        ingress_url=settings.ingress_url,
+        event_bytes_max=settings.event_bytes_max,
+        default_delivery=DeliverySpec(
+            retry=settings.retry_default,
+            backoff_policy=BackoffPolicy(settings.backoff_policy_default),
+            backoff_delay_s=parse_duration_s(settings.backoff_default),
+        ),
+        internal_replication=settings.internal_replication,
+        dlq_retention_s=settings.dlq_retention_s,
+        poll_s=settings.poll_s,
+        resync_s=settings.resync_s,
+    )

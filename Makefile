@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.up-to-date
-RINGS := $(wildcard tests/unit tests/contract tests/security tests/integration tests/system)
+RINGS := $(wildcard $(addprefix tests/,unit process contract security integration system))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -30,7 +30,7 @@ demo-topology: $(STAMP) ## Plant faults, send for a minute (TRAFFIC_S=60), and f
 demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faust table, with kills; the last line is JSON
 	@$(BIN)/penstock census demo
 
-test: $(STAMP) ## Run all tests: unit, contract, security, integration, system
+test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system
 	$(BIN)/pytest $(RINGS)
 
 test-fast: $(STAMP) ## Run the tests that need no Kafka and no processes

@@ -24,7 +24,7 @@ from benchmarks.measures import analytics, draining, faults, passing, slow, taki
 from benchmarks.report import failures, table
 from benchmarks.rounds import Say, run
 from knative.errors import PenstockError
-from tests.processes import REPOSITORY
+from tests.support.processes import REPOSITORY
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
 MEASURES = (

@@ -30,7 +30,7 @@ from analytics.census.model import Result, decode
 from analytics.census.plain import count_files, same
 from app.local.kafka import EmbeddedKafka
 from app.operations.topic_reader import TopicReader
-from tests.processes import REPOSITORY
+from tests.support.processes import REPOSITORY
 
 _POLL_S = 0.2
 _KAFKA_LIMIT_S = 300.0

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from analytics.topology.report import render
-from tests import topologies
-from tests.chromium import Chromium
+from tests.support import topologies
+from tests.support.chromium import Chromium
 
 SIZES = (500, 5_000)
 TARGET_VERTICES, TARGET_MS = 5_000, 2_000.0

@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from app.local.kafka import EmbeddedKafka
-from tests.processes import REPOSITORY
+from tests.support.processes import REPOSITORY
 
 TOPIC = "bench.traffic"
 BODY = os.urandom(512).hex().encode()  # 1 KiB

@@ -21,10 +21,10 @@ from typing import Any
 
 from app.local.kafka import EmbeddedKafka
 from benchmarks.subscribers import Subscribers
-from tests.installation import Installation
-from tests.processes import LoadProcess, Worker, get, wait_until
-from tests.resources import Wanted
-from tests.system.subscriber import ScriptedSubscriber, drip, raw, silence
+from tests.support.installation import Installation
+from tests.support.processes import LoadProcess, Worker, get, wait_until
+from tests.support.resources import Wanted
+from tests.support.subscriber import ScriptedSubscriber, drip, raw, silence
 
 _LIMIT_S = 240.0
 _CONNECTIONS, _WAITING_MAX = 640, 128

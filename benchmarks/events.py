@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tests.ledger.facts import attributes_hash, body_hash
+from tests.support.ledger.facts import attributes_hash, body_hash
 
 _POOL = 512
 

@@ -12,7 +12,7 @@ import signal
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.processes import Child, Failed, free_port
+from tests.support.processes import Child, Failed, free_port
 
 OWN = Path(__file__).parent / "implementations" / "penstock"
 COMMANDS = ("receiver", "dispatcher")

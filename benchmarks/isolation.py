@@ -22,10 +22,10 @@ from typing import Any
 from app.local.kafka import EmbeddedKafka
 from benchmarks.sick import KINDS
 from benchmarks.subscribers import Subscribers
-from tests.installation import Installation
-from tests.ledger.report import percentile
-from tests.processes import Child, Failed, LoadProcess, Worker, get, wait_until
-from tests.resources import Wanted
+from tests.support.installation import Installation
+from tests.support.ledger.report import percentile
+from tests.support.processes import Child, Failed, LoadProcess, Worker, get, wait_until
+from tests.support.resources import Wanted
 
 _LIMIT_S = 240.0
 _HEALTHY = {"ordered": "ordered", "keyed": "key-ordered", "unordered": "unordered", "second": "ordered"}

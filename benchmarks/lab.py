@@ -22,8 +22,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.events import Events
 from benchmarks.implementation import Implementation, Process, Told, Wanted, prepare
-from tests.ledger import reader
-from tests.processes import Failed, LoadProcess, wait_until
+from tests.support.ledger import reader
+from tests.support.processes import Failed, LoadProcess, wait_until
 
 PARTITIONS, KEYS, BODY_BYTES, CONNECTIONS = 10, 1000, 1024, 64
 LIMIT_S = 120.0

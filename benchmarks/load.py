@@ -26,8 +26,8 @@ import orjson
 import uvloop
 
 from benchmarks.events import Event, Events
-from tests.ledger.facts import Sent, Writer
-from tests.ledger.report import percentile
+from tests.support.ledger.facts import Sent, Writer
+from tests.support.ledger.report import percentile
 
 _REFUSED_PAUSE_S = 0.05  #: after an answer that is not 202, so that an outage is not hammered
 _RECONNECT_PAUSE_S = 0.1

@@ -30,7 +30,7 @@ import orjson
 import uvloop
 
 from benchmarks.behaviour import HANG, Answers, Behaviour
-from tests.ledger.facts import Received, Writer, attributes_hash, body_hash
+from tests.support.ledger.facts import Received, Writer, attributes_hash, body_hash
 
 _PREFIX = b"/sub/"
 _FLUSH_S = 0.2

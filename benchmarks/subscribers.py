@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from tests.processes import Failed, SinkProcess
+from tests.support.processes import Failed, SinkProcess
 
 _LIMIT_S = 10.0
 

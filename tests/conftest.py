@@ -15,7 +15,7 @@ import pytest
 from analytics.spark.session import SparkOptions, spark_session, spark_settings
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
-from tests.kafka_cluster import KafkaCluster
+from tests.support.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

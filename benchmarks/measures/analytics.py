@@ -31,8 +31,8 @@ from benchmarks.implementation import OWN, Implementation, NotOffered
 from benchmarks.implementations.penstock.resources import publish
 from benchmarks.lab import LIMIT_S, Lab
 from benchmarks.measures.measure import Measure, Values
-from tests.chromium import Chromium
-from tests.processes import REPOSITORY, Failed
+from tests.support.chromium import Chromium
+from tests.support.processes import REPOSITORY, Failed
 
 TRAFFIC_RATE = Row("traffic job, warm, records of 1 KiB: rate", "records/s", 35_000, HIGHER, 0)
 TRAFFIC_CPU = Row("traffic job, warm: CPU per record", "us", 45)

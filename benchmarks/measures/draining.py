@@ -11,7 +11,7 @@ from benchmarks.implementation import Implementation, Wanted
 from benchmarks.lab import Lab, Memory, drain
 from benchmarks.measures.measure import Measure, Values
 from benchmarks.subscribers import Subscribers
-from tests.resources import ORDERS
+from tests.support.resources import ORDERS
 
 CPU = {order: Row(f"dispatch, 1 subscription, {order}: CPU per delivery", "us", 40) for order in ORDERS}
 RATE = {

@@ -14,8 +14,8 @@ from benchmarks.implementation import Implementation, Process, Wanted
 from benchmarks.lab import Interval, Lab, Stage, sample
 from benchmarks.measures.measure import Measure, Values
 from benchmarks.subscribers import Subscribers
-from tests.ledger import reader
-from tests.processes import Failed, free_port, wait_until
+from tests.support.ledger import reader
+from tests.support.processes import Failed, free_port, wait_until
 
 REPEATED = Row("SIGKILL in mid-flow: duplicates, as seconds of deliveries", "s", 0.5, digits=3)
 REPEATED_GAP = Row("SIGKILL when only a gap was open: duplicates", "events", 0, digits=0)

@@ -10,8 +10,8 @@ from benchmarks.implementation import Implementation, Wanted
 from benchmarks.lab import Lab, Memory, drain
 from benchmarks.measures.measure import Measure, Values
 from benchmarks.subscribers import Subscribers
-from tests.ledger.report import percentile
-from tests.processes import Failed
+from tests.support.ledger.report import percentile
+from tests.support.processes import Failed
 
 P50 = Row("end to end at 500/s: p50", "ms", 1.5, digits=2)
 P99 = Row("end to end at 500/s: p99", "ms", 15, digits=2)

@@ -10,7 +10,7 @@ from benchmarks.figures import HIGHER, Row
 from benchmarks.implementation import Implementation
 from benchmarks.lab import Lab, Memory
 from benchmarks.measures.measure import Measure, Values
-from tests.processes import Failed
+from tests.support.processes import Failed
 
 CPU = Row("ingress, 64 connections: CPU per event", "us", 40)
 RATE = Row("ingress, 64 connections: rate", "events/s", None, HIGHER, 0)

@@ -20,7 +20,7 @@ import orjson
 from tests.chaos.disks import mountable
 from tests.chaos.running import run
 from tests.chaos.scenes import SCENES, Scene
-from tests.kafka_cluster import KafkaCluster
+from tests.support.kafka_cluster import KafkaCluster
 
 
 def _row(scene: Scene, cluster: KafkaCluster, folder: Path) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from tests.installation import Installation
-from tests.kafka_cluster import Broker, KafkaCluster
+from tests.support.installation import Installation
+from tests.support.kafka_cluster import Broker, KafkaCluster
 
 #: Given the cluster and the installation: what is broken while the context is open.
 Breaks = Callable[[KafkaCluster, Installation], AbstractContextManager[None]]

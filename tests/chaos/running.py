@@ -10,9 +10,9 @@ from typing import Any
 from tests.chaos.disks import SmallDisk, small_disk
 from tests.chaos.scenes import Scene
 from tests.chaos.world import FLOW_LIMIT_S, judged, load, settle, world
-from tests.kafka_cluster import KafkaCluster
-from tests.ledger.checker import Verdict
-from tests.processes import wait_until
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.ledger.checker import Verdict
+from tests.support.processes import wait_until
 
 _SHOWN = 10
 _DISK_MB = 256

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tests.chaos import kafka
 from tests.chaos.kafka import Breaks, coordinator, leader
 from tests.chaos.world import FLAKY, FLOW_LIMIT_S, ORDERS, SEED, SETTLE_LIMIT_S, SLOW, World
-from tests.processes import Failed, Worker, wait_until
+from tests.support.processes import Failed, Worker, wait_until
 
 _CHANGES_PER_S = 200 / 60
 

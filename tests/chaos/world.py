@@ -16,14 +16,14 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from tests.chaos.disks import SmallDisk
-from tests.installation import Installation
-from tests.kafka_cluster import KafkaCluster
-from tests.ledger import reader
-from tests.ledger.checker import Verdict, check
-from tests.ledger.facts import Fault, Writer, read
-from tests.ledger.worker_log import pauses
-from tests.processes import LoadProcess, SinkProcess, Worker, get, wait_until
-from tests.resources import NAMESPACE, Wanted
+from tests.support.installation import Installation
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.ledger import reader
+from tests.support.ledger.checker import Verdict, check
+from tests.support.ledger.facts import Fault, Writer, read
+from tests.support.ledger.worker_log import pauses
+from tests.support.processes import LoadProcess, SinkProcess, Worker, get, wait_until
+from tests.support.resources import NAMESPACE, Wanted
 
 ORDERS = ("ordered", "key-ordered")
 PARTITIONS, KEYS, SEED = 6, 300, 20_261_122

@@ -18,8 +18,8 @@ import pytest
 from knative.contract.records import Channel
 from knative.ports import ProduceProblem
 from tests.contract.ingress_rows import ATTRIBUTES, CE, EVENT_BYTES_MAX, OWN_DRIVER_ONLY, PROBE, ROWS, URL, Row
-from tests.twins import CountingObserve, MemoryContract, MemoryProduce
-from tests.webapp import RunningWeb
+from tests.support.fakes import CountingObserve, MemoryContract, MemoryProduce
+from tests.support.webapp import RunningWeb
 from web.http.config import DriverConfig
 from web.ingress import view
 from web.pages import health, subscribers

@@ -12,7 +12,7 @@ import pytest
 from agents.http.pool import PoolConfig
 from knative.delivery.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure, Verdict
 from tests.contract.posting import posting
-from tests.scripted_server import ScriptedServer, Step, answer, forever, half_close, reply, reset, silence
+from tests.support.scripted_server import ScriptedServer, Step, answer, forever, half_close, reply, reset, silence
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,7 +14,7 @@ from agents.http.egress_guard import EgressConfig
 from agents.http.pool import PoolConfig
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 from tests.contract.posting import eventually, posting
-from tests.scripted_server import ACCEPTED, ScriptedServer, answer, forever, half_close, reply, reset, silence
+from tests.support.scripted_server import ACCEPTED, ScriptedServer, answer, forever, half_close, reply, reset, silence
 
 pytestmark = pytest.mark.asyncio
 

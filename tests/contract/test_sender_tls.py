@@ -10,7 +10,7 @@ import pytest
 
 from knative.delivery.verdicts import RetryableFailure
 from tests.contract.posting import posting
-from tests.scripted_server import ACCEPTED, ScriptedServer, forever, reply, reset, silence
+from tests.support.scripted_server import ACCEPTED, ScriptedServer, forever, reply, reset, silence
 
 pytestmark = pytest.mark.asyncio
 

@@ -22,8 +22,8 @@ from app.worker.system_clock import SystemClock
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from knative.ports import ProduceProblem
-from tests.scripted_server import ScriptedServer, answer, reply, silence
-from tests.twins import CountingObserve, MemoryProduce
+from tests.support.fakes import CountingObserve, MemoryProduce
+from tests.support.scripted_server import ScriptedServer, answer, reply, silence
 
 pytestmark = pytest.mark.asyncio
 

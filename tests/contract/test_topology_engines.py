@@ -22,7 +22,7 @@ from analytics.topology.engines.port import DAMPING, ROUNDS, Engine, Graph
 from analytics.topology.model.document import to_json
 from app.settings.load import load_settings
 from tests.contract import topology_oracle as oracle
-from tests.unit.topology.plants import FAULTS, faulty, healthy
+from tests.support.planted_faults import FAULTS, faulty, healthy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

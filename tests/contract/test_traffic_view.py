@@ -10,7 +10,7 @@ import pytest
 
 from tables.traffic_windows.view import TrafficRows
 from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window
-from tests.webapp import RunningWeb
+from tests.support.webapp import RunningWeb
 from web.pages import traffic
 
 T0 = 1_700_000_040

@@ -14,7 +14,7 @@ from agents.ordering.scheduler import Delivery, PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
-from tests.twins import CountingObserve
+from tests.support.fakes import CountingObserve
 
 LIMIT_S = 40.0
 

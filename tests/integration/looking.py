@@ -24,7 +24,7 @@ from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import RetryableFailure
 from tables.contract_table import encode_channel, encode_subscription
-from tests.processes import wait_until
+from tests.support.processes import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 _LIMIT_S = 120

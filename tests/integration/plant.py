@@ -19,7 +19,7 @@ from knative.contract import kafka_names
 from knative.contract.records import Channel, Subscription
 from tables.contract_table import ContractTable
 from tables.status_table import StatusTable
-from tests.twins import CountingObserve
+from tests.support.fakes import CountingObserve
 
 LIMIT_S = 30.0
 

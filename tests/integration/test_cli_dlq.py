@@ -21,8 +21,8 @@ from app.operations.dead_letters.ledger import read_ledger
 from app.operations.dead_letters.letters import DeadLetter
 from app.operations.topic_reader import StoredRecord, TopicReader
 from tests.integration.looking import REPOSITORY, Looked
-from tests.processes import wait_until
-from tests.system.subscriber import ScriptedSubscriber, says, silence
+from tests.support.processes import wait_until
+from tests.support.subscriber import ScriptedSubscriber, says, silence
 
 _LIMIT_S = 60
 EVENT_HEADERS = ("ce-id: reply-1", "ce-source: /subscriber", "ce-type: reply", "ce-specversion: 1.0")

@@ -26,7 +26,7 @@ from knative.contract.records import Channel, ControllerReport, ResourceProblem
 from tables.contract_table import encode_channel
 from tables.status_table import REPORT_KEY, encode_report
 from tests.integration.looking import REPOSITORY, Looked
-from tests.processes import wait_until
+from tests.support.processes import wait_until
 
 _LIMIT_S = 60
 

@@ -17,8 +17,8 @@ from app.local.kafka import EmbeddedKafka
 from app.local.kafka.ports import free_port
 from knative.errors import PenstockError
 from tests.integration.topology_world import deltas, publish, status, topics
-from tests.unit.topology.examples import small
-from tests.unit.topology.plants import FAULTS, faulty, healthy
+from tests.support.planted_faults import FAULTS, faulty, healthy
+from tests.support.topology_examples import small
 
 pytestmark = pytest.mark.integration
 

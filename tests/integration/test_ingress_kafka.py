@@ -14,11 +14,11 @@ from app.observability.metrics import Metrics
 from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
 from knative.contract.records import Channel
-from tests.librdkafka import refuse_produce_requests
-from tests.processes import free_port
 from tests.security.raw_cases import LAST
-from tests.twins import MemoryContract
-from tests.webapp import HubApp, RunningWeb, statuses
+from tests.support.fakes import MemoryContract
+from tests.support.librdkafka import refuse_produce_requests
+from tests.support.processes import free_port
+from tests.support.webapp import HubApp, RunningWeb, statuses
 from web.ingress import view
 
 pytestmark = pytest.mark.integration

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from tests.kafka_cluster import KafkaCluster
-from tests.ledger import reader
-from tests.processes import wait_until
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.ledger import reader
+from tests.support.processes import wait_until
 
 pytestmark = pytest.mark.integration
 LIMIT_S = 60.0

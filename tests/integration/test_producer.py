@@ -17,9 +17,9 @@ from app.observability.metrics import Metrics
 from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
 from knative.ports import ProduceFailure, ProduceProblem
-from tests.kafka_cluster import KafkaCluster
-from tests.ledger import reader
-from tests.librdkafka import make_fatal
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.ledger import reader
+from tests.support.librdkafka import make_fatal
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 LIMIT_S = 30.0

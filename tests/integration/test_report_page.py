@@ -15,8 +15,8 @@ from analytics.topology.model.document import Topology
 from analytics.topology.report import render
 from analytics.topology.report.pagegraph import gather
 from analytics.topology.report.tables import ROWS_MAX, tables
-from tests import topologies
-from tests.chromium import Chromium, Page
+from tests.support import topologies
+from tests.support.chromium import Chromium, Page
 
 Open = Callable[..., Page]
 _LIMIT_S = 20.0

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from app.local.kafka.ports import LOOPBACK
-from tests.processes import wait_until
-from tests.tcp_proxy import TcpProxy
+from tests.support.processes import wait_until
+from tests.support.tcp_proxy import TcpProxy
 
 LIMIT_S = 20.0
 

@@ -16,7 +16,7 @@ from analytics.topology.model.inputs import Inputs
 from analytics.topology.spark.contract import contract_frames
 from analytics.topology.spark.facts import spark_facts, traffic_frame
 from tables.contract_table import encode_channel, encode_subscription
-from tests.unit.topology.plants import World, faulty
+from tests.support.planted_faults import World, faulty
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

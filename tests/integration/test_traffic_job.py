@@ -16,7 +16,7 @@ from analytics.traffic.read import read_windows
 from analytics.traffic.store import BrokenTablesError, wipe
 from app.local.kafka import EmbeddedKafka
 from knative.traffic.delta import BadDeltaError, Delta, decode, encode
-from tests.traffic import Sent, shown
+from tests.support.traffic import Sent, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from analytics.traffic.read import read_windows
 from analytics.traffic.topic_identity import TopicNow
 from app.local.kafka import EmbeddedKafka
 from app.operations.traffic_topics import KafkaTopics
-from tests.traffic import Sent, shown
+from tests.support.traffic import Sent, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from app.worker.traffic_windows_app import Topics, TrafficWindows, TrafficWindow
 from knative.traffic.delta import Delta, encode, key_of
 from tables.traffic_windows.faust_table import TrafficConfig
 from tables.traffic_windows.view import TrafficRows
-from tests.processes import free_port
+from tests.support.processes import free_port
 
 LIMIT_S = 60.0
 

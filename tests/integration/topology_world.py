@@ -14,7 +14,7 @@ from knative.contract.subscription_stats import SubscriptionStats
 from knative.traffic.delta import ACCEPTED, SETTLED, Delta, encode, key_of
 from tables.contract_table import encode_channel, encode_subscription
 from tables.status_table import encode_status
-from tests.unit.topology.plants import World
+from tests.support.planted_faults import World
 
 
 def topics(bootstrap: str, instance: str, *, traffic: bool = True) -> None:

@@ -20,8 +20,8 @@ from app.settings.load import Settings
 from app.worker import file_limits
 from knative.contract.records import Channel
 from tests.security.raw_cases import CASES, CHUNKED, CLOSE, CONFIG, GOOD, HOST, LAST, LINE, TWO, Case, P
-from tests.twins import CountingObserve, MemoryContract, MemoryProduce
-from tests.webapp import RunningWeb, read_all, statuses
+from tests.support.fakes import CountingObserve, MemoryContract, MemoryProduce
+from tests.support.webapp import RunningWeb, read_all, statuses
 from web.http.config import DriverConfig
 from web.ingress import view
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.system.subscriber import Answer, drip, raw, says, silence
+from tests.support.subscriber import Answer, drip, raw, says, silence
 
 RETRY = 2
 ALL = RETRY + 1  #: attempts when every one of them fails

@@ -13,13 +13,13 @@ import pytest
 from confluent_kafka import Message
 
 from app.local.kafka import EmbeddedKafka
-from tests.installation import Installation
-from tests.ledger import reader
-from tests.processes import wait_until
-from tests.resources import NAMESPACE, Wanted
+from tests.support.installation import Installation
+from tests.support.ledger import reader
+from tests.support.processes import wait_until
+from tests.support.resources import NAMESPACE, Wanted
+from tests.support.subscriber import Request, ScriptedSubscriber, says
 from tests.system.rows import ALL, RETRY, ROWS, Row
 from tests.system.sending import post
-from tests.system.subscriber import Request, ScriptedSubscriber, says
 
 pytestmark = pytest.mark.system
 

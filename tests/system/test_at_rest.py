@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.installation import Installation
-from tests.processes import LoadProcess, SinkProcess, Worker
-from tests.resources import Wanted
+from tests.support.installation import Installation
+from tests.support.processes import LoadProcess, SinkProcess, Worker
+from tests.support.resources import Wanted
 
 pytestmark = pytest.mark.system
 

@@ -17,14 +17,14 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from app.local.kafka import EmbeddedKafka
 from knative.cloudevents.record_headers import UNREADABLE_NAME, UNREADABLE_REASON, record_headers
-from tests import librdkafka
-from tests.installation import Installation
-from tests.ledger import reader
-from tests.processes import Worker, wait_until
-from tests.resources import NAMESPACE, Wanted
+from tests.support import librdkafka
+from tests.support.installation import Installation
+from tests.support.ledger import reader
+from tests.support.processes import Worker, wait_until
+from tests.support.resources import NAMESPACE, Wanted
+from tests.support.subscriber import Request, ScriptedSubscriber, says
 from tests.system.refused import LIMIT_BYTES, REFUSED, event
 from tests.system.sending import Answered, HeaderLines, exchange, post, request
-from tests.system.subscriber import Request, ScriptedSubscriber, says
 
 pytestmark = pytest.mark.system
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.processes import REPOSITORY
-from tests.spark_cluster import cluster
+from tests.support.processes import REPOSITORY
+from tests.support.spark_cluster import cluster
 
 pytestmark = pytest.mark.system
 

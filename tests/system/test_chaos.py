@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.disks import mountable
 from tests.chaos.running import run
 from tests.chaos.scenes import SCENES, Scene
-from tests.kafka_cluster import KafkaCluster
+from tests.support.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.system
 

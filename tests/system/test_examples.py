@@ -21,7 +21,7 @@ import pytest
 import typer.main
 
 from app.cli import cli
-from tests.processes import Child, free_port, wait_until
+from tests.support.processes import Child, free_port, wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
 _LIMIT_S = 240

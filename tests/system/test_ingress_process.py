@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.installation import Installation
-from tests.ledger import reader
-from tests.ledger.facts import Sent, read
-from tests.processes import LoadProcess, Worker, wait_until
-from tests.resources import NAMESPACE
+from tests.support.installation import Installation
+from tests.support.ledger import reader
+from tests.support.ledger.facts import Sent, read
+from tests.support.processes import LoadProcess, Worker, wait_until
+from tests.support.resources import NAMESPACE
 from tests.system.sending import post
 
 pytestmark = pytest.mark.system

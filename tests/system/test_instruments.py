@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from app.local.kafka import EmbeddedKafka
 from benchmarks.behaviour import HANG, Answers, Behaviour
-from tests.ledger import reader
-from tests.ledger.facts import Received, Sent, Stored, body_hash, read
-from tests.processes import Failed, LoadProcess, SinkProcess, free_port, wait_until
+from tests.support.ledger import reader
+from tests.support.ledger.facts import Received, Sent, Stored, body_hash, read
+from tests.support.processes import Failed, LoadProcess, SinkProcess, free_port, wait_until
 
 pytestmark = pytest.mark.system
 

@@ -14,9 +14,9 @@ import pytest
 from app.local.kafka import EmbeddedKafka
 from benchmarks.isolation import Sick
 from benchmarks.sick import KINDS
-from tests.installation import Installation
-from tests.processes import LoadProcess, SinkProcess, Worker, wait_until
-from tests.resources import NAMESPACE, Wanted
+from tests.support.installation import Installation
+from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
+from tests.support.resources import NAMESPACE, Wanted
 from tests.system.test_visible import metrics
 
 pytestmark = pytest.mark.system

@@ -37,10 +37,10 @@ from app.operations.topology.reading import Wish, read_inputs
 from knative.traffic import latency_sketch
 from tests.integration.looking import REPOSITORY, Looked
 from tests.integration.topology_world import deltas, publish, status
-from tests.processes import wait_until
-from tests.spark_cluster import QUICK, cluster
-from tests.traffic import Sent, shown
-from tests.unit.topology.plants import faulty
+from tests.support.planted_faults import faulty
+from tests.support.processes import wait_until
+from tests.support.spark_cluster import QUICK, cluster
+from tests.support.traffic import Sent, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.world import SLOW, judged, load, settle, world
-from tests.kafka_cluster import KafkaCluster
-from tests.processes import Worker, get, wait_until
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.processes import Worker, get, wait_until
 
 pytestmark = pytest.mark.system
 

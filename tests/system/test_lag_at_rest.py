@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer
 
 from app.local.kafka import EmbeddedKafka
-from tests.installation import Installation
-from tests.processes import wait_until
-from tests.resources import NAMESPACE, Wanted
-from tests.system.subscriber import ScriptedSubscriber, says
+from tests.support.installation import Installation
+from tests.support.processes import wait_until
+from tests.support.resources import NAMESPACE, Wanted
+from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.test_cli_of_a_worker import penstock
 from tests.system.test_visible import metrics, value, wide
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.installation import Installation
-from tests.ledger import reader
-from tests.processes import REPOSITORY, LoadProcess, SinkProcess, wait_until
-from tests.resources import Wanted
-from tests.system.subscriber import Answer, ScriptedSubscriber, says
+from tests.support.installation import Installation
+from tests.support.ledger import reader
+from tests.support.processes import REPOSITORY, LoadProcess, SinkProcess, wait_until
+from tests.support.resources import Wanted
+from tests.support.subscriber import Answer, ScriptedSubscriber, says
 
 pytestmark = pytest.mark.system
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.installation import Installation
-from tests.ledger import reader
-from tests.ledger.checker import Verdict, check
-from tests.ledger.facts import Fact, Fault, Writer, read
-from tests.processes import LoadProcess, SinkProcess, Worker, wait_until
-from tests.resources import NAMESPACE, ORDERS, Wanted
+from tests.support.installation import Installation
+from tests.support.ledger import reader
+from tests.support.ledger.checker import Verdict, check
+from tests.support.ledger.facts import Fact, Fault, Writer, read
+from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
+from tests.support.resources import NAMESPACE, ORDERS, Wanted
 
 pytestmark = pytest.mark.system
 

@@ -13,15 +13,15 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from confluent_kafka.cimpl import NewTopic
 
 from app.local.kafka import EmbeddedKafka
-from tests.installation import Installation
-from tests.ledger import reader
-from tests.ledger.checker import check
-from tests.ledger.facts import Fault, Writer, read
-from tests.ledger.worker_log import pauses
-from tests.processes import REPOSITORY, LoadProcess, SinkProcess, Worker, free_port, get, wait_until
-from tests.resources import NAMESPACE, Wanted
+from tests.support.installation import Installation
+from tests.support.ledger import reader
+from tests.support.ledger.checker import check
+from tests.support.ledger.facts import Fault, Writer, read
+from tests.support.ledger.worker_log import pauses
+from tests.support.processes import REPOSITORY, LoadProcess, SinkProcess, Worker, free_port, get, wait_until
+from tests.support.resources import NAMESPACE, Wanted
+from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
-from tests.system.subscriber import ScriptedSubscriber, says
 
 pytestmark = pytest.mark.system
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.processes import REPOSITORY, Child, Worker, free_port, wait_until
+from tests.support.processes import REPOSITORY, Child, Worker, free_port, wait_until
 
 pytestmark = pytest.mark.system
 

@@ -16,8 +16,8 @@ from analytics.traffic.read import read_windows
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
 from tests.integration.looking import REPOSITORY, Looked
-from tests.spark_cluster import connect_server
-from tests.traffic import Sent, shown
+from tests.support.spark_cluster import connect_server
+from tests.support.traffic import Sent, shown
 
 pytestmark = pytest.mark.system
 

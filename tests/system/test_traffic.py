@@ -13,11 +13,11 @@ from confluent_kafka.admin import AdminClient
 from app.cli.traffic import read_lines
 from app.local.kafka import EmbeddedKafka
 from knative.contract import kafka_names
-from tests.installation import Installation
-from tests.processes import Worker, get, wait_until
-from tests.resources import NAMESPACE, Wanted
+from tests.support.installation import Installation
+from tests.support.processes import Worker, get, wait_until
+from tests.support.resources import NAMESPACE, Wanted
+from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
-from tests.system.subscriber import ScriptedSubscriber, says
 
 pytestmark = pytest.mark.system
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.installation import Installation
-from tests.processes import REPOSITORY
-from tests.resources import NAMESPACE, Wanted
+from tests.support.installation import Installation
+from tests.support.processes import REPOSITORY
+from tests.support.resources import NAMESPACE, Wanted
+from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
-from tests.system.subscriber import ScriptedSubscriber, says
 
 pytestmark = pytest.mark.system
 

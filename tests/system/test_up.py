@@ -22,7 +22,7 @@ import pytest
 
 from app.local.kafka.ports import free_port
 from app.local.kafka.processes import start_time
-from tests.processes import wait_until
+from tests.support.processes import wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
 _HOST = "my-kafkachannel-service.mynamespace.svc.cluster.local"

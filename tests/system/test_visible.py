@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.exposition_rules import problems
-from tests.installation import Installation
-from tests.processes import Worker, get, wait_until
-from tests.resources import NAMESPACE, Wanted
+from tests.support.exposition_rules import problems
+from tests.support.installation import Installation
+from tests.support.processes import Worker, get, wait_until
+from tests.support.resources import NAMESPACE, Wanted
+from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
-from tests.system.subscriber import ScriptedSubscriber, says
-from tests.unit.test_exposition import EXEMPT, LABELS
+from tests.unit.app.observability.test_exposition import EXEMPT, LABELS
 
 pytestmark = pytest.mark.system
 

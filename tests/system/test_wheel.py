@@ -14,8 +14,8 @@ import pytest
 from app.local.kafka.jars import ensure_jars, libs_folder
 from app.local.kafka.ports import free_port
 from app.settings.extras import MODULES
-from tests.processes import REPOSITORY, wait_until
-from tests.wheel import Environment, build_wheel
+from tests.support.processes import REPOSITORY, wait_until
+from tests.support.wheel import Environment, build_wheel
 
 _PACKAGES = ("agents", "analytics", "app", "controller", "knative", "tables", "web")
 _START_LIMIT_S = 120.0

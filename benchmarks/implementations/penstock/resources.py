@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tests.processes import Failed, Worker, wait_until
+from tests.support.processes import Failed, Worker, wait_until
 
 _ORDER = "kafka.eventing.knative.dev/delivery.order"
 _CONCURRENCY = "penstock.dev/concurrency"

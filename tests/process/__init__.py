@@ -1,0 +1,1 @@
+"""Tests that start a process or a thread that waits, and need no Kafka; folders as those of the code."""

@@ -1,0 +1,113 @@
+"""One installation of Penstock for a test or a measurement: its resources, its workers, and what Kafka says of it.
+
+Each has a name of its own for internal topics, and its channel's name is its own too, so that any number of them share
+a Kafka without seeing each other.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from knative.delivery.policy import DeliveryOrder
+from tests.support.ledger import reader
+from tests.support.ledger.history import Rule
+from tests.support.processes import Worker, wait_until
+from tests.support.resources import NAMESPACE, Resources, Wanted
+
+
+@dataclass(slots=True)
+class Installation:
+    """One channel of it; `folder` holds everything: resources, states, logs. `beside` gives another channel."""
+
+    bootstrap: str
+    folder: Path
+    partitions: int = 1
+    name: str = field(default_factory=lambda: f"i{uuid.uuid4().hex[:8]}")
+    env: dict[str, str] = field(default_factory=dict)
+    channel: str = "ch"
+    replication: int = 1
+
+    def beside(self, channel: str, partitions: int = 1) -> Installation:
+        """The same installation, seen from another channel."""
+        return replace(self, channel=channel, partitions=partitions)
+
+    @property
+    def resources(self) -> Resources:
+        """The directory that the worker with the controller watches; no other installation has a channel so named."""
+        return Resources(self.folder / "resources", f"{self.channel}-{self.name}", self.replication)
+
+    @property
+    def state(self) -> Path:
+        """Where the controller writes statuses."""
+        return self.folder / "state"
+
+    def write(self, subscriptions: Iterable[Wanted], delivery: dict[str, Any] | None = None) -> None:
+        """The channel and these Subscriptions."""
+        self.resources.write_channel(self.partitions, delivery)
+        for wanted in subscriptions:
+            self.resources.write(wanted)
+
+    def worker(self, role: str = "all", *, controller: bool = True, env: Mapping[str, str] | None = None) -> Worker:
+        """A started worker; `controller`: it also watches the resources."""
+        settings = {
+            "PENSTOCK_INSTANCE": self.name,
+            "PENSTOCK_STATE_DIR": str(self.state),
+            "PENSTOCK_BIND": "127.0.0.1",
+            "PENSTOCK_LOG_FORMAT": "json",
+            **self.env,
+            **(env or {}),
+        }
+        resources = self.resources.folder if controller else None
+        return Worker(role, self.bootstrap, self.folder, resources, settings)
+
+    def url(self, worker: Worker) -> str:
+        """The channel's URL at this worker's ingress."""
+        return worker.url(self.resources.channel, NAMESPACE)
+
+    def wait_subscribers(self, worker: Worker, count: int, limit_s: float | None = None) -> None:
+        """Until the channel has exactly `count` subscribers, all ready."""
+        worker.wait_subscribers(self.resources.channel, count, limit_s)
+
+    def status(self, kind: str, name: str) -> dict[str, Any]:
+        """The status file of an object; {} when there is none."""
+        path = self.state / kind / f"{NAMESPACE}.{name}.json"
+        found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        return found
+
+    def uid(self, name: str) -> str:
+        """The uid of a Subscription."""
+        return str(self.status("Subscription", name)["metadata"]["uid"])
+
+    def group(self, name: str) -> str:
+        """The consumer group of a Subscription."""
+        return f"kafka.{self.uid(name)}"
+
+    def rule(self, wanted: Wanted) -> Rule:
+        """What the checker holds a Subscription to."""
+        retry = int((wanted.delivery or {}).get("retry", 0))
+        label = f"{NAMESPACE}/{wanted.name}"
+        return Rule(label, DeliveryOrder(wanted.order), retry, self.group(wanted.name), self.resources.topic)
+
+    def ends(self) -> dict[int, int]:
+        """The ends of the channel's partitions."""
+        return reader.ends(self.bootstrap, self.resources.topic)
+
+    def position(self, name: str) -> dict[int, int]:
+        """What a Subscription's group has committed."""
+        return reader.position(self.bootstrap, self.group(name), self.resources.topic, self.partitions)
+
+    def wait_settled(self, names: Iterable[str], limit_s: float) -> None:
+        """Until each group's commits have reached the ends that the topic has now."""
+        ends = self.ends()
+        for name in names:
+            wait_until(
+                f"{name} has settled everything, up to {ends}",
+                lambda name=name: self.position(name) == ends,  # type: ignore[misc]  # bound at once
+                limit_s,
+                poll_s=0.25,
+            )

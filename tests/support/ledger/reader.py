@@ -1,0 +1,177 @@
+"""Reads facts out of Kafka from outside: what topics hold, what is dead-lettered, and every commit of a group.
+
+Commits come from Kafka's own log of them (`__consumer_offsets`), so each one counts, not only those that a poll
+happens to see. Reads only, as a consumer without a group; refuses to share code with the worker, or a fault of the
+worker's mapping could hide here too.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Collection, Iterator
+from operator import methodcaller
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from tests.support.ledger.facts import Committed, Dead, Stored, body_hash
+
+_headers = methodcaller("headers")
+_OFFSETS_TOPIC = "__consumer_offsets"
+_OFFSET_COMMIT_KEYS = (0, 1)
+_OFFSET_COMMIT_VALUES = (0, 1, 2, 3, 4)
+
+
+def stored(bootstrap: str, topic: str, limit_s: float = 60.0) -> list[Stored]:
+    """All records of a topic, as facts."""
+    return [
+        Stored(
+            topic,
+            _number(message.partition()),
+            _number(message.offset()),
+            header(message, "ce_id"),
+            _text(message.key()),
+            body_hash(_bytes(message.value())),
+        )
+        for message in records(bootstrap, topic, limit_s)
+    ]
+
+
+def dead(bootstrap: str, dlq_topic: str, limit_s: float = 60.0) -> list[Dead]:
+    """All records of a DLQ topic, as facts."""
+    return [
+        Dead(
+            header(message, "penstock-subscription"),
+            header(message, "ce_id"),
+            header(message, "penstock-reason"),
+            message.timestamp()[1] / 1000,
+            body_hash(_bytes(message.value())),
+        )
+        for message in records(bootstrap, dlq_topic, limit_s)
+    ]
+
+
+def committed(bootstrap: str, groups: Collection[str], limit_s: float = 60.0) -> list[Committed]:
+    """Every commit of these groups that Kafka still holds, oldest first for each partition."""
+    facts = []
+    for message in records(bootstrap, _OFFSETS_TOPIC, limit_s):
+        key, value = _bytes(message.key()), _bytes(message.value())
+        if key is None or value is None:
+            continue
+        fact = decode_commit(key, value)
+        if fact is not None and fact.group in groups:
+            facts.append(fact)
+    return facts
+
+
+def decode_commit(key: bytes, value: bytes) -> Committed | None:
+    """One record of Kafka's offsets topic; None when it is not about an offset. Raises ValueError on a new schema."""
+    if struct.unpack_from(">h", key)[0] not in _OFFSET_COMMIT_KEYS:
+        return None
+    group, position = _string(key, 2)
+    topic, position = _string(key, position)
+    (partition,) = struct.unpack_from(">i", key, position)
+    version, offset = struct.unpack_from(">hq", value)
+    if version not in _OFFSET_COMMIT_VALUES:
+        raise ValueError(f"offset commit value of version {version}: the reader knows {_OFFSET_COMMIT_VALUES}")
+    _, position = (_compact_string if version >= 4 else _string)(value, 14 if version >= 3 else 10)
+    (time_ms,) = struct.unpack_from(">q", value, position)
+    return Committed(group, topic, partition, offset, time_ms / 1000)
+
+
+def records(bootstrap: str, topic: str, limit_s: float = 60.0) -> Iterator[Message]:
+    """All records from the start of a topic to the ends it has now. Raises TimeoutError after `limit_s`."""
+    end_s = time.monotonic() + limit_s
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "ledger-reader",  # required by the client; never joined, never committed
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.message.max.bytes": 8 << 20,
+        }
+    )
+    try:
+        description = consumer.list_topics(topic, timeout=limit_s).topics[topic]
+        if description.error is not None:
+            raise KafkaException(description.error)
+        left = set(description.partitions)
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in left])
+        while left:
+            message = consumer.poll(0.5)
+            if message is None:
+                if time.monotonic() > end_s:
+                    raise TimeoutError(f"{topic}: partitions {sorted(left)} not read to their ends in {limit_s} s")
+                continue
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                left.discard(_number(message.partition()))
+            elif error.code() != KafkaError._TRANSPORT:
+                raise KafkaException(error)
+    finally:
+        consumer.close()
+
+
+def header(message: Message, name: str) -> str:
+    """The last header of this name as text; "" when there is none, or none can be read."""
+    try:
+        value = dict(_headers(message) or []).get(name)
+    except (UnicodeDecodeError, SystemError):  # see knative/record_headers: a plain call would end the process
+        return ""
+    return value.decode() if isinstance(value, bytes) else value or ""
+
+
+def ends(bootstrap: str, topic: str, limit_s: float = 20.0) -> dict[int, int]:
+    """The end offset of each partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ledger-reader"})
+    try:
+        partitions = consumer.list_topics(topic, timeout=limit_s).topics[topic].partitions
+        return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), limit_s)[1] for p in partitions}
+    finally:
+        consumer.close()
+
+
+def position(bootstrap: str, group: str, topic: str, partitions: int, limit_s: float = 20.0) -> dict[int, int]:
+    """The offset a group has committed now, by partition; partitions without one are left out."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+        return {place.partition: place.offset for place in consumer.committed(asked, limit_s) if place.offset >= 0}
+    finally:
+        consumer.close()
+
+
+def _string(data: bytes, position: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from(">h", data, position)
+    start = position + 2
+    return data[start : start + max(length, 0)].decode(), start + max(length, 0)
+
+
+def _compact_string(data: bytes, position: int) -> tuple[str, int]:
+    """Kafka's newer strings: the length plus one, seven bits a byte, lowest first."""
+    length = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    end = position + max(length - 1, 0)
+    return data[position:end].decode(), end
+
+
+def _number(value: int | None) -> int:
+    assert value is not None, "a record without an error has its place"
+    return value
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _text(value: str | bytes | None) -> str | None:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,277 @@
+"""Real processes for system tests and measurements: workers, the load generator and the sink.
+
+Each writes its output to a file that is shown when something fails, and dies with the process that started it.
+Refuses to reach inside a worker: what is known of it comes over HTTP, signals and /proc.
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from app.local.kafka.processes import die_with_parent
+
+REPOSITORY = Path(__file__).parents[2]
+_POLL_S = 0.05
+_TAIL_LINES = 40
+_numbers = itertools.count(1)
+
+
+class Failed(AssertionError):
+    """A process did not do what the test needs; the message ends with what it said last."""
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until(what: str, holds: Callable[[], bool], limit_s: float, poll_s: float = _POLL_S) -> None:
+    """Poll until `holds()`; raises Failed with `what` after `limit_s`."""
+    end_s = time.monotonic() + limit_s
+    while not holds():
+        if time.monotonic() > end_s:
+            raise Failed(f"not within {limit_s:g} s: {what}")
+        time.sleep(poll_s)
+
+
+def get(port: int, path: str, limit_s: float = 5.0) -> tuple[int, bytes]:
+    """GET from loopback: status and body; status 0 when nobody answers."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=limit_s)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (OSError, http.client.HTTPException):
+        return 0, b""
+    finally:
+        connection.close()
+
+
+class Child:
+    """A process that we started. Start it from the main thread: it dies with the thread that starts it."""
+
+    def __init__(self, name: str, command: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.name = name
+        self.log = folder / f"{name}-{next(_numbers)}.log"
+        self._out = self.log.with_suffix(".out")
+        with self.log.open("wb") as log, self._out.open("wb") as out:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=log,
+                cwd=folder,
+                env={**_clean_environment(), **(env or {}), "PYTHONPATH": str(REPOSITORY)},
+                preexec_fn=die_with_parent(),
+            )
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and str(self.log) not in str(error):
+            sys.stderr.write(self.tail() + "\n")
+        self.kill()
+
+    @property
+    def running(self) -> bool:
+        """True until it has ended."""
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def terminate(self, limit_s: float = 40.0) -> int:
+        """SIGTERM, wait, return the exit code. Raises Failed after `limit_s`."""
+        self.process.terminate()
+        return self.wait(limit_s)
+
+    def wait(self, limit_s: float) -> int:
+        """Wait until it ends by itself, return the exit code. Raises Failed after `limit_s`."""
+        try:
+            return self.process.wait(limit_s)
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"{self.name} did not end within {limit_s:g} s\n{self.tail()}") from error
+
+    def pause(self) -> None:
+        """SIGSTOP; `kill` still works."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def output(self) -> str:
+        """What it wrote to standard output."""
+        return self._out.read_text(errors="replace")
+
+    def tail(self) -> str:
+        """The last lines of both outputs."""
+        lines = [*self.output().splitlines()[-_TAIL_LINES:], *self.log.read_text(errors="replace").splitlines()]
+        return "\n".join([f"--- {self.name} (exit {self.process.poll()}), {self.log}:", *lines[-_TAIL_LINES:]])
+
+    def cpu_s(self) -> float:
+        """User and system time of the process so far."""
+        text = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(text[11]) + int(text[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss_bytes(self) -> int:
+        """Memory that it holds."""
+        return self._memory("VmRSS:")
+
+    def most_rss_bytes(self) -> int:
+        """The most memory it ever held."""
+        return self._memory("VmHWM:")
+
+    def _memory(self, what: str) -> int:
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith(what):
+                return int(line.split()[1]) * 1024
+        return 0
+
+
+class Worker(Child):
+    """`faust -A app worker` with settings from its environment only."""
+
+    def __init__(
+        self,
+        role: str,
+        bootstrap: str,
+        folder: Path,
+        resources: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        limit_s: float = 60.0,
+    ) -> None:
+        """Starts it; `wait_ready` waits. Settings in `env` win over all others."""
+        self.port, self.admin_port, self._limit_s = free_port(), free_port(), limit_s
+        # The port also goes on the command line: that is how `faust worker` is told elsewhere.
+        command = [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "info", "--web-port", str(self.port)]
+        settings = {
+            "PENSTOCK_KAFKA": bootstrap,
+            "PENSTOCK_ROLE": role,
+            "PENSTOCK_HTTP_PORT": str(self.port),
+            "PENSTOCK_ADMIN_PORT": str(self.admin_port),
+        }
+        if resources is not None:
+            settings["PENSTOCK_RESOURCES"] = f"file:{resources}"
+        super().__init__(f"worker-{role}", command, folder, {**settings, **(env or {})})
+
+    def url(self, channel: str, namespace: str = "test") -> str:
+        """The ingress URL of a channel, by path."""
+        return f"http://127.0.0.1:{self.port}/channels/{namespace}/{channel}"
+
+    def wait_ready(self) -> Worker:
+        """Until /readyz answers 200."""
+        self._wait("/readyz answers 200", lambda: get(self.port, "/readyz")[0] == 200)
+        return self
+
+    def consumed(self) -> float:
+        """Records this worker has taken from Kafka so far, by its own metrics; 0 while they do not answer."""
+        _, body = get(self.admin_port, "/metrics")
+        lines = [line for line in body.decode().splitlines() if line.startswith("eventing_kafka_consumed_msg_count{")]
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+    def subscribers(self, channel: str, namespace: str = "test") -> list[dict[str, Any]]:
+        """The rows of GET /subscribers/<ns>/<channel>; none while it does not answer 200."""
+        status, body = get(self.port, f"/subscribers/{namespace}/{channel}")
+        if status != 200:
+            return []
+        rows = json.loads(body)
+        return list(rows["subscribers"] if isinstance(rows, dict) else rows)
+
+    def wait_subscribers(self, channel: str, count: int, limit_s: float | None = None) -> list[dict[str, Any]]:
+        """Until the channel has exactly `count` subscribers and all are ready; their rows."""
+        rows: list[dict[str, Any]] = []
+
+        def all_ready() -> bool:
+            rows[:] = self.subscribers(channel)
+            return len(rows) == count and all(row["ready"] == "True" for row in rows)
+
+        self._wait(f"{count} subscribers of {channel} ready (last seen: {rows})", all_ready, limit_s)
+        return rows
+
+    def _wait(self, what: str, holds: Callable[[], bool], limit_s: float | None = None) -> None:
+        def alive_and_holds() -> bool:
+            if not self.running:
+                raise Failed(f"{self.name} ended while waiting: {what}\n{self.tail()}")
+            return holds()
+
+        try:
+            wait_until(what, alive_and_holds, limit_s or self._limit_s)
+        except Failed as error:
+            raise Failed(f"{error}\n{self.tail()}") from error
+
+
+class SinkProcess(Child):
+    """`benchmarks.sink` on a free port; stop it with `terminate` to have its ledger complete."""
+
+    def __init__(
+        self, folder: Path, paths: Mapping[str, str] | None = None, ledger: Path | None = None, port: int = 0
+    ) -> None:
+        """`paths`: subscriber name -> behaviour text ("delay_s=0.01,fail_chance=0.1"); `port` 0 = a free one."""
+        command = [sys.executable, "-m", "benchmarks.sink", "--port", str(port)]
+        for name, behaviour in (paths or {}).items():
+            command += ["--path", f"{name}={behaviour}"]
+        if ledger is not None:
+            command += ["--ledger", str(ledger)]
+        super().__init__("sink", command, folder)
+        wait_until("the sink says its port", lambda: self.output().endswith("\n") or not self.running, 20)
+        if not self.running:
+            raise Failed(self.tail())
+        self.port = int(json.loads(self.output())["port"])
+
+    def url(self, name: str) -> str:
+        """The subscriber URL of one name."""
+        return f"http://127.0.0.1:{self.port}/sub/{name}"
+
+    def stats(self) -> dict[str, dict[str, int]]:
+        """Counts by name."""
+        status, body = get(self.port, "/stats")
+        if status != 200:
+            raise Failed(f"the sink answered {status} to /stats\n{self.tail()}")
+        stats: dict[str, dict[str, int]] = json.loads(body)
+        return stats
+
+
+class LoadProcess(Child):
+    """`benchmarks.load` with its options by name: `LoadProcess(folder, url, events=100, sequential=True)`."""
+
+    def __init__(self, folder: Path, url: str, **options: object) -> None:
+        command = [sys.executable, "-m", "benchmarks.load", url]
+        for name, value in options.items():
+            command.append("--" + name.replace("_", "-"))
+            if value is not True:
+                command.append(str(value))
+        super().__init__("load", command, folder)
+
+    def result(self, limit_s: float) -> dict[str, Any]:
+        """Wait until it has ended and give its numbers. Raises Failed when it could not finish."""
+        if self.wait(limit_s) != 0:
+            raise Failed(f"the load did not finish\n{self.tail()}")
+        result: dict[str, Any] = json.loads(self.output().splitlines()[-1])
+        return result
+
+
+def _clean_environment() -> dict[str, str]:
+    """Ours without Penstock's settings, so that a developer's shell does not change a test."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_") and name != "PORT"}

@@ -1,0 +1,112 @@
+"""Pictures, tables and the comparison of two runs: complete, and harmless whatever a source is called."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from analytics.topology.compare import compare
+from analytics.topology.exports import COLUMNS, MERMAID_EDGES_MAX, csv_text, dot, mermaid, write_parquet
+from analytics.topology.model.document import Kind, Topology, Vertex
+from analytics.topology.model.inputs import Summing
+from analytics.traffic.windows import Window
+from app.cli.output.topology import show_difference, show_topology
+from knative.traffic.delta import Delta
+from tests.support.topology_examples import HOSTILE, large, small
+
+
+def hostile() -> Topology:
+    """With sources that mean something in one of the formats."""
+    names = ("=cmd|' /C calc'!A0", 'a"]; click v0 "javascript:x"', "a\nb\x1b[31m", '"; } digraph {', "`'\\", "%%{init}")
+    vertices = [Vertex(f"source:{name}", Kind.SOURCE, "", name, name) for name in names]
+    return replace(small(), vertices=(*small().vertices, *vertices))
+
+
+def test_mermaid_has_every_vertex_and_nothing_that_could_be_markup() -> None:
+    lines = mermaid(hostile()).splitlines()
+
+    assert len(lines) == 1 + len(hostile().vertices) + len(hostile().edges)
+    inside = [line.split('"')[1] for line in lines[1 : 1 + len(hostile().vertices)]]
+    assert all(line.count('"') == 2 for line in lines[1:])
+    assert all(one.isalnum() or one in " /:.-_#;\N{REPLACEMENT CHARACTER}" for text in inside for one in text)
+
+
+def test_a_large_mermaid_is_cut_and_says_so() -> None:
+    text = mermaid(large(1000))
+    assert text.count("-->") + text.count(".->") == MERMAID_EDGES_MAX
+    assert f"%% the {MERMAID_EDGES_MAX} busiest of " in text
+
+
+def test_dot_is_quoted() -> None:
+    text = dot(hostile())
+    assert text.startswith("digraph topology {\n")
+    assert '[label="\\"; } digraph {"' in text
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == 4 + len(hostile().vertices) + len(hostile().edges)
+
+
+@pytest.mark.parametrize("table", COLUMNS)
+def test_tables_hold_everything(table: str, tmp_path: Path) -> None:
+    topology = hostile()
+    rows = list(csv.DictReader(io.StringIO(csv_text(topology, table))))
+    write_parquet(topology, table, tmp_path / "x.parquet")
+    again = pq.read_table(tmp_path / "x.parquet").to_pylist()
+
+    wanted = getattr(topology, table)
+    assert [row["id"] for row in again] == [one.id for one in wanted]
+    assert len(rows) == len(wanted)
+    assert not any((cell or "").startswith(("=", "+", "@")) for row in rows for cell in row.values())
+
+
+def test_two_runs_are_compared_by_id() -> None:
+    old = small()
+    assert compare(old, old).empty
+    edges = tuple(
+        replace(one, rate=one.rate * 10) if one.source == "source:/web" and one.rate else one for one in old.edges[1:]
+    )
+    new = replace(old, edges=edges, findings=old.findings[1:], vertices=old.vertices[:-1])
+
+    difference = compare(old, new)
+
+    assert [one.id for one in difference.findings_gone] == ["reply-loop:channel:shop/bills"]
+    assert difference.edges_gone == (old.edges[0].id,)
+    assert difference.vertices_gone == (old.vertices[-1].id,)
+    assert [(one.what, one.before, one.after) for one in difference.changes] == [("rate", 20.0, 200.0)]
+    assert [one.id for one in compare(new, old).findings_new] == ["reply-loop:channel:shop/bills"]
+
+
+def test_words_for_a_terminal_drive_none(capsys: pytest.CaptureFixture[str]) -> None:
+    finding = replace(small().findings[0], title=f"\x1b[2J{HOSTILE}", evidence=("[red]x[/red]\r\n" + "y" * 300,) * 9)
+    show_topology(replace(hostile(), findings=(finding, *small().findings)))
+    show_difference(compare(small(), replace(small(), findings=(finding,))))
+    printed = capsys.readouterr().out
+
+    assert "\x1b[2J" not in printed
+    assert "[red]x[/red]" in printed
+    assert "y" * 300 in printed
+    assert "3 findings: 2 critical, 1 info." in printed
+    assert "gone: info Nobody sends to attic/forgotten" in printed
+
+
+def test_deltas_and_windows_add_up_to_the_same() -> None:
+    deltas = [
+        Delta("w", 1, 5, "accepted", "n", "c", "", "t", "/a", 3, 30),
+        Delta("w", 1, 5, "accepted", "n", "c", "", "t", "/a", 3, 30),
+        Delta("w", 2, 6, "accepted", "n", "c", "", "u", "/a", 1, 10),
+        Delta("w", 3, 6, "settled", "n", "c", "s", "t", "/a", 4, 40, 2, 1, 1, 0, 1, {5: 2}),
+    ]
+    windows = Summing()
+    windows.row(Window(0, 60, "stored", "n", "c", "", "t", "/a", 4, 40))
+    windows.row(Window(0, 60, "settled", "n", "c", "s", "t", "/a", 4, 40, 2, 1, 1, 0, 1, 0, {5: 2}))
+
+    summing = Summing()
+    for delta in deltas:
+        summing.delta(delta)
+    assert summing.sums() == windows.sums()
+    accepted, settled = windows.sums()[1], windows.sums()[0]
+    assert (accepted.events, accepted.source, settled.subscription, settled.dead) == (4, "/a", "s", 1)

@@ -1,0 +1,209 @@
+"""What is found in planted worlds, and what is not: each rule, its severity, its borders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analytics.topology.build import build
+from analytics.topology.engines.local import LocalEngine
+from analytics.topology.model.document import Finding, Health, Severity, Topology, from_json, to_json
+from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
+from knative.delivery.policy import OnRetriesExhausted
+from tests.support.planted_faults import FAULTS, World, faulty, healthy
+
+
+def built(inputs: Inputs) -> Topology:
+    return build(inputs, LocalEngine())
+
+
+def found(world: World, namespace: str = "", counted: bool = True) -> dict[str, Finding]:
+    return {one.id: one for one in built(world.inputs(counted, namespace)).findings}
+
+
+def test_every_planted_fault_and_no_other() -> None:
+    assert found(faulty()).keys() == FAULTS
+    assert not found(healthy())
+
+
+def test_without_counts_nothing_is_said_that_needs_them() -> None:
+    counted = {"unsent", "unbalanced", "dead-lettering"}
+
+    assert found(faulty(), counted=False).keys() == {one for one in FAULTS if one.split(":")[0] not in counted}
+    assert all(one.rate is None and one.events is None for one in built(faulty().inputs(False)).edges)
+
+
+def test_a_loop_is_told_with_its_way_and_its_edges() -> None:
+    loop = found(faulty())["reply-loop:channel:test/ping"]
+
+    assert loop.severity is Severity.CRITICAL
+    assert loop.objects[:2] == ("channel:test/ping", "channel:test/pong")
+    assert loop.evidence[0] == "test/ping → test/there → test/pong → test/back → test/ping"
+    assert len(loop.edges) == 4
+
+
+def test_a_reply_of_the_triggers_broker_is_a_loop_unless_a_filter_decides() -> None:
+    world = World().channel("main", kind="Broker").subscription("all", "main", "http://x", "main", kind="Trigger")
+    inputs = world.inputs()
+
+    (loop,) = built(inputs).findings
+    assert (loop.id, loop.severity) == ("self-reply:broker:test/main", Severity.CRITICAL)
+    assert {one.id for one in built(inputs).vertices} >= {"broker:test/main", "trigger:test/all", "dlq:test/main"}
+
+
+def test_a_forward_to_itself_and_two_loops_that_share_a_channel() -> None:
+    world = World().channel("a").channel("b").channel("c")
+    world.subscription("aa", "a", "a").subscription("ab", "a", "http://x", "b").subscription("ba", "b", "a")
+    world.subscription("bc", "b", "c").subscription("cb", "c", "http://y", reply="b")
+
+    (loop,) = (one for one in found(world, counted=False).values() if one.rule == "reply-loop")
+    assert len(loop.objects) == 3 + 5
+    assert [line.count(" → ") for line in loop.evidence] == [2, 4, 4]
+
+
+def test_dead_letters_go_round_only_when_they_come_back() -> None:
+    world = World().channel("work").channel("dead")
+    world.subscription("worker", "work", "http://w", sink="dead").subscription("reader", "dead", "http://r")
+    assert not found(world, counted=False)
+    world.subscription("again", "work", "http://w2", sink="work")
+    assert found(world, counted=False).keys() == {"dead-letter-loop:channel:test/work"}
+
+
+def test_a_subscriber_of_two_channels_that_do_not_meet_is_fine() -> None:
+    world = World().channel("a").channel("b")
+    world.subscription("one", "a", "http://log").subscription("two", "b", "http://log")
+    assert not found(world, counted=False)
+
+
+def test_the_same_event_by_two_ways_from_a_channel_further_up() -> None:
+    """top -> left, top -> right, and one subscriber at both."""
+    world = World().channel("top").channel("left").channel("right")
+    world.subscription("l", "top", "left").subscription("r", "top", "right")
+    world.subscription("ll", "left", "http://log").subscription("rr", "right", "http://log")
+
+    (double,) = found(world, counted=False).values()
+    assert double.evidence == ("test/ll and test/rr both get what test/top gets.",)
+    assert set(double.objects) == {
+        "uri:http://log", "channel:test/top", "subscription:test/ll", "subscription:test/rr",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("delivered", "lag", "rule"),
+    [(1000, 0, ""), (945, 0, ""), (900, 0, "unbalanced"), (900, 100, ""), (0, 0, "unbalanced"), (1080, 0, "surplus")],
+)
+def test_fan_out_against_what_was_settled(delivered: int, lag: int, rule: str) -> None:
+    world = World().channel("a").subscription("s", "a", "http://x", state=State("True", lag=lag))
+    world.sent("a", "/s", 1000).settled("s", delivered)
+    assert [one.rule for one in found(world).values()] == ([rule] if rule else [])
+
+
+def test_no_worker_is_one_finding() -> None:
+    inputs = replace(faulty().inputs(), workers=0, states={})
+    rules = [one.rule for one in built(inputs).findings]
+
+    assert rules.count("no-worker") == 1
+    assert "not-ready" not in rules
+
+
+def test_a_subscription_whose_channel_is_gone() -> None:
+    assert found(World().channel("a").subscription("s", "nowhere/b", "http://x")).keys() >= {
+        "lost-channel:subscription:test/s"
+    }
+
+
+def test_a_namespace_with_what_it_is_joined_to() -> None:
+    world = World().channel("shop/orders").channel("bank/bills").channel("bank/inner")
+    world.subscription("shop/pay", "shop/orders", "http://pay", reply="bank/bills")
+    world.subscription("bank/settle", "bank/bills", "http://settle", reply="shop/orders")
+    world.subscription("bank/other", "bank/inner", "http://other", exhausted=OnRetriesExhausted.IGNORE)
+    shop = built(world.inputs(False, "shop"))
+
+    assert "channel:bank/bills" in {one.id for one in shop.vertices}
+    assert "channel:bank/inner" not in {one.id for one in shop.vertices}
+    assert [one.rule for one in shop.findings] == ["reply-loop"]
+    assert {one.rule for one in built(world.inputs(False, "bank")).findings} == {"reply-loop", "no-dead-letters"}
+
+
+def test_channels_that_hang_on_one_subscriber() -> None:
+    world = World()
+    for number in range(5):
+        world.channel(f"c{number}").subscription(f"s{number}", f"c{number}", "http://hub")
+    (point,) = found(world, counted=False).values()
+    assert (point.id, point.severity) == ("single-point:uri:http://hub", Severity.INFO)
+    assert "4 channels" in point.title
+
+
+def test_sources_beyond_the_limit_are_one() -> None:
+    world = World().channel("a").subscription("s", "a", "http://x")
+    for number in range(SOURCES_MAX + 5):
+        world.sent("a", f"/{number:06}", 2 if number < SOURCES_MAX else 1)
+    world.settled("s", 2 * SOURCES_MAX + 5)
+    topology = built(world.inputs())
+
+    assert sum(one.kind.value == "source" for one in topology.vertices) == SOURCES_MAX + 1
+    assert next(one for one in topology.vertices if one.id == "source:").rate == pytest.approx(5 / 60, abs=1e-5)
+    assert any("5 sources" in line for line in topology.method)
+
+
+def test_health_of_what_fails_and_of_what_is_idle() -> None:
+    world = World().channel("a").channel("b").subscription("s", "a", "http://dead").subscription("t", "b", "http://x")
+    world.sent("a", "/s", 10).settled("s", 0, dead=10, retried=20)
+    topology = built(world.inputs())
+    health = {one.id: one.health for one in topology.vertices}
+
+    assert health["subscription:test/s"] is Health.DEGRADED
+    assert health["uri:http://dead"] is Health.FAILED
+    assert health["dlq:test/a"] is Health.DEGRADED
+    assert health["subscription:test/t"] is Health.IDLE
+    assert health["channel:test/b"] is Health.IDLE
+    delivers = next(one for one in topology.edges if one.target == "uri:http://dead")
+    assert (delivers.events, delivers.failures, delivers.lag) == (0, 30, None)
+
+
+_NAMES = st.sampled_from(["a", "b", "c", "d"])
+_ENDS = st.one_of(_NAMES, st.sampled_from(["http://x", "http://y", "http://z?q#"]))
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(_NAMES, _ENDS, st.one_of(st.just(""), _ENDS), st.one_of(st.just(""), _ENDS)), max_size=8),
+    st.lists(st.tuples(_NAMES, st.text(max_size=8), st.integers(0, 1000)), max_size=5),
+    st.sampled_from(["", "test"]),
+)
+def test_any_world_makes_a_whole_document(
+    subscriptions: list[tuple[str, str, str, str]], sent: list[tuple[str, str, int]], namespace: str
+) -> None:
+    """Ids are unique, edges end at vertices, findings name what is there, and the file can be read."""
+    world = World()
+    for name in ("a", "b", "c", "d"):
+        world.channel(name)
+    for number, (channel, to, reply, sink) in enumerate(subscriptions):
+        world.subscription(f"s{number}", channel, to, reply, sink)
+    for channel, source, events in sent:
+        world.sent(channel, source.encode("utf-8", "replace").decode(), events)
+    topology = built(world.inputs(namespace=namespace))
+
+    vertices, edges = {one.id for one in topology.vertices}, {one.id for one in topology.edges}
+    assert (len(vertices), len(edges)) == (len(topology.vertices), len(topology.edges))
+    assert all({one.source, one.target} <= vertices for one in topology.edges)
+    assert all(set(one.objects) <= vertices and set(one.edges) <= edges for one in topology.findings)
+    assert all(one.evidence and one.remedy and one.title for one in topology.findings)
+    assert sum(one.size for one in topology.islands) == len(vertices)
+    assert from_json(to_json(topology)) == topology
+
+
+def test_single_points_of_too_many_edges_are_left_out_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = build(faulty().inputs(), LocalEngine())
+    monkeypatch.setattr("analytics.topology.engines.queries.CUT_EDGES_MAX", len(whole.edges) - 1)
+
+    found = build(faulty().inputs(), LocalEngine())
+
+    assert any("Single points were not looked for" in line for line in found.method)
+    assert "cut" not in {one.name for one in found.rankings}
+    kept = {one.id for one in whole.findings if one.rule != "single-point"}
+    assert {one.id for one in found.findings} == kept
+    assert not any("Single points" in line for line in whole.method)

@@ -1,0 +1,287 @@
+"""Census files on their way in: what is meant, what is fetched, and what is refused because it is not whole."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from analytics.census.generator import MONTHS, Recipe, write
+from app.census import inputs
+from app.census.computing import spark_places
+from app.census.inputs import Source, UnusableError, digest, parse_months, parse_years, plan
+from app.census.metrics import CHUNKS_WRITTEN, DOWNLOADED, CensusMetrics, shown
+from app.census.reader import FileRow, ReadConfig, read_all
+from app.cli import cli
+from app.local.kafka.ports import free_port
+from knative.errors import PenstockError, UsageError
+from tests.support.processes import get
+
+
+class Kept:
+    """A sink that remembers."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes, bytes]] = []
+        self.finished = False
+
+    def put(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> None:
+        self.records.append((key, value))
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    return write(tmp_path, 2019, "jan", Recipe(35)).path
+
+
+def _read(*paths: Path, chunks: int | None = None) -> tuple[list[FileRow], Kept]:
+    sink = Kept()
+    rows = read_all([Source(2019, path.name, path=path) for path in paths], sink, ReadConfig(chunks))
+    assert sink.finished
+    return rows, sink
+
+
+def test_years_and_months() -> None:
+    assert parse_years("2018, 2019,2018") == [2018, 2019]
+    assert parse_months("Jan,feb,jan") == ["jan", "feb"]
+    assert parse_months("*") == list(MONTHS)
+    for wrong in ("", "19", "2019-2020", "x", "2019,", "-2019"):
+        with pytest.raises(UsageError, match="no year"):
+            parse_years(wrong)
+    for wrong in ("", "january", "jan,,feb"):
+        with pytest.raises(UsageError, match="no month"):
+            parse_months(wrong)
+
+
+def test_what_is_meant() -> None:
+    template = "https://h/{year}/{month}{yy}pub.dat.gz"
+    assert [one.url for one in plan([2018, 2019], ["jan"], [], template)] == [
+        "https://h/2018/jan18pub.dat.gz", "https://h/2019/jan19pub.dat.gz",
+    ]  # fmt: skip
+    assert plan([2019], [], [Path("/x/a.gz")], template) == [Source(2019, "a.gz", path=Path("/x/a.gz"))]
+    with pytest.raises(UsageError, match="one year"):
+        plan([2018, 2019], [], [Path("a.gz")], template)
+    with pytest.raises(UsageError, match="--years and --months"):
+        plan([2018], [], [], template)
+
+
+def test_a_whole_file(whole: Path) -> None:
+    rows, sink = _read(whole)
+
+    assert rows == [FileRow("jan19pub.dat.gz", 2019, str(whole), 4, 35, "", True)]
+    assert len({key for key, _ in sink.records}) == 4
+    assert _read(whole)[1].records == sink.records
+
+
+def test_no_more_chunks_than_asked_for(whole: Path, tmp_path: Path) -> None:
+    other = write(tmp_path, 2019, "feb", Recipe(35)).path
+    rows, sink = _read(whole, other, chunks=2)
+    assert [(row.chunks, row.whole, row.problem) for row in rows] == [(2, False, "")]
+    assert len(sink.records) == 2
+    assert [row.chunks for row in _read(whole, other, chunks=5)[0]] == [4, 1]
+    assert _read(whole, chunks=0)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("cut", "cut"), ("cut at the end", "cut"), ("bent", "damaged"), ("plain", "no gzip"), ("empty", "empty"),
+        ("missing", "no such file"), ("folder", "no such file"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_not_whole_gives_nothing(whole: Path, tmp_path: Path, name: str, says: str) -> None:
+    content = whole.read_bytes()
+    bent = bytearray(content)
+    bent[len(bent) // 2] ^= 0xFF
+    contents = {
+        "cut": content[: len(content) // 2], "cut at the end": content[:-3], "bent": bytes(bent),
+        "plain": b"x" * 1000, "empty": b"",
+    }  # fmt: skip
+    bad = tmp_path / f"{name}.gz"
+    if name in contents:
+        bad.write_bytes(contents[name])
+    elif name == "folder":
+        bad.mkdir()
+    rows, sink = _read(bad, whole)
+
+    assert says in rows[0].problem
+    assert (rows[0].chunks, rows[1].chunks) == (0, 4)
+    assert len(sink.records) == 4
+
+
+def test_the_same_file_named_twice(whole: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy" / whole.name
+    copy.parent.mkdir()
+    copy.write_bytes(whole.read_bytes())
+    rows, sink = _read(whole, copy)
+
+    assert "counts once" in rows[1].problem
+    assert len(sink.records) == 4
+
+
+def test_files_of_one_name_or_of_one_content_are_two(whole: Path, tmp_path: Path) -> None:
+    renamed = tmp_path / "renamed.gz"
+    renamed.write_bytes(whole.read_bytes())
+    other = tmp_path / "other" / whole.name
+    other.parent.mkdir()
+    with gzip.open(other, "wb") as file:
+        file.write(b"x\n" * 35)
+
+    assert len({key for key, _ in _read(whole, renamed, other)[1].records}) == 12
+
+
+def test_a_file_without_lines(tmp_path: Path) -> None:
+    none = tmp_path / "none.gz"
+    none.write_bytes(gzip.compress(b""))
+    rows, sink = _read(none)
+    assert (rows[0].problem, rows[0].whole, sink.records) == ("", True, [])
+
+
+class _Site(BaseHTTPRequestHandler):
+    """Serves its server's files; `flaky` fails twice first, `short` ends too early."""
+
+    def do_GET(self) -> None:
+        files: dict[str, bytes] = self.server.files  # type: ignore[attr-defined]
+        name = self.path.rpartition("/")[2]
+        asked: list[str] = self.server.asked  # type: ignore[attr-defined]
+        asked.append(name)
+        status = 404 if name not in files else 503 if name == "flaky" and asked.count(name) < 3 else 200
+        body = files.get(name, b"") if status == 200 else b""
+        self.send_response(status)
+        self.send_header("content-length", str(len(body) + 10 * (name == "short")))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch, whole: Path) -> Iterator[HTTPServer]:
+    monkeypatch.setattr(inputs, "_WAIT_S", 0.0)
+    server = HTTPServer(("127.0.0.1", 0), _Site)
+    server.files = dict.fromkeys(("good", "flaky", "short"), whole.read_bytes())  # type: ignore[attr-defined]
+    server.asked = []  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_downloads(site: HTTPServer) -> None:
+    base = f"http://127.0.0.1:{site.server_port}/"
+    fetched: list[int] = []
+    sink = Kept()
+    names = ("good", "flaky", "short", "missing")
+    sources = [Source(2019, name, url=base + name) for name in names] + [Source(2019, "x", url="http://127.0.0.1:1/x")]
+    rows = read_all(sources, sink, ReadConfig(fetched=lambda: fetched.append(1)))
+
+    assert [row.chunks for row in rows] == [4, 4, 0, 0, 0]
+    assert "of" in rows[2].problem
+    assert "404" in rows[3].problem
+    assert "could not be downloaded" in rows[4].problem
+    assert len(fetched) == 2
+    assert len(sink.records) == 8
+
+
+def test_a_download_has_a_limit(site: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "DOWNLOAD_BYTES_MAX", 100)
+    rows = read_all([Source(2019, "good", url=f"http://127.0.0.1:{site.server_port}/good")], Kept(), ReadConfig())
+    assert "the most that is fetched" in rows[0].problem
+
+
+def test_digest_is_of_the_content(whole: Path, tmp_path: Path) -> None:
+    packed_otherwise = tmp_path / "again.gz"
+    packed_otherwise.write_bytes(gzip.compress(gzip.decompress(whole.read_bytes()), 9))
+    assert digest(packed_otherwise) == digest(whole)
+    with pytest.raises(UnusableError):
+        digest(tmp_path / "again")
+
+
+def test_metrics_are_shown_under_their_names() -> None:
+    metrics = CensusMetrics(DOWNLOADED, CHUNKS_WRITTEN)
+    metrics.add(CHUNKS_WRITTEN, 3)
+    port = free_port()
+    with shown(metrics, port, "127.0.0.1"):
+        lines = get(port, "/metrics")[1].decode().splitlines()
+        with pytest.raises(PenstockError, match="--metrics-port"), shown(metrics, port, "127.0.0.1"):
+            pass
+    assert {"kafka_scale_downloaded_gzips 0.0", "kafka_scale_chunks_written 3.0"} <= set(lines)
+    assert get(port, "/metrics")[0] == 0
+
+
+def test_how_far_a_checkpoint_is(tmp_path: Path) -> None:
+    assert spark_places(tmp_path, "compute") is None
+    for name in ("commits", "offsets"):
+        (tmp_path / name).mkdir()
+    assert spark_places(tmp_path, "compute") is None
+    (tmp_path / "commits" / "9").touch()
+    (tmp_path / "commits" / "10").touch()
+    (tmp_path / "commits" / ".10.crc").touch()
+    (tmp_path / "offsets" / "10").write_text('v1\n{"batchWatermarkMs":0}\n{"compute":{"1":7,"0":5}}')
+    assert spark_places(tmp_path, "compute") == {0: 5, 1: 7}
+    assert spark_places(tmp_path, "other") is None
+    (tmp_path / "offsets" / "10").write_text("\x00")
+    assert spark_places(tmp_path, "compute") is None
+
+
+def _census(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(cli, ["census", *arguments])
+    said = str(done.exception) if isinstance(done.exception, PenstockError) else done.stderr
+    code = done.exception.exit_code if isinstance(done.exception, PenstockError) else done.exit_code
+    return code, done.stdout, said
+
+
+def test_generate_and_read_without_kafka(tmp_path: Path) -> None:
+    """As a user does it: made, read, shown."""
+    made = ("generate", "--years", "2019", "--months", "jan", "--lines", "23", "--output-dir", str(tmp_path))
+    code, out, _ = _census(*made, "-o", "json")
+    assert (code, [row["lines"] for row in json.loads(out)]) == (0, [23])
+    assert _census(*made)[0] == 2  # it is there already
+    assert _census(*made, "--force", "--short", "0.1")[0] == 0
+    file = str(tmp_path / "2019" / "jan19pub.dat.gz")
+    code, out, said = _census("read", "--years", "2019", "--from-file", file, "--write-to", "stdout", "--chunks", "1")
+    assert (code, said) == (0, "")
+    (chunk,) = [json.loads(line) for line in out.splitlines()]
+    assert (chunk["year"], chunk["file"], len(chunk["lines"])) == ("2019", "jan19pub.dat.gz", 10)
+    code, out, _ = _census("read", "--years", "2019", "--from-file", file, "--write-to", "null", "-o", "json")
+    assert (code, json.loads(out)["lines"]) == (0, 23)
+    missing = str(tmp_path / "none.gz")
+    assert _census("read", "--years", "2019", "--from-file", missing, "--write-to", "null")[0] == 1
+    assert _census("read", "--years", "2019", "--from-file", missing, "--from-file", file, "--write-to", "null")[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["read"], "--years and --months"),
+        (["read", "--years", "x"], "no year"),
+        (["read", "--years", "2019", "--months", "mai"], "no month"),
+        (["read", "--from-file", "a.gz"], "one year"),
+        (["generate", "--short", "0.9", "--no-code", "0.9"], "add up"),
+        (["compute", "--engine", "faust", "--once"], "--engine spark"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], says: str) -> None:
+    code, _, said = _census(*arguments)
+    assert code == 2
+    assert says in said
+
+
+@pytest.mark.parametrize("command", ["read --years 2019 --months jan", "compute", "results"])
+def test_a_dry_run_asks_nobody(command: str) -> None:
+    code, out, _ = _census(*command.split(), "--dry-run", "--kafka", "127.0.0.1:1")
+    assert code == 0
+    assert out.startswith("Would run with:")
+    assert "127.0.0.1:1" in out

@@ -1,0 +1,69 @@
+"""Optional parts of the installation: one sentence for what is missing, and pyproject.toml lists what we import."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from app.settings import extras
+from app.settings.extras import ANALYTICS, MODULES, error_of, need
+from knative.errors import UsageError
+
+_PROJECT = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
+
+
+def _names(requirements: list[str]) -> set[str]:
+    return {re.split(r"[\[=<>~!; ]", one)[0].lower().replace("_", "-") for one in requirements}
+
+
+def test_need_passes_when_everything_is_installed() -> None:
+    for extra in MODULES:
+        need(extra, "a test")
+
+
+def test_need_names_what_is_missing_and_the_extra() -> None:
+    with pytest.raises(UsageError) as caught:
+        need(ANALYTICS, "`penstock topology`", ("numpy", "penstock_absent", "penstock_absent.child"))
+    assert str(caught.value) == (
+        "`penstock topology` needs penstock_absent, penstock_absent.child, which are not installed: "
+        "pip install 'penstock[analytics]'."
+    )
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("pyspark.sql", "analytics"), ("opentelemetry", "otel"), ("json", None), ("", None), ("numpyish", None)],
+)
+def test_a_failed_import_is_an_error_of_its_extra(module: str, extra: str | None) -> None:
+    found = error_of(ModuleNotFoundError(f"No module named {module!r}", name=module), "This command")
+    if extra is None:
+        assert found is None
+    else:
+        assert str(found) == (
+            f"This command needs {module.partition('.')[0]}, which is not installed: pip install 'penstock[{extra}]'."
+        )
+
+
+@pytest.mark.parametrize("extra", MODULES)
+def test_the_extras_of_pyproject_bring_these_modules(extra: str) -> None:
+    listed = _names(_PROJECT["optional-dependencies"][extra])
+    owners = packages_distributions()
+    for module in MODULES[extra]:
+        if module != "py4j":  # a part of pyspark's own requirements
+            parts = {name.lower().replace("_", "-") for name in owners[module.partition(".")[0]]}
+            assert parts & listed, module
+
+
+def test_the_base_lists_nothing_of_an_extra() -> None:
+    base = _names(_PROJECT["dependencies"])
+    for extra in MODULES:
+        assert not base & _names(_PROJECT["optional-dependencies"][extra])
+
+
+def test_the_named_parts_belong_to_analytics() -> None:
+    assert set(extras.REPORT_MODULES) | set(extras.SPARK_MODULES) <= set(MODULES[ANALYTICS])

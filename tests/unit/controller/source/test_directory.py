@@ -1,0 +1,227 @@
+"""The directory source on real files: what editors do to files must never delete anything."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from controller.source.directory import Directory
+from knative.errors import UsageError
+from tests.unit.controller.source.resource_files import TEXT, found, write
+
+
+def test_yaml_yml_and_json_in_folders_but_nothing_hidden(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "one", "two")
+    write(tmp_path, "deep/er/b.YML", "three")
+    (tmp_path / "c.json").write_text(
+        '{"apiVersion": "messaging.knative.dev/v1", "kind": "KafkaChannel", "metadata": {"name": "four"}}'
+    )
+    write(tmp_path, ".hidden.yaml", "five")
+    write(tmp_path, "..data/d.yaml", "six")
+    write(tmp_path, "e.yaml.swp", "seven")
+    snapshot = Directory(tmp_path).scan()
+    assert sorted(found(snapshot)) == ["four", "one", "three", "two"]
+    assert snapshot.problems == ()
+
+
+def test_a_change_is_seen_at_once_a_removal_at_the_second_look(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one", "two")
+    directory.scan()
+    write(tmp_path, "a.yaml", "one", partitions=3)
+    assert found(directory.scan()) == {"one": 3, "two": 1}
+    assert found(directory.scan()) == {"one": 3}
+    (tmp_path / "a.yaml").unlink()
+    assert found(directory.scan()) == {"one": 3}
+    assert found(directory.scan()) == {}
+
+
+def test_saving_by_truncating_or_renaming_removes_nothing(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one")
+    directory.scan()
+    (tmp_path / "a.yaml").write_text("")
+    assert found(directory.scan()) == {"one": 1}
+    write(tmp_path, "a.yaml", "one", partitions=2)
+    assert found(directory.scan()) == {"one": 2}
+    (tmp_path / "a.yaml").rename(tmp_path / "a.yaml~")
+    assert found(directory.scan()) == {"one": 2}
+    write(tmp_path, "a.yaml", "one", partitions=3)
+    assert found(directory.scan()) == {"one": 3}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field"),
+    [
+        ("kind: [", 1, ""),
+        (TEXT.format(name="one", partitions=0), 6, "spec.numPartitions"),
+        (TEXT.format(name="one", partitions=1) + "  replication: 2\n", 7, "spec.replication"),
+        (TEXT.format(name="one", partitions=1) + "---\n" + TEXT.format(name="one", partitions=2), 8, "metadata.name"),
+    ],
+)
+def test_a_bad_file_keeps_its_last_good_state_as_long_as_it_is_bad(
+    tmp_path: Path, text: str, line: int, field: str
+) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one", "two")
+    write(tmp_path, "b.yaml", "three")
+    directory.scan()
+    (tmp_path / "a.yaml").write_text(text)
+    for _ in range(4):
+        snapshot = directory.scan()
+        assert found(snapshot) == {"one": 1, "two": 1, "three": 1}
+    (problem,) = snapshot.problems
+    assert (problem.file, problem.line, problem.field, problem.ignored) == ("a.yaml", line, field, False)
+    assert problem.what
+    assert problem.cure
+    write(tmp_path, "a.yaml", "one", "two", partitions=2)
+    mended = directory.scan()
+    assert (found(mended), mended.problems) == ({"one": 2, "two": 2, "three": 1}, ())
+
+
+def test_a_bad_document_takes_its_file_along_not_its_neighbours(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "one")
+    (tmp_path / "b.yaml").write_text(TEXT.format(name="two", partitions=1) + "---\nkind: KafkaChannel\n")
+    assert found(Directory(tmp_path).scan()) == {"one": 1}
+
+
+def test_kinds_of_others_are_told_and_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n---\n" + TEXT.format(name="one", partitions=1)
+    )
+    snapshot = Directory(tmp_path).scan()
+    assert found(snapshot) == {"one": 1}
+    (problem,) = snapshot.problems
+    assert (problem.line, problem.ignored, problem.object) == (2, True, "ConfigMap default/x")
+    assert not problem.slip
+
+
+def test_what_looks_like_a_slip_is_told_from_what_is_no_business_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(TEXT.format(name="one", partitions=1).replace("KafkaChannel", "KafkaChanel"))
+    write(tmp_path, "b.yaml", "two")
+    write(tmp_path, "c.yaml", "two")
+    problems = Directory(tmp_path).scan().problems
+    assert [(problem.file, problem.ignored, problem.slip) for problem in problems] == [
+        ("a.yaml", True, True),
+        ("c.yaml", True, True),
+    ]
+
+
+def test_of_two_files_with_one_name_the_first_counts_and_keeps_it(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "m.yaml", "one", partitions=1)
+    directory.scan()
+    write(tmp_path, "a.yaml", "one", partitions=5)
+    snapshot = directory.scan()
+    assert found(snapshot) == {"one": 1}
+    assert [(problem.file, problem.ignored) for problem in snapshot.problems] == [("a.yaml", True)]
+    (tmp_path / "m.yaml").unlink()
+    assert found(directory.scan()) == {"one": 5}
+
+
+def test_an_object_that_may_have_moved_into_a_bad_file_stays(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one", "two")
+    directory.scan()
+    directory.scan()
+    write(tmp_path, "a.yaml", "one")
+    (tmp_path / "b.yaml").write_text("kind: [")
+    for _ in range(4):
+        assert found(directory.scan()) == {"one": 1, "two": 1}
+    (tmp_path / "b.yaml").unlink()
+    directory.scan()
+    assert found(directory.scan()) == {"one": 1}
+
+
+def test_a_file_that_was_bad_before_does_not_hold_up_removals_elsewhere(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one")
+    (tmp_path / "b.yaml").write_text("kind: [")
+    for _ in range(3):
+        directory.scan()
+    (tmp_path / "a.yaml").unlink()
+    directory.scan()
+    assert found(directory.scan()) == {}
+
+
+def test_complete_only_when_surely_everything_was_seen(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one")
+    assert [directory.scan().complete for _ in range(2)] == [False, True], "a first look may see half of a change"
+    (tmp_path / "b.yaml").write_text("kind: [")
+    assert not directory.scan().complete, "nobody knows what stands in it"
+    write(tmp_path, "b.yaml", "two")
+    assert directory.scan().complete
+    (tmp_path / "b.yaml").write_text("kind: [")
+    assert not directory.scan().complete
+    (tmp_path / "b.yaml").write_text("apiVersion: v1\nkind: ConfigMap\n")
+    assert not directory.scan().complete, "it may have been one of ours before somebody led"
+    write(tmp_path, "b.yaml", "one")
+    assert not directory.scan().complete, "it may have had another name"
+
+
+def test_a_directory_that_goes_away_is_a_problem_and_changes_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "resources"
+    write(root, "a.yaml", "one")
+    directory = Directory(root)
+    directory.scan()
+    root.rename(tmp_path / "elsewhere")
+    for _ in range(3):
+        snapshot = directory.scan()
+    assert found(snapshot) == {"one": 1}
+    assert not snapshot.complete
+    assert "cannot be read" in snapshot.problems[0].what
+
+
+def test_a_missing_directory_is_a_sentence_at_start(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"does not exist\. Make it"):
+        Directory(tmp_path / "nowhere").check()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError):
+        Directory(tmp_path / "file").check()
+
+
+def test_an_old_file_is_not_read_again(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "one")
+    old = 1_000_000_000
+    os.utime(tmp_path / "a.yaml", (old, old))
+    directory = Directory(tmp_path)
+    first = directory.scan()
+    stat = (tmp_path / "a.yaml").stat()
+    with (tmp_path / "a.yaml").open("r+") as file:
+        file.write("x")
+    os.utime(tmp_path / "a.yaml", (old, old))
+    assert (tmp_path / "a.yaml").stat().st_size == stat.st_size
+    assert directory.scan().objects == first.objects
+
+
+def test_several_files_that_vanish_at_once_keep_their_word_for_a_while(tmp_path: Path) -> None:
+    directory = Directory(tmp_path, emptied_s=3600)
+    write(tmp_path, "a.yaml", "one")
+    write(tmp_path, "b.yaml", "two")
+    for _ in range(2):
+        directory.scan()
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).unlink()
+    for _ in range(3):
+        snapshot = directory.scan()
+        assert found(snapshot) == {"one": 1, "two": 1}
+        assert "all 2 files are gone at once" in snapshot.problems[0].what
+        assert not snapshot.complete
+    write(tmp_path, "a.yaml", "one")
+    directory.scan()
+    assert found(directory.scan()) == {"one": 1}
+
+
+def test_after_the_while_they_are_gone(tmp_path: Path) -> None:
+    directory = Directory(tmp_path, emptied_s=0)
+    write(tmp_path, "a.yaml", "one")
+    write(tmp_path, "b.yaml", "two")
+    for _ in range(2):
+        directory.scan()
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).unlink()
+    directory.scan()
+    assert found(directory.scan()) == {}

@@ -1,0 +1,280 @@
+"""What the directory cannot read, or can only misread: it is told with a cure, and nothing is removed for it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from controller.source import directory as directory_module
+from controller.source.directory import Directory, Snapshot
+from tests.unit.controller.source.resource_files import TEXT, found, write
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("kind: KafkaChannel", "kind: KafkaChanel"),
+        ("kind: KafkaChannel", "kind: Deployment"),
+        ("messaging.knative.dev/", "messaging.knative.de/"),
+        ("messaging.knative.dev/v1beta1", "v1"),
+        ("name: two", "name: one2\n---\napiVersion: v1\nkind: Secret"),
+        ("name: two", "name: three"),
+    ],
+)
+def test_what_a_typing_error_hides_stays_until_it_is_mended(tmp_path: Path, right: str, wrong: str) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one")
+    write(tmp_path, "b.yaml", "two", partitions=2)
+    write(tmp_path, "c.yaml", "three")
+    directory.scan()
+    directory.scan()
+    text = (tmp_path / "b.yaml").read_text()
+    assert right in text
+    (tmp_path / "b.yaml").write_text(text.replace(right, wrong))
+    for _ in range(4):
+        snapshot = directory.scan()
+        assert found(snapshot)["two"] == 2
+        kept = snapshot.problems[-1]
+        assert (kept.file, kept.object) == ("b.yaml", "KafkaChannel default/two")
+        assert "stays until this file has no problem" in kept.what
+    (tmp_path / "b.yaml").unlink()
+    assert "two" in found(directory.scan()), "an editor may save it by renaming"
+    (tmp_path / "b.yaml").write_text(text)
+    assert (found(directory.scan()), directory.scan().problems) == ({"one": 1, "two": 2, "three": 1}, ())
+    (tmp_path / "b.yaml").unlink()
+    directory.scan()
+    assert "two" not in found(directory.scan())
+
+
+def test_a_kind_that_looks_like_ours_is_pointed_at_it(tmp_path: Path) -> None:
+    text = TEXT.format(name="one", partitions=1).replace("KafkaChannel", "KafkaChanel")
+    (tmp_path / "a.yaml").write_text(text)
+    (problem,) = Directory(tmp_path).scan().problems
+    assert "did you mean apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel?" in problem.cure
+
+
+def test_problems_name_their_object(tmp_path: Path) -> None:
+    text = TEXT.format(name="one\n  namespace: shop", partitions=0)
+    (tmp_path / "a.yaml").write_text(text + "---\nkind: 3\n---\nmetadata: 4\n")
+    problems = Directory(tmp_path).scan().problems
+    assert {problem.object for problem in problems} == {"KafkaChannel shop/one", ""}
+
+
+def test_a_file_that_turned_bad_while_it_was_saved_keeps_what_it_held(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one")
+    directory.scan()
+    (tmp_path / "a.yaml").write_text("")
+    directory.scan()
+    (tmp_path / "a.yaml").write_text("kind: [")
+    for _ in range(3):
+        assert found(directory.scan()) == {"one": 1}
+
+
+ANCHORS = b"".join(b"k%d: &a%d x\n" % (number, number) for number in range(30_000))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"# nothing here\n", b"---\n---\n", b"\xef\xbb\xbf", b"~\n"])
+def test_a_file_that_was_emptied_keeps_what_it_held_until_it_is_deleted(tmp_path: Path, content: bytes) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one", "two", partitions=2)
+    write(tmp_path, "b.yaml", "three")
+    for _ in range(2):
+        directory.scan()
+    (tmp_path / "a.yaml").write_bytes(content)
+    for _ in range(4):
+        snapshot = directory.scan()
+        assert found(snapshot) == {"one": 2, "two": 2, "three": 1}
+        (problem,) = snapshot.problems
+        assert (problem.file, problem.ignored) == ("a.yaml", False)
+        assert problem.what == "the file is empty now; KafkaChannel default/one and 1 more, which it held, stay"
+        assert "delete the file" in problem.cure
+        assert not snapshot.complete
+    (tmp_path / "a.yaml").unlink()
+    directory.scan()
+    snapshot = directory.scan()
+    assert (found(snapshot), snapshot.problems) == ({"three": 1}, ())
+
+
+def test_what_an_emptied_file_held_may_be_in_another_one(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one", "two")
+    directory.scan()
+    (tmp_path / "a.yaml").write_text("")
+    directory.scan()
+    write(tmp_path, "b.yaml", "one", partitions=3)
+    snapshot = directory.scan()
+    assert found(snapshot) == {"one": 3, "two": 1}
+    assert [problem.what for problem in snapshot.problems] == [
+        "the file is empty now; KafkaChannel default/two, which it held, stays"
+    ]
+    write(tmp_path, "b.yaml", "one", "two", partitions=4)
+    snapshot = directory.scan()
+    assert found(snapshot) == {"one": 4, "two": 4}
+    assert [(problem.file, problem.ignored, problem.slip) for problem in snapshot.problems] == [("a.yaml", True, False)]
+    write(tmp_path, "a.yaml", "five")
+    assert directory.scan().problems == ()
+    assert found(directory.scan()) == {"one": 4, "two": 4, "five": 1}
+
+
+def test_an_emptied_file_that_was_bad_before_keeps_its_last_good_state(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one")
+    directory.scan()
+    for text in ("kind: [", "", "kind: [", ""):
+        (tmp_path / "a.yaml").write_text(text)
+        for _ in range(3):
+            assert found(directory.scan()) == {"one": 1}
+
+
+def test_nobody_knows_what_an_empty_file_held_before_the_first_look(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "one")
+    (tmp_path / "b.yaml").write_text("# later\n")
+    directory = Directory(tmp_path)
+    for _ in range(3):
+        snapshot = directory.scan()
+    assert not snapshot.complete, "what nobody saw go is not removed"
+    assert [(problem.file, problem.ignored, problem.slip) for problem in snapshot.problems] == [("b.yaml", True, False)]
+    assert "if it held resources, they stay" in snapshot.problems[0].what
+    (tmp_path / "a.yaml").unlink()
+    directory.scan()
+    assert found(directory.scan()) == {}, "what was seen to go is"
+
+
+def test_a_file_of_many_anchors_is_told_and_keeps_what_it_held(tmp_path: Path) -> None:
+    directory = Directory(tmp_path)
+    write(tmp_path, "a.yaml", "one")
+    directory.scan()
+    (tmp_path / "a.yaml").write_bytes(ANCHORS)
+    write(tmp_path, "b.yaml", "two")
+    for _ in range(3):
+        snapshot = directory.scan()
+        assert found(snapshot) == {"one": 1, "two": 1}
+    (problem,) = snapshot.problems
+    assert (problem.file, problem.line) == ("a.yaml", 1001)
+    assert "anchors" in problem.what
+
+
+@contextmanager
+def folder_without_privileges() -> Iterator[Path]:
+    """A directory, looked at by a user who may not do everything: root may, whatever the permissions."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name, "resources")
+        root.mkdir()
+        for path in (Path(name), root):
+            path.chmod(0o777)
+        is_root = os.geteuid() == 0
+        if is_root:
+            os.setresuid(65534, 65534, 0)
+        try:
+            yield root
+        finally:
+            if is_root:
+                os.setresuid(0, 0, 0)
+            for path in Path(name).rglob("*"):
+                path.chmod(0o777)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o111])
+def test_what_is_in_a_folder_that_cannot_be_read_stays(mode: int) -> None:
+    with folder_without_privileges() as root:
+        directory = Directory(root)
+        write(root, "a.yaml", "one")
+        write(root, "team/b.yaml", "two")
+        write(root, "team/deep/c.yaml", "three")
+        directory.scan()
+        directory.scan()
+        (root / "team").chmod(mode)
+        (root / "a.yaml").unlink()
+        for _ in range(3):
+            snapshot = directory.scan()
+            assert {"two", "three"} <= found(snapshot).keys()
+            assert [(problem.file, problem.cure) for problem in snapshot.problems] == [("team", "mend its permissions")]
+            assert not snapshot.complete
+        assert "one" not in found(snapshot)
+        assert Directory(root).scan().problems != ()
+        (root / "team").chmod(0o755)
+        assert directory.scan().problems == ()
+        (root / "team" / "b.yaml").unlink()
+        directory.scan()
+        assert found(directory.scan()) == {"three": 1}
+
+
+def test_a_file_that_cannot_be_read_keeps_its_last_good_state() -> None:
+    with folder_without_privileges() as root:
+        directory = Directory(root)
+        write(root, "a.yaml", "one")
+        directory.scan()
+        (root / "a.yaml").chmod(0o000)
+        for _ in range(3):
+            snapshot = directory.scan()
+        assert found(snapshot) == {"one": 1}
+        assert snapshot.problems[0].cure == "mend its permissions"
+
+
+def test_a_link_to_a_folder_is_told_and_keeps_what_was_there(tmp_path: Path) -> None:
+    root = tmp_path / "resources"
+    write(root, "team/a.yaml", "one")
+    directory = Directory(root)
+    directory.scan()
+    (root / "team").rename(tmp_path / "team")
+    (root / "team").symlink_to(tmp_path / "team")
+    for _ in range(3):
+        snapshot = directory.scan()
+        assert found(snapshot) == {"one": 1}
+        assert "link to a folder" in snapshot.problems[0].what
+
+
+def test_links_to_files_are_followed_and_one_to_nothing_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "resources"
+    root.mkdir()
+    write(tmp_path, "elsewhere.yaml", "one")
+    (root / "a.yaml").symlink_to(tmp_path / "elsewhere.yaml")
+    (root / "b.yaml").symlink_to(tmp_path / "nowhere.yaml")
+    snapshot = Directory(root).scan()
+    assert found(snapshot) == {"one": 1}
+    assert [(problem.file, problem.cure) for problem in snapshot.problems] == [("b.yaml", "mend or remove the link")]
+
+
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "one")
+    os.mkfifo(tmp_path / "b.yaml")  # opening it would wait for a writer
+    (tmp_path / "c.yaml").symlink_to("/dev/zero")
+    snapshot = Directory(tmp_path).scan()
+    assert found(snapshot) == {"one": 1}
+    assert [problem.file for problem in snapshot.problems] == ["b.yaml", "c.yaml"]
+
+
+def test_over_the_limit_of_files_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_module, "FILES_MAX", 3)
+    for name in ("k", "l", "m"):
+        write(tmp_path, f"{name}.yaml", name)
+    directory = Directory(tmp_path)
+    directory.scan()
+    assert directory.scan() == Snapshot(directory.scan().objects, (), complete=True), "so many are fine"
+    write(tmp_path, "a.yaml", "a")
+    (tmp_path / "k.yaml").unlink()
+    write(tmp_path, "b.yaml", "b")
+    for _ in range(3):
+        snapshot = directory.scan()
+        assert found(snapshot) == {"k": 1, "l": 1, "m": 1}
+        assert [problem.what for problem in snapshot.problems] == ["it holds over 3 files, and no change is taken"]
+        assert not snapshot.complete
+    (tmp_path / "b.yaml").unlink()
+    directory.scan()
+    assert found(directory.scan()) == {"a": 1, "l": 1, "m": 1}
+
+
+def test_a_file_name_that_is_no_utf8_can_be_written_down(tmp_path: Path) -> None:
+    with open(os.fsencode(tmp_path) + b"/\xff.yaml", "w") as file:
+        file.write("kind: [")
+    os.mkdir(os.fsencode(tmp_path) + b"/\xfe")
+    os.symlink(b"\xfe", os.fsencode(tmp_path) + b"/\xfd")
+    files = {problem.file for problem in Directory(tmp_path).scan().problems}
+    assert files == {"\\xff.yaml", "\\xfd"}
+    assert all(file.encode() for file in files)

@@ -1,0 +1,207 @@
+"""Status files: whole, only when something is new, gone with their object."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from controller.executor import Executor
+from controller.kafka.leader_election import LeaderElection
+from controller.kafka.publisher import Publisher
+from controller.kafka.topics import admin_client
+from controller.plan.actions import Removal, WriteStatus
+from controller.source.directory import FileProblem
+from controller.status.files import StatusFiles
+from knative.errors import UsageError
+from knative.resources.conditions import Condition, false, ready, true, unknown
+from tables.contract_table import ContractTable
+from tests.support.fakes import MemoryProduce
+from tests.unit.controller.worlds import CONFIG
+
+REMOVAL = Removal("u", "KafkaChannel", "default/orders", "t", topics=("t", "t.dlq"), since=1.5)
+
+
+def status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel", **body: Any) -> WriteStatus:
+    return WriteStatus(kind, "default", name, "u", 2, (ready(parts), *parts), body)
+
+
+def said(root: Path, name: str = "orders") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((root / "KafkaChannel" / f"default.{name}.json").read_text("utf-8"))
+    return found
+
+
+def test_the_shape_of_a_status(tmp_path: Path) -> None:
+    assert StatusFiles(tmp_path).write(status(true("TopicReady"), address={"url": "http://h"}), 0.0)
+    assert said(tmp_path) == {
+        "apiVersion": "messaging.knative.dev/v1beta1",
+        "kind": "KafkaChannel",
+        "metadata": {"namespace": "default", "name": "orders", "uid": "u", "generation": 2},
+        "status": {
+            "observedGeneration": 2,
+            "conditions": [
+                {"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z"},
+                {"type": "TopicReady", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z"},
+            ],
+            "address": {"url": "http://h"},
+        },
+    }
+
+
+def test_only_what_is_new_is_written_and_times_of_transitions_stay(tmp_path: Path) -> None:
+    files = StatusFiles(tmp_path)
+    assert files.write(status(true("A")), 0.0)
+    assert not files.write(status(true("A")), 60.0)
+    assert not StatusFiles(tmp_path).write(status(true("A")), 60.0), "the next process knows what was said"
+    assert files.write(status(false("A", "Broken", "mend it")), 60.0)
+    assert said(tmp_path)["status"]["conditions"][1]["lastTransitionTime"] == "1970-01-01T00:01:00Z"
+    assert sorted(path.name for path in (tmp_path / "KafkaChannel").iterdir()) == ["default.orders.json"]
+
+
+def test_a_transition_is_logged_once(tmp_path: Path) -> None:
+    files = StatusFiles(tmp_path)
+    with capture_logs() as lines:
+        for _ in range(3):
+            files.write(status(false("A", "Broken", "mend it")), 0.0)
+        files.write(status(true("A")), 0.0)
+    assert [(line["event"], line["log_level"]) for line in lines] == [
+        ("resource is not ready", "warning"),
+        ("resource is ready", "info"),
+    ]
+
+
+def test_files_go_with_their_objects(tmp_path: Path) -> None:
+    files = StatusFiles(tmp_path)
+    one, two = status(true("A")), status(true("A"), name="stock")
+    files.write(one, 0.0)
+    files.write(two, 0.0)
+    files.keep_only([one])
+    assert [path.name for path in (tmp_path / "KafkaChannel").iterdir()] == ["default.orders.json"]
+    assert files.write(two, 0.0)
+
+
+def test_a_file_that_somebody_removed_or_broke_is_written_anew(tmp_path: Path) -> None:
+    files = StatusFiles(tmp_path)
+    files.write(status(true("A")), 0.0)
+    path = tmp_path / "KafkaChannel" / "default.orders.json"
+    path.unlink()
+    assert files.write(status(true("A")), 0.0)
+    for broken in (b"{ broken", b"\xff"):
+        path.write_bytes(broken)
+        assert StatusFiles(tmp_path).write(status(true("A")), 0.0)
+        assert said(tmp_path)["kind"] == "KafkaChannel"
+
+
+def test_problems(tmp_path: Path) -> None:
+    files = StatusFiles(tmp_path)
+    assert files.write_problems([FileProblem("a.yaml", 3, "spec", "is a list", "write a mapping")])
+    told = json.loads((tmp_path / "problems.json").read_text("utf-8"))["problems"]
+    assert told[0] == {
+        "file": "a.yaml",
+        "line": 3,
+        "field": "spec",
+        "what": "is a list",
+        "cure": "write a mapping",
+        "ignored": False,
+        "slip": False,
+        "object": "",
+    }
+    assert files.write_problems([])
+    assert not files.write_problems([])
+
+
+def test_notes_of_removals_outlive_the_process(tmp_path: Path) -> None:
+    assert StatusFiles(tmp_path).load_removals() == {}
+    StatusFiles(tmp_path).save_removals({"u": REMOVAL})
+    assert StatusFiles(tmp_path).load_removals() == {"u": REMOVAL}
+
+
+@pytest.mark.parametrize("broken", [b'{"removals": [{"other": 1}]}', b'{"removals": 3}', b"[]", b"{", b"\xff"])
+def test_notes_that_cannot_be_read_are_told(broken: bytes, tmp_path: Path) -> None:
+    (tmp_path / "removals.json").write_bytes(broken)
+    with capture_logs() as lines:
+        assert StatusFiles(tmp_path).load_removals() == {}
+    assert [line["log_level"] for line in lines] == ["error"]
+
+
+@pytest.mark.asyncio
+async def test_who_leads_again_reads_what_another_leader_wrote(tmp_path: Path) -> None:
+    """Two processes with one state directory; the notes that the second one made are not the first one's to erase."""
+    first, second = StatusFiles(tmp_path), StatusFiles(tmp_path)
+    first.save_removals({})
+    first.write(status(true("A")), 0.0)
+    second.save_removals({"u": REMOVAL})
+    second.write(status(false("A", "Broken", "mend it")), 0.0)
+    kafka = {"bootstrap.servers": "127.0.0.1:1"}
+    contract = ContractTable("c", kafka, lambda _: None)
+    publisher = Publisher(MemoryProduce(), contract, "c", 1.0)
+    election = LeaderElection("g", "c", kafka, 6.0, lambda: None, lambda _: None)
+    executor = Executor(CONFIG, admin_client(kafka), publisher, first, election)
+    await executor.begin_term()
+    assert executor.removals == {"u": REMOVAL}
+    assert first.write(status(true("A")), 0.0), "the file says something else by now"
+    assert said(tmp_path)["status"]["conditions"][0]["status"] == "True"
+
+
+def test_names_of_any_length(tmp_path: Path) -> None:
+    """The longest name that an object may have, and another one that differs in its last letter only."""
+    files = StatusFiles(tmp_path)
+    statuses = [status(true("A"), name="x" * length + end) for length in (200, 230, 240, 252) for end in "yz"]
+    files.write_all(statuses, 0.0)
+    paths = list((tmp_path / "KafkaChannel").iterdir())
+    names = {json.loads(path.read_text("utf-8"))["metadata"]["name"] for path in paths}
+    assert names == {one.name for one in statuses}
+    files.keep_only(statuses[1:])
+    assert len(list((tmp_path / "KafkaChannel").iterdir())) == len(statuses) - 1
+
+
+def test_a_status_that_cannot_be_written_holds_up_no_other(tmp_path: Path) -> None:
+    files = StatusFiles(tmp_path)
+    (tmp_path / "Subscription").write_text("in the way", "utf-8")
+    statuses = [status(true("A"), kind="Subscription", name="billing"), status(true("A"))]
+    with capture_logs() as lines:
+        files.write_all(statuses, 0.0)
+        files.write_all(statuses, 0.0)
+    assert said(tmp_path)["kind"] == "KafkaChannel"
+    assert [line["resource"] for line in lines if line["log_level"] == "error"] == ["default/billing"]
+    (tmp_path / "Subscription").unlink()
+    files.write_all(statuses, 0.0)
+    assert (tmp_path / "Subscription" / "default.billing.json").exists()
+
+
+def test_a_state_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    StatusFiles(tmp_path / "a" / "b").check()
+    (tmp_path / "file").write_text("", "utf-8")
+    for root in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UsageError, match="state directory") as refused:
+            StatusFiles(root).check()
+        assert "PENSTOCK_STATE_DIR" in refused.value.hint
+
+
+def test_what_is_refused_is_logged_although_the_channel_is_ready_or_not(tmp_path: Path) -> None:
+    files = StatusFiles(tmp_path)
+    differs = true("TopicReady", "TopicDiffers", "Kafka cannot lower them")
+    served, waits = true("SubscribersReady"), unknown("SubscribersReady", "SubscriberNotServed", "by nobody")
+    files.write(status(true("TopicReady"), served), 0.0)
+    with capture_logs() as lines:
+        files.write(status(differs, served), 0.0)
+        files.write(status(differs, waits), 0.0)
+        files.write(status(differs, served), 0.0)
+    refusals = [line for line in lines if line["log_level"] == "warning"]
+    assert [(line["reason"], line["message"]) for line in refusals] == [("TopicDiffers", "Kafka cannot lower them")]
+    files.write(status(true("TopicReady"), waits), 0.0)
+    with capture_logs() as lines:
+        files.write(status(differs, waits), 0.0)
+    assert [line["reason"] for line in lines] == ["TopicDiffers"]
+
+
+def test_strangers_are_noted_for_the_next_process(tmp_path: Path) -> None:
+    assert StatusFiles(tmp_path).load_foreign() == frozenset()
+    StatusFiles(tmp_path).save_foreign(["u2", "u1"])
+    assert StatusFiles(tmp_path).load_foreign() == {"u1", "u2"}
+    (tmp_path / "strangers.json").write_bytes(b"\xff")
+    with pytest.raises(OSError, match="mend it, or remove it"):
+        StatusFiles(tmp_path).load_foreign()

@@ -1,0 +1,124 @@
+"""What the controller says in the status topic: what it cannot take, once; and who is long gone, by its own clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.plan.actions import WriteStatus
+from controller.source.directory import FileProblem
+from controller.status.reporter import SILENT_S, StatusReporter, fitting, resource_problems
+from knative.contract.records import ResourceProblem, WorkerStatus
+from knative.ports import ProduceProblem
+from knative.resources.conditions import Condition, false, ready, true, unknown
+from tables.status_table import REPORT_KEY, StatusTable, encode_status
+from tests.support.fakes import MemoryProduce
+
+PROBLEM = FileProblem("a.yaml", 4, "spec.numPartitions", "'x' is no whole number", "write one from 1")
+REFUSED = false("TopicReady", "TopicConflict", "the topic belongs to another; rename one")
+
+
+def _status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel") -> WriteStatus:
+    return WriteStatus(kind, "ns", name, "u", 1, (ready(parts), *parts), {})
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ([true("TopicReady"), true("DeadLetterSinkResolved", "DeadLetterTopicUsed", "they go to t.dlq")], None),
+        ([REFUSED, true("Addressable")], ("False", "TopicConflict")),
+        ([unknown("TopicReady", "TopicBeingCreated", "asked"), false("Addressable", "HostTaken", "m")],
+         ("False", "HostTaken")),
+        ([true("TopicReady"), unknown("SubscribersReady", "SubscriberNotServed", "m")], None),
+        ([true("TopicReady", "TopicDiffers", "m"), false("SubscribersReady", "SubscriberFailed", "m")],
+         ("True", "TopicDiffers")),
+    ],
+)  # fmt: skip
+def test_of_an_object(parts: list[Condition], told: tuple[str, str] | None) -> None:
+    found = [(one.ready, one.reason) for one in resource_problems([_status(*parts)], [])]
+    assert found == ([] if told is None else [told])
+
+
+def test_of_a_file_and_the_worst_first() -> None:
+    ignored = FileProblem("b.yaml", 1, "kind", "a Deployment is not served here", "move it", ignored=True)
+    differs = _status(true("TopicReady", "TopicDiffers", "m"), name="a")
+    suspected_typo = FileProblem(
+        "c.yaml", 1, "kind", "a Subscripton is not served here", "mend it", ignored=True, slip=True
+    )
+    gone = FileProblem(".", 0, "", "gone", "bring it back")
+    found = resource_problems([differs, _status(REFUSED)], [PROBLEM, ignored, suspected_typo, gone])
+    assert [(one.kind, one.name, one.ready, one.message) for one in found] == [
+        ("File", ".", "False", "gone; bring it back"),
+        ("File", "a.yaml:4", "False", "spec.numPartitions: 'x' is no whole number; write one from 1"),
+        ("File", "c.yaml:1", "False", "kind: a Subscripton is not served here; mend it"),
+        ("KafkaChannel", "orders", "False", "the topic belongs to another; rename one"),
+        ("File", "b.yaml:1", "True", "kind: a Deployment is not served here; move it"),
+        ("KafkaChannel", "a", "True", "m"),
+    ]
+
+
+def test_a_note_is_no_refusal() -> None:
+    (found,) = resource_problems([], [], [FileProblem(".", 0, "", "what was served before stays", "name it anew")])
+    assert (found.kind, found.name, found.ready) == ("File", ".", "True")
+    assert found.message == "what was served before stays; name it anew"
+
+
+def test_what_one_record_has_no_room_for_is_counted() -> None:
+    found = [ResourceProblem("KafkaChannel", "ns", f"c{number}", "False", "R", "m" * 100) for number in range(50)]
+    kept, left_out = fitting(found, 2_000)
+    assert kept == tuple(found[: len(kept)])
+    assert 5 < len(kept) < 20
+    assert len(kept) + left_out == 50
+    assert fitting(found) == (tuple(found), 0)
+
+
+class _Topic:
+    """A status topic that is read back at once."""
+
+    def __init__(self) -> None:
+        self.produce = MemoryProduce()
+        self.table = StatusTable("t", {}, crashed=lambda _: None)
+        self.table.loaded = True
+        self.teller = StatusReporter(self.produce, self.table, "t")
+
+    def read(self) -> list[bytes | None]:
+        """The keys of what was written, taken into the table."""
+        written, self.produce.records = self.produce.records, []
+        self.table.apply([(one.key or b"", one.value, 0) for one in written])
+        return [one.key for one in written]
+
+    def hear(self, worker: str, moment: float) -> None:
+        self.table.apply([(worker.encode(), encode_status(WorkerStatus(worker, moment, "all")), 0)])
+
+
+def test_it_is_said_once_and_again_when_it_changes() -> None:
+    topic = _Topic()
+    topic.table.loaded = False
+    topic.teller.report([], [])
+    assert topic.read() == [], "before the topic is read nobody knows what it says"
+    topic.table.loaded = True
+    for statuses, writes in (([], 1), ([], 0), ([_status(REFUSED)], 1), ([_status(REFUSED)], 0), ([], 1)):
+        topic.teller.report(statuses, [])
+        assert topic.read() == [REPORT_KEY] * writes
+    topic.produce.failing = ProduceProblem.UNAVAILABLE
+    topic.teller.report([], [PROBLEM])
+    topic.produce.failing = None
+    topic.teller.report([], [PROBLEM])
+    assert topic.read() == [REPORT_KEY]
+    assert topic.table.report is not None
+    assert [one.kind for one in topic.table.report.problems] == ["File"]
+
+
+def test_a_worker_that_is_long_silent_is_forgotten_whatever_its_clock_says() -> None:
+    topic = _Topic()
+    topic.hear("killed", 1e9)
+    topic.hear("alive", 5.0)
+    for now in (0.0, SILENT_S / 2, SILENT_S - 1):
+        topic.hear("alive", now)
+        topic.teller.sweep(now)
+    assert topic.read() == []
+    topic.teller.sweep(SILENT_S)
+    assert topic.read() == [b"killed"]
+    assert set(topic.table.workers) == {"alive"}
+    topic.hear("killed", 2e9)  # it was only away
+    topic.teller.sweep(SILENT_S + 1)
+    assert topic.read() == []

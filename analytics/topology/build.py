@@ -1,6 +1,6 @@
 """One run: inputs and an engine in, the document out.
 
-    Inputs -> facts_of (or Spark's Facts) -> walk -> Assembly, findings, rankings -> Topology
+    Inputs -> facts_of (or Spark's Facts) -> walk (or `spark_report`) -> DocumentBuilder, findings, rankings -> Topology
 
 Refuses to read, to write and to know which engine it is.
 """
@@ -48,7 +48,11 @@ def collector_at_rest() -> Iterator[None]:
 
 
 def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str]) -> Topology:
-    walks = walk(facts, engine, inputs.window.seconds, inputs.counted)
+    return put_together(inputs, facts, walk(facts, engine, inputs.window.seconds, inputs.counted), notes)
+
+
+def put_together(inputs: Inputs, facts: Facts, walks: GraphAnswers, notes: Iterable[str]) -> Topology:
+    """From answers that are here. Where `facts` are a part of a map, they must have everything that is to be found."""
     vertices, edges = DocumentBuilder(inputs, facts, walks.island_of).build()
     return Topology(
         generated_at=inputs.now,
@@ -56,7 +60,7 @@ def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str]) -
         namespace=inputs.namespace,
         window=inputs.window,
         tier=inputs.tier,
-        engine=engine.name,
+        engine=walks.engine,
         method=tuple(_method(inputs, facts, walks, notes)),
         vertices=vertices,
         edges=edges,
@@ -105,26 +109,26 @@ def _rankings(
     yield Ranking("lag", "Furthest behind", "events", _top(lags))
     failures = ((one.source, float(one.failures)) for one in edges if one.kind is Flow.DELIVERS and one.failures)
     yield Ranking("failures", "Most failed attempts", "attempts", _top(failures))
-    articulation_points = sorted(
-        (
-            (id_, cut)
-            for id_, cut in walks.articulation_points.items()
-            if not id_.startswith(("subscription:", "trigger:"))
-        ),
-        key=lambda one: (-one[1][1], -one[1][0], one[0]),
-    )
+    articulation_points = ranked_cuts(walks)
     yield Ranking(
         "cut",
         "Single points: what is cut off without them",
         "vertices",
-        tuple(
-            Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "")
-            for id_, cut in articulation_points[:ROWS_MAX]
-        ),
+        tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "") for id_, cut in articulation_points),
     )
     reach = sorted(walks.reach, key=lambda one: (-one.reached, one.source))
     rows = (Rank(one.source, float(one.reached), f"up to {one.hops_max} hops") for one in reach[:ROWS_MAX])
     yield Ranking("reach", "Sources that reach the most", "vertices", tuple(rows))
+
+
+def ranked_cuts(walks: GraphAnswers) -> list[tuple[str, tuple[int, int]]]:
+    """The first: vertex, and the vertices and channels that are cut off without it."""
+    some = (
+        (id_, cut)
+        for id_, cut in walks.articulation_points.items()
+        if not id_.startswith(("subscription:", "trigger:"))
+    )
+    return sorted(some, key=lambda one: (-one[1][1], -one[1][0], one[0]))[:ROWS_MAX]
 
 
 def _top(rows: Iterable[tuple[str, float]]) -> tuple[Rank, ...]:

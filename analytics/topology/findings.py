@@ -116,7 +116,8 @@ def _dead_loops(loops: Iterable[Loop]) -> Iterator[Finding]:
 
 def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
     """Without any worker one finding says it all."""
-    if not facts.consumers:
+    count = len(facts.consumers) if facts.consumers_count is None else facts.consumers_count
+    if not count:
         return
     if not inputs.workers:
         yield Finding(
@@ -125,7 +126,7 @@ def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             Severity.CRITICAL,
             "No worker runs: nothing is delivered",
             (),
-            (f"None of {len(facts.consumers)} subscriptions has an owner; the contract is all that is known.",),
+            (f"None of {count} subscriptions has an owner; the contract is all that is known.",),
             "Start one: penstock worker, or penstock up.",
         )
         return
@@ -324,7 +325,7 @@ def _lost(facts: Facts) -> Iterator[Finding]:
 
 def _cuts(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
     for id_, (vertices, channels) in sorted(walks.articulation_points.items()):
-        if channels >= CHANNELS_CUT_MIN and not id_.startswith(("subscription:", "trigger:", "source:", "dlq:")):
+        if is_single_point(id_, channels):
             yield Finding(
                 f"single-point:{id_}",
                 "single-point",
@@ -334,3 +335,8 @@ def _cuts(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
                 (f"Without it {vertices} vertices, {channels} channels among them, are cut off from the rest.",),
                 "Run it so that it does not fail alone, or part what need not meet there.",
             )
+
+
+def is_single_point(id_: str, channels: int) -> bool:
+    """Whether a vertex that articulation_points so many channels off is told."""
+    return channels >= CHANNELS_CUT_MIN and not id_.startswith(("subscription:", "trigger:", "source:", "dlq:"))

@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from analytics.topology.build import build
 from analytics.topology.engines.graphframes import GraphFramesEngine, NoGraphFramesError, missing
 from analytics.topology.engines.local import LocalEngine
 from analytics.topology.model.document import to_json
 from analytics.topology.model.facts import facts_of, structure_of
-from analytics.topology.model.inputs import Inputs
-from analytics.topology.spark.contract import contract_frames
-from analytics.topology.spark.facts import spark_facts, traffic_frame
-from tables.contract_table import encode_channel, encode_subscription
+from tests.integration.topology_frames import contract, facts_by_spark
 from tests.support.planted_faults import World, faulty
+from tests.support.topology_worlds import worlds
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from analytics.topology.model.facts import Facts
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.integration
-
-
-def by_spark(spark: SparkSession, inputs: Inputs) -> Facts:
-    """The facts, from values."""
-    return spark_facts(
-        spark,
-        inputs,
-        contract_frames(_records(spark, inputs), inputs.namespace),
-        traffic_frame(spark, list(inputs.traffic)),
-    )
-
-
-def _records(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    values: Iterable[bytes] = (
-        *(encode_channel(one) for one in inputs.channels),
-        *(encode_subscription(one) for one in inputs.subscriptions),
-    )
-    return spark.createDataFrame([(value.decode(),) for value in values], "value string")
 
 
 def odd() -> World:
@@ -78,16 +57,26 @@ def test_spark_finds_the_same_facts_and_makes_the_same_document(
     monkeypatch.setattr("analytics.topology.spark.facts.SOURCES_MAX", 11)
     inputs = odd().inputs()
 
-    facts = by_spark(spark, inputs)
+    facts = facts_by_spark(spark, inputs)
 
     assert facts == facts_of(inputs)
     assert facts.sources_left_out == 4
     assert to_json(build(inputs, LocalEngine(), facts)) == to_json(build(inputs, LocalEngine()))
 
 
+@given(world=worlds(), counted=st.booleans(), namespace=st.sampled_from(["", "", "a"]))
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_spark_finds_the_same_facts_in_any_world(
+    spark: SparkSession, world: World, counted: bool, namespace: str
+) -> None:
+    inputs = world.inputs(counted, namespace)
+
+    assert facts_by_spark(spark, inputs) == facts_of(inputs)
+
+
 def test_spark_chooses_the_same_namespace(spark: SparkSession) -> None:
     part = odd().inputs(namespace="shop")
-    frames = contract_frames(_records(spark, part), "shop")
+    frames = contract(spark, part)
 
     channels, own, consumers = structure_of(part)
     assert {row["id"] for row in frames.consumers.collect()} == {one.id for one in consumers}

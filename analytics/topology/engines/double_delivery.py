@@ -11,10 +11,11 @@ count what a dead letter sink gets: it was not delivered.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from analytics.topology.engines.port import Engine, Graph
+from analytics.topology.engines.port import Engine, Graph, Ints
 from analytics.topology.model.facts import Facts, SubscriptionFacts
 
 STARTS_MAX = 2_000
@@ -41,8 +42,20 @@ class DoubleDeliveries:
     child: tuple[DoubleDelivery, ...] = ()  #: the event, and what a reply made of it
 
 
+class Way(Protocol):
+    """A subscription that delivers to a destination: all that is looked at of its facts here."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def channel(self) -> str: ...
+
+
+Above = Mapping[str, Mapping[str, int]]  #: channel -> the channels that lead to it -> edges between
+
+
 def double_deliveries(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) -> tuple[DoubleDeliveries, list[str]]:
-    """`loop_of`: component of the vertices in loops. Gives the meetings and sentences on limits met."""
+    """`loop_of`: component of the vertices in loops. Gives the double_deliveries and sentences on limits met."""
     at: dict[str, list[SubscriptionFacts]] = defaultdict(list)
     for consumer in facts.consumers:
         if consumer.target not in facts.channels:
@@ -53,20 +66,23 @@ def double_deliveries(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) 
     replies = {(one.channel, one.reply) for one in facts.consumers if one.reply in facts.channels}
     above_same, note_same = _above(engine, forwards, wanted)
     above_any, note_any = _above(engine, forwards | replies, wanted) if replies else (above_same, [])
+    return meet(shared, above_same, above_any, loop_of), list(dict.fromkeys([*note_same, *note_any]))
+
+
+def meet(
+    shared: Mapping[str, Sequence[Way]], above_same: Above, above_any: Above, loop_of: Mapping[str, int]
+) -> DoubleDeliveries:
+    """`shared`: destinations that consumers of several channels have. What leads to a channel by deliveries, by all."""
     same: list[DoubleDelivery] = []
     child: list[DoubleDelivery] = []
     for target, some in sorted(shared.items()):
         found = _same(target, some, above_same, loop_of)
         same += found
         child += _child(target, some, above_any, loop_of, {(one.first, one.second) for one in found})
-    return DoubleDeliveries(tuple(same), tuple(child)), list(dict.fromkeys([*note_same, *note_any]))
-
-
-Above = dict[str, dict[str, int]]
+    return DoubleDeliveries(tuple(same), tuple(child))
 
 
 def _above(engine: Engine, pairs: Iterable[tuple[str, str]], wanted: Iterable[str]) -> tuple[Above, list[str]]:
-    """Channel -> the channels that lead to it -> edges between."""
     pairs = sorted(pairs)
     ids = sorted({id_ for pair in pairs for id_ in pair})
     places = {id_: place for place, id_ in enumerate(ids)}
@@ -75,26 +91,39 @@ def _above(engine: Engine, pairs: Iterable[tuple[str, str]], wanted: Iterable[st
     if not starts:
         return {}, []
     backwards = Graph.of(len(ids), [(places[end], places[start]) for start, end in pairs])
-    above: Above = {}
+    found = bounded(engine.hops(backwards, [places[id_] for id_ in starts[:STARTS_MAX]]))
+    above = {
+        ids[start]: {ids[vertex]: depth for vertex, depth in zip(vertices.tolist(), depths.tolist(), strict=True)}
+        for start, vertices, depths in found
+    }
+    return above, limit(len(above), len(starts))
+
+
+def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[tuple[int, Ints, Ints]]:
+    """An engine's hops, until they are STEPS_MAX together."""
+    found = []
     steps = 0
-    for start, vertices, depths in engine.hops(backwards, [places[id_] for id_ in starts[:STARTS_MAX]]):
-        above[ids[start]] = {
-            ids[vertex]: depth for vertex, depth in zip(vertices.tolist(), depths.tolist(), strict=True)
-        }
-        steps += len(vertices)
+    for one in hops:
+        found.append(one)
+        steps += len(one[1])
         if steps > STEPS_MAX:
             break
-    if len(above) < len(starts):
-        return above, [f"Double delivery over several channels was looked for from {len(above)} of {len(starts)}."]
-    return above, []
+    return found
 
 
-def _same(target: str, some: list[SubscriptionFacts], above: Above, loop_of: Mapping[str, int]) -> list[DoubleDelivery]:
+def limit(told: int, starts: int) -> list[str]:
+    """A sentence where not every way was looked at."""
+    if told == starts:
+        return []
+    return [f"Double delivery over several channels was looked for from {told} of {starts}."]
+
+
+def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int]) -> list[DoubleDelivery]:
     """Each pair with the nearest channel where both ways begin."""
     if not any(one.channel in above for one in some):
         return []
-    origins: dict[str, list[tuple[SubscriptionFacts, int]]] = defaultdict(list)
-    for one in sorted(some, key=lambda consumer: consumer.id):
+    origins: dict[str, list[tuple[Way, int]]] = defaultdict(list)
+    for one in sorted(some, key=_by_id):
         origins[one.channel].append((one, 0))
         for channel, depth in above.get(one.channel, {}).items():
             origins[channel].append((one, depth))
@@ -112,14 +141,14 @@ def _same(target: str, some: list[SubscriptionFacts], above: Above, loop_of: Map
 
 
 def _child(
-    target: str, some: list[SubscriptionFacts], above: Above, loop_of: Mapping[str, int], told: set[tuple[str, str]]
+    target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int], told: set[tuple[str, str]]
 ) -> list[DoubleDelivery]:
     """Pairs whose first subscription's channel leads to the second's."""
-    of_channel: dict[str, list[SubscriptionFacts]] = defaultdict(list)
+    of_channel: dict[str, list[Way]] = defaultdict(list)
     for one in some:
         of_channel[one.channel].append(one)
     found = []
-    for second in sorted(some, key=lambda consumer: consumer.id):
+    for second in sorted(some, key=_by_id):
         ways = above.get(second.channel, {})
         for channel in sorted(of_channel.keys() & ways.keys()):
             for first in of_channel[channel]:
@@ -132,6 +161,10 @@ def _child(
     return found
 
 
-def _one_loop(first: SubscriptionFacts, second: SubscriptionFacts, loop_of: Mapping[str, int]) -> bool:
+def _by_id(way: Way) -> str:
+    return way.id
+
+
+def _one_loop(first: Way, second: Way, loop_of: Mapping[str, int]) -> bool:
     loop = loop_of.get(first.channel)
     return loop is not None and loop == loop_of.get(second.channel)

@@ -2,7 +2,7 @@
 
     edges (src long, dst long, ...), vertices (id long)  --rounds of joins-->  DataFrames, or a part that is small
 
-Rounds are of GraphFrames' parts (degrees, messages along edges) and of plain joins. After each the plan is cut off by
+Rounds are of GraphFrames' degrees and of plain joins. After each the plan is cut off by
 a local checkpoint, or every round would compute all before it again. GraphFrames' own loops over rounds are not used:
 one hop of the whole graph a round, and all of them kept, exhausts the memory on deep graphs (decision 14).
 """
@@ -10,8 +10,9 @@ one hop of the whole graph a round, and all of them kept, exhausts the memory on
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,14 @@ import numpy as np
 
 from analytics.topology.engines.local import LocalEngine
 from analytics.topology.engines.port import Graph, Ints
+from knative.errors import PenstockError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+HELD_EDGES_MAX = 20_000_000  #: the most that are fetched for one question; 320 MB
+_STARTS_AT_ONCE = 200
+_LEVELS_MAX = 25  #: of ways that are looked at on Spark, a query for each
 #: A round of trimming that takes away less than this share of the edges was not worth its time.
 _TRIM_SHARE_MIN = 0.02
 
@@ -120,9 +125,8 @@ def _finish(spark: SparkSession, left: DataFrame) -> DataFrame:
     """The map of a graph that is walked here."""
     import pandas as pd
 
-    ids, places = np.unique(fetch(left), return_inverse=True)
-    ends = places.reshape(-1, 2).astype(np.int64)
-    labels = LocalEngine().islands(Graph(len(ids), ends[:, 0].copy(), ends[:, 1].copy(), np.ones(len(ends))))
+    ids, graph = compact(fetch(left))
+    labels = LocalEngine().islands(graph)
     return spark.createDataFrame(pd.DataFrame({"id": ids, "to": ids[labels]}), "id long, to long")
 
 
@@ -160,49 +164,86 @@ def _ends(edges: DataFrame) -> DataFrame:
     return edges.select(f.explode(f.array("src", "dst")).alias("id")).distinct()
 
 
-def reachable(spark: SparkSession, edges: DataFrame, starts: Sequence[int], most: int) -> tuple[Ints, Ints] | None:
-    """The edges (heads, tails) that ways from `starts` go over; None: there are more than `most` of them."""
+def loops(keeper: Keeper, edges: DataFrame, near: int) -> tuple[Ints, Ints]:
+    """Vertices in strongly connected components of two or more, sorted, and the smallest vertex of each one's.
+
+    Only the core is fetched. Raises PenstockError when that is too large."""
+    left, count = core(keeper, edges, near)
+    if count > HELD_EDGES_MAX:
+        raise PenstockError(
+            f"{count} edges may be in loops, and {HELD_EDGES_MAX} are the most that are looked at.",
+            "Look at one namespace: --namespace NAME.",
+        )
+    ids, graph = compact(fetch(left))
+    labels = LocalEngine().loops(graph)
+    sizes = np.bincount(labels, minlength=len(ids))[labels]
+    return ids[sizes > 1], ids[labels[sizes > 1]]
+
+
+def compact(ends: Ints, *more: Ints) -> tuple[Ints, Graph]:
+    """Rows (src, dst) as a graph without gaps: the ids that its vertices have, sorted. `more`: ids that it has too."""
+    ids = np.unique(np.concatenate([ends.ravel(), *more]))
+    places = np.searchsorted(ids, ends)
+    return ids, Graph(len(ids), places[:, 0].copy(), places[:, 1].copy(), np.ones(len(places)))
+
+
+def hops(spark: SparkSession, edges: DataFrame, starts: Iterable[int], near: bool) -> Iterator[tuple[int, Ints, Ints]]:
+    """As `Engine.hops`, in ids. `near`: the edges are few, and fetched at once. Otherwise only what a batch of starts
+    reaches is fetched; ends before a start that reaches too much."""
+    waiting = iter(starts)
+    whole = fetch(edges.select("src", "dst")) if near else None
+    while some := list(islice(waiting, _STARTS_AT_ONCE)):
+        part = reachable(spark, edges, some, HELD_EDGES_MAX) if whole is None else whole
+        if part is None:
+            return
+        ids, graph = compact(part, np.asarray(some, dtype=np.int64))
+        for start, vertices, depths in LocalEngine().hops(graph, np.searchsorted(ids, some).tolist()):
+            yield int(ids[start]), ids[vertices], depths
+
+
+def reachable(spark: SparkSession, edges: DataFrame, starts: Sequence[int], most: int) -> Ints | None:
+    """The edges (src, dst) that ways from `starts` go over; None: there are more than `most` of them.
+
+    Where the ways are long it is every edge, if those are not too many: a level of them takes seconds."""
     from pyspark.sql import functions as f
 
+    edges = edges.select("src", "dst")
     seen = np.unique(np.asarray(starts, dtype=np.int64))
-    found: list[Ints] = []
+    found: list[Ints] = [np.empty((0, 2), dtype=np.int64)]
     count, fresh = 0, seen
-    while len(fresh):
+    for _ in range(_LEVELS_MAX):
+        if not len(fresh):
+            return np.concatenate(found)
         level = spark.createDataFrame(_ids(fresh), "src long")
-        step = fetch(edges.select("src", "dst").join(f.broadcast(level), ["src"], "left_semi").limit(most + 1))
+        step = fetch(edges.join(f.broadcast(level), ["src"], "left_semi").limit(most + 1))
         found.append(step)
         count += len(step)
         if count > most:
             return None
         fresh = np.setdiff1d(step[:, 1], seen)
         seen = np.union1d(seen, fresh)
-    whole = np.concatenate(found)
-    return whole[:, 0], whole[:, 1]
+    return fetch(edges) if edges.count() <= most else None
 
 
 def influence(keeper: Keeper, edges: DataFrame, base: DataFrame, rounds: int) -> DataFrame:
     """(id, value): base (id, value) + what comes back over edges (src, dst, share), `rounds` deep.
 
-    Each round sends on only what came in the one before: it ends with the longest way, not with the last round.
+    Each round sends on only what came in the one before: it ends with the longest way, not with the last round. The
+    edges lie where their ends are looked up, so a round exchanges sums only.
     """
-    from graphframes import GraphFrame
-    from graphframes.lib import AggregateMessages
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as f
 
-    vertices = keeper.cut(base.select("id", "value"))
-    edges = keeper.cut(edges.select("src", "dst", "share"))
-    came, terms = vertices, [vertices]
+    edges = keeper.cut(edges.where("share <> 0").select("src", "dst", "share").repartition("dst"))
+    came = keeper.cut(base.where("value <> 0").select("id", "value"))
+    terms = [came]
     for _ in range(rounds):
-        back = AggregateMessages.dst["value"] * AggregateMessages.edge["share"]
-        sums = GraphFrame(came, edges).aggregateMessages(
-            [f.sum(AggregateMessages.msg).alias("value")], sendToSrc=[back]
-        )
-        step = keeper.cut(sums.where("value <> 0"))
+        back = edges.join(came.withColumnRenamed("id", "dst"), ["dst"])
+        step = keeper.cut(back.groupBy(f.col("src").alias("id")).agg(f.sum(f.expr("value * share")).alias("value")))
         if step.isEmpty():
             break
         terms.append(step)
-        came = vertices.select("id").join(step, ["id"], "left").na.fill(0.0, ["value"])
+        came = step
     whole = reduce(DataFrame.unionAll, terms)
     return whole.groupBy("id").agg(f.sum("value").alias("value"))
 

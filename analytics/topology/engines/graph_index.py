@@ -16,7 +16,16 @@ from analytics.topology.model.document import Flow
 from analytics.topology.model.facts import Facts, SubscriptionFacts
 
 FLOWS = tuple(Flow)
-_PLACE = {flow: place for place, flow in enumerate(FLOWS)}
+PLACE = {flow: place for place, flow in enumerate(FLOWS)}  #: the number of each kind of edge
+ALIVE = (Flow.PUBLISHES, Flow.SUBSCRIBES, Flow.DELIVERS, Flow.REPLIES)  #: what an event that does not fail goes over
+#: What an edge of a consumer weighs, as a sum of its traffic. Replies are not counted anywhere: at most so many come as
+#: were delivered.
+WEIGHED_BY = {
+    Flow.SUBSCRIBES: "events",
+    Flow.DELIVERS: "delivered",
+    Flow.REPLIES: "delivered",
+    Flow.DEAD_LETTERS: "dead",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,7 @@ class GraphIndex:
 
     def of_kind(self, *flows: Flow) -> NDArray[np.bool_]:
         """Which edges are of these kinds."""
-        return np.isin(self.kinds, [_PLACE[flow] for flow in flows])
+        return np.isin(self.kinds, [PLACE[flow] for flow in flows])
 
 
 def number(facts: Facts, counted: bool) -> GraphIndex:
@@ -45,7 +54,7 @@ def number(facts: Facts, counted: bool) -> GraphIndex:
         np.fromiter((places[link[1]] for link in links), np.int64, len(links)),
         _weights(facts, len(links)) if counted else np.ones(len(links)),
     )
-    kinds = np.fromiter((_PLACE[link[2]] for link in links), np.int8, len(links))
+    kinds = np.fromiter((PLACE[link[2]] for link in links), np.int8, len(links))
     return GraphIndex(ids, places, links, kinds, graph)
 
 
@@ -59,13 +68,7 @@ def _weights(facts: Facts, count: int) -> Floats:
 
 
 def _of_consumer(facts: Facts, consumer: SubscriptionFacts) -> list[float]:
-    """Replies are not counted anywhere: at most so many come as were delivered."""
     total = facts.settled.get(consumer.id)
     if total is None:
-        return [0.0] * (2 + bool(consumer.reply) + bool(consumer.dead))
-    weights = [float(total.events), float(total.delivered)]
-    if consumer.reply:
-        weights.append(float(total.delivered))
-    if consumer.dead:
-        weights.append(float(total.dead))
-    return weights
+        return [0.0 for _ in consumer.links()]
+    return [float(getattr(total, WEIGHED_BY[flow])) for _, _, flow in consumer.links()]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +36,6 @@ COORDINATES = (
 )
 _CLASSES = ("org.graphframes.GraphFramePythonAPI", "org.apache.spark.graphframes.graphx.Graph")  # one of each jar
 NEAR_EDGES = 500_000  #: so few are trimmed no further: they are walked here in a second
-HELD_EDGES_MAX = 20_000_000  #: the most that are fetched for one question; 320 MB
-_STARTS_AT_ONCE = 200
 
 
 class NoGraphFramesError(PenstockError):
@@ -120,29 +117,19 @@ class GraphFramesEngine:
         """See `Engine`. Only the core of the graph is fetched."""
         if not len(graph.heads):
             return np.arange(graph.size, dtype=np.int64)
+        found: Ints = np.arange(graph.size, dtype=np.int64)
         with Keeper(self._spark) as keeper:
-            core, count = frames.core(keeper, self._edges(keeper, graph), self._near)
-            if count > HELD_EDGES_MAX:
-                raise PenstockError(
-                    f"{count} edges may be in loops, and {HELD_EDGES_MAX} are the most that are looked at.",
-                    "Look at one namespace: --namespace NAME.",
-                )
-            both = frames.fetch(core)
-        return self._local.loops(Graph(graph.size, both[:, 0].copy(), both[:, 1].copy(), np.ones(len(both))))
+            ids, labels = frames.loops(keeper, self._edges(keeper, graph), self._near)
+        found[ids] = labels
+        return found
 
     def hops(self, graph: Graph, starts: Iterable[int]) -> Iterator[tuple[int, Ints, Ints]]:
         """See `Engine`. Only what a batch of starts reaches is fetched; ends before a start that reaches too much."""
         if len(graph.heads) <= self._near:
             yield from self._local.hops(graph, starts)
             return
-        waiting = iter(starts)
         with Keeper(self._spark) as keeper:
-            edges = self._edges(keeper, graph)
-            while some := list(islice(waiting, _STARTS_AT_ONCE)):
-                part = frames.reachable(self._spark, edges, some, HELD_EDGES_MAX)
-                if part is None:
-                    return
-                yield from self._local.hops(Graph(graph.size, *part, np.ones(len(part[0]))), some)
+            yield from frames.hops(self._spark, self._edges(keeper, graph), starts, near=False)
 
     def influence(self, graph: Graph, base: Floats) -> Floats:
         """See `Engine`."""

@@ -1,6 +1,6 @@
 """What only a walk over the graph can tell: loops, what meets again, islands, reach, influence, cut vertices.
 
-    Facts -> Numbered -> an engine's answers in numbers -> Walks in ids
+    Facts -> GraphIndex -> an engine's answers in numbers -> GraphAnswers in ids
 
 Every limit that was met is a sentence in `notes`. Refuses to know which engine answers, and to judge.
 """
@@ -8,14 +8,14 @@ Every limit that was met is a sentence in `notes`. Refuses to know which engine 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from analytics.topology.engines.cycles import circles, circles_over
 from analytics.topology.engines.double_delivery import DoubleDeliveries, double_deliveries
-from analytics.topology.engines.graph_index import GraphIndex, number
+from analytics.topology.engines.graph_index import ALIVE, GraphIndex, number
 from analytics.topology.engines.port import Engine, Ints
 from analytics.topology.model.document import Flow, Island, Reach
 from analytics.topology.model.facts import Facts
@@ -26,6 +26,11 @@ REACH_STEPS_MAX = 20_000_000
 CUT_EDGES_MAX = 2_000_000  #: of a larger graph cut vertices are not looked for: a million edges take 9 s and 500 MB
 ISLANDS_MAX = 100
 MEMBERS_MAX = 50
+CHANNELS = ("channel:", "broker:")  #: what the ids of channels begin with
+OUTSIDE = ("uri:", "dlq:")  #: and those of what events leave the map by: influence comes from there
+
+
+Link = tuple[str, str, Flow]  #: an edge: from, to, kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,7 @@ class Loop:
 
     members: tuple[str, ...]
     circles: tuple[tuple[str, ...], ...]
-    links: tuple[tuple[str, str, Flow], ...]  #: edges between members
+    links: tuple[Link, ...]  #: edges between members
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +63,13 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> GraphA
     """Ask everything. `counted`: weights are events of the window."""
     counted = counted and window_s > 0
     numbered = number(facts, counted)
-    alive = numbered.of_kind(Flow.PUBLISHES, Flow.SUBSCRIBES, Flow.DELIVERS, Flow.REPLIES)
+    alive = numbered.of_kind(*ALIVE)
     labels = engine.loops(numbered.graph.only(alive))
     loops = _loops(numbered, facts, labels, alive)
     island_of, islands, count = _islands(numbered, facts, engine)
     met, meeting_notes = double_deliveries(facts, engine, _labels(numbered, labels))
     reach, reach_notes = _reach(numbered, facts, engine)
-    notes = [*meeting_notes, *reach_notes]
-    if count > len(islands):
-        notes.append(f"{count} islands, the {len(islands)} largest are told.")
     articulation_points = _cuts(numbered, facts, engine)
-    if articulation_points is None:
-        notes.append(f"Single points were not looked for: {CUT_EDGES_MAX} edges are the most, see --namespace.")
     return GraphAnswers(
         engine=engine.name,
         island_of=island_of,
@@ -81,8 +81,16 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> GraphA
         reach=reach,
         influence=_influence(numbered, facts, engine, window_s if counted else 0.0),
         articulation_points=articulation_points or {},
-        notes=tuple(notes),
+        notes=(*meeting_notes, *reach_notes, *limits(count, len(islands), articulation_points is None)),
     )
+
+
+def limits(islands: int, told: int, no_cuts: bool) -> list[str]:
+    """Sentences on what was left out."""
+    notes = [f"{islands} islands, the {told} largest are told."] if islands > told else []
+    if no_cuts:
+        notes.append(f"Single points were not looked for: {CUT_EDGES_MAX} edges are the most, see --namespace.")
+    return notes
 
 
 def _labels(numbered: GraphIndex, labels: Ints) -> dict[str, int]:
@@ -99,17 +107,17 @@ def _members(numbered: GraphIndex, labels: Ints) -> dict[int, list[str]]:
     return groups
 
 
-def _inner(numbered: GraphIndex, labels: Ints, kept: np.ndarray) -> dict[int, list[tuple[str, str, Flow]]]:
+def _inner(numbered: GraphIndex, labels: Ints, kept: np.ndarray) -> dict[int, list[Link]]:
     """Edges whose ends are in one component, by component."""
     graph = numbered.graph
     inner = kept & (labels[graph.heads] == labels[graph.tails]) & (graph.heads != graph.tails)
-    found: dict[int, list[tuple[str, str, Flow]]] = defaultdict(list)
+    found: dict[int, list[Link]] = defaultdict(list)
     for place in np.flatnonzero(inner).tolist():
         found[int(labels[graph.heads[place]])].append(numbered.links[place])
     return found
 
 
-def _ways(links: Iterable[tuple[str, str, Flow]]) -> dict[str, set[str]]:
+def _ways(links: Iterable[Link]) -> dict[str, set[str]]:
     ways: dict[str, set[str]] = defaultdict(set)
     for start, end, _ in links:
         ways[start].add(end)
@@ -118,31 +126,37 @@ def _ways(links: Iterable[tuple[str, str, Flow]]) -> dict[str, set[str]]:
 
 def _loops(numbered: GraphIndex, facts: Facts, labels: Ints, alive: np.ndarray) -> tuple[Loop, ...]:
     inner = _inner(numbered, labels, alive)
-    loops = []
-    for label, members in _members(numbered, labels).items():
-        links = inner[label]
-        found = circles(members, _ways(links), (one for one in members if one in facts.channels))
-        loops.append(Loop(tuple(members), tuple(found), tuple(sorted(links))))
+    loops = (live_loop(members, inner[label], facts.channels) for label, members in _members(numbered, labels).items())
     return tuple(sorted(loops, key=lambda one: one.members))
+
+
+def live_loop(members: Sequence[str], links: Iterable[Link], channels: Container[str]) -> Loop:
+    """`members`: sorted. `links`: the edges between them that events which do not fail go over."""
+    links = sorted(links)
+    found = circles(members, _ways(links), (one for one in members if one in channels))
+    return Loop(tuple(members), tuple(found), tuple(links))
+
+
+def dead_loop(members: Sequence[str], links: Iterable[Link]) -> Loop | None:
+    """`links`: all edges between them. None: no dead letter goes over one of them."""
+    links = sorted(links)
+    steps = [(start, end) for start, end, flow in links if flow is Flow.DEAD_LETTERS]
+    if not steps:
+        return None
+    return Loop(tuple(members), tuple(circles_over(members, _ways(links), steps)), tuple(links))
 
 
 def _dead_loops(numbered: GraphIndex, engine: Engine) -> tuple[Loop, ...]:
     """Only edges into channels can close a circle; mostly there are none."""
     dead = numbered.of_kind(Flow.DEAD_LETTERS)
-    into_channels = [
-        place for place in np.flatnonzero(dead).tolist() if numbered.links[place][1].startswith(("channel:", "broker:"))
-    ]
+    into_channels = [place for place in np.flatnonzero(dead).tolist() if numbered.links[place][1].startswith(CHANNELS)]
     if not into_channels:
         return ()
     labels = engine.loops(numbered.graph)
     members = _members(numbered, labels)
-    loops = []
-    for label, links in _inner(numbered, labels, np.ones(len(dead), dtype=np.bool_)).items():
-        steps = [(start, end) for start, end, flow in links if flow is Flow.DEAD_LETTERS]
-        if steps:
-            found = circles_over(members[label], _ways(links), steps)
-            loops.append(Loop(tuple(members[label]), tuple(found), tuple(sorted(links))))
-    return tuple(sorted(loops, key=lambda one: one.members))
+    inner = _inner(numbered, labels, np.ones(len(dead), dtype=np.bool_))
+    loops = (dead_loop(members[label], links) for label, links in inner.items())
+    return tuple(sorted((one for one in loops if one is not None), key=lambda one: one.members))
 
 
 def _islands(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[dict[str, int], tuple[Island, ...], int]:
@@ -172,23 +186,50 @@ def _reach(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[tuple[Re
         sent[source] += events
     ranked = sorted(sent, key=lambda one: (-sent[one], one))
     starts = [numbered.places[one] for one in ranked[:SOURCES_MAX]]
-    told: list[Reach] = []
+    found = bounded(engine.hops(numbered.graph, starts))
+    return told_reach(found, numbered.ids, len(sent))
+
+
+Names = Sequence[str] | Mapping[int, str]  #: of vertices, by number
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What one start reaches: how many, how far, and the nearest with the edges to each."""
+
+    start: int
+    count: int
+    hops_max: int
+    nearest: tuple[tuple[int, int], ...]
+
+
+def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[Reached]:
+    """An engine's hops, until they are REACH_STEPS_MAX together."""
+    found: list[Reached] = []
     steps = 0
-    for start, vertices, depths in engine.hops(numbered.graph, starts):
+    for start, vertices, depths in hops:
         near = zip(vertices[:REACHED_MAX].tolist(), depths[:REACHED_MAX].tolist(), strict=True)
-        hops = {numbered.ids[vertex]: depth for vertex, depth in near}
-        told.append(Reach(numbered.ids[start], len(vertices), int(depths[-1]) if len(depths) else 0, hops))
+        found.append(Reached(start, len(vertices), int(depths[-1]) if len(depths) else 0, tuple(near)))
         steps += len(vertices)
         if steps > REACH_STEPS_MAX:
             break
-    notes = [f"What a source reaches is told of {len(told)} of {len(sent)} sources."] if len(told) < len(sent) else []
-    return tuple(told), notes
+    return found
+
+
+def told_reach(found: Iterable[Reached], names: Names, sources: int) -> tuple[tuple[Reach, ...], list[str]]:
+    """In ids, with a sentence where it is not told of all `sources`."""
+    told = tuple(
+        Reach(names[one.start], one.count, one.hops_max, {names[vertex]: depth for vertex, depth in one.nearest})
+        for one in found
+    )
+    notes = [f"What a source reaches is told of {len(told)} of {sources} sources."] if len(told) < sources else []
+    return told, notes
 
 
 def _influence(numbered: GraphIndex, facts: Facts, engine: Engine, window_s: float) -> tuple[tuple[str, float], ...]:
     graph = numbered.graph
     into = np.bincount(graph.tails, weights=graph.weights, minlength=graph.size)
-    outside = np.fromiter((id_.startswith(("uri:", "dlq:")) for id_ in numbered.ids), np.bool_, graph.size)
+    outside = np.fromiter((id_.startswith(OUTSIDE) for id_ in numbered.ids), np.bool_, graph.size)
     base = np.where(outside, into / window_s if window_s else 1.0, 0.0)
     value = engine.influence(graph, base)
     found = [(id_, float(value[numbered.places[id_]])) for id_ in facts.channels]

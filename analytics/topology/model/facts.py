@@ -3,7 +3,7 @@
     Inputs --facts_of--> Facts { channels, consumers, what was published and settled, Joins }
 
 `spark_facts` answers the same on Spark DataFrames; both give equal Facts, and what they mean is decided once, in
-`findings`. Refuses to walk the graph (`walks` does) and to judge.
+`findings`. Refuses to walk the graph (`queries` does) and to judge.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ class Facts:
     settled: Mapping[str, Traffic]  #: by consumer
     joins: Joins = field(default_factory=Joins)
     sources_left_out: int = 0
+    consumers_count: int | None = None  #: of the whole map, where `consumers` are a part of it
 
     def links(self) -> Iterator[tuple[str, str, Flow]]:
         """All edges: (from, to, kind)."""

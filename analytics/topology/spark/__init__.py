@@ -1,1 +1,1 @@
-"""The inputs and facts of a topology as Spark DataFrames."""
+"""The inputs, facts and graph of a topology as Spark DataFrames, and the report that is made without fetching them."""

@@ -23,7 +23,7 @@ SCHEMA = """
     channel struct<uid: string, namespace: string, name: string, kind: string, topic: string, hosts: array<string>>,
     subscription struct<
         uid: string, namespace: string, name: string, kind: string, channel_uid: string, channel: string,
-        dlq_topic: string, exhausted: string, filters: string, filter: string,
+        dlq_topic: string, exhausted: string, filters: string, filter: string, generation: bigint, partitions: int,
         subscriber: struct<uri: string>, reply: struct<uri: string>,
         delivery: struct<dead_letter_sink: struct<uri: string>>
     >
@@ -33,7 +33,7 @@ SCHEMA = """
 @dataclass(frozen=True, slots=True)
 class ContractFrames:
     """channels: id, uid, namespace, name, own (it was asked for). consumers: id, uid, namespace, name, channel (its
-    name), channel_id, target, reply, dead ("" = none), ignores, filtered."""
+    name), channel_id, target, reply, dead ("" = none), ignores, filtered, generation, partitions."""
 
     channels: DataFrame
     consumers: DataFrame
@@ -58,6 +58,25 @@ def contract_frames(records: DataFrame, namespace: str = "") -> ContractFrames:
     return ContractFrames(marked.where("own or joined").drop("joined"), kept)
 
 
+def namespaces(records: DataFrame) -> set[str]:
+    """Those that have a resource."""
+    from pyspark.sql import functions as f
+
+    row = f.from_json("value", "channel struct<namespace: string>, subscription struct<namespace: string>")
+    name = f.coalesce("row.channel.namespace", "row.subscription.namespace").alias("name")
+    return {one["name"] for one in records.select(row.alias("row")).select(name).distinct().collect()}
+
+
+def with_uid(records: DataFrame) -> DataFrame:
+    """The same records with the uid of their resource: column `uid`."""
+    from pyspark.sql import functions as f
+
+    row = f.from_json("value", "channel struct<uid: string>, subscription struct<uid: string>")
+    return records.select(row.alias("row"), "value").select(
+        f.coalesce("row.channel.uid", "row.subscription.uid").alias("uid"), "value"
+    )
+
+
 def _named(prefix: Column) -> Column:
     from pyspark.sql import functions as f
 
@@ -77,6 +96,8 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
         "channel",
         "channel_uid",
         "dlq_topic",
+        "generation",
+        "partitions",
         ignores.alias("ignores"),
         f.coalesce(_some("filters") | _some("filter"), f.lit(False)).alias("filtered"),
         f.col("subscriber.uri").alias("target_uri"),
@@ -99,6 +120,8 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
         dead.alias("dead"),
         "ignores",
         "filtered",
+        "generation",
+        "partitions",
     )
 
 

@@ -1,15 +1,18 @@
 """Facts by Spark: the graph and everything that a join or an aggregate answers, on DataFrames.
 
-    contract frame --> channels, consumers (addresses resolved by a join) --+--> links, Joins
-    traffic frame  --> sums by channel and source, by consumer -------------+--> published, accepted, settled
+    contract frame --> channels, consumers (addresses resolved by a join) --+--> FactFrames --facts_of_rows--> Facts
+    traffic frame  --> sums by channel and source, by consumer -------------+        `-> graph, queries
 
 The same questions as `facts.facts_of` answers on values, and the same answers: a test holds them against each other.
-Only what the document shows is collected. Refuses to walk the graph: that is an engine's part.
+`spark_facts` collects everything, for an engine of this process; `report` only what is told. Refuses to walk the
+graph: that is an engine's part.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from analytics.topology.model.facts import (
@@ -35,22 +38,80 @@ TRAFFIC_SCHEMA = (
     + ", ".join(f"{name} bigint" for name in _COUNTS)
     + ", latency map<int,bigint>"
 )
+#: What workers say, one row for each uid that they name: the subscription is served if it has this generation and no
+#: more partitions; `lag` null: unknown.
+SERVED_SCHEMA = "uid string, served_generation bigint, served_partitions int, lag bigint"
+
+
+@dataclass(frozen=True, slots=True)
+class FactFrames:
+    """channels: id, uid, own, events, bytes (null: none came), read, fed. arrivals: source, id, events, bytes, beyond.
+
+    consumers: those of ContractFrames with n_* and latency (their sums, null: none), came, done, lag, odd, served.
+    Kept by Spark from the first question on, until `close`."""
+
+    channels: DataFrame
+    consumers: DataFrame
+    arrivals: DataFrame
+    kept: tuple[DataFrame, ...]
+
+    def links_count(self) -> int:
+        """How many edges the map has."""
+        from pyspark.sql import functions as f
+
+        ends = f.lit(2) + (f.col("reply") != "").cast("int") + (f.col("dead") != "").cast("int")
+        count = self.consumers.agg(f.coalesce(f.sum(ends), f.lit(0))).collect()[0][0]
+        return int(count) + self.arrivals.count()
+
+    def close(self) -> None:
+        """Spark may forget them."""
+        for frame in self.kept:
+            frame.unpersist()
+
+
+def fact_frames(window_s: float, contract: ContractFrames, traffic: DataFrame, served: DataFrame) -> FactFrames:
+    """`window_s`: of the traffic; 0 = nothing was counted. `served`: see SERVED_SCHEMA."""
+    channels, consumers = contract.channels.cache(), contract.consumers.cache()
+    arrivals = _arrivals(channels, traffic).cache()
+    accepted = arrivals.groupBy("id").agg(*_sums("events", "bytes"))
+    of_consumer = _of_consumers(window_s, consumers, accepted, traffic, served)
+    of_channel = _of_channels(channels, consumers, accepted)
+    return FactFrames(of_channel, of_consumer, arrivals, (channels, consumers, arrivals))
 
 
 def spark_facts(spark: SparkSession, inputs: Inputs, contract: ContractFrames, traffic: DataFrame) -> Facts:
     """`inputs`: everything but the traffic, which is in the frame (see TRAFFIC_SCHEMA). Three questions to Spark."""
-    channels, consumers = contract.channels.cache(), contract.consumers.cache()
-    arrivals = _arrivals(channels, traffic).cache()
+    lags = [(uid, None, None, state.lag) for uid, state in inputs.states.items() if state.lag is not None]
+    served = spark.createDataFrame(lags, SERVED_SCHEMA).coalesce(1)
+    frames = fact_frames(inputs.window.seconds if inputs.counted else 0.0, contract, traffic, served)
     try:
-        accepted = arrivals.groupBy("id").agg(*_sums("events", "bytes"))
-        came = sorted(arrivals.collect())
-        of_consumer = sorted(
-            _of_consumers(spark, inputs, consumers, accepted, traffic).collect(), key=lambda row: str(row["id"])
-        )
-        of_channel = sorted(_of_channels(channels, consumers, accepted).collect(), key=lambda row: str(row["id"]))
+        return collect(inputs, frames)
     finally:
-        for frame in (channels, consumers, arrivals):
-            frame.unpersist()
+        frames.close()
+
+
+def collect(inputs: Inputs, frames: FactFrames) -> Facts:
+    """Everything, for an engine that walks over values. `inputs` must have the resources."""
+    return facts_of_rows(
+        inputs,
+        sorted(frames.arrivals.collect()),
+        sorted(with_joins(frames.consumers).collect(), key=_by_id),
+        sorted(frames.channels.collect(), key=_by_id),
+    )
+
+
+def _by_id(row: Row) -> str:
+    return str(row["id"])
+
+
+def facts_of_rows(
+    inputs: Inputs,
+    came: Sequence[Row],
+    of_consumer: Sequence[Row],
+    of_channel: Sequence[Row],
+    joins: Joins | None = None,
+) -> Facts:
+    """From rows of FactFrames, sorted. `inputs` must have their resources; `joins` None: from the rows' marks."""
     known = {one.uid: one for one in inputs.channels}
     return Facts(
         channels={row["id"]: known[row["uid"]] for row in of_channel},
@@ -59,7 +120,7 @@ def spark_facts(spark: SparkSession, inputs: Inputs, contract: ContractFrames, t
         published={(row["source"], row["id"]): (row["events"], row["bytes"]) for row in came},
         accepted={row["id"]: (row["events"], row["bytes"]) for row in of_channel if row["events"] is not None},
         settled={row["id"]: _traffic(row) for row in of_consumer if row["n_events"] is not None},
-        joins=_joins(inputs, of_consumer, of_channel),
+        joins=joins if joins is not None else _joins(inputs, of_consumer, of_channel),
         sources_left_out=max((row["beyond"] for row in came), default=0),
     )
 
@@ -87,7 +148,7 @@ def _sums(*names: str) -> list[Column]:
     return [f.sum(name).alias(name) for name in names]
 
 
-def _consumers(inputs: Inputs, rows: list[Row]) -> list[SubscriptionFacts]:
+def _consumers(inputs: Inputs, rows: Sequence[Row]) -> list[SubscriptionFacts]:
     by_uid = {one.uid: one for one in inputs.subscriptions}
     return [
         SubscriptionFacts(
@@ -130,35 +191,40 @@ def _arrivals(channels: DataFrame, traffic: DataFrame) -> DataFrame:
 
 
 def _of_consumers(
-    spark: SparkSession, inputs: Inputs, consumers: DataFrame, accepted: DataFrame, traffic: DataFrame
+    window_s: float, consumers: DataFrame, accepted: DataFrame, traffic: DataFrame, served: DataFrame
 ) -> DataFrame:
-    """Each consumer with its sums, its latencies merged, what came into its channel, what waits, and its twins."""
-    from pyspark.sql import Window
+    """Each consumer with its sums, its latencies merged, what came into its channel, what waits, and who serves it."""
     from pyspark.sql import functions as f
 
     of = ["namespace", "channel", "name"]
     counts = [f.col(name).alias(f"n_{name}") for name in _COUNTS]  # `dead` alone is where dead letters go
     settled = traffic.where("not accepted").withColumnRenamed("subscription", "name")
     came = accepted.select(f.col("id").alias("channel_id"), f.col("events").alias("came"))
-    lags = [(uid, state.lag) for uid, state in inputs.states.items() if state.lag is not None]
-    waiting = spark.createDataFrame(lags, "uid string, lag bigint").coalesce(1)
     rows = consumers.join(settled.select(*of, *counts, "latency"), of, "left")
-    rows = rows.join(came, ["channel_id"], "left").join(waiting, ["uid"], "left").na.fill(0, ["came"])
+    rows = rows.join(came, ["channel_id"], "left").join(served, ["uid"], "left").na.fill(0, ["came"])
     done = f.coalesce(f.expr("n_delivered + n_dead + n_filtered + n_ignored"), f.lit(0))
-    rows = rows.withColumn("done", done)
-    twins = f.count("id").over(Window.partitionBy("channel_id", "target"))
-    return rows.withColumns(
-        {"odd": _odd(inputs), "back": f.expr("channel_id = reply or channel_id = target"), "twins": twins}
+    is_served = f.expr("served_generation = generation and partitions <= served_partitions")
+    return rows.withColumn("done", done).withColumns(
+        {"odd": _odd(window_s), "served": f.coalesce(is_served, f.lit(False))}
     )
 
 
-def _odd(inputs: Inputs) -> Column:
+def with_joins(consumers: DataFrame) -> DataFrame:
+    """Marked: `back` (to its channel), `twins` (of one channel and destination, itself included)."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    twins = f.count("id").over(Window.partitionBy("channel_id", "target"))
+    return consumers.withColumns({"back": f.expr("channel_id = reply or channel_id = target"), "twins": twins})
+
+
+def _odd(window_s: float) -> Column:
     """Where fan-out times what came is not what was delivered, filtered, dropped and dead-lettered."""
     from pyspark.sql import functions as f
 
-    if not inputs.counted or inputs.window.seconds <= 0:
+    if window_s <= 0:
         return f.lit(False)
-    room = SLACK_EVENTS + f.greatest("came", "done") * f.lit(SLACK_SHARE + SLACK_S / inputs.window.seconds)
+    room = SLACK_EVENTS + f.greatest("came", "done") * f.lit(SLACK_SHARE + SLACK_S / window_s)
     odd = (f.expr("came - done - lag") > room) | (f.expr("done - came") > room)
     return f.col("lag").isNotNull() & odd
 
@@ -174,18 +240,31 @@ def _of_channels(channels: DataFrame, consumers: DataFrame, accepted: DataFrame)
     return rows.na.fill(False, ["read", "fed"])
 
 
-def _joins(inputs: Inputs, consumers: list[Row], channels: list[Row]) -> Joins:
+def _joins(inputs: Inputs, consumers: Iterable[Row], channels: Iterable[Row]) -> Joins:
     """From rows that are marked, sorted by id."""
+    rows = list(consumers)
     doubles: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for row in consumers:
+    for row in rows:
         if row["twins"] > 1:
             doubles[row["channel_id"], row["target"]].append(row["id"])
+    back = ((row["id"], row["channel_id"]) for row in rows if row["back"])
+    return joins_of(inputs.counted, rows, channels, back, doubles)
+
+
+def joins_of(
+    counted: bool,
+    consumers: Sequence[Row],
+    channels: Iterable[Row],
+    back: Iterable[tuple[str, str]],
+    doubles: Mapping[tuple[str, str], Sequence[str]],
+) -> Joins:
+    """From rows of FactFrames, sorted by id, and the answers of which the rows say nothing."""
     own = [row for row in channels if row["own"]]
     silent = [row["id"] for row in own if row["events"] is None and not row["fed"]]
     return Joins(
         unread=tuple(row["id"] for row in own if not row["read"]),
-        unsent=tuple(silent) if inputs.counted else (),
-        self_replies=tuple((row["id"], row["channel_id"]) for row in consumers if row["back"]),
+        unsent=tuple(silent) if counted else (),
+        self_replies=tuple(back),
         doubles=tuple(sorted((*pair, tuple(ids)) for pair, ids in doubles.items())),
         ignoring=tuple(row["id"] for row in consumers if row["ignores"]),
         imbalances=tuple(Imbalance(row["id"], row["came"], row["done"], row["lag"]) for row in consumers if row["odd"]),

@@ -1,15 +1,19 @@
 """The topology by Spark: contract, statuses and traffic read from Kafka (or from the traffic tables) as DataFrames.
 
-    Kafka, Parquet --spark_contract, spark_traffic--> frames --spark_facts--> Facts --engine, build--> Topology
+    Kafka, Parquet --spark_contract, spark_traffic--> frames --spark_facts--> FactFrames
+    FactFrames --GraphFrames, spark_report--> Topology        FactFrames --collect--> Facts --engine, build--> Topology
 
 What the document shows of a resource is decoded here, from the same records. Refuses to start or stop the session.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,22 +21,29 @@ import pyarrow.parquet as pq
 
 from analytics.spark.kafka_source import read_batch
 from analytics.topology.build import build
+from analytics.topology.engines.graphframes import GraphFramesEngine
 from analytics.topology.engines.port import Engine
 from analytics.topology.model.document import Tier, Topology, Window
-from analytics.topology.model.inputs import Inputs
-from analytics.topology.spark.contract import contract_frames
-from analytics.topology.spark.facts import spark_facts, traffic_frame
+from analytics.topology.model.inputs import Inputs, State
+from analytics.topology.spark.contract import contract_frames, namespaces, with_uid
+from analytics.topology.spark.facts import SERVED_SCHEMA, FactFrames, collect, fact_frames, traffic_frame
+from analytics.topology.spark.report import spark_report
+from analytics.topology.spark.selection import only
 from analytics.topology.spark.traffic import latest, of_deltas, of_windows, read_files
 from app.operations.contract_snapshot import contract_of
 from app.operations.topic_reader import NoSuchTopicError, TopicReader
-from app.operations.topology.reading import STALE_S, Wish, check_namespace, states_of
+from app.operations.topology.reading import STALE_S, Wish, check_known, state_of, states_of
 from knative.contract.kafka_names import contract_topic, status_topic, traffic_topic
+from knative.contract.records import Channel, Subscription, WorkerStatus
+from knative.delivery.policy import Addressable
 from knative.errors import PenstockError
-from tables.status_table import FRESH_S
+from tables.status_table import FRESH_S, subscriber_details
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+#: A subscription that only says which one it is.
+_SOME = Subscription("", 0, "", "", "", "", "", "", 0, "", Addressable(""))
 #: Records of the topics and rows of the tables that one task takes in a second or two.
 FEW = 100_000
 _MAKE = "Make them: penstock job traffic."
@@ -60,35 +71,104 @@ def is_small(wish: Wish) -> bool:
 
 def run(spark: SparkSession, wish: Wish, pick: Callable[[int], tuple[Engine, str]], small: bool = False) -> Topology:
     """One report. `pick`: the engine for so many edges, and why it. `small`: everything goes through one task, without
-    exchanges. Raises PenstockError for what is not there."""
-    notes: list[str] = []
+    exchanges, and comes here. Raises PenstockError for what is not there."""
     source = _Source(spark, wish, small)
     records = latest(source.topic(contract_topic(wish.instance))).cache()
     try:
-        statuses = latest(source.topic(status_topic(wish.instance)))
-        contract = contract_of(wish.instance, _values(records), _values(statuses))
-        check_namespace(contract, wish.namespace)
-        workers = sum(wish.now - one.time <= FRESH_S for one in contract.workers)
+        statuses = _values(latest(source.topic(status_topic(wish.instance))))
+        said = contract_of(wish.instance, [], statuses)
+        if wish.namespace:
+            check_known(wish.namespace, namespaces(records))
+        notes: list[str] = []
+        workers = sum(wish.now - one.time <= FRESH_S for one in said.workers)
         traffic, window, tier = _traffic(source, workers, notes)
         inputs = Inputs(
             instance=wish.instance,
             now=wish.now,
-            channels=contract.channels,
-            subscriptions=contract.subscriptions,
-            states=states_of(contract, wish.now, wish.since),
+            channels=(),
+            subscriptions=(),
             window=window,
             tier=tier,
             namespace=wish.namespace,
             workers=workers,
         )
-        began = time.monotonic()
-        facts = spark_facts(spark, inputs, contract_frames(records, wish.namespace), traffic)
-        told = f"Spark joined contract and traffic in {time.monotonic() - began:.1f} s ({spark.version})."
-        engine, why = pick(facts.links_count())
-        return build(inputs, engine, facts, [*notes, told, *([why] if why else [])])
+        served = spark.createDataFrame(list(served_rows(said.workers, wish.now, wish.since)), SERVED_SCHEMA).coalesce(1)
+        window_s = window.seconds if inputs.counted else 0.0
+        facts = fact_frames(window_s, contract_frames(records, wish.namespace), traffic, served)
+        try:
+            return _Job(spark, wish, records, statuses, inputs, facts, notes).report(pick, small)
+        finally:
+            facts.close()
     finally:
         records.unpersist()
         source.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What was read: the contract's records and the facts as frames, the workers' statuses as values."""
+
+    spark: SparkSession
+    wish: Wish
+    records: DataFrame
+    statuses: list[bytes]
+    inputs: Inputs
+    facts: FactFrames
+    notes: list[str]
+
+    def report(self, pick: Callable[[int], tuple[Engine, str]], small: bool) -> Topology:
+        """The facts stay frames where GraphFrames is picked; otherwise they come here, of little data at once."""
+        if small:
+            return self._collected(pick)
+        began = time.monotonic()
+        engine, why = pick(self.facts.links_count())
+        if not isinstance(engine, GraphFramesEngine):
+            return self._collected(lambda _: (engine, why))
+        told = [*self.notes, _joined(self.spark, began), *([why] if why else [])]
+        return spark_report(self.spark, self.inputs, self.facts, self.resources, told)
+
+    def _collected(self, pick: Callable[[int], tuple[Engine, str]]) -> Topology:
+        channels, subscriptions, states = self.resources(None)
+        inputs = replace(self.inputs, channels=channels, subscriptions=subscriptions, states=states)
+        began = time.monotonic()
+        facts = collect(inputs, self.facts)
+        told = _joined(self.spark, began)
+        engine, why = pick(facts.links_count())
+        return build(inputs, engine, facts, [*self.notes, told, *([why] if why else [])])
+
+    def resources(
+        self, uids: Sequence[str] | None
+    ) -> tuple[Sequence[Channel], Sequence[Subscription], Mapping[str, State]]:
+        """See `Resources`."""
+        records = self.records
+        if uids is not None:
+            records = only(self.spark, with_uid(records), "uid", set(uids)).select("value")
+        found = contract_of(self.wish.instance, _values(records), self.statuses)
+        return found.channels, found.subscriptions, states_of(found, self.wish.now, self.wish.since)
+
+
+def _joined(spark: SparkSession, began: float) -> str:
+    return f"Spark joined contract and traffic in {time.monotonic() - began:.1f} s ({spark.version})."
+
+
+def served_rows(
+    workers: Sequence[WorkerStatus], now: float, since: float
+) -> Iterator[tuple[str, int, int, int | None]]:
+    """Of each subscription that workers name: with which generation, and with how many partitions at most, it is
+    served, and what waits. See SERVED_SCHEMA; states of what is told are made of its own record, in the same way."""
+    by_uid: dict[str, list[WorkerStatus]] = defaultdict(list)
+    for worker in workers:
+        for uid in worker.subscriptions:
+            by_uid[uid].append(worker)
+    for uid, some in by_uid.items():
+        mine = [worker.subscriptions[uid] for worker in some]
+        generation = max(one.generation for one in mine)
+        owned = {place for one in mine for place in one.partitions}
+        whole = next(place for place in itertools.count() if place not in owned)
+        state = state_of(
+            subscriber_details(replace(_SOME, uid=uid, generation=generation, partitions=whole), some, now), since
+        )
+        yield uid, generation, whole if state.ready == "True" else -1, state.lag
 
 
 def _values(records: DataFrame) -> list[bytes]:

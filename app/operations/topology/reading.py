@@ -9,7 +9,7 @@ It works while no worker runs. Refuses to join a group and to ask a worker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,13 @@ def read_inputs(wish: Wish) -> Inputs:
 
 def check_namespace(contract: Contract, namespace: str) -> None:
     """Raises PenstockError, with those that are known, when nothing is in it."""
-    known = sorted({one.namespace for one in contract.channels} | {one.namespace for one in contract.subscriptions})
+    known = {one.namespace for one in contract.channels} | {one.namespace for one in contract.subscriptions}
+    check_known(namespace, known)
+
+
+def check_known(namespace: str, spaces: Iterable[str]) -> None:
+    """Raises PenstockError when it is none of them."""
+    known = sorted(spaces)
     if namespace and namespace not in known:
         raise PenstockError(
             f"There is no channel and no subscription in namespace {namespace}; known: {', '.join(known) or 'none'}.",

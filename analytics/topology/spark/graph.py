@@ -1,0 +1,137 @@
+"""The map as a graph of DataFrames: what GraphFrames is fed from, made of FactFrames without a row of it coming here.
+
+    ids of channels, consumers, destinations, sources --sorted--> vertices (id long, name, channel)
+    consumers, arrivals --their ends as numbers-->                edges (src, dst, kind, weight)
+
+Vertices are numbered in the order of their ids, as `graph_index.number` does, but with gaps. Weights and kinds are
+those of `graph_index` too. Refuses to answer anything but the motifs, which are joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from analytics.topology.engines.graph_index import PLACE, WEIGHED_BY
+from analytics.topology.model.document import Flow
+from analytics.topology.spark.facts import FactFrames
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from analytics.topology.engines.frames import Keeper
+
+#: The other end of each edge of a consumer, and whether the edge leads there.
+_ENDS = {
+    Flow.SUBSCRIBES: ("channel_id", False),
+    Flow.DELIVERS: ("target", True),
+    Flow.REPLIES: ("reply", True),
+    Flow.DEAD_LETTERS: ("dead", True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MapFrames:
+    """vertices: id, name (the id of the document), channel (it is one of the contract). edges: src, dst, kind (place in
+    FLOWS), weight. `count`: of the edges. `counted`: weights are events; otherwise each is 1."""
+
+    vertices: DataFrame
+    edges: DataFrame
+    count: int
+    counted: bool
+
+    def of_kind(self, *flows: Flow) -> DataFrame:
+        """The edges of these kinds."""
+        from pyspark.sql import functions as f
+
+        return self.edges.where(f.col("kind").isin([PLACE[flow] for flow in flows]))
+
+
+def map_frames(keeper: Keeper, facts: FactFrames, counted: bool) -> MapFrames:
+    """Computed here, and kept until the keeper lets go."""
+    vertices = keeper.cut(_vertices(facts))
+    edges = keeper.cut(_edges(facts, vertices, counted))
+    return MapFrames(vertices, edges, edges.count(), counted)
+
+
+def _vertices(facts: FactFrames) -> DataFrame:
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as f
+
+    of_consumer = f.explode(f.array("id", *(end for end, _ in _ENDS.values())))
+    names = [facts.consumers.select(of_consumer.alias("name")), facts.arrivals.select(f.col("source").alias("name"))]
+    others = reduce(DataFrame.unionAll, names).where("name <> ''").withColumn("channel", f.lit(False))
+    channels = facts.channels.select(f.col("id").alias("name"), f.lit(True).alias("channel"))
+    known = others.unionAll(channels).groupBy("name").agg(f.bool_or("channel").alias("channel"))
+    # Sorted, parts follow each other in the order of their numbers, and so do rows in each.
+    return known.orderBy("name").withColumn("id", f.monotonically_increasing_id()).select("id", "name", "channel")
+
+
+def _edges(facts: FactFrames, vertices: DataFrame, counted: bool) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    def numbered(frame: DataFrame, name: str, number: str) -> DataFrame:
+        return frame.join(vertices.select(f.col("id").alias(number), f.col("name").alias(name)), [name]).drop(name)
+
+    def weight(count: str) -> Column:
+        return (f.coalesce(count, f.lit(0)) if counted else f.lit(1)).cast("double")
+
+    ends = (
+        f.struct(
+            f.lit(PLACE[flow]).alias("kind"),
+            f.col(end).alias("end"),
+            f.lit(onwards).alias("onwards"),
+            weight(f"n_{WEIGHED_BY[flow]}").alias("weight"),
+        )
+        for flow, (end, onwards) in _ENDS.items()
+    )
+    rows = numbered(facts.consumers.select("id", f.array(*ends).alias("ends")), "id", "at")
+    rows = numbered(rows.select("at", f.inline("ends")).where("end <> ''"), "end", "other")
+    of_consumers = rows.select(
+        f.expr("if(onwards, at, other)").alias("src"), f.expr("if(onwards, other, at)").alias("dst"), "kind", "weight"
+    )
+    sent = facts.arrivals.select(
+        "source", "id", f.lit(PLACE[Flow.PUBLISHES]).alias("kind"), weight("events").alias("weight")
+    )
+    published = numbered(numbered(sent, "source", "src"), "id", "dst")
+    return of_consumers.unionAll(published.select("src", "dst", "kind", "weight"))
+
+
+def self_replies(map_: MapFrames) -> DataFrame:
+    """(consumer, channel): by the motif of a channel, and what it takes, and the way back."""
+    from pyspark.sql import functions as f
+
+    back = map_.of_kind(Flow.DELIVERS, Flow.REPLIES).join(
+        _channels(map_), f.col("dst") == f.col("channel"), "left_semi"
+    )
+    found = _motif(map_, [map_.of_kind(Flow.SUBSCRIBES), back], "(c)-[takes]->(u); (u)-[back]->(c)")
+    found = found.where(f"takes.kind = {PLACE[Flow.SUBSCRIBES]} and back.kind <> {PLACE[Flow.SUBSCRIBES]}")
+    return found.select(f.col("u.id").alias("consumer"), f.col("c.id").alias("channel")).distinct()
+
+
+def doubles(map_: MapFrames) -> DataFrame:
+    """(channel, target, consumer): ways of two edges, where another leads from the same channel to the same target."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    ways = _motif(map_, [map_.of_kind(Flow.SUBSCRIBES, Flow.DELIVERS)], "(c)-[takes]->(u); (u)-[gives]->(t)")
+    found = ways.where(f"takes.kind = {PLACE[Flow.SUBSCRIBES]} and gives.kind = {PLACE[Flow.DELIVERS]}").select(
+        f.col("c.id").alias("channel"), f.col("t.id").alias("target"), f.col("u.id").alias("consumer")
+    )
+    twins = f.count("consumer").over(Window.partitionBy("channel", "target"))
+    return found.withColumn("twins", twins).where("twins > 1").drop("twins")
+
+
+def _channels(map_: MapFrames) -> DataFrame:
+    return map_.vertices.where("channel").selectExpr("id as channel")
+
+
+def _motif(map_: MapFrames, edges: Iterable[DataFrame], pattern: str) -> DataFrame:
+    from graphframes import GraphFrame
+    from pyspark.sql import DataFrame
+
+    some: Any = reduce(DataFrame.unionAll, edges).select("src", "dst", "kind")
+    found: DataFrame = GraphFrame(map_.vertices.select("id"), some).find(pattern)
+    return found

@@ -1,0 +1,165 @@
+"""Which part of a large map is told: what something was found about, what is first in a ranking, and the busiest.
+
+    marks on FactFrames, answers of SparkWalks --> names --> their rows, which alone come here
+
+Every mark has a limit, and a sentence where it was met. Marks may be wider than a rule: `findings` decides over the
+rows. Refuses to compute marks and answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from analytics.topology.engines.queries import CHANNELS
+from analytics.topology.spark.facts import FactFrames
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+WHOLE_EDGES_MAX = 100_000  #: a map of no more edges is told whole
+MARKED_MAX = 10_000  #: subscriptions, or channels, with the same mark
+BUSIEST_MAX = 2_000
+ARRIVALS_MAX = 20_000
+_ENDS = ("target", "reply", "dead")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of FactFrames that are told, sorted."""
+
+    arrivals: Sequence[Row]
+    consumers: Sequence[Row]
+    channels: Sequence[Row]
+    notes: tuple[str, ...] = ()
+
+    def names(self) -> set[str]:
+        """Every vertex that is told."""
+        found = {row["id"] for rows in (self.arrivals, self.channels, self.consumers) for row in rows}
+        found.update(row["source"] for row in self.arrivals)
+        found.update(row[end] for row in self.consumers for end in ("channel_id", *_ENDS))
+        return found - {""}
+
+    def uids(self) -> list[str]:
+        """Of the resources."""
+        return sorted({row["uid"] for rows in (self.channels, self.consumers) for row in rows})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Names that answers have: consumers, channels, sources, and destinations that something is said of."""
+
+    consumers: set[str] = field(default_factory=set)
+    channels: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
+    destinations: set[str] = field(default_factory=set)
+
+    def add(self, names: Iterable[str]) -> None:
+        """Each to its own kind."""
+        kinds = {
+            "subscription": self.consumers,
+            "trigger": self.consumers,
+            "channel": self.channels,
+            "broker": self.channels,
+            "source": self.sources,
+        }
+        for name in names:
+            kinds.get(name.partition(":")[0], self.destinations).add(name)
+
+
+def whole(facts: FactFrames) -> Rows:
+    """All of them."""
+    return _sorted(facts.arrivals.collect(), facts.consumers.collect(), facts.channels.collect())
+
+
+def part(spark: SparkSession, facts: FactFrames, wanted: Wanted, workers: int, counted: bool, most: int) -> Rows:
+    """`workers`: that run; `most`: rows of a ranking."""
+    from pyspark.sql import functions as f
+
+    consumers, channels, notes = _marked(facts, workers, counted, most)
+    consumers |= wanted.consumers | _leading_to(spark, facts, wanted.destinations)
+    rows = only(spark, facts.consumers, "id", consumers).collect()
+    best = only(spark, facts.arrivals, "source", wanted.sources).groupBy("source")
+    firsts = best.agg(f.max_by(f.struct("*"), f.struct("events", "id")).alias("row")).select("row.*").collect()
+    channels |= wanted.channels | {row["id"] for row in firsts} | {row["channel_id"] for row in rows}
+    channels |= {row[end] for row in rows for end in _ENDS if row[end].startswith(CHANNELS)}
+    came = only(spark, facts.arrivals, "id", channels).orderBy(f.desc("events"), "source", "id").limit(ARRIVALS_MAX)
+    return _sorted([*came.collect(), *firsts], rows, only(spark, facts.channels, "id", channels).collect(), notes)
+
+
+def _sorted(
+    arrivals: Iterable[Row], consumers: Iterable[Row], channels: Iterable[Row], notes: Iterable[str] = ()
+) -> Rows:
+    once = {(row["source"], row["id"]): row for row in arrivals}
+    return Rows(
+        [once[pair] for pair in sorted(once)], sorted(consumers, key=_by_id), sorted(channels, key=_by_id), tuple(notes)
+    )
+
+
+def _by_id(row: Row) -> str:
+    return str(row["id"])
+
+
+def _marked(facts: FactFrames, workers: int, counted: bool, most: int) -> tuple[set[str], set[str], list[str]]:
+    from pyspark.sql import functions as f
+
+    marks: dict[str, Column] = {
+        "subscriptions that drop what fails": f.col("ignores"),
+        "subscriptions whose numbers do not add up": f.col("odd"),
+        "subscriptions with events that failed": f.expr("n_dead + n_ignored > 0"),
+    }
+    if workers:
+        marks["subscriptions that may not be served"] = ~f.col("served")
+    ranks = (("lag", most), ("n_retried + n_dead", most), ("n_events", BUSIEST_MAX))
+    consumers, notes = _chosen(facts.consumers, marks, ranks)
+    known = facts.channels.select(f.col("id").alias("channel_id"))
+    lost = facts.consumers.join(known, ["channel_id"], "left_anti").select("id")
+    gone, more = _chosen(lost, {"subscriptions whose channel is not there": f.lit(True)}, ())
+    consumers |= gone
+    notes += more
+    marks = {"channels that nobody reads": f.expr("own and not read")}
+    if counted:
+        marks["channels that nobody sends to"] = f.expr("own and events is null and not fed")
+    channels, more = _chosen(facts.channels, marks, (("events", max(most, BUSIEST_MAX)),))
+    return consumers, channels, [*notes, *more]
+
+
+def _chosen(
+    frame: DataFrame, marks: Mapping[str, Column], ranks: Iterable[tuple[str, int]]
+) -> tuple[set[str], list[str]]:
+    """ids: the first by id of each mark, the greatest of each rank."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql import functions as f
+
+    some = [frame.where(mark).select("id").orderBy("id").limit(MARKED_MAX) for mark in marks.values()]
+    for value, most in ranks:
+        ranked = frame.select("id", f.expr(value).alias("value")).where("value > 0")
+        some.append(ranked.orderBy(f.desc("value"), "id").limit(most).select("id"))
+    counts = frame.agg(*(f.count_if(mark) for mark in marks.values())).collect()[0]
+    notes = [
+        f"{count} {name}, {MARKED_MAX} of them are told."
+        for name, count in zip(marks, counts, strict=True)
+        if count > MARKED_MAX
+    ]
+    return {row["id"] for row in reduce(DataFrame.unionAll, some).collect()}, notes
+
+
+def _leading_to(spark: SparkSession, facts: FactFrames, destinations: set[str]) -> set[str]:
+    """For each a consumer that leads there: without one there is no such vertex."""
+    from pyspark.sql import functions as f
+
+    if not destinations:
+        return set()
+    ends = facts.consumers.select("id", f.explode(f.array(*_ENDS)).alias("end"))
+    found = only(spark, ends, "end", destinations).groupBy("end").agg(f.min("id").alias("id"))
+    return {row["id"] for row in found.collect()}
+
+
+def only(spark: SparkSession, frame: DataFrame, column: str, values: set[str]) -> DataFrame:
+    """Its rows with one of these values."""
+    from pyspark.sql import functions as f
+
+    wanted = spark.createDataFrame([(value,) for value in sorted(values)], f"{column} string")
+    return frame.join(f.broadcast(wanted), [column], "left_semi")

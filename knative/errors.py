@@ -1,14 +1,14 @@
 """Errors that a person has to act on: what failed, on which object, why, and what to do.
 
-Refuses to hold errors that are ordinary values on the data path (a bad event, an unreadable record, a failed attempt):
-those live beside the code that returns them.
+Errors that are ordinary values on the data path (a bad event, an unreadable record, a failed attempt) do not belong
+here. They live beside the code that returns them.
 """
 
 from __future__ import annotations
 
 
 class PenstockError(Exception):
-    """Something a person must mend. `exit_code` is what a command line ends with: 1 failed, 2 usage, 3 not ready."""
+    """A problem that a person must fix. `exit_code` is the exit code of a command: 1 failed, 2 usage, 3 not ready."""
 
     exit_code = 1
 
@@ -19,12 +19,12 @@ class PenstockError(Exception):
 
 
 class UsageError(PenstockError):
-    """The request itself was wrong: a setting, an argument, a file."""
+    """The request itself is wrong: a setting, an argument, a file."""
 
     exit_code = 2
 
 
 class NotReadyError(PenstockError):
-    """Something that was waited for did not come within its limit."""
+    """What a command waited for did not happen within the time limit."""
 
     exit_code = 3

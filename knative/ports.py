@@ -1,7 +1,7 @@
-"""What the data plane needs from outside, as small Protocols; `app/` hands the real ones in.
+"""What the data plane needs from outside, as small Protocols. `app/` supplies the implementations.
 
-The pure modules and the hot paths name these instead of confluent-kafka, prometheus or the system clock, so that the
-same code runs against the real thing and against a twin in a simulation. Refuses to hold any implementation.
+The pure modules and the hot paths use these instead of confluent-kafka, prometheus or the system clock, so that the
+same code also runs against a fake in a simulation.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-#: Record headers as librdkafka takes and gives them: names are text, values bytes (or None).
+#: Record headers as librdkafka accepts and returns them: names are text, values are bytes or None.
 Headers = Sequence[tuple[str, bytes | None]]
 
 
 class ProduceProblem(Enum):
     """Why a record was not stored."""
 
-    FULL = "full"  #: the client's queue is full; nothing was sent: 429 at ingress
-    TOO_LARGE = "too large"  #: refused by the client or the broker for its size: 413
-    UNAVAILABLE = "unavailable"  #: no broker, too few in-sync replicas, time-out, fatal client error: 503
-    REFUSED = "refused"  #: the broker will not take it (authorisation, unknown topic): 503
+    FULL = "full"  #: the client's queue is full and nothing was sent; ingress answers 429
+    TOO_LARGE = "too large"  #: the client or the broker rejected its size; ingress answers 413
+    UNAVAILABLE = "unavailable"  #: no broker, too few in-sync replicas, timeout, fatal client error; 503
+    REFUSED = "refused"  #: the broker rejected it (authorization, unknown topic); 503
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceFailure:
-    """One record that was not acknowledged (or not known to be)."""
+    """One record that Kafka did not acknowledge, as far as the client knows."""
 
     problem: ProduceProblem
     message: str
 
 
-#: Called on the event loop exactly once for each record: None = stored with acks=all.
-#: A refusal that is known at once (FULL, TOO_LARGE) is reported before `send` returns.
+#: Called on the event loop exactly once for each record. None: stored with acks=all.
+#: A failure that is known at once (FULL, TOO_LARGE) is reported before `send` returns.
 Stored = Callable[[ProduceFailure | None], None]
 
 
@@ -42,66 +42,66 @@ class Produce(Protocol):
 
     @property
     def connected(self) -> bool:
-        """True while brokers answer; a field of /readyz, not a condition of it."""
+        """True while brokers answer. /readyz shows it, but does not depend on it."""
 
     def send(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Headers, done: Stored, partition: int = -1
     ) -> None:
-        """Queue one record. Never raises for what the record or the broker is like: `done` tells."""
+        """Queue one record. Never raises because of the record or the broker: `done` reports failures."""
 
 
 class Clock(Protocol):
-    """Time, so that simulations can run faster than the clock on the wall."""
+    """Time, so that simulations can run faster than real time."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back."""
+        """Seconds of a clock that never goes back."""
 
     def time(self) -> float:
         """Unix time in seconds."""
 
 
 class Observe(Protocol):
-    """What is counted. Implementations only add numbers: they are called on the hot path."""
+    """Metrics. Implementations may only add numbers, because they are called on the hot path."""
 
     def consumed(self, consumer: str, topic: str, partition: int, count: int) -> None:
-        """`count` records were taken from Kafka by the client named `consumer` (may be called from its thread)."""
+        """The client named `consumer` fetched `count` records. May be called from the client's thread."""
 
     def assigned(self, consumer: str, topic: str, partitions: Sequence[int]) -> None:
         """The client named `consumer` owns these partitions from now on."""
 
     def revoked(self, consumer: str, topic: str, partitions: Sequence[int]) -> None:
-        """It owns them no longer."""
+        """The client no longer owns these partitions."""
 
     def closed(self, consumer: str) -> None:
-        """This client is gone for good."""
+        """This client is closed and will not come back."""
 
     def forget(self, subscription: str) -> None:
         """This subscription (`namespace/name`) was removed."""
 
     def produced(self, topic: str, partition: int, seconds: float) -> None:
-        """One record was acknowledged by Kafka, `seconds` after it was sent."""
+        """Kafka acknowledged one record, `seconds` after it was sent."""
 
     def stored_again(self, topic: str, count: int) -> None:
-        """So many acknowledged records may be in Kafka twice: the client had to send them under a new identity."""
+        """`count` acknowledged records may be in Kafka twice: the client sent them again with a new producer id."""
 
     def request(self, code: int) -> None:
-        """One ingress request was answered with this status."""
+        """Ingress answered one request with this HTTP status."""
 
     def delivered(self, subscription: str, seconds: float, age_s: float) -> None:
-        """One event was delivered by its first attempt: the attempt (answered 2xx) and the settling in one call.
+        """One event was delivered by its first attempt: counts the attempt (2xx) and the settled event in one call.
 
         `subscription` is `namespace/name`; the attempt took `seconds`; the event was stored in Kafka `age_s` ago.
         """
 
     def attempt(self, subscription: str, status: int, seconds: float) -> None:
-        """One other delivery attempt ended; status 0 = no answer."""
+        """Any other delivery attempt ended. Status 0: no answer."""
 
     def settled(self, subscription: str, verdict: str, age_s: float) -> None:
-        """One other event was settled: delivered later, filtered, dead-lettered, ignored."""
+        """Any other event was settled: delivered by a retry, filtered, dead-lettered or ignored."""
 
     def expired(self, subscription: str, count: int) -> None:
-        """Records that retention removed before this subscription read them. Where its position had been lost too it
-        is all that the log no longer has: an upper bound."""
+        """Retention removed `count` records before this subscription read them. If its committed offset was lost too,
+        the count covers everything that the log no longer has: an upper bound."""
 
     def reply_dropped(self, subscription: str) -> None:
         """A subscriber answered with an event, and the subscription has no `reply`."""

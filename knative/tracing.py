@@ -1,10 +1,10 @@
-"""Spans as small Protocols: what ingress and delivery tell while they are traced; `app/observability/tracing` hands
-the real ones in.
+"""Spans as small Protocols: what ingress and delivery report while they are traced. `app/observability/tracing`
+supplies the implementations.
 
     receive (a request at ingress) -> process (one event, one subscription) -> attempt (one request), attempt, ...
 
-Each stage finds its parent in headers, so that the stages may be in different processes. Where nothing is exported none
-of these objects is made. Refuses to hold any implementation.
+Each stage finds its parent in headers, so the stages may run in different processes. A process that exports no spans
+creates none of these objects.
 """
 
 from __future__ import annotations
@@ -12,19 +12,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from knative.contract.records import Subscription
 from knative.ports import Headers
 
 
+class TracedSubscription(Protocol):
+    """The part of a contract's subscription that a span is labelled with."""
+
+    @property
+    def label(self) -> str:
+        """`namespace/name`."""
+
+    @property
+    def topic(self) -> str:
+        """The topic that its records come from."""
+
+    @property
+    def group(self) -> str:
+        """Its consumer group."""
+
+
 class ReceiveSpan(Protocol):
-    """One request at ingress. Entered while its event is handed to `Produce`: what is stored then belongs to it."""
+    """One request at ingress. Entered while `Produce` gets the event, so that the record carries this span."""
 
     def __enter__(self) -> object: ...
 
     def __exit__(self, *raised: object) -> None: ...
 
     def ended(self, status: int) -> None:
-        """It was answered."""
+        """The request was answered."""
 
 
 class AttemptSpan(Protocol):
@@ -34,7 +49,7 @@ class AttemptSpan(Protocol):
         """A record's headers with this attempt's trace context in place of the stored one."""
 
     def ended(self, status: int, problem: str = "") -> None:
-        """It was answered; status 0 = no answer, and `problem` is the kind of trouble."""
+        """The attempt ended. Status 0: no answer, and `problem` is the kind of error."""
 
 
 class ProcessSpan(Protocol):
@@ -44,16 +59,16 @@ class ProcessSpan(Protocol):
         """Begin attempt `number` (from 1)."""
 
     def ended(self, verdict: str) -> None:
-        """The event is settled, or no longer ours."""
+        """The event is settled, or this worker lost its partition."""
 
 
 class Trace(Protocol):
-    """Spans, when they are exported somewhere; without an exporter there is none of these objects. Event loop only."""
+    """Starts spans. Exists only in a process that exports them. Event loop only."""
 
     def receive(self, target: bytes, host: bytes | None, pairs: Sequence[tuple[bytes, bytes]]) -> ReceiveSpan:
         """Begin the span of a request at ingress."""
 
     def process(
-        self, subscription: Subscription, partition: int, offset: int, headers: Headers, value: bytes | None
+        self, subscription: TracedSubscription, partition: int, offset: int, headers: Headers, value: bytes | None
     ) -> ProcessSpan:
         """Begin the span of one record for one subscription."""

@@ -21,9 +21,8 @@ from opentelemetry.trace.status import Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from knative.cloudevents.trace_context import Parent, parent_in_record, parent_in_request, with_context
-from knative.contract.records import Subscription
 from knative.ports import Headers, Produce, Stored
-from knative.tracing import ProcessSpan, ReceiveSpan
+from knative.tracing import ProcessSpan, ReceiveSpan, TracedSubscription
 
 _ERROR = Status(StatusCode.ERROR)
 _EVENT = {
@@ -62,7 +61,7 @@ class Tracing:
         return _Receive(span)
 
     def process(
-        self, subscription: Subscription, partition: int, offset: int, headers: Headers, value: bytes | None
+        self, subscription: TracedSubscription, partition: int, offset: int, headers: Headers, value: bytes | None
     ) -> ProcessSpan:
         parent = parent_in_record(headers)
         if not_recorded(parent):

@@ -1,11 +1,11 @@
 """What makes a set of attributes a CloudEvent: names, required attributes, times, URI-references.
 
-Works on attributes the way a Kafka record holds them: `ce_<name>` -> raw UTF-8 bytes. All bindings
-meet here, so an event is judged by the same rules whichever way it came. Refuses to look at data, to invent `id` or
-`time`, and to change a value: what is accepted is kept as the text that was received.
+Works on attributes as a Kafka record holds them: `ce_<name>` -> raw UTF-8 bytes. All bindings use these checks, so the
+same rules apply however an event arrived. Does not supply a missing `id` or `time`, and does not change a value:
+accepted text is kept as it was received.
 
-The checks run once per event on the hot path. They are a fast predicate first; only when it fails does a slow walk
-find out which attribute to blame.
+The checks run once per event on the hot path. A fast predicate comes first; only when it fails does a slow walk find
+the invalid attribute.
 """
 
 from __future__ import annotations
@@ -13,37 +13,37 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-#: 0.3 is accepted and never upgraded.
+#: Version 0.3 is accepted and never converted to 1.0.
 SPEC_VERSIONS = frozenset((b"1.0", b"0.3"))
 
-#: Bounds of the table of URI-references already checked: sources repeat, but they are the sender's to choose.
+#: Limits of the table of URI-references that are known to be valid. Sources repeat, but the sender chooses them.
 URI_TABLE_ENTRIES_MAX = 4096
 URI_TABLE_VALUE_BYTES_MAX = 256
 
-#: An attribute's name is part of an error message; a hostile one must not fill the log.
+#: An attribute's name is part of an error message. A hostile name must not fill the log.
 _NAME_SHOWN_MAX = 40
 
 _REQUIRED = ("id", "source", "type", "specversion")
 _OPTIONAL_NON_EMPTY = ("subject", "time", "dataschema", "partitionkey")
 
 _NAME = re.compile("[a-z0-9]+").fullmatch
-#: What the CloudEvents type system bars from a String: control characters, and noncharacters (the last two code points
-#: of each plane among them). Surrogates cannot come out of UTF-8.
+#: What the CloudEvents type system excludes from a String: control characters, and noncharacters (among them the last
+#: two code points of each plane). Valid UTF-8 cannot hold surrogates.
 _NONCHARACTERS = "\ufdd0-\ufdef" + "".join(
     map(chr, (plane << 16 | low for plane in range(17) for low in (0xFFFE, 0xFFFF)))
 )
 _BARRED = re.compile(f"[\x00-\x1f\x7f-\x9f{_NONCHARACTERS}]").search
 _LONG_MONTHS = frozenset((b"01", b"03", b"05", b"07", b"08", b"10", b"12"))
 
-#: RFC 3339, section 5.6; ranges included, but for the days of each month. Second 60 is a leap second.
+#: RFC 3339, section 5.6, with all ranges except the days of each month. Second 60 is a leap second.
 _TIME = re.compile(
     rb"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
     rb"[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?"
     rb"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
 ).fullmatch
 
-# RFC 3986, appendix A. Every repeat is possessive and no two alternatives begin alike for long: a hostile value costs
-# linear time.
+# RFC 3986, appendix A. Every repeat is possessive and no two alternatives share a long prefix, so a hostile value
+# costs linear time.
 _ESCAPE = "%[0-9A-Fa-f]{2}"
 _PLAIN = "A-Za-z0-9\\-._~!$&'()*+,;="  # unreserved and sub-delims
 _H16 = "[0-9A-Fa-f]{1,4}"
@@ -67,14 +67,14 @@ _AUTHORITY = rf"(?:(?:[{_PLAIN}:]++|{_ESCAPE})*+@)?+(?:{_IP_LITERAL}|(?:[{_PLAIN
 _URI_REFERENCE = re.compile(
     # A scheme, or a first segment without a colon.
     rf"(?:[A-Za-z][A-Za-z0-9+.\-]*+:|(?![^/?#:]*+:))"
-    # What begins with two slashes has an authority; it ends where the path, the query or the fragment begins.
+    # Two slashes start an authority, which ends where the path, the query or the fragment begins.
     rf"(?://{_AUTHORITY}(?=[/?#]|\Z)|(?!//))"
     rf"(?:[{_PLAIN}:@/]++|{_ESCAPE})*+"
     rf"(?:\?(?:[{_PLAIN}:@/?]++|{_ESCAPE})*+)?+"
     rf"(?:\#(?:[{_PLAIN}:@/?]++|{_ESCAPE})*+)?+".encode()
 ).fullmatch
 
-#: Why a value is not a URI-reference, for the message only: what cannot stand in any, and where an authority stands.
+#: These find out why a value is not a URI-reference, for the message only: an illegal character, a bad authority.
 _NOT_OF_URIS = re.compile(rf"[^{_PLAIN}:@/?#\[\]%]|%(?![0-9A-Fa-f]{{2}})".encode()).search
 _AUTHORITY_OF = re.compile(rb"(?:[^/?#:]++:)?+//([^/?#]*+)").match
 _is_authority = re.compile(_AUTHORITY.encode()).fullmatch
@@ -83,9 +83,9 @@ _uris: set[bytes] = set()
 
 
 class BadEvent(ValueError):
-    """A message that claims to be a CloudEvent and is none; `str()` is one line fit for an HTTP answer.
+    """A message that claims to be a CloudEvent but is not valid. `str()` is one line that fits into an HTTP answer.
 
-    `attribute` is the attribute at fault ("" = the message as a whole), `reason` says why.
+    `attribute` is the invalid attribute ("" = the message as a whole), `reason` says why.
     """
 
     def __init__(self, attribute: str, reason: str) -> None:
@@ -95,13 +95,13 @@ class BadEvent(ValueError):
 
 
 def shown(name: str) -> str:
-    """An attribute or header name as it may stand in a message: printable ASCII, cut."""
+    """An attribute or header name for use in a message: printable ASCII, truncated."""
     text = name.encode("ascii", "backslashreplace").decode() if name.isprintable() else ascii(name)[1:-1]
     return text if len(text) <= _NAME_SHOWN_MAX else text[:_NAME_SHOWN_MAX] + "..."
 
 
 def fault_of_text(value: bytes) -> str | None:
-    """Why `value` cannot be an attribute's text (not UTF-8, a control character, a noncharacter), or None."""
+    """Why `value` is not valid attribute text (not UTF-8, a control character, a noncharacter), or None."""
     try:
         text = value.decode()
     except UnicodeDecodeError:
@@ -113,38 +113,38 @@ def fault_of_text(value: bytes) -> str | None:
 
 
 def fault_of_name(name: str) -> str | None:
-    """Why `name` (lower-case) cannot be the name of an attribute that travels as a header, or None when it can."""
+    """Why `name` (lower-case) is not a valid name of an attribute in a header, or None."""
     if not name:
-        return "a header that is only the prefix names no attribute"
+        return "the header name has no attribute name after the prefix"
     if name == "datacontenttype":
         return "belongs in the content-type header"
     if name in ("data", "data_base64"):
-        return "is data, which is the body and never a header"
+        return "is not an attribute: data is sent as the body"
     return None if _NAME(name) else "bad attribute name: only a-z and 0-9 are allowed"
 
 
 def is_time(value: bytes) -> bool:
-    """True for an RFC 3339 date-time that exists (any fraction of a second, any offset)."""
+    """True for an existing RFC 3339 date-time, with any fraction of a second and any offset."""
     return _TIME(value) is not None and (value[8:10] <= b"28" or _day_exists(value))
 
 
 def is_uri_reference(value: bytes) -> bool:
-    """True for a URI-reference of RFC 3986. Good ones are remembered, in a table of bounded size."""
+    """True for a URI-reference of RFC 3986. Remembers valid ones in a table of bounded size."""
     if value in _uris:
         return True
     if _URI_REFERENCE(value) is None:
         return False
     if len(value) <= URI_TABLE_VALUE_BYTES_MAX:
         if len(_uris) >= URI_TABLE_ENTRIES_MAX:
-            _uris.clear()  # starting afresh lets the common ones back in after a flood of rare ones
+            _uris.clear()  # start again, so that common values get back in after a flood of rare ones
         _uris.add(value)
     return True
 
 
 def check(event: Mapping[str, bytes]) -> bytes | None:
-    """Judge a whole event and return its record key: `partitionkey`, else `subject`, else None.
+    """Check a whole event and return its record key: `partitionkey`, else `subject`, else None.
 
-    `event` holds `ce_<name>` -> text; other names are not looked at. Raises BadEvent.
+    `event` holds `ce_<name>` -> text; other names are ignored. Raises BadEvent.
     """
     try:
         source = event["ce_source"]
@@ -172,7 +172,7 @@ def check(event: Mapping[str, bytes]) -> bytes | None:
 
 
 def is_plainly_good(id_: bytes, source: bytes, type_: bytes, version: bytes, time: bytes | None) -> bool:
-    """Whether `check` would accept an event of these attributes; for the rest of them ask `check`."""
+    """Whether `check` accepts an event with exactly these attributes. Events with others need `check`."""
     return bool(
         id_
         and type_
@@ -184,7 +184,7 @@ def is_plainly_good(id_: bytes, source: bytes, type_: bytes, version: bytes, tim
 
 
 def _fault(event: Mapping[str, bytes]) -> BadEvent:
-    """The first reason why `check` refused this event. Slow, and only asked when there is one."""
+    """The first reason why `check` rejects this event. Slow, so called only when there is one."""
     if not any(name.startswith("ce_") for name in event):
         return BadEvent("specversion", "is missing; the message has no CloudEvents attributes at all")
     for name in _REQUIRED:
@@ -204,7 +204,7 @@ def _fault(event: Mapping[str, bytes]) -> BadEvent:
 
 
 def _fault_of_uri(value: bytes) -> str:
-    """Which part of the grammar a value breaks that is not a URI-reference."""
+    """Why a value is not a URI-reference."""
     barred = _NOT_OF_URIS(value)
     if barred is not None:
         what = "a '%' without two hex digits" if barred[0] == b"%" else f"{chr(barred[0][0])!a} unescaped"
@@ -216,7 +216,7 @@ def _fault_of_uri(value: bytes) -> str:
 
 
 def _day_exists(value: bytes) -> bool:
-    """Whether a day after the 28th is in its month; the rest of the time was checked before."""
+    """Whether a day after the 28th exists in its month. Expects that `_TIME` has checked the rest."""
     month, day = value[5:7], int(value[8:10])
     if month == b"02":
         year = int(value[:4])

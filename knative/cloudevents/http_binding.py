@@ -1,11 +1,11 @@
 """HTTP messages to Kafka records, bytes to bytes: binary and structured mode, requests and replies.
 
-In binary mode the body is never looked at. Attribute values are undone from their header encoding and otherwise kept as
-they were received. Refuses to parse HTTP, to limit sizes (the web driver does both) and to know a topic.
+In binary mode the body is opaque. Attribute values are decoded from their header encoding and otherwise kept as they
+were received. Sizes are not limited here: the web driver does that.
 
-`to_record` is a hot path. Clients repeat the names of their headers, so what follows from the names alone is kept in a
-bounded table of shapes, and all values are checked by one call on all of them together; only what is out of the
-ordinary is looked at header by header.
+`to_record` is a hot path. Clients repeat the names of their headers, so everything that follows from the names alone is
+kept in a bounded table of shapes, and one call checks all values together. Only unusual requests are checked header by
+header.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ Pairs = Sequence[tuple[bytes, bytes]]
 _Kept = TypeVar("_Kept", str, bytes)
 Record = tuple[list[tuple[str, bytes]], bytes | None, bytes | None]
 
-#: Bounds of the tables of header names and content types: both are the sender's to choose.
+#: Limits of the tables of header names and content types. The sender chooses both.
 TABLE_ENTRIES_MAX = 1024
 TABLE_ENTRY_BYTES_MAX = 128
 
 _STRUCTURED = b"application/cloudevents"
 
-#: Bytes that mean themselves in an attribute's header, both ways: printable ASCII without space, `"` and `%`.
+#: Bytes that are not encoded in an attribute's header: printable ASCII without space, `"` and `%`.
 _SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
 _ENCODED = [bytes((code,)) if code in _SAFE else b"%%%02X" % code for code in range(256)]
 
 _TYPE = "content-type"
 _REQUIRED_ORDER = ("ce_id", "ce_source", "ce_type", "ce_specversion")
 _REQUIRED = frozenset(_REQUIRED_ORDER)
-#: Attributes whose rules are looked at with care.
+#: Attributes that only the careful way checks.
 _RARE = frozenset(("ce_dataschema", "ce_schemaurl"))
 
 _backslash = re.compile(rb"\\(.)", re.DOTALL)
 _pass_through = re.compile(r"traceparent|tracestate|x-request-id|(?:knative-|x-b3-)[a-z0-9!#$&'*+.^_`|~%-]+").fullmatch
 _charset = re.compile(rb";\s*charset\s*=\s*\"?([^\s;\"]*)", re.IGNORECASE).search
 
-#: Header name as on the wire -> record header name; "" = a header that is dropped.
+#: Header name as on the wire -> record header name; "" = the header is dropped.
 _names: dict[bytes, str] = {}
-#: Content-Type as on the wire -> as it is kept, for those that are fit to be and not structured.
+#: Content-Type as on the wire -> as it is stored. Only valid ones that are not structured.
 _content_types: dict[bytes, bytes] = {}
 
 
 class _Shape(NamedTuple):
-    """What follows from the names of a request's headers; places are indexes into what `pick` gives."""
+    """What follows from the names of a request's headers. `*_at` are indexes into the result of `pick`."""
 
     names: tuple[str, ...]  #: of the record's headers; the content type is the last one
     pick: Callable[[dict[bytes, bytes]], tuple[bytes, ...]]  #: their values, in the same order
-    is_typed: bool  #: there is a content type
+    is_typed: bool  #: the request has a content type
     required: Callable[[tuple[bytes, ...]], tuple[bytes, bytes, bytes, bytes]]  #: id, source, type, specversion
-    time_at: int  #: -1: there is none
+    time_at: int  #: -1: absent
     key_at: int
     subject_at: int
 
 
-#: Names of a request's headers as on the wire -> its shape, None when it has to be judged header by header.
+#: Names of a request's headers as on the wire -> its shape. None: the request must be checked header by header.
 _shapes: dict[tuple[bytes, ...], _Shape | None] = {}
 _SHAPES_MAX, _SHAPE_NAMES_MAX = 512, 48
 
@@ -71,9 +71,9 @@ _SHAPES_MAX, _SHAPE_NAMES_MAX = 512, 48
 def to_record(fields: Pairs | dict[bytes, bytes], body: bytes | None) -> Record:
     """A request's headers and body -> (record headers, key, value). Raises BadEvent.
 
-    `fields` is a dict where no name is there twice. `body` None is no body at all (null value); b"" is data of length
-    0 when there is a content type, else no data either. Besides the event the record headers hold the plain headers
-    that pass through (`is_pass_through`), lower-case.
+    `fields` is a dict if no name is repeated. `body` None means no body (null value); b"" is data of length 0 if there
+    is a content type, else no data. The record headers also hold the plain headers that pass through
+    (`is_pass_through`), in lower case.
     """
     if not isinstance(fields, dict):
         return _judged(fields, body)
@@ -83,6 +83,8 @@ def to_record(fields: Pairs | dict[bytes, bytes], body: bytes | None) -> Record:
         texts = values
         if shape.is_typed:
             texts = values[:-1]
+            # A content type is not encoded like an attribute, so it has a table of its own. Unknown ones, and those
+            # whose stored form differs (white space), take the careful way.
             if _content_types.get(values[-1]) != values[-1]:
                 return _judged(list(fields.items()), body)
         time = values[shape.time_at] if shape.time_at >= 0 else None
@@ -98,7 +100,7 @@ def to_record(fields: Pairs | dict[bytes, bytes], body: bytes | None) -> Record:
 
 
 def _judged(pairs: Pairs, body: bytes | None) -> Record:
-    """The same, header by header."""
+    """The same as `to_record`, header by header."""
     record: dict[str, bytes] = {}
     ignored = 0
     names = _names
@@ -111,7 +113,7 @@ def _judged(pairs: Pairs, body: bytes | None) -> Record:
             record[name] = value
         else:
             ignored += 1
-    if len(record) + ignored != len(pairs):
+    if len(record) + ignored != len(pairs):  # a dict keeps one of two equal names
         record = _merged(pairs)
     raw_type = record.pop("content-type", None)
     content_type = raw_type
@@ -122,7 +124,7 @@ def _judged(pairs: Pairs, body: bytes | None) -> Record:
             if content_type is None:
                 return _structured(record, raw_type, body)
     joined = b"\n".join(record.values())
-    # Between two values there is one separator. Whatever else is left over needs a second look.
+    # One call finds out whether any value needs decoding: only the separators may be left when safe bytes are removed.
     if len(joined.translate(None, _SAFE)) >= len(record):
         _decode(record)
     key = check(record)
@@ -132,10 +134,9 @@ def _judged(pairs: Pairs, body: bytes | None) -> Record:
 
 
 def read_reply(pairs: Pairs, body: bytes) -> Record | None:
-    """A subscriber's answer -> the event in it as (record headers, key, value), or None when it claims to be none.
+    """A subscriber's answer -> its event as (record headers, key, value), or None if it does not claim to be an event.
 
-    It claims to be one by a CloudEvents media type or a `ce-specversion` header. Raises BadEvent when the claim does
-    not hold.
+    A CloudEvents media type or a `ce-specversion` header is such a claim. Raises BadEvent if the event is not valid.
     """
     for raw, value in pairs:
         name = raw.lower()
@@ -145,12 +146,12 @@ def read_reply(pairs: Pairs, body: bytes) -> Record | None:
 
 
 def is_pass_through(name: str) -> bool:
-    """True for a plain header (lower-case name) that goes into the record and out again on delivery."""
+    """True for a plain header (lower-case name) that is stored in the record and sent on delivery."""
     return _pass_through(name) is not None
 
 
 def encode_value(value: bytes) -> bytes:
-    """The UTF-8 text of an attribute as a header value: percent-encoded but for U+0021-U+007E without `"` and `%`."""
+    """An attribute's UTF-8 text as a header value: all but U+0021-U+007E is percent-encoded, and so are `"` and `%`."""
     if not value.translate(None, _SAFE):
         return value
     return b"".join(map(_ENCODED.__getitem__, value))
@@ -174,7 +175,7 @@ def _new_shape(raw_names: tuple[bytes, ...]) -> _Shape | None:
         found = [(name, raw) for raw in raw_names if (name := _names.get(raw) or _intern(raw, ()))]
     except BadEvent:
         return None
-    found.sort(key=lambda pair: pair[0] == _TYPE)  # the content type goes last, the others stay in order
+    found.sort(key=lambda pair: pair[0] == _TYPE)  # stable: the content type goes last, the others keep their order
     names = tuple(name for name, _ in found)
     at = {name: place for place, name in enumerate(names)}
     if len(at) != len(names) or not at.keys() >= _REQUIRED or not _RARE.isdisjoint(names):
@@ -191,7 +192,7 @@ def _new_shape(raw_names: tuple[bytes, ...]) -> _Shape | None:
 
 
 def _content_type(raw: bytes) -> bytes | None:
-    """The data's content type as it is kept, None for the media type of a structured event. Raises BadEvent."""
+    """The data's content type as it is stored; None for the media type of a structured event. Raises BadEvent."""
     text = raw.strip(b" \t")
     if _names_cloudevents(text):
         return None
@@ -204,13 +205,13 @@ def _content_type(raw: bytes) -> bytes | None:
 
 
 def _intern(raw: bytes, pairs: Pairs) -> str:
-    """The record header name of a header seen for the first time; raises BadEvent for a bad attribute name."""
+    """The record header name of a header that is not in the table. Raises BadEvent for a bad attribute name."""
     low = raw.lower().decode("latin-1")
     if low.startswith("ce-"):
         fault = fault_of_name(low[3:])
         if fault:
             if _is_structured(pairs):
-                return ""  # the envelope wins over whatever the headers say
+                return ""  # in structured mode the envelope counts, not the headers
             raise BadEvent(shown(low[3:]) or "ce-", fault)
         name = "ce_" + low[3:]
     else:
@@ -221,7 +222,7 @@ def _intern(raw: bytes, pairs: Pairs) -> str:
 
 
 def _remember(table: dict[bytes, _Kept], raw: bytes, kept: _Kept) -> None:
-    """Keep a table entry; a full table starts afresh, which lets the common ones back in after a flood of rare ones."""
+    """Add a table entry. A full table is cleared, so that common entries get back in after a flood of rare ones."""
     if len(table) >= TABLE_ENTRIES_MAX:
         table.clear()
     table[raw] = kept
@@ -236,7 +237,7 @@ def _names_cloudevents(content_type: bytes) -> bool:
 
 
 def _merged(pairs: Pairs) -> dict[str, bytes]:
-    """The headers when some come twice: an attribute must not, a plain header is a list in parts (RFC 9110, 5.3)."""
+    """The headers when some are repeated: attributes must not be, plain headers become a list (RFC 9110, 5.3)."""
     record: dict[str, bytes] = {}
     structured = _is_structured(pairs)
     for raw, value in pairs:
@@ -246,16 +247,16 @@ def _merged(pairs: Pairs) -> dict[str, bytes]:
         if name not in record:
             record[name] = value
         elif name == "content-type":
-            raise BadEvent("datacontenttype", "the content-type header is there twice")
+            raise BadEvent("datacontenttype", "the content-type header appears twice")
         elif not name.startswith("ce_"):
             record[name] += b", " + value
         elif not structured:
-            raise BadEvent(shown(name[3:]), "is there twice")
+            raise BadEvent(shown(name[3:]), "appears twice")
     return record
 
 
 def _decode(record: dict[str, bytes]) -> None:
-    """Undo the header encoding of attributes in place, and refuse what cannot be text. Raises BadEvent."""
+    """Decode the attributes in place. Raises BadEvent for values that are not valid text."""
     for name, value in record.items():
         text = value.strip(b" \t")
         if text.translate(None, _SAFE):
@@ -272,7 +273,7 @@ def _decoded(name: str, text: bytes) -> bytes:
         if b"%" in text:
             text = unquote_to_bytes(text)
     else:
-        text = text.replace(b"\t", b" ")  # either may stand between the parts of a list
+        text = text.replace(b"\t", b" ")  # a tab is legal between the parts of a list, but not in our text
     fault = fault_of_text(text)
     if fault:
         raise BadEvent(shown(named), fault)
@@ -280,7 +281,7 @@ def _decoded(name: str, text: bytes) -> bytes:
 
 
 def _structured(record: dict[str, bytes], content_type: bytes, body: bytes | None) -> Record:
-    """Structured mode: the envelope is the event, whatever `ce-` headers say; plain headers pass through."""
+    """Structured mode: the envelope is the event and `ce-` headers are ignored; plain headers pass through."""
     check_format(content_type)
     event, value = json_format.read(body)
     plain = {name: text for name, text in record.items() if not name.startswith("ce_")}
@@ -291,12 +292,12 @@ def _structured(record: dict[str, bytes], content_type: bytes, body: bytes | Non
 
 
 def check_format(content_type: bytes) -> None:
-    """Raise BadEvent unless a CloudEvents media type is the one format that is read: JSON in UTF-8."""
+    """Raises BadEvent unless a CloudEvents media type is the one supported format: JSON in UTF-8."""
     media_type = content_type.partition(b";")[0].strip().lower()
     if media_type.startswith(b"application/cloudevents-batch"):
         raise BadEvent("", "batches are not accepted: send one event per request")
     if media_type != b"application/cloudevents+json":
-        raise BadEvent("", "unknown structured format: only application/cloudevents+json is read")
+        raise BadEvent("", "unknown structured format: only application/cloudevents+json is supported")
     charset = _charset(content_type)
     if charset and charset[1].lower() not in (b"utf-8", b"utf8"):
         raise BadEvent("", "the charset of a structured event must be utf-8")

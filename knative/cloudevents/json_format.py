@@ -1,8 +1,8 @@
-"""CloudEvents JSON format (structured mode) to attributes and data bytes, without touching the data.
+"""CloudEvents JSON format (structured mode) to attributes and data bytes, without changing the data.
 
 A JSON value under `data` is cut out of the envelope as the bytes that were sent: numbers of 20 digits, `1.10` and
-white space stay. It is parsed only to find where it ends and that it is JSON. Refuses batches, other formats, and
-writing the format.
+white space stay. It is parsed only to find its end and to check that it is JSON. Does not read batches, and does not
+write the format.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 
 from knative.cloudevents.attributes import BadEvent, fault_of_text, shown
 
-#: An envelope becomes record and request headers, so it is bounded as those are at ingress.
+#: An envelope becomes record and request headers, so it has the same limits as headers at ingress.
 MEMBERS_MAX = 512
 ATTRIBUTES_BYTES_MAX = 131_072
-#: Arrays and objects in each other that are read, wherever this is called from. What goes deeper is refused as soon as
-#: it does not fit the interpreter's stack, which is at some 900.
+#: Nesting of arrays and objects that is always supported, wherever `read` is called from. Deeper values fail when they
+#: exceed the interpreter's stack, at about 900.
 NESTING_READ = 500
 
 #: These are strings by the specification; any other attribute may also be an integer or a boolean.
@@ -32,7 +32,7 @@ _json_media_type = re.compile(r"\s*[^;\s]*[/+]json\s*(?:;.*)?", re.IGNORECASE | 
 
 
 class _Integer(str):
-    """The digits of a JSON number without fraction and exponent, not yet a number: there is no limit to its size."""
+    """The digits of a JSON number without fraction and exponent. Kept as text, because its size has no limit."""
 
     __slots__ = ()
 
@@ -47,26 +47,26 @@ def _refuse_constant(token: str) -> NoReturn:
     raise BadEvent("", f"malformed structured JSON: {token} is not JSON")
 
 
-#: Attribute values: numbers keep their text. A nested object is of no use, and `len` lets it go at once.
+#: For attribute values: numbers keep their text. Nested objects are not valid here, and `len` drops them at once.
 _attribute_at = JSONDecoder(
     parse_int=_Integer, parse_float=_Real, parse_constant=_refuse_constant, object_pairs_hook=len
 ).raw_decode
-#: Data: only its end is wanted, so numbers and objects are replaced by small integers as soon as they are read.
+#: For data: only its end is needed, so numbers and objects are replaced by small integers as soon as they are read.
 _data_at = JSONDecoder(
     parse_int=len, parse_float=len, parse_constant=_refuse_constant, object_pairs_hook=len
 ).raw_decode
 
 
 def is_json(media_type: str) -> bool:
-    """True for `*/json` and `*+json`, whatever the case and the parameters."""
+    """True for `*/json` and `*+json`, in any case and with any parameters."""
     return _json_media_type(media_type) is not None
 
 
 def read(body: bytes | None) -> tuple[dict[str, bytes], bytes | None]:
     """An envelope -> (`ce_<name>` and `content-type` -> UTF-8 bytes, data or None). Raises BadEvent.
 
-    Says nothing of what the attributes mean: `events.check` does. With no `datacontenttype` the data is JSON by the
-    format's own rule, and since the implied type would be lost outside the envelope, it is written down.
+    Does not check what the attributes mean: `attributes.check` does. Without `datacontenttype` the data is JSON by the
+    rule of the format. Outside the envelope that implied type would be lost, so it is added.
     """
     members = _members(_text(body))
     data = members.pop("data", None)
@@ -120,7 +120,7 @@ def _scan(text: str) -> dict[str, tuple[Any, str]]:
             raise JSONDecodeError("a member's name expected", text, at)
         name, at = _attribute_at(text, at)
         if name in members:
-            raise BadEvent("", f"malformed structured JSON: member '{shown(name)}' is there twice")
+            raise BadEvent("", f"malformed structured JSON: member '{shown(name)}' appears twice")
         if len(members) == MEMBERS_MAX:
             raise BadEvent("", f"the envelope has more than {MEMBERS_MAX} members")
         start = _after(text, at, ":")
@@ -142,7 +142,7 @@ def _space_end(text: str, at: int) -> int:
 
 
 def _after(text: str, at: int, mark: str) -> int:
-    """Where the next token starts behind white space, `mark`, white space."""
+    """The start of the next token after white space, `mark`, white space."""
     at = _space_end(text, at)
     if text[at : at + 1] != mark:
         raise JSONDecodeError(f"'{mark}' expected", text, at)
@@ -175,7 +175,7 @@ def _check_media_type(value: str) -> None:
         raise BadEvent("datacontenttype", "is empty; leave it out instead")
     if text.lower().startswith("application/cloudevents"):
         raise BadEvent(
-            "datacontenttype", "is a CloudEvents media type, which would make a structured event of the data"
+            "datacontenttype", "is a CloudEvents media type, which would turn the data into a structured event"
         )
 
 
@@ -196,10 +196,10 @@ def _from_base64(value: Any) -> bytes:
 
 
 def _data(value: Any, text: str, event: dict[str, bytes]) -> bytes:
-    """The bytes that `data` stands for in binary mode: its own text, or for a string of another type what it says.
+    """The bytes of `data` in binary mode: its own text, or the content of a string if the data is not JSON.
 
-    Version 0.3 announces base64 in `datacontentencoding`; attribute and encoded text are both kept, since the one
-    describes the other.
+    Version 0.3 announces base64 in `datacontentencoding`. Both the attribute and the encoded text are kept, because the
+    attribute describes the text.
     """
     if value.__class__ is str:
         encoded = (

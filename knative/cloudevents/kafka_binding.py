@@ -1,8 +1,8 @@
 """Kafka records to HTTP requests for subscribers, and to dead letters.
 
-A record by any producer may come: binary or structured, in any case, with any bytes. What is no CloudEvent is told by
-`Unreadable`, a value on the way to the dead letters and never a crash; and nothing in a record can add a header or
-a request of its own to what is sent. Refuses to read or write Kafka, and to look at data of binary mode.
+Records may come from any producer: binary or structured, in any case, with any bytes. A record that is not a CloudEvent
+raises `Unreadable` and goes to the dead letters; it never crashes the worker. Nothing in a record can inject a header
+or another request into what is sent.
 
 `to_request` is a hot path: one pass over the headers, then one call that checks all attribute values together.
 """
@@ -24,11 +24,11 @@ from knative.ports import Headers
 #: `knativeerrordata` is base64 of at most this many characters.
 ERROR_DATA_CHARACTERS_MAX = 1024
 
-#: Bounds of the tables of header names and content types: both are the producer's to choose.
+#: Limits of the tables of header names and content types. The producer chooses both.
 TABLE_ENTRIES_MAX = 1024
 TABLE_ENTRY_BYTES_MAX = 128
 
-#: What the interpreter adds to a record and to each of its headers, roughly.
+#: Approximate overhead of the interpreter for a record and for each of its headers.
 _RECORD_BYTES = 400
 _HEADER_BYTES = 150
 
@@ -39,8 +39,8 @@ _STRUCTURED = b"application/cloudevents"
 _ID, _SOURCE, _TYPE, _SPECVERSION = (b"\r\nce-%s: " % name for name in (b"id", b"source", b"type", b"specversion"))
 _CONTENT_TYPE = "content-type"
 _CONTENT_TYPE_LINE = b"\r\ncontent-type: "
-#: CR, LF and one space: what the frame of an attribute's line has besides `_SAFE`. A value that adds to it, to break
-#: out of its line or only because it needs encoding, is seen by counting.
+#: CR, LF and one space: the bytes of an attribute's line frame that are not in `_SAFE`. Counting such bytes finds every
+#: value that needs encoding, and every value that tries to break out of its line.
 _LINE_FRAME_BYTES = 3
 _SAFE = bytes(code for code in range(0x21, 0x7F) if code not in b'%"')
 _PRINTABLE = bytes(range(0x20, 0x7F))
@@ -48,16 +48,16 @@ _content = itemgetter(1)
 
 _Key = TypeVar("_Key", str, bytes)
 
-#: Record header name -> start of the line of an attribute; b"" = no attribute.
+#: Record header name -> start of its line if it is an attribute, else b"".
 _attributes: dict[str, bytes] = {}
-#: Record header name that is no attribute -> start of its line; b"" = it stays behind.
+#: Record header name that is not an attribute -> start of its line; b"" = it is not sent.
 _plain: dict[str, bytes] = {}
-#: Value of a content-type header -> its line (b"" = none), for values that are fit to be sent.
+#: Value of a content-type header -> its line (b"" = none). Only values that may be sent.
 _content_types: dict[bytes, bytes] = {}
 
 
 class Unreadable(ValueError):
-    """A record that is no CloudEvent; `reason` is one line fit for a log and a dead letter."""
+    """A record that is not a CloudEvent. `reason` is one line that fits into a log and a dead letter."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -67,9 +67,9 @@ class Unreadable(ValueError):
 def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
     """A record -> the whole HTTP/1.1 request, binary mode. Raises Unreadable.
 
-    `prefix` is the request line and first headers without the final CRLF. The four required attributes must be there;
-    other attributes are not judged beyond being text. `content-length` is always there, 0 for a null value. A plain
-    header that passes through is left out when its value could not be sent as it is.
+    `prefix` is the request line and first headers without the final CRLF. The four required attributes must be present;
+    other attributes only have to be text. `content-length` is always sent, 0 for a null value. A plain header that
+    passes through is dropped if its value cannot be sent as it is.
     """
     lines: dict[bytes, Any] = {}  # values may be None until they are joined
     rest: list[tuple[str, bytes | None]] = []
@@ -87,6 +87,7 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
     if tail is None:
         return to_request(prefix, *_from_structured(headers, value))
     try:
+        # A repeated attribute makes `lines` shorter. A null value raises TypeError in `join`. `_fault` names both.
         if (
             len(lines) + len(rest) != len(headers)
             or not (lines[_ID] and lines[_SOURCE] and lines[_TYPE])
@@ -106,11 +107,11 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
 def dead_letter_headers(
     headers: Headers, *, destination: str, code: int, data: bytes, plain: Sequence[tuple[str, str]]
 ) -> list[tuple[str, bytes | None]]:
-    """The headers of a record that could not be delivered to `destination`, for the dead letters.
+    """The headers of the dead letter for a record that could not be delivered to `destination`.
 
-    All original headers stay as they were, readable or not; those of an earlier dead letter (`ce_knativeerror*`,
-    `penstock-*`) are replaced. `code` is the HTTP status, `data` the start of the answer's body (cut here; b"" adds no
-    attribute), `plain` our own `penstock-*` headers.
+    All original headers are kept, readable or not. Those of an earlier dead letter (`ce_knativeerror*`, `penstock-*`)
+    are replaced. `code` is the HTTP status, `data` the start of the answer's body (truncated here; b"" adds no
+    attribute), `plain` the `penstock-*` headers to add.
     """
     kept = [header for header in headers if not _is_ours(header[0])]
     kept.append(("ce_knativeerrordest", destination.encode("utf-8", "replace")))
@@ -122,7 +123,7 @@ def dead_letter_headers(
 
 
 def describe(headers: Headers) -> dict[str, str]:
-    """`id`, `source` and `type` of a record for a log line; "" for what is not there. Takes anything, cuts the long."""
+    """`id`, `source` and `type` of a record for a log line, truncated; "" if missing. Accepts any record."""
     found = dict.fromkeys(_DESCRIBED, "")
     for name, content in headers:
         attribute = name[3:].lower() if isinstance(name, str) and name[:3].lower() == "ce_" else ""
@@ -134,7 +135,7 @@ def describe(headers: Headers) -> dict[str, str]:
 
 
 def body_bytes(headers: Headers, value: bytes | None) -> int:
-    """About how many bytes of memory a record holds, interpreter's overhead included."""
+    """Approximate bytes of memory that a record takes, including the interpreter's overhead."""
     size = _RECORD_BYTES + _HEADER_BYTES * len(headers) + (len(value) if value else 0)
     try:
         return size + sum(map(len, map(_content, headers)))
@@ -143,7 +144,7 @@ def body_bytes(headers: Headers, value: bytes | None) -> int:
 
 
 def _intern(name: str, headers: Headers) -> bytes:
-    """The start of an attribute's line, b"" for a header that is no attribute. Raises Unreadable for a bad name."""
+    """The start of an attribute's line; b"" for other headers. Raises Unreadable for a bad attribute name."""
     if not isinstance(name, str):
         raise Unreadable("a header has no name")
     line = b""
@@ -154,7 +155,7 @@ def _intern(name: str, headers: Headers) -> bytes:
         if fault is None:
             line = b"\r\nce-%s: " % name[3:].lower().encode()
         elif _is_structured(headers):
-            return b""  # the envelope wins over whatever the headers say
+            return b""  # in structured mode the envelope counts, not the headers
         else:
             raise Unreadable(f"header '{shown(name)}': {fault}")
     if len(name) <= TABLE_ENTRY_BYTES_MAX:
@@ -163,7 +164,7 @@ def _intern(name: str, headers: Headers) -> bytes:
 
 
 def _rest_of_head(rest: Headers) -> bytes | None:
-    """The lines of the content type and of plain headers that pass through; None = the record is structured."""
+    """The lines of the content type and of plain headers that pass through; None if the record is structured."""
     tail = b""
     typed = False
     for name, content in rest:
@@ -172,7 +173,7 @@ def _rest_of_head(rest: Headers) -> bytes | None:
             line = _intern_plain(name)
         if line is _CONTENT_TYPE_LINE:
             if typed:
-                raise Unreadable("header 'content-type' is there twice")
+                raise Unreadable("header 'content-type' appears twice")
             typed = True
             if content:
                 whole = _content_types.get(content)
@@ -183,7 +184,7 @@ def _rest_of_head(rest: Headers) -> bytes | None:
                 tail += whole
         elif line and content is not None:
             text = content.strip(b" \t")
-            # The event is worth more than a trace header that another producer spoilt.
+            # Drop a header with bytes that cannot be sent: a broken trace header must not stop the event.
             if not text.translate(None, _PRINTABLE) or fault_of_text(text) is None:
                 tail += line + text
     return tail
@@ -216,7 +217,7 @@ def _content_type_line(content: bytes) -> bytes | None:
 
 
 def _encoded(lines: dict[bytes, bytes]) -> bytes:
-    """The attribute lines when a value needs encoding. Raises Unreadable for a value that is no text."""
+    """The attribute lines when a value needs encoding. Raises Unreadable for a value that is not valid text."""
     parts: list[bytes] = []
     for line, content in lines.items():
         if content.translate(None, _SAFE):
@@ -231,7 +232,7 @@ def _encoded(lines: dict[bytes, bytes]) -> bytes:
 def _from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[str, bytes | None]], bytes | None]:
     """A structured record -> (headers, value) of the same event in binary mode. Raises Unreadable.
 
-    The envelope wins over `ce_` headers, but for what a dead letter added to them afterwards.
+    The envelope counts, not the `ce_` headers, except those that an earlier dead letter added.
     """
     added: dict[str, bytes | None] = {}
     others = []
@@ -241,7 +242,7 @@ def _from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[
         low = name.lower()
         if low == _CONTENT_TYPE or low.startswith("ce_"):
             if low in seen:
-                raise Unreadable(f"header '{shown(low)}' is there twice")
+                raise Unreadable(f"header '{shown(low)}' appears twice")
             seen.add(low)
         if low == _CONTENT_TYPE:
             media_type = content or b""
@@ -258,21 +259,21 @@ def _from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[
 
 
 def _fault(headers: Headers) -> Unreadable:
-    """The first reason why a record is no CloudEvent. Slow, and only asked when there is one."""
+    """The first reason why a record is not a CloudEvent. Slow, so called only when there is one."""
     seen: dict[str, bytes] = {}
     for name, content in headers:
         low = name.lower()
         if not low.startswith("ce_"):
             continue
         if low in seen:
-            return Unreadable(f"header '{shown(low)}' is there twice")
+            return Unreadable(f"header '{shown(low)}' appears twice")
         if content is None:
             return Unreadable(f"header '{shown(low)}' has a null value")
         seen[low] = content
     if not seen:
         if any(name == UNREADABLE_NAME for name, _ in headers):
             return Unreadable(UNREADABLE_REASON)
-        return Unreadable("no CloudEvent: there are no ce_ headers")
+        return Unreadable("not a CloudEvent: the record has no ce_ headers")
     for low in ("ce_id", "ce_source", "ce_type", "ce_specversion"):
         if not seen.get(low):
             return Unreadable(f"attribute '{low[3:]}' is {'empty' if low in seen else 'missing'}")
@@ -294,12 +295,12 @@ def _names_cloudevents(content_type: bytes) -> bool:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a dead letter wrote this header, now or earlier."""
+    """Whether this header belongs to a dead letter."""
     return isinstance(name, str) and name.lower().startswith(("ce_knativeerror", "penstock-"))
 
 
 def _remember(table: dict[_Key, bytes], key: _Key, line: bytes) -> None:
-    """Keep a table entry; a full table starts afresh, which lets the common ones back in after a flood of rare ones."""
+    """Add a table entry. A full table is cleared, so that common entries get back in after a flood of rare ones."""
     if len(table) >= TABLE_ENTRIES_MAX:
         table.clear()
     table[key] = line

@@ -1,7 +1,7 @@
-"""W3C trace context in headers: which trace an event belongs to, and how to put another span in its place.
+"""W3C trace context in headers: reads the trace that an event belongs to, and replaces its parent span.
 
-What is malformed counts as absent, as the standard asks: a traceparent that cannot be read begins no quarrel and a new
-trace. Refuses to make spans and to invent ids.
+Malformed headers count as absent, as the standard requires: an invalid traceparent is not an error, it starts a new
+trace. Does not create ids.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LENGTHS = (len(PARENT), len(STATE))
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """A span somewhere else. `state` is a `tracestate` as it came, not judged; "" = none."""
+    """A span of another process. `state` is a `tracestate` as received, not checked; "" = none."""
 
     trace_id: str  #: 32 hexadecimal digits
     span_id: str  #: 16 hexadecimal digits
@@ -32,23 +32,23 @@ class Parent:
 
 
 def parent_in_record(headers: Headers) -> Parent | None:
-    """The parent that a record's plain headers name; None for none, for two and for one that is malformed."""
+    """The parent in a record's plain headers; None if there is none, more than one, or a malformed one."""
     return _parent(headers, PARENT, STATE)
 
 
 def parent_in_request(pairs: Iterable[tuple[bytes, bytes]]) -> Parent | None:
-    """The same for the headers of a request."""
+    """The parent in the headers of a request; None as for a record."""
     return _parent(pairs, PARENT.encode(), STATE.encode())
 
 
 def trace_id(headers: Headers) -> str:
-    """The trace id of a record for a log line; "" when it belongs to no trace."""
+    """The trace id of a record for a log line; "" if it has no valid parent."""
     parent = parent_in_record(headers)
     return "" if parent is None else parent.trace_id
 
 
 def with_context(headers: Headers, traceparent: bytes, tracestate: bytes) -> list[tuple[str, bytes | None]]:
-    """Record headers that name another parent; `tracestate` b"" = none. All others stay as they were."""
+    """Record headers with another parent; `tracestate` b"" = none. All other headers are kept."""
     kept = [header for header in headers if len(header[0]) not in _LENGTHS or header[0].lower() not in (PARENT, STATE)]
     kept.append((PARENT, traceparent))
     if tracestate:

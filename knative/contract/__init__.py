@@ -1,1 +1,1 @@
-"""What the controller and workers tell each other through compacted topics, and the names of topics and groups."""
+"""The records that the controller and workers exchange through compacted topics, and the names of topics and groups."""

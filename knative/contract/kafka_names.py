@@ -1,7 +1,6 @@
-"""Names in Kafka: topics from templates, consumer groups, and what belongs to the installation itself.
+"""Names in Kafka: topics from templates, consumer groups, and the topics of the installation itself.
 
-Two resources must never meet in one topic, so everything that makes a name is here, with the checks of Kafka's own
-rules. Refuses to ask Kafka whether a name is taken.
+Two resources must never share a topic, so all names are made and checked here, by Kafka's own rules.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ import re
 import string
 
 TOPIC_CHARS_MAX = 249
-DOMAIN_CHARS_MAX = 120  #: a host name has 253 at most, and the channel's own part comes before
+DOMAIN_CHARS_MAX = 120  #: a host name has at most 253, and the channel's own part needs the rest
 DLQ_SUFFIX = ".dlq"
 WINDOWS_TABLE = "traffic"
 CHANNEL_TOPIC_TEMPLATE = "knative-messaging-kafka.{namespace}.{name}"
 
-_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen bytes of zero, as Kafka writes them
+_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes, as Kafka prints them
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 _DOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*", re.ASCII)
 _INSTANCE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
@@ -27,47 +26,47 @@ def agent_name(namespace: str, name: str, uid: str) -> str:
 
 
 def contract_topic(instance: str) -> str:
-    """The compacted topic of what the data plane must serve."""
+    """The compacted topic with everything that the data plane must serve."""
     return f"{instance}.contract"
 
 
 def status_topic(instance: str) -> str:
-    """The compacted topic of what the workers do."""
+    """The compacted topic with the status records of the workers and the leading controller."""
     return f"{instance}.status"
 
 
 def redriven_topic(instance: str) -> str:
-    """The compacted topic of which dead letters were delivered again."""
+    """The compacted topic of the redrive ledger: which dead letters were delivered again."""
     return f"{instance}.redriven"
 
 
 def traffic_topic(instance: str) -> str:
-    """The topic of what went through, summed up by the second."""
+    """The topic of traffic deltas: one record per second and key."""
     return f"{instance}.traffic"
 
 
 def windows_group(instance: str) -> str:
-    """The consumer group of those who sum traffic up to windows, and the beginning of their changelogs' names."""
+    """The consumer group of the workers that sum up traffic windows; also the prefix of their changelog topics."""
     return f"{instance}.windows"
 
 
 def windows_changelog_topic(instance: str) -> str:
-    """The compacted topic behind their table (its name is Faust's: application, table, `changelog`)."""
+    """The compacted topic behind the windows table. Faust forms the name: application, table, `changelog`."""
     return f"{windows_group(instance)}-{WINDOWS_TABLE}-changelog"
 
 
 def redrive_group(instance: str) -> str:
-    """The lock group of those who redrive: one at a time."""
+    """The lock group of redrives: one runs at a time."""
     return f"{instance}.redrive"
 
 
 def controller_group(instance: str) -> str:
-    """The lock group: who owns its one partition leads."""
+    """The lock group of controllers: the member that owns its one partition leads."""
     return f"{instance}.controller"
 
 
 def subscription_group(uid: str) -> str:
-    """The consumer group of a Subscription. By uid: one made anew inherits neither place nor backlog."""
+    """The consumer group of a Subscription. By uid, so that a Subscription created again inherits no offsets."""
     return f"kafka.{uid}"
 
 
@@ -77,42 +76,42 @@ def channel_topic(template: str, namespace: str, name: str) -> str:
 
 
 def dlq_topic(topic: str) -> str:
-    """Where the dead letters of a topic go when nothing else is said."""
+    """The topic for dead letters that have no other dead letter sink."""
     return topic + DLQ_SUFFIX
 
 
 def topic_id(text: object) -> str:
-    """Kafka's id of a topic, which another one under the same name does not have; "" before Kafka 2.8."""
+    """Kafka's id of a topic. A topic that is created again under the same name has another id. "" before Kafka 2.8."""
     id_ = str(text)
     return "" if id_ == _NO_TOPIC_ID else id_
 
 
 def collision_key(topic: str) -> str:
-    """Two topics with the same key cannot both be: Kafka takes `.` and `_` for one character in its metrics."""
+    """Two topics with the same key cannot both exist: `.` and `_` are the same character in Kafka's metric names."""
     return topic.replace("_", ".")
 
 
 def topic_problem(topic: str, instance: str) -> tuple[str, str] | None:
-    """Why a channel cannot have this topic, as (CamelCase reason, sentence with the cure); None = it can.
+    """Why a channel cannot have this topic, as (CamelCase reason, sentence with a hint); None = it can.
 
-    Room for the `.dlq` of its dead letters is asked for too.
+    The name must also leave room for the `.dlq` suffix of its DLQ topic.
     """
     longest = TOPIC_CHARS_MAX - len(DLQ_SUFFIX)
     if len(topic) > longest:
         return (
             "TopicNameTooLong",
-            f"the topic's name would have {len(topic)} characters, and {longest} is the most that leaves room for "
+            f"the topic name would have {len(topic)} characters, and at most {longest} leave room for "
             f"{DLQ_SUFFIX!r}; give the resource a shorter name or namespace, or shorten the topic template",
         )
     if not _LEGAL.fullmatch(topic) or topic in (".", ".."):
         return (
             "TopicNameInvalid",
-            f"{topic!r} is no legal topic name (letters, digits, '.', '_' and '-'); mend the topic template",
+            f"{topic!r} is not a valid topic name (letters, digits, '.', '_' and '-'); correct the topic template",
         )
     if topic.startswith("__") or collision_key(topic).startswith(collision_key(f"{instance}.")):
         return (
             "TopicNameReserved",
-            f"{topic!r} lies among the internal topics of Kafka or of this installation ({instance}.*); "
+            f"{topic!r} is reserved for internal topics of Kafka or of this installation ({instance}.*); "
             "choose another name, another topic template or another instance name",
         )
     return None
@@ -124,11 +123,11 @@ def template_problem(template: str) -> str | None:
         fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
         sample = template.format(namespace="namespace", name="name")
     except (ValueError, IndexError, KeyError, AttributeError) as error:
-        return f"{template!r} is no template ({error}); use {{namespace}} and {{name}}, each once"
+        return f"{template!r} is not a valid template ({error}); use {{namespace}} and {{name}}, each once"
     if sorted(fields) != ["name", "namespace"]:
-        return f"{template!r} must hold {{namespace}} and {{name}}, each once, or two resources could share a topic"
+        return f"{template!r} must contain {{namespace}} and {{name}}, each once, or two resources could share a topic"
     if not _LEGAL.fullmatch(sample):
-        return f"{template!r} makes illegal topic names; use letters, digits, '.', '_' and '-'"
+        return f"{template!r} does not make valid topic names; use letters, digits, '.', '_' and '-'"
     return None
 
 
@@ -136,12 +135,12 @@ def instance_problem(instance: str) -> str | None:
     """What is wrong with an instance name, as one sentence; None = nothing."""
     if _INSTANCE.fullmatch(instance):
         return None
-    return f"{instance!r} is no instance name; use lower-case letters, digits and '-', 63 characters at most"
+    return f"{instance!r} is not a valid instance name; use lower-case letters, digits and '-', at most 63 characters"
 
 
 def domain_problem(domain: str) -> str | None:
-    """What is wrong with the domain that host names end with, as one sentence; None = nothing."""
+    """What is wrong with the cluster domain (the end of host names), as one sentence; None = nothing."""
     if _DOMAIN.fullmatch(domain) and len(domain) <= DOMAIN_CHARS_MAX:
         return None
-    rule = f"lower-case letters, digits and '-', with dots between, {DOMAIN_CHARS_MAX} characters at most"
-    return f"it is no domain name; use {rule}"
+    rule = f"lower-case letters, digits and '-', separated by dots, at most {DOMAIN_CHARS_MAX} characters"
+    return f"it is not a valid domain name; use {rule}"

@@ -1,7 +1,7 @@
 """The contract: what the data plane must serve, as records of a compacted topic keyed by resource uid.
 
-The controller writes it, workers read it; the two meet in this data and nowhere else. Refuses to say how a record is
-stored or read (`tables/contract_table`), and refuses to misread a record of a newer schema.
+The controller writes it and workers read it; they share nothing else. `tables/contract_table` encodes and decodes the
+records.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from knative.contract.subscription_stats import SubscriptionStats
 from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 
 SCHEMA_VERSION = 1
-#: A worker's state of a subscription: it makes no first attempts, because Kafka confirms no commits.
+#: A worker's state of a subscription: it starts no new deliveries, because Kafka does not confirm commits.
 WAITING_FOR_KAFKA = "waiting for Kafka"
 
 
@@ -29,18 +29,18 @@ class Channel:
     partitions: int
     hosts: tuple[str, ...] = ()  #: lower-case Host values (no port) published as its address
     kind: str = "KafkaChannel"
-    spec_hash: str = ""  #: of the spec as written, so that a source without generations can tell a change
-    keep_topic: bool = False  #: the topics outlive the resource; known even when its file is already gone
+    spec_hash: str = ""  #: of the spec as written, so that a source without generations notices a change
+    keep_topic: bool = False  #: the topics outlive the resource; recorded here because its file is gone by then
 
     @property
     def path(self) -> str:
-        """The URL path that addresses it on any ingress."""
+        """The URL path of the channel at any ingress."""
         return f"/channels/{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A resource that wants the events of a channel; everything a worker needs, nothing to look up."""
+    """A resource that wants the events of a channel. Complete: a worker needs nothing else to deliver."""
 
     uid: str
     generation: int
@@ -60,17 +60,17 @@ class Subscription:
     exhausted: OnRetriesExhausted = OnRetriesExhausted.DEAD_LETTER
     kind: str = "Subscription"
     spec_hash: str = ""  #: as for a channel
-    topic_id: str = ""  #: Kafka's id of the topic that its start offsets are of; "" = not known
+    topic_id: str = ""  #: Kafka's id of the topic that its start offsets belong to; "" = not known
 
     @property
     def label(self) -> str:
-        """`namespace/name`, the way people and metrics name it."""
+        """`namespace/name`, for messages and metrics."""
         return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSubscription:
-    """What one worker says of one subscription."""
+    """What one worker reports about one subscription."""
 
     generation: int
     partitions: tuple[int, ...]
@@ -79,7 +79,7 @@ class WorkerSubscription:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """One worker's status record; older than 10 s it no longer counts."""
+    """One worker's status record. A record that is older than 10 s does not count."""
 
     worker: str
     time: float  #: Unix seconds, by the worker's clock
@@ -100,25 +100,27 @@ class SubscriberStatus:
 
 @dataclass(frozen=True, slots=True)
 class ResourceProblem:
-    """What the controller says of an object that is not simply well, or of a file: name `orders.yaml:4`, kind File."""
+    """A problem of an object, or of a file (kind File, name `orders.yaml:4`), as the controller reports it."""
 
     kind: str
     namespace: str
     name: str
-    ready: str  #: "True" (something of it was refused, the rest is served) | "False" | "Unknown"
+    ready: str  #: "True" (served, except for a part that was rejected) | "False" | "Unknown"
     reason: str
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerReport:
-    """What the leading controller cannot take, for readers that do not see its files. Of an object that is not here it
-    has nothing to say; whether subscribers are served is not here either: workers' records tell."""
+    """What the leading controller cannot serve, for readers that do not see its files. Objects without a problem are
+    not listed. Workers report themselves which subscriptions they serve."""
 
     time: float  #: Unix seconds, by the controller's clock
     problems: tuple[ResourceProblem, ...] = ()
-    left_out: int = 0  #: further ones, for which there was no room
-    foreign: tuple[str, ...] = ()  #: uids of what is served although no file names it; kept until asked to remove it
+    left_out: int = 0  #: number of further problems that did not fit into the record
+    foreign: tuple[
+        str, ...
+    ] = ()  #: uids of foreign resources: served, but in no file; kept until a person removes them
 
 
 @dataclass(frozen=True, slots=True)

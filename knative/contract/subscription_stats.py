@@ -1,45 +1,44 @@
-"""How far one process is with one subscription: numbers of this moment, and what went wrong last.
+"""Delivery statistics of one subscription in one process: gauges and the last error.
 
-`SubscriptionSnapshot` is for the metrics of the process itself; `SubscriptionStats` is the part of it that a worker
-tells the others, small and bounded, so that any of them can show the whole. Refuses to compute anything:
-`agents/listeners/snapshots` does.
+`SubscriptionSnapshot` is for the metrics of the process. `SubscriptionStats` is the small, bounded part that a worker
+publishes, so that every process can show the whole system. `agents/listeners/snapshots` computes the values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-FAILING_MAX = 10  #: lane heads that a worker names for one subscription
+FAILING_MAX = 10  #: failing deliveries that a worker reports for one subscription
 TEXT_MAX = 200  #: characters of a reason or an answer
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionSnapshot:
-    """One subscription in one process, now. Counts of commits and rebalances are since it was started here."""
+    """One subscription in one process, now. Commits and rebalances are counted since it started in this process."""
 
     subscription: str  #: `namespace/name`
     partitions: int = 0  #: owned
     in_flight: int = 0  #: requests under way
     retrying: int = 0  #: events whose attempts have failed so far
-    lag: int = 0  #: events of the owned partitions that are not settled, as far as their ends are known
+    lag: int = 0  #: unsettled events of the owned partitions whose log end offset is known
     oldest: float = 0.0  #: Unix time at which the oldest unsettled event in memory was stored; 0 = none
     lanes: int = 0  #: lanes that hold an event
     buffered_bytes: int = 0  #: records in memory
     commits: int = 0
     commits_failed: int = 0
     rebalances: tuple[tuple[str, int], ...] = ()  #: (assigned | revoked | lost, how often)
-    waiting_for_kafka: bool = False  #: first attempts are paused, because Kafka confirms no commits
-    throttled: bool = False  #: attempts wait, because many before them failed and the event loop is busy
+    waiting_for_kafka: bool = False  #: no new deliveries are started, because Kafka does not confirm commits
+    throttled: bool = False  #: attempts wait, because many have failed and the event loop is busy
 
 
 @dataclass(frozen=True, slots=True)
 class FailingDelivery:
-    """An event whose attempts have failed so far; its lane waits for it."""
+    """An event whose attempts have failed so far. Its lane waits for it."""
 
     partition: int
     offset: int
     attempts: int  #: made
-    next_attempt: float = 0.0  #: Unix time; 0 = under way, or about to be
+    next_attempt: float = 0.0  #: Unix time; 0 = under way, or about to start
     event_id: str = ""
 
 
@@ -58,13 +57,13 @@ class LastError:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionStats:
-    """What a worker tells of one subscription, beside the partitions that it owns."""
+    """What a worker publishes about one subscription, besides the partitions that it owns."""
 
     in_flight: int = 0
     retrying: int = 0
     lag: int = 0
     oldest: float = 0.0  #: as in `SubscriptionSnapshot`
     delivered_per_s: float = 0.0  #: over the last minute
-    heads: tuple[FailingDelivery, ...] = ()  #: those with the most attempts, at most HEADS_MAX
+    heads: tuple[FailingDelivery, ...] = ()  #: those with the most attempts, at most FAILING_MAX
     last_error: LastError | None = None
-    throttled: bool = False  #: as in `Reading`
+    throttled: bool = False  #: as in `SubscriptionSnapshot`

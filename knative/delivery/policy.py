@@ -1,7 +1,4 @@
-"""Delivery policy as data: retries, waits, dead letter sinks, and how long to wait before which retry.
-
-Decides, never sleeps: `delay_s` returns a number and somebody else waits. Refuses to know HTTP, Kafka or a clock.
-"""
+"""Delivery policy as data: retries, backoff, time limits and dead letter sinks, and the wait before each retry."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from enum import StrEnum
 
 
 class DeliveryOrder(StrEnum):
-    """What must stay in order: a partition, a record key within a partition, or nothing."""
+    """What must stay in order: a partition, each record key within a partition, or nothing."""
 
     ORDERED = "ordered"
     KEY_ORDERED = "key-ordered"
@@ -43,7 +40,7 @@ class Addressable:
 
 @dataclass(frozen=True, slots=True)
 class DeliverySpec:
-    """A `delivery` of the Knative API with its defaults filled in. Durations are seconds."""
+    """A `delivery` of the Knative API with its defaults. Durations are in seconds."""
 
     retry: int = 0
     backoff_policy: BackoffPolicy = BackoffPolicy.EXPONENTIAL
@@ -53,10 +50,10 @@ class DeliverySpec:
     dead_letter_sink: Addressable | None = None
 
 
-#: The most an ISO-8601 duration may say; longer ones are a slip of the pen, not a policy.
+#: The longest valid duration. A longer one is a mistake, not a policy.
 DURATION_MAX_S = 100 * 365 * 86_400.0
 
-#: Jitter adds at most this share to a wait; it never takes anything away.
+#: Jitter adds at most this share to a wait. It never shortens a wait.
 JITTER_SHARE = 0.1
 
 _DURATION = re.compile(
@@ -71,17 +68,17 @@ _UNITS_S = (("weeks", 604_800), ("days", 86_400), ("hours", 3_600), ("minutes", 
 def parse_duration_s(text: str) -> float:
     """Seconds of an ISO-8601 duration such as `PT0.2S`, `PT168H` or `P7D` (a day is 24 hours).
 
-    Raises ValueError with a sentence for anything else. Years and months have no fixed length and are refused; so is a
-    fraction anywhere but in the last number, as the standard has it.
+    Raises ValueError with a sentence for anything else. Years and months have no fixed length and are rejected. Only
+    the last number may have a fraction, as in the standard.
     """
     match = _DURATION.fullmatch(text) if len(text) <= 64 else None
     if match is None:
-        raise ValueError(f"{text[:64]!r} is no ISO-8601 duration; write it like PT0.2S, PT30S, PT10M or P7D")
+        raise ValueError(f"{text[:64]!r} is not a valid ISO-8601 duration; write it like PT0.2S, PT30S, PT10M or P7D")
     if match["years"] or match["months"]:
-        raise ValueError(f"{text!r} counts years or months, which have no fixed length; write days (P30D) or hours")
+        raise ValueError(f"{text!r} uses years or months, which have no fixed length; write days (P30D) or hours")
     parts = [(match[unit].replace(",", "."), unit_s) for unit, unit_s in _UNITS_S if match[unit]]
     if any("." in number for number, _ in parts[:-1]):
-        raise ValueError(f"{text!r} has a fraction before its last number; only the last one may have one")
+        raise ValueError(f"{text!r} has a fraction before its last number; only the last number may have one")
     duration_s = float(sum(float(number) * unit_s for number, unit_s in parts))
     if duration_s > DURATION_MAX_S:
         raise ValueError(f"{text!r} is longer than 100 years")
@@ -91,16 +88,15 @@ def parse_duration_s(text: str) -> float:
 def delay_s(
     spec: DeliverySpec, n: int, jitter: float, cap_s: float, retry_after_s: float | None, retry_after_cap_s: float
 ) -> float:
-    """How long to wait before retry `n` (1, 2, ...), in seconds.
+    """The wait before retry `n` (1, 2, ...), in seconds.
 
     `jitter` is a random number in [0, 1); `cap_s` the longest wait of the policy. `retry_after_s` is what the
-    subscriber asked for (None = nothing, or nothing readable); it counts up to `spec.retry_after_max_s`, or
-    `retry_after_cap_s` where the spec names no maximum, and the larger of it and the policy wins. Never less than the
-    policy says.
+    subscriber asked for (None = nothing, or not valid). It is limited to `spec.retry_after_max_s`, or to
+    `retry_after_cap_s` if the spec has no maximum. The longer of it and the policy's wait counts.
     """
     assert n >= 1, "the first retry has number 1"
-    assert 0.0 <= jitter < 1.0, "jitter is a share of the share"
-    # Doubling is bounded before it is done: 2.0 ** 1024 raises, and an attempt may have any number.
+    assert 0.0 <= jitter < 1.0, "jitter is a random number in [0, 1)"
+    # The exponent is limited first: 2.0 ** 1024 overflows, and `n` has no upper limit.
     factor = float(n) if spec.backoff_policy is BackoffPolicy.LINEAR else math.ldexp(1.0, min(n - 1, 1000))
     wait_s = min(spec.backoff_delay_s * factor, cap_s)
     if retry_after_s is not None and retry_after_s > 0:
@@ -109,5 +105,5 @@ def delay_s(
 
 
 def retry_after_max_s(spec: DeliverySpec, cap_s: float) -> float:
-    """Up to how many seconds a Retry-After counts; `cap_s`: where the spec does not say."""
+    """The longest Retry-After that counts, in seconds: the spec's maximum, else `cap_s`."""
     return cap_s if spec.retry_after_max_s is None else spec.retry_after_max_s

@@ -1,8 +1,6 @@
-"""What a subscriber's answer means: a status, headers and a body in, a frozen verdict out.
+"""What a subscriber's answer means: status, headers and body in, a frozen verdict out.
 
-One function for the table "what an answer means" of the delivery semantics. Refuses to act: whoever gets a verdict
-stores the reply, waits for the retry or writes the dead letter. Refuses to know sockets, Kafka or a clock:
-`retry_after_s` is told the time.
+`decide` is the table "what an answer means" of the delivery semantics. The caller acts on the verdict.
 """
 
 from __future__ import annotations
@@ -16,14 +14,14 @@ from knative.cloudevents.http_binding import BadEvent, read_reply
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
-#: What a failure keeps of the answer's body. A dead letter quotes 1,024 base64 characters of it, so 768 would do; a
-#: failure that waits for its retry must not hold a whole reply in memory.
+#: How much of the answer's body a failure keeps. A dead letter quotes 1,024 base64 characters, which is 768 bytes.
+#: A failure that waits for its retry must not hold a whole answer in memory.
 FAILURE_BODY_BYTES_MAX = 1_024
 
 #: The error code of an attempt that got no answer.
 TRANSPORT_ERROR_CODE = 500
 
-#: The largest wait that `retry_after_s` gives; the caller's own cap is far below.
+#: The largest wait that `retry_after_s` returns. The caller's own limit is far below.
 RETRY_AFTER_S_MAX = 1e9
 
 _RETRIED_4XX = frozenset((404, 408, 409, 429))
@@ -32,12 +30,12 @@ _RETRY_AFTER_CODES = frozenset((429, 503))
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The subscriber has the event, and there is nothing more to do."""
+    """The subscriber accepted the event, and nothing remains to be done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Delivered as soon as this event (a record's headers, key and value) has been stored."""
+    """Delivered as soon as this reply (a record's headers, key and value) is accepted by its destination."""
 
     headers: list[tuple[str, bytes]]
     key: bytes | None
@@ -46,7 +44,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class RetryableFailure:
-    """A failed attempt that may be made again; `body`: the start of the answer, `retry_after`: as it came."""
+    """A failed attempt that may be repeated. `body`: the start of the answer, `retry_after`: as received."""
 
     code: int
     reason: str
@@ -56,7 +54,7 @@ class RetryableFailure:
 
 @dataclass(frozen=True, slots=True)
 class FinalFailure:
-    """A failed attempt that another one would not mend."""
+    """A failed attempt that must not be repeated."""
 
     code: int
     reason: str
@@ -69,8 +67,8 @@ DELIVERED = Delivered()
 
 
 def decide(status: int, pairs: Pairs | None, body: bytes) -> Verdict:
-    """What an answer means; `pairs` are its headers as they came (None = it had none)."""
-    if status == 202:  # with anything: the body of a 202 is never a reply
+    """What an answer means. `pairs` are its headers as received (None = it had none)."""
+    if status == 202:  # whatever its body: a 202 never carries a reply
         return DELIVERED
     if 200 <= status < 300:
         return _read_event(status, pairs, body) if pairs and may_claim_event(pairs) else DELIVERED
@@ -80,11 +78,12 @@ def decide(status: int, pairs: Pairs | None, body: bytes) -> Verdict:
         return RetryableFailure(status, reason, start, _retry_after(status, pairs))
     if 100 <= status < 500:
         return FinalFailure(status, reason, start)
-    return RetryableFailure(status, f"{reason}, which is no HTTP status", start)
+    return RetryableFailure(status, f"{reason}, which is not a valid HTTP status", start)
 
 
 def decide_error(kind: str, message: str) -> RetryableFailure | FinalFailure:
-    """What an attempt without an answer means; `kind` is a `SendError`'s. Only "refused" (by the guard) is final."""
+    """What an attempt without an answer means. `kind` is that of the `SendError`; only "refused" (by the egress guard)
+    is final."""
     reason = f"{kind}: {message}"
     if kind == "refused":
         return FinalFailure(TRANSPORT_ERROR_CODE, reason)
@@ -92,7 +91,7 @@ def decide_error(kind: str, message: str) -> RetryableFailure | FinalFailure:
 
 
 def may_claim_event(pairs: Pairs) -> bool:
-    """False only when the headers rule a CloudEvent out; most answers end here."""
+    """False if the headers rule out a CloudEvent, as for most answers. Cheap; `read_reply` decides."""
     for name, value in pairs:
         if name[:3].lower() == b"ce-":
             return True
@@ -110,7 +109,7 @@ def _read_event(status: int, pairs: Pairs, body: bytes) -> Verdict:
         return DELIVERED
     encoding = _first(pairs, b"content-encoding")
     if encoding is not None and encoding.strip().lower() not in (b"", b"identity"):
-        return _unreadable(status, "its body has a content-encoding, which nobody asked for", body)
+        return _unreadable(status, "its body has a content-encoding, which the request did not accept", body)
     return Reply(*record)
 
 
@@ -152,7 +151,7 @@ _MONTHS = (
 )
 _MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
 _TIME = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
-#: The three shapes of an HTTP-date (RFC 9110, 5.6.7). The standard library's reader of mail dates takes far more.
+#: The three formats of an HTTP-date (RFC 9110, 5.6.7). The standard library's mail date parser accepts far more.
 _HTTP_DATES = tuple(
     re.compile(shape, re.ASCII)
     for shape in (
@@ -165,9 +164,9 @@ _seconds = re.compile(r"\d+", re.ASCII).fullmatch
 
 
 def retry_after_s(value: str | None, now_unix: float) -> float | None:
-    """Seconds to wait by a Retry-After value (seconds or HTTP-date), at most RETRY_AFTER_S_MAX; None for junk.
+    """The wait of a Retry-After value (seconds or HTTP-date) in seconds, at most RETRY_AFTER_S_MAX; None if not valid.
 
-    A date that has passed is 0.0. A negative number is junk.
+    A date in the past is 0.0. A negative number is not valid.
     """
     text = (value or "").strip(" \t")
     if _seconds(text):
@@ -185,13 +184,13 @@ def _unix_time(match: re.Match[str], now_unix: float) -> float | None:
     year, day, hour, minute, second = (int(match[part]) for part in ("year", "day", "hour", "minute", "second"))
     month = _MONTHS.index(match["month"]) + 1
     if len(match["year"]) == 2:
-        # A date that seems to lie over 50 years ahead is the latest past year with these digits (RFC 9110).
+        # A two-digit year more than 50 years ahead means the latest past year with these digits (RFC 9110).
         this_year = datetime.fromtimestamp(now_unix, UTC).year
         year += this_year - this_year % 100
         if year > this_year + 50:
             year -= 100
     try:
-        # A leap second is the one before it: `datetime` knows none.
+        # `datetime` does not support leap seconds: use the second before.
         return datetime(
             year,
             month,

@@ -1,1 +1,1 @@
-"""The resources: their kinds, how their objects are read, destinations and conditions."""
+"""Resources: their kinds, the reader of their objects, destinations and conditions."""

@@ -1,7 +1,4 @@
-"""Conditions as the Kubernetes API knows them, and how several make one.
-
-Refuses to know which conditions a kind has, and to read a clock: the time of a transition comes in.
-"""
+"""Conditions of the Kubernetes API, and `Ready` as the summary of several."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ class ConditionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition. `reason` is CamelCase, `message` a sentence that says the cure; both may be empty when True."""
+    """One condition. `reason` is CamelCase, `message` a sentence with a hint. Both may be empty if it is True."""
 
     type: str
     status: ConditionStatus
@@ -29,7 +26,7 @@ class Condition:
     last_transition: str = ""  #: RFC 3339; filled in by `with_transitions`
 
     def as_dict(self) -> dict[str, str]:
-        """The JSON shape of the API; empty fields left out."""
+        """The JSON object of the API, without empty fields."""
         pairs = {
             "type": self.type,
             "status": self.status.value,
@@ -41,22 +38,22 @@ class Condition:
 
 
 def true(type_: str, reason: str = "", message: str = "") -> Condition:
-    """It holds."""
+    """A condition that is True."""
     return Condition(type_, ConditionStatus.TRUE, reason, message)
 
 
 def false(type_: str, reason: str, message: str) -> Condition:
-    """It does not hold, and a person or another part has to act."""
+    """A condition that is False: a person or another component has to act."""
     return Condition(type_, ConditionStatus.FALSE, reason, message)
 
 
 def unknown(type_: str, reason: str, message: str) -> Condition:
-    """It is under way, or nobody has said yet."""
+    """A condition that is Unknown: in progress, or not reported yet."""
     return Condition(type_, ConditionStatus.UNKNOWN, reason, message)
 
 
 def ready(parts: Sequence[Condition]) -> Condition:
-    """`Ready` of its parts: the first False decides, else the first Unknown, else it is True."""
+    """`Ready` of these conditions: the first False decides, else the first Unknown, else it is True."""
     for status in (ConditionStatus.FALSE, ConditionStatus.UNKNOWN):
         for part in parts:
             if part.status is status:
@@ -65,7 +62,7 @@ def ready(parts: Sequence[Condition]) -> Condition:
 
 
 def with_note(found: Condition, notes: Iterable[Condition]) -> Condition:
-    """`found`; when it is True, with the reason of the first of `notes` that has one: people look at `Ready` only."""
+    """`found`. If it is True, it gets the first reason among `notes`, because people look at `Ready` only."""
     note = next((one for one in notes if one.reason), None)
     if found.status is not ConditionStatus.TRUE or note is None:
         return found
@@ -73,7 +70,7 @@ def with_note(found: Condition, notes: Iterable[Condition]) -> Condition:
 
 
 def with_transitions(conditions: Iterable[Condition], before: Iterable[Condition], now: str) -> tuple[Condition, ...]:
-    """`conditions` with the time of their last change of status: kept from `before` where the status is the same."""
+    """`conditions` with the time of their last change of status: kept from `before` if the status is the same."""
     known = {condition.type: condition for condition in before}
     return tuple(replace(new, last_transition=_since(new, known.get(new.type), now)) for new in conditions)
 

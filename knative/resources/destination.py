@@ -1,7 +1,6 @@
-"""Where events go, as written: a `uri`, a `ref`, or a `uri` relative to a `ref`; and what an absolute URI must be.
+"""Destinations as written: a `uri`, a `ref`, or a `uri` relative to a `ref`; and the rules for absolute URIs.
 
-A Target becomes a `delivery.Addressable` once somebody has resolved it. Refuses to resolve a `ref` (that needs to know
-other objects) and to look a host up.
+The controller resolves a Destination to a `delivery.policy.Addressable`, because a `ref` needs other objects.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """Another object."""
+    """A reference to another object."""
 
     api_version: str
     kind: str
@@ -33,7 +32,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A destination as written; at least one of `uri` and `ref` is there once it was read without a problem."""
+    """A destination as written. If it was read without a problem, it has a `uri`, a `ref` or both."""
 
     uri: str = ""
     ref: Ref | None = None
@@ -41,32 +40,32 @@ class Destination:
 
 
 def uri_problem(uri: str) -> tuple[str, str] | None:
-    """Why events cannot be sent to this URI, as (what, cure); None = they can."""
+    """Why events cannot be sent to this URI, as (what, hint); None = they can."""
     if len(uri) > URI_CHARS_MAX:
-        return f"has {len(uri)} characters", f"{URI_CHARS_MAX} is the most"
+        return f"has {len(uri)} characters", f"write at most {URI_CHARS_MAX}"
     if not _URI_CHARS.fullmatch(uri):
-        return "holds white space, control or non-ASCII characters", "percent-encode them"
+        return "has white space, control or non-ASCII characters", "percent-encode them"
     try:
         parts = urlsplit(uri)
         port = parts.port
     except ValueError as error:
-        return f"is no URI ({error})", "write it like http://host:8080/path"
+        return f"is not a valid URI ({error})", "write it like http://host:8080/path"
     if parts.scheme not in ("http", "https"):
-        return "is no absolute http or https URI", "write it like http://host:8080/path"
-    if "@" in parts.netloc:  # before anything that would quote the URI
-        return "holds credentials", "remove `user:password@`; they would end up in logs and dead letters"
+        return "is not an absolute http or https URI", "write it like http://host:8080/path"
+    if "@" in parts.netloc:  # checked first, so that no other message quotes the credentials
+        return "contains credentials", "remove `user:password@`; they would end up in logs and dead letters"
     if not _HOST.fullmatch(parts.hostname or "") or port == 0:
         return (
-            f"{uri[:80]!r} names no host, or no port, that one could connect to",
+            f"{uri[:80]!r} does not have a valid host and port",
             "write it like http://host:8080/path",
         )
     if "#" in uri:
-        return "has a fragment (#...)", "remove it; it is never sent"
+        return "has a fragment (#...)", "remove it; fragments are never sent"
     return None
 
 
 def base_problem(url: str) -> str | None:
-    """Why this cannot be what paths are put behind; None = it can, or it is empty."""
+    """Why a URL cannot be the base of other addresses; None = it can, or it is empty."""
     if not url:
         return None
     wrong = uri_problem(url)
@@ -76,31 +75,31 @@ def base_problem(url: str) -> str | None:
 
 
 def _relative_problem(uri: str) -> tuple[str, str] | None:
-    """Why a URI cannot stand beside a `ref`, as (what, cure); None = it can."""
+    """Why a URI cannot be combined with a `ref`, as (what, hint); None = it can."""
     try:
         parts = urlsplit(uri)
     except ValueError:
         parts = None
     if parts is None or parts.scheme or parts.netloc:
-        return "is no path, and stands beside `ref`", "write a path like /hook, or remove `ref`"
+        return "must be a path if there is a `ref`", "write a path like /hook, or remove `ref`"
     return uri_problem(f"http://ref/{uri}")
 
 
 def read_destination(reader: ObjectReader, key: str, *, required: bool = False) -> Destination | None:
-    """The destination in field `key`; None when absent. Problems go to `reader`."""
+    """The destination in field `key`; None if absent. Problems go to `reader`."""
     inner = reader.mapping(key, required=required)
     if inner is None:
         return None
     ref = _read_ref(inner)
     uri, ca_certs = inner.text("uri"), inner.text("CACerts")
     if not uri and ref is None:
-        inner.problem("", "says neither `uri` nor `ref`", "add uri: http://host:8080/path")
+        inner.problem("", "has neither `uri` nor `ref`", "add uri: http://host:8080/path")
     elif uri:
         wrong = uri_problem(uri) if ref is None else _relative_problem(uri)
         if wrong:
             inner.problem("uri", *wrong)
     if ca_certs and "-----BEGIN CERTIFICATE-----" not in ca_certs:
-        inner.problem("CACerts", "holds no certificate", "write a PEM bundle (-----BEGIN CERTIFICATE----- ...)")
+        inner.problem("CACerts", "has no certificate", "write a PEM bundle (-----BEGIN CERTIFICATE----- ...)")
     if inner.read("audience") is not None:
         inner.problem("audience", "sender identity (OIDC) is not supported yet", "remove the field")
     inner.finish()
@@ -119,7 +118,7 @@ def _read_ref(inner: ObjectReader) -> Ref | None:
     )
     for key, name in (("namespace", ref.namespace), ("name", ref.name)):
         if name and not _NAME.fullmatch(name):
-            reader.problem(key, f"{name[:64]!r} is no legal name", "use lower-case letters, digits, '-' and '.'")
+            reader.problem(key, f"{name[:64]!r} is not a valid name", "use lower-case letters, digits, '-' and '.'")
     for known in ("group", "address"):
         reader.read(known)
     reader.finish()

@@ -1,8 +1,7 @@
-"""The kinds that people write: their shapes, defaults and checks, from plain mappings to frozen values.
+"""The kinds that people write: their fields, defaults and checks, from plain mappings to frozen values.
 
-Takes what a YAML or JSON parser or the API server gives, and answers with a value or with every problem found, each
-with field and cure. Refuses to resolve a `ref`, to know where an object came from, and to accept what this version
-cannot serve: a field that would be ignored in silence is a problem.
+`parse` takes an object from a YAML or JSON parser or the API server, and returns a value or raises every problem, each
+with its field and a hint. A field that this version would ignore silently is a problem too.
 
 Brokers, Triggers and ResetOffsets are to join KINDS as functions of the same signature.
 """
@@ -29,7 +28,7 @@ EXHAUSTED = "penstock.dev/exhausted"
 HOSTS = "penstock.dev/hosts"
 KEEP_TOPIC = "penstock.dev/keep-topic"
 
-#: Annotations that are part of what is asked for: a change of one is a new generation.
+#: Annotations that count as part of the spec: a change of one is a new generation.
 SPEC_ANNOTATIONS = frozenset({ORDER, CONCURRENCY, START, EXHAUSTED, HOSTS, KEEP_TOPIC})
 
 RETENTION_S = 168 * 3600.0
@@ -37,7 +36,7 @@ PARTITIONS_MAX = 10_000
 CONCURRENCY_MAX = 10_000
 HOSTS_MAX = 32
 
-#: Fields of `metadata` that say nothing to us; the API server and tools fill most of them in.
+#: Fields of `metadata` that are ignored. The API server and tools set most of them.
 METADATA = (
     *("labels", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "generateName"),
     *("deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields", "selfLink"),
@@ -50,14 +49,14 @@ _UID = re.compile(r"[a-zA-Z0-9._-]{1,200}", re.ASCII)
 
 
 class Start(StrEnum):
-    """Where a new subscription begins in its topic."""
+    """Where a new subscription starts in its topic."""
 
     LATEST = "latest"
     EARLIEST = "earliest"
 
 
 class Invalid(ValueError):
-    """An object that is not what its kind asks for; `problems` has every reason."""
+    """An object that is not valid for its kind. `problems` has every reason."""
 
     def __init__(self, problems: list[FieldProblem]) -> None:
         super().__init__("; ".join(map(str, problems)))
@@ -66,7 +65,7 @@ class Invalid(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRules:
-    """A `delivery` that was written down: the spec without its dead letter sink, and the sink yet to be resolved."""
+    """A `delivery` as written: the spec without its dead letter sink, and the sink before it is resolved."""
 
     spec: DeliverySpec
     dead_letter_sink: Destination | None = None
@@ -74,7 +73,7 @@ class DeliveryRules:
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """An entry of `KafkaChannel.spec.subscribers`: a subscription that somebody else has resolved."""
+    """An entry of `KafkaChannel.spec.subscribers`: a subscription that another controller has resolved."""
 
     uid: str
     name: str
@@ -95,14 +94,14 @@ class KafkaChannel:
     retention_s: float = RETENTION_S
     delivery: DeliveryRules | None = None
     subscribers: tuple[Subscriber, ...] = ()
-    hosts: tuple[str, ...] = ()  #: further Host values of the user's choice, lower-case, without port
+    hosts: tuple[str, ...] = ()  #: further Host values that the user chose, lower-case, without port
     keep_topic: bool = False
     kind: str = "KafkaChannel"
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Who wants the events of a channel of the same namespace."""
+    """Wants the events of a channel in the same namespace."""
 
     namespace: str
     name: str
@@ -121,9 +120,9 @@ Resource = KafkaChannel | Subscription
 
 
 def parse(value: Mapping[str, object]) -> Resource | None:
-    """An object of one of our kinds with its defaults filled in; None = a kind that is not ours.
+    """An object of one of our kinds with its defaults; None for any other kind.
 
-    Raises Invalid with every problem found. `spec` may be absent where all its fields have defaults.
+    Raises Invalid with every problem found. `spec` may be absent if all its fields have defaults.
     """
     problems: list[FieldProblem] = []
     reader = ObjectReader(value, (), problems)
@@ -147,7 +146,7 @@ def parse(value: Mapping[str, object]) -> Resource | None:
 
 
 def meant(kind: object) -> str:
-    """What to write instead of a kind that is not ours but looks like one of ours; "" = it does not."""
+    """What to write instead of a kind that looks like a misspelt kind of ours; "" if it does not."""
     ours = {name.lower(): (group, versions[0], name) for (group, name), (versions, _) in KINDS.items()}
     close = difflib.get_close_matches(str(kind).lower(), ours, n=1, cutoff=0.7)
     if not close:
@@ -157,7 +156,7 @@ def meant(kind: object) -> str:
 
 
 def spec_hash(value: Mapping[str, object]) -> str:
-    """A short digest of what an object asks for: its spec and the annotations that belong to it."""
+    """A short digest of an object's spec and of the annotations that count as part of it."""
     metadata = value.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     ours = {key: annotations[key] for key in annotations if key in SPEC_ANNOTATIONS} if annotations else {}
@@ -166,16 +165,18 @@ def spec_hash(value: Mapping[str, object]) -> str:
 
 
 def _metadata(reader: ObjectReader) -> tuple[str, str, ObjectReader]:
-    """(namespace, name, annotations). The rest is not looked at, but it must be known: `namespac` is a mistake."""
+    """(namespace, name, annotations). Other fields are ignored, but unknown ones such as `namespac` are problems."""
     metadata = reader.mapping("metadata", required=True)
     if metadata is None:
         return "default", "", ObjectReader({}, (), [])
     name = metadata.text("name", required=True)
     if name and not _SUBDOMAIN.fullmatch(name):
-        metadata.problem("name", f"{name[:64]!r} is no legal name", "use lower-case letters, digits, '-' and '.'")
+        metadata.problem("name", f"{name[:64]!r} is not a valid name", "use lower-case letters, digits, '-' and '.'")
     namespace = metadata.text("namespace", "default")
     if not _LABEL.fullmatch(namespace):
-        metadata.problem("namespace", f"{namespace[:64]!r} is no legal name", "use lower-case letters, digits and '-'")
+        metadata.problem(
+            "namespace", f"{namespace[:64]!r} is not a valid name", "use lower-case letters, digits and '-'"
+        )
     annotations = metadata.mapping("annotations")
     for known in METADATA:
         metadata.read(known)
@@ -187,10 +188,10 @@ def _kafka_channel(reader: ObjectReader, namespace: str, name: str, annotations:
     spec = reader.mapping("spec") or ObjectReader({}, ("spec",), reader.problems)
     partitions = spec.integer("numPartitions", 1, 1)
     if partitions > PARTITIONS_MAX:
-        spec.problem("numPartitions", f"is {partitions}", f"{PARTITIONS_MAX} is the most")
+        spec.problem("numPartitions", f"is {partitions}", f"write at most {PARTITIONS_MAX}")
     replication = spec.integer("replicationFactor", 1, 1)
     if replication > 32_767:
-        spec.problem("replicationFactor", f"is {replication}", "write the number of brokers at most")
+        spec.problem("replicationFactor", f"is {replication}", "write at most the number of brokers")
     channel = KafkaChannel(
         namespace=namespace,
         name=name,
@@ -212,7 +213,7 @@ def _kafka_channel(reader: ObjectReader, namespace: str, name: str, annotations:
 def _subscriber(entry: ObjectReader) -> Subscriber:
     uid = entry.text("uid", required=True)
     if uid and not _UID.fullmatch(uid):
-        entry.problem("uid", f"{uid[:64]!r} is no uid", "use letters, digits, '.', '_' and '-'")
+        entry.problem("uid", f"{uid[:64]!r} is not a valid uid", "use letters, digits, '.', '_' and '-'")
     certs, reply_certs = entry.text("subscriberCACerts"), entry.text("replyCACerts")
     reply = _bare_uri(entry, "replyUri", reply_certs, required=False)
     subscriber = Subscriber(
@@ -266,12 +267,16 @@ def _channel_ref(spec: ObjectReader, namespace: str) -> str:
     kind = ref.text("kind", "KafkaChannel")
     if (group, kind) != (MESSAGING, "KafkaChannel"):
         ref.problem(
-            "kind", f"{kind} of {group} cannot be subscribed to", f"write kind: KafkaChannel of {MESSAGING}/v1beta1"
+            "kind",
+            f"{kind} of {group} cannot have subscriptions",
+            f"write kind: KafkaChannel of {MESSAGING}/v1beta1",
         )
     other = ref.text("namespace", namespace)
     if other != namespace:
         ref.problem(
-            "namespace", f"{other!r} is another namespace", "a Subscription and its channel share one; leave it out"
+            "namespace",
+            f"{other!r} is another namespace",
+            "a Subscription and its channel must share one; leave it out",
         )
     name = ref.text("name", required=True)
     ref.finish()
@@ -279,7 +284,7 @@ def _channel_ref(spec: ObjectReader, namespace: str) -> str:
 
 
 def _delivery(spec: ObjectReader) -> DeliveryRules | None:
-    """None when there is no `delivery` at all; in one that is there each missing field has its own default."""
+    """The `delivery`, each missing field with its default; None if there is no `delivery` at all."""
     reader = spec.mapping("delivery")
     if reader is None:
         return None
@@ -305,7 +310,9 @@ def _concurrency(annotations: ObjectReader) -> int:
     text = annotations.text(CONCURRENCY, "100")
     if text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= CONCURRENCY_MAX:
         return int(text)
-    annotations.problem(CONCURRENCY, f"{text[:64]!r} is no number of requests", f'write "1" to "{CONCURRENCY_MAX}"')
+    annotations.problem(
+        CONCURRENCY, f"{text[:64]!r} is not a valid number of requests", f'write "1" to "{CONCURRENCY_MAX}"'
+    )
     return 100
 
 
@@ -316,7 +323,7 @@ def _start(annotations: ObjectReader) -> Start:
     if re.match(r"\d{4}-\d\d-\d\d", text):
         annotations.problem(START, "start by time is not supported yet", "write earliest or latest")
     else:
-        annotations.problem(START, f"{text[:64]!r} is no place to start", "write earliest or latest")
+        annotations.problem(START, f"{text[:64]!r} is not a valid start", "write earliest or latest")
     return Start.LATEST
 
 
@@ -325,14 +332,14 @@ def _hosts(annotations: ObjectReader) -> tuple[str, ...]:
     for host in hosts:
         if not _HOST.fullmatch(host):
             annotations.problem(
-                HOSTS, f"{host[:64]!r} is no host name", "write names with commas between, without port or path"
+                HOSTS, f"{host[:64]!r} is not a valid host name", "separate names by commas, without port or path"
             )
     if len(hosts) > HOSTS_MAX:
-        annotations.problem(HOSTS, f"names {len(hosts)} hosts", f"{HOSTS_MAX} is the most")
+        annotations.problem(HOSTS, f"has {len(hosts)} hosts", f"write at most {HOSTS_MAX}")
     return hosts
 
 
-#: (API group, kind) -> (versions served, the one to write first; reader of the object)
+#: (API group, kind) -> (served versions, the preferred one first; reader of the object)
 KINDS: dict[tuple[str, str], tuple[tuple[str, ...], Callable[[ObjectReader, str, str, ObjectReader], Resource]]] = {
     (MESSAGING, "KafkaChannel"): (("v1beta1", "v1"), _kafka_channel),
     (MESSAGING, "Subscription"): (("v1", "v1beta1"), _subscription),

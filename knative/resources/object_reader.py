@@ -1,7 +1,7 @@
-"""Reading one mapping of a resource, field by field: what is wrong is collected with its path, not raised at once.
+"""Reads one mapping of a resource, field by field, and collects all problems with their paths instead of raising.
 
-A person who mends a file wants all its mistakes in one go, each with field and cure. Refuses to know any kind of
-resource, and to guess: a number is not text, `"3"` is not a number.
+A person who fixes a file wants to see all its mistakes at once, each with its field and a hint. Values are never
+converted: a number is not text, and `"3"` is not a number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TEXT_CHARS_MAX = 262_144
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One thing that is wrong: where, what, and what to do about it."""
+    """One problem: where it is, what it is, and a hint what to do."""
 
     path: Path
     what: str
@@ -37,7 +37,7 @@ class FieldProblem:
 
 
 class ObjectReader:
-    """One mapping being read. Each accessor takes a field; `finish` reports those that nobody took."""
+    """Reads one mapping. Each accessor takes a field; `finish` reports the fields that were not taken."""
 
     def __init__(self, value: Mapping[str, object], path: Path, problems: list[FieldProblem]) -> None:
         self._value = value
@@ -50,7 +50,7 @@ class ObjectReader:
         self.problems.append(FieldProblem((*self.path, key) if key else self.path, what, hint))
 
     def read(self, key: str) -> object:
-        """The value as it is; None when absent or null."""
+        """The value as it is; None if absent or null."""
         self._taken.add(key)
         return self._value.get(key)
 
@@ -67,12 +67,12 @@ class ObjectReader:
             )
             return default
         if len(value) > TEXT_CHARS_MAX:
-            self.problem(key, f"has {len(value)} characters", f"{TEXT_CHARS_MAX} is the most")
+            self.problem(key, f"has {len(value)} characters", f"write at most {TEXT_CHARS_MAX}")
             return default
         return value
 
     def choice(self, key: str, choices: Sequence[str], default: str) -> str:
-        """One of some texts."""
+        """One of `choices`."""
         value = self.text(key, default)
         if value not in choices:
             self.problem(key, f"{value[:64]!r} is not known", f"write {' or '.join(choices)}")
@@ -103,12 +103,12 @@ class ObjectReader:
             self.problem(key, str(error).partition(";")[0], "write it like PT0.2S, PT30S, PT10M or P7D")
             return default_s
         if positive and value_s < 0.001:
-            self.problem(key, f"{text!r} is no time at all", "write a duration of at least PT0.001S")
+            self.problem(key, f"{text!r} is too short", "write a duration of at least PT0.001S")
             return default_s
         return value_s
 
     def mapping(self, key: str, *, required: bool = False) -> ObjectReader | None:
-        """A nested mapping; None when absent."""
+        """A nested mapping; None if absent."""
         value = self.read(key)
         if value is None:
             if required:
@@ -120,7 +120,7 @@ class ObjectReader:
         return ObjectReader(value, (*self.path, key), self.problems)
 
     def mappings(self, key: str) -> list[ObjectReader]:
-        """A list of mappings; empty when absent."""
+        """A list of mappings; empty if absent."""
         value = self.read(key)
         if value is None:
             return []
@@ -137,22 +137,22 @@ class ObjectReader:
         return found
 
     def finish(self, only: str = "") -> None:
-        """Report what nobody asked for: a misspelt field must not be ignored in silence.
+        """Report the fields that were not taken: a misspelt field must not be ignored silently.
 
-        `only` limits this to fields that begin so (annotations of others are not ours to judge).
+        `only` limits this to fields with this prefix, because annotations of other tools are not our concern.
         """
         for key in self._value:
             if key not in self._taken and key.startswith(only):
                 known = sorted(name for name in self._taken if name.startswith(only))
                 close = difflib.get_close_matches(key, known, n=1)
                 hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
-                self.problem(key, "is no known field", hint)
+                self.problem(key, "is not a known field", hint)
 
 
 def _kind_of(value: object) -> str:
-    """What a value is, in the words of somebody who writes YAML."""
+    """What a value is, in YAML's words."""
     if isinstance(value, bool):
-        return f"the truth value {str(value).lower()}"
+        return f"the boolean {str(value).lower()}"
     if isinstance(value, int | float):
         return f"the number {value}"
     if isinstance(value, str):

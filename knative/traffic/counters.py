@@ -1,13 +1,13 @@
-"""What went through this process since it was last asked, summed up: one Tally per channel and per subscription.
+"""Counts the traffic of this process between two deltas: one TrafficCounter per channel and per subscription.
 
-    hot path --accepted, delivered, settled--> Tally: (type, source) -> a few numbers
+    hot path --accepted, delivered, settled--> TrafficCounter: (type, source) -> a few numbers
                                                       |
-    once a second                 Tallies.take() -----+--> deltas for knative/traffic
+    once a second          TrafficCounters.take() ----+--> deltas
 
-An event costs one look-up and some additions here: type and source are taken from the record's headers as bytes, at
-the places where the event before had them. What must be worked out (text, the sketch of durations) is worked out when
-the second is over. Bounded: so many combinations of type and source are told apart, and no endless ones. Refuses to
-read clocks, to parse bodies (a structured record has no type here) and to send anything. One thread only.
+An event costs one lookup and some additions: type and source are read from the record's headers as bytes, at the
+positions where the previous event had them. Text and latency sketches are made once a second. The number of distinct
+types and sources is limited, and so is their length. Bodies are not parsed, so structured records count without type
+and source. Use from one thread only.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from knative.traffic import latency_sketch
 from knative.traffic.delta import ACCEPTED, COMBINATIONS_MAX, SETTLED, Delta, Kind
 from knative.traffic.latency_sketch import LatencySketch
 
-#: Of type and source together; longer ones are summed under "" and "".
+#: Of type and source together. Longer ones are counted under "" and "".
 NAME_BYTES_MAX = 1024
-#: Durations that are kept as they are; with more, they go into the sketch at once.
+#: Durations that are kept as a list. If there are more, they are added to the sketch at once.
 _PLAIN_MAX = 4096
 
 _TYPE, _SOURCE = "ce_type", "ce_source"
@@ -30,7 +30,7 @@ _OTHERS: _Names = (b"", b"")
 
 
 class Row:
-    """The numbers of one combination of type and source; `plain` are durations not in `sketch` yet."""
+    """The numbers of one combination of type and source. `plain`: durations that are not in `sketch` yet."""
 
     __slots__ = ("bytes", "dead", "delivered", "events", "filtered", "ignored", "plain", "retried", "sketch")
 
@@ -40,7 +40,7 @@ class Row:
         self.sketch: LatencySketch = {}
 
     def durations(self) -> LatencySketch:
-        """All of them as a sketch."""
+        """All durations as a sketch."""
         latency_sketch.merge(self.sketch, latency_sketch.of(self.plain))
         self.plain.clear()
         return self.sketch
@@ -56,7 +56,7 @@ class TrafficCounter:
         self.namespace = namespace
         self.channel = channel
         self.subscription = subscription
-        self._known = known  # combinations of this second, of the whole process
+        self._known = known  # combinations of this second; shared by all counters of the process
         self._rows: dict[_Names, Row] = {}
         self._type_at = self._source_at = 0
         self.users = 0
@@ -64,7 +64,7 @@ class TrafficCounter:
     # -- hot path
 
     def accepted(self, headers: Headers, size: int) -> None:
-        """Ingress has stored one event; `size`: bytes of its data."""
+        """Ingress stored one event; `size`: bytes of its data."""
         row = self._row(headers)
         row.events += 1
         row.bytes += size
@@ -83,11 +83,13 @@ class TrafficCounter:
             row.durations()
 
     def _row(self, headers: Headers) -> Row:
+        # Clients send their headers in the same order, so type and source are usually where they were last time. If the
+        # names there do not match, `_find` searches.
         try:
             name, kind = headers[self._type_at]
             other, source = headers[self._source_at]
             if name == _TYPE and other == _SOURCE:
-                return self._rows[kind, source]  # type: ignore[index]  # None is no key of it, and is found below
+                return self._rows[kind, source]  # type: ignore[index]  # a None raises KeyError, handled below
         except (IndexError, KeyError):
             return self._find(headers)
         return self._find(headers)
@@ -95,7 +97,7 @@ class TrafficCounter:
     # -- rare
 
     def settled(self, headers: Headers, value: bytes | None, verdict: str, age_s: float, failed: int) -> None:
-        """One event is settled after `failed` attempts that failed; `verdict` as the metrics name it."""
+        """One event was settled after `failed` failed attempts; `verdict` as in the metrics."""
         if verdict == "delivered":
             self.delivered(headers, value, age_s, failed)
             return
@@ -110,7 +112,7 @@ class TrafficCounter:
             row.ignored += 1
 
     def _find(self, headers: Headers) -> Row:
-        """Look for type and source anywhere, note where they are, and give their row."""
+        """Search for type and source, remember their positions, and return their row."""
         names = {_TYPE: b"", _SOURCE: b""}
         for place, (name, content) in enumerate(headers):
             low = name.lower() if isinstance(name, str) else ""
@@ -129,11 +131,11 @@ class TrafficCounter:
         return self._rows.setdefault(pair, Row())
 
     def close(self) -> None:
-        """One of those who asked for it counts no more."""
+        """One user of this counter is done. Without users it is dropped by the next `take`."""
         self.users -= 1
 
     def take(self) -> dict[_Names, Row]:
-        """What was counted since the last time, which is forgotten here."""
+        """Returns and forgets what was counted since the last call."""
         rows = self._rows
         if rows:
             self._rows = {}
@@ -141,7 +143,7 @@ class TrafficCounter:
 
 
 class TrafficCounters:
-    """All of a process. `by`: the process and this start of it."""
+    """All counters of a process. `by` identifies this run of the process."""
 
     def __init__(self, by: str) -> None:
         self.by = by
@@ -150,11 +152,11 @@ class TrafficCounters:
         self._number = 0
 
     def channel(self, namespace: str, name: str) -> TrafficCounter:
-        """For what ingress stores in this channel. Close it when the channel is gone."""
+        """The counter of events that ingress stores in this channel. Close it when the channel is gone."""
         return self._counter(ACCEPTED, namespace, name, "")
 
     def subscription(self, namespace: str, channel: str, name: str) -> TrafficCounter:
-        """For what this subscription settles. Close it when the subscription is gone."""
+        """The counter of events that this subscription settles. Close it when the subscription is gone."""
         return self._counter(SETTLED, namespace, channel, name)
 
     def _counter(self, kind: Kind, namespace: str, channel: str, name: str) -> TrafficCounter:
@@ -166,7 +168,7 @@ class TrafficCounters:
         return found
 
     def take(self, at: int) -> Iterator[Delta]:
-        """The deltas of what was counted since the last time; `at`: the Unix second it is told of."""
+        """The deltas since the last call; `at`: the Unix second that they are for."""
         self._known.clear()
         for key, counter in list(self._counters.items()):
             if not counter.users:

@@ -2,12 +2,10 @@
 
     ingress, dispatcher --one Delta per second and key--> topic <instance>.traffic --> tables/traffic, analytics
 
-`(by, number)` is unique: who reads a record twice knows it. Numbers count events; `accepted` is what ingress stored,
-`settled` is what a subscription is done with, each event once however often it was attempted:
+`(by, number)` is unique, so readers recognize a record that comes twice. Numbers count events. `accepted` counts what
+ingress stored; `settled` counts what a subscription is done with, each event once however often it was attempted:
 
     settled.events == delivered + dead + filtered + ignored          retried = attempts beyond the first
-
-Refuses to know clocks, Kafka and what anybody sums the deltas up to.
 """
 
 from __future__ import annotations
@@ -25,19 +23,19 @@ ACCEPTED: Literal["accepted"] = "accepted"
 SETTLED: Literal["settled"] = "settled"
 Kind = Literal["accepted", "settled"]
 
-#: So many combinations of type and source are told apart in one second of one process; the rest goes under "" and "".
+#: Combinations of type and source that one process counts separately in one second. The rest is counted under "", "".
 COMBINATIONS_MAX = 500
 
 
 class BadDeltaError(PenstockError):
-    """A record of the traffic topic is no delta that this version can read."""
+    """A record of the traffic topic is not a delta that this version can read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
     """One record of the traffic topic."""
 
-    by: str  #: the process, one start of it
+    by: str  #: one run of a process
     number: int  #: counts the deltas of `by`
     at: int  #: Unix second in which it was counted
     kind: Kind
@@ -60,12 +58,12 @@ _COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignor
 
 
 def key_of(delta: Delta) -> bytes:
-    """The record's key: all of a channel lies in one partition, in order."""
+    """The record's key: all deltas of a channel are in one partition, in order."""
     return f"{delta.namespace}/{delta.channel}".encode()
 
 
 def encode(delta: Delta) -> bytes:
-    """The record's value: compact JSON, without what is zero or empty."""
+    """The record's value: compact JSON without fields that are zero or empty."""
     row: dict[str, Any] = {
         "v": VERSION,
         "by": delta.by,
@@ -86,21 +84,21 @@ def encode(delta: Delta) -> bytes:
 
 
 def decode(value: bytes | None) -> Delta:
-    """Back from a record's value; unknown names are a newer version's and are passed over.
+    """The delta of a record's value. Unknown fields are ignored: a newer version may have added them.
 
-    Raises BadDeltaError, which says what is wrong with it.
+    Raises BadDeltaError with the reason.
     """
     try:
         row = json.loads(value or b"")
     except (ValueError, RecursionError) as error:
-        raise BadDeltaError(f"A traffic record is no JSON ({error}).") from error
+        raise BadDeltaError(f"A traffic record is not JSON ({error}).") from error
     if not isinstance(row, dict):
         raise BadDeltaError(f"A traffic record is a JSON {type(row).__name__}, not an object.")
     if row.get("v") != VERSION:
         raise BadDeltaError(f"A traffic record has version {row.get('v')!r}; this Penstock reads version {VERSION}.")
     kind = row.get("kind")
     if kind not in (ACCEPTED, SETTLED):
-        raise BadDeltaError(f"A traffic record is of kind {kind!r}, neither {ACCEPTED!r} nor {SETTLED!r}.")
+        raise BadDeltaError(f"A traffic record has kind {kind!r}, which is neither {ACCEPTED!r} nor {SETTLED!r}.")
     return Delta(
         by=_text(row, "by"),
         number=_count(row, "n"),
@@ -119,25 +117,25 @@ def decode(value: bytes | None) -> Delta:
 def _text(row: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = row.get(name, default)
     if not isinstance(value, str):
-        raise BadDeltaError(f"A traffic record has {name} {value!r}, which is no text.")
+        raise BadDeltaError(f"A traffic record has {name} {value!r}, which is not text.")
     return value
 
 
 def _count(row: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = row.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise BadDeltaError(f"A traffic record has {name} {value!r}, which is no count.")
+        raise BadDeltaError(f"A traffic record has {name} {value!r}, which is not a count.")
     return value
 
 
 def _sketch(found: object) -> LatencySketch:
     if not isinstance(found, dict):
-        raise BadDeltaError(f"A traffic record has latency {found!r}, which is no object of counts by bucket.")
+        raise BadDeltaError(f"A traffic record has latency {found!r}, which is not an object of counts by bucket.")
     sketch: LatencySketch = {}
     for bucket, count in found.items():
         if not (bucket.isascii() and bucket.isdigit() and int(bucket) <= BUCKET_MAX):
             raise BadDeltaError(f"A traffic record has latency bucket {bucket!r}, not one of 0 to {BUCKET_MAX}.")
         if not isinstance(count, int) or isinstance(count, bool) or count <= 0:
-            raise BadDeltaError(f"A traffic record has latency count {count!r}, which is no positive number.")
+            raise BadDeltaError(f"A traffic record has latency count {count!r}, which is not a positive number.")
         sketch[int(bucket)] = count
     return sketch

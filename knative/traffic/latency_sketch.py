@@ -1,11 +1,11 @@
-"""A mergeable sketch of durations: counts by logarithmic buckets, quantiles within five percent.
+"""A mergeable sketch of durations: counts in logarithmic buckets, quantiles at most 5 % off.
 
-    bucket k holds the seconds in (1e-4 * 1.1^(k-1), 1e-4 * 1.1^k];  0 holds all up to 0.1 ms, the last all above
+    bucket k holds the seconds in (1e-4 * 1.1^(k-1), 1e-4 * 1.1^k];  0 holds all up to 0.1 ms, the last one all above
 
     {k: count}  --merge-->  {k: count}  --quantile-->  seconds
 
-Sketches of different processes and seconds add up to the sketch of all of them, in any order, which is why there are
-no averages here. A sketch is a plain dict; its size is bounded by the number of buckets. Refuses to keep the values.
+Sketches of different processes and seconds add up, in any order, to the sketch of all of them; averages would not. A
+sketch is a plain dict, and the number of buckets limits its size.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from functools import partial
 
 SMALLEST_S = 1e-4
 GROWTH = 1.1
-BUCKET_MAX = 240  #: up to ten days: longer than an event is kept
+BUCKET_MAX = 240  #: up to ten days, which is longer than the default retention
 
-#: Upper bound of each bucket but the last, which has none.
+#: Upper bound of each bucket. The last bucket has none.
 BOUNDS_S = tuple(SMALLEST_S * GROWTH**k for k in range(BUCKET_MAX))
 
 LatencySketch = dict[int, int]
@@ -29,39 +29,39 @@ _bucket = partial(bisect_left, BOUNDS_S)
 
 
 def bound_s(bucket: int) -> float:
-    """The upper bound of a bucket in seconds (the last one's lower bound, grown once)."""
+    """The upper bound of a bucket in seconds (for the last one: its lower bound times 1.1)."""
     return SMALLEST_S * GROWTH ** min(max(bucket, 0), BUCKET_MAX)
 
 
 def add(sketch: LatencySketch, seconds: float, count: int = 1) -> None:
-    """One value (or `count` equal ones) more."""
+    """Add one value, or `count` equal ones."""
     bucket = bisect_left(BOUNDS_S, seconds)
     sketch[bucket] = sketch.get(bucket, 0) + count
 
 
 def of(values: Iterable[float]) -> LatencySketch:
-    """The sketch of some seconds; a tenth of a microsecond for each."""
+    """The sketch of some durations in seconds. Takes a tenth of a microsecond per value."""
     return dict(Counter(map(_bucket, values)))
 
 
 def merge(into: LatencySketch, other: Mapping[int, int]) -> None:
-    """Add what `other` counted."""
+    """Add the counts of `other`."""
     for bucket, count in other.items():
         into[bucket] = into.get(bucket, 0) + count
 
 
 def total(sketch: Mapping[int, int]) -> int:
-    """How many values it counted."""
+    """The number of values in a sketch."""
     return sum(sketch.values())
 
 
 def quantile(sketch: Mapping[int, int], q: float) -> float | None:
-    """Seconds that the share `q` (0..1) of the values does not exceed: the bucket's middle, at most 5 % off.
+    """The quantile `q` (0..1) in seconds: the middle of its bucket, at most 5 % off.
 
-    None for an empty sketch. Raises ValueError for a share that is none.
+    None for an empty sketch. Raises ValueError if `q` is out of range.
     """
     if not 0.0 <= q <= 1.0:
-        raise ValueError(f"{q} is no share between 0 and 1")
+        raise ValueError(f"{q} is not between 0 and 1")
     size = total(sketch)
     if size <= 0:
         return None

@@ -88,7 +88,7 @@ def _with(target: Destination, reason: str, **fields: Any) -> Any:
         (Destination(ref=Ref("", "Service", "", "sink")), "no apiVersion"),
         (Destination(ref=Ref("messaging.knative.dev/v1", "Channel", "", "stock")), "or an absolute `uri`"),
         (Destination(ref=STOCK), "there is no KafkaChannel default/stock; add it"),
-        (Destination(ref=SERVICE, uri="x" * 8_190), "8192 is the most"),
+        (Destination(ref=SERVICE, uri="x" * 8_190), "at most 8192"),
     ],
 )
 def test_what_is_not_known_is_not_served_and_the_cure_is_said(target: Destination, told: str, reason: str) -> None:

@@ -168,9 +168,9 @@ def test_bad_datacontenttype(kind: str) -> None:
 
 
 def test_members_twice() -> None:
-    assert "'id' is there twice" in str(refused(b'{"id":"1","id":"1"}'))
-    assert "'id' is there twice" in str(refused(b'{"id":"1","\\u0069d":null}'))
-    assert "'data' is there twice" in str(refused(b'{"data":1,"data":1}'))
+    assert "'id' appears twice" in str(refused(b'{"id":"1","id":"1"}'))
+    assert "'id' appears twice" in str(refused(b'{"id":"1","\\u0069d":null}'))
+    assert "'data' appears twice" in str(refused(b'{"data":1,"data":1}'))
 
 
 @pytest.mark.parametrize(

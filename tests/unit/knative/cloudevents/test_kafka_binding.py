@@ -106,8 +106,8 @@ def test_required_attributes(name: str) -> None:
 
 
 def test_no_cloudevent_at_all() -> None:
-    assert "no CloudEvent" in unreadable([])
-    assert "no CloudEvent" in unreadable([("content-type", b"application/json"), ("a", None)])
+    assert "not a CloudEvent" in unreadable([])
+    assert "not a CloudEvent" in unreadable([("content-type", b"application/json"), ("a", None)])
 
 
 @pytest.mark.parametrize("version", [b"1", b"0.2", b"2.0", b"1.0 ", b"\xff"])
@@ -154,7 +154,7 @@ def test_values_that_are_no_text(value: bytes) -> None:
 
 def test_null_and_doubled_headers() -> None:
     assert "'ce_note' has a null value" in unreadable([*REQUIRED, ("ce_note", None)])
-    assert "'ce_note' is there twice" in unreadable([*REQUIRED, ("ce_note", b"1"), ("CE_Note", b"1")])
+    assert "'ce_note' appears twice" in unreadable([*REQUIRED, ("ce_note", b"1"), ("CE_Note", b"1")])
     assert "twice" in unreadable([*REQUIRED, ("content-type", b"a/b"), ("Content-Type", b"a/b")])
 
 
@@ -169,7 +169,7 @@ def test_null_and_doubled_headers() -> None:
 )
 def test_a_header_twice_is_unreadable_in_a_structured_record_too(twice: list[tuple[str, bytes | None]]) -> None:
     headers: list[tuple[str, bytes | None]] = [("content-type", b"application/cloudevents+json"), *twice]
-    assert "is there twice" in unreadable(headers, ENVELOPE)
+    assert "appears twice" in unreadable(headers, ENVELOPE)
 
 
 @pytest.mark.parametrize("kind", [None, b"", b"  "])

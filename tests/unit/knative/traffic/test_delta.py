@@ -79,13 +79,13 @@ def test_names_of_newer_versions_are_passed_over() -> None:
         ({"v": 2}, "version 2; this Penstock reads version 1"),
         ({"v": None}, "version None"),
         ({"kind": "lost"}, "kind 'lost'"),
-        ({"by": 5}, "by 5, which is no text"),
+        ({"by": 5}, "by 5, which is not text"),
         ({"ns": None}, "ns None"),
-        ({"n": -1}, "n -1, which is no count"),
+        ({"n": -1}, "n -1, which is not a count"),
         ({"at": 1.5}, r"at 1\.5"),
         ({"events": True}, "events True"),
         ({"events": "3"}, "events '3'"),
-        ({"latency": [1]}, r"latency \[1\], which is no object"),
+        ({"latency": [1]}, r"latency \[1\], which is not an object"),
         ({"latency": {"x": 1}}, "bucket 'x'"),
         ({"latency": {"-1": 1}}, "bucket '-1'"),
         ({"latency": {"241": 1}}, "bucket '241'"),
@@ -99,7 +99,7 @@ def test_a_record_that_is_no_delta_says_why(changes: dict[str, object], says: st
 
 
 @pytest.mark.parametrize(
-    ("value", "says"), [(None, "no JSON"), (b"{", "no JSON"), (b"\xff", "no JSON"), (b"[]", "list")]
+    ("value", "says"), [(None, "not JSON"), (b"{", "not JSON"), (b"\xff", "not JSON"), (b"[]", "list")]
 )
 def test_a_record_that_is_no_object_says_why(value: bytes | None, says: str) -> None:
     with pytest.raises(BadDeltaError, match=says):

@@ -15,12 +15,15 @@ import pytest
 from analytics.spark.session import SparkOptions, spark_session, spark_settings
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
+from tests.support import profiles
 from tests.support.kafka_cluster import KafkaCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _REPOSITORY = Path(__file__).parent.parent
+
+profiles.load()
 
 # A shell has what it runs in the background ignore SIGINT, which children inherit: they are sent it here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -28,10 +28,17 @@ class Backpressure:
     """Of one feed; used by its thread only, but for `batches_enqueued`. One consumer after the other: `begin` for
     each."""
 
-    def __init__(self, bytes_max: int, stop: threading.Event) -> None:
-        """`bytes_max`: of all partitions together. `stop` ends waiting soon."""
+    def __init__(
+        self,
+        bytes_max: int,
+        stop: threading.Event,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`bytes_max`: of all partitions together. `stop` ends waiting soon. Tests hand in a clock of their own."""
         self._bytes_max = bytes_max
         self._stop = stop
+        self._monotonic, self._sleep = monotonic, sleep
         self._handed = self._taken = 0
         self.begin()
 
@@ -58,13 +65,13 @@ class Backpressure:
     def throttle(self, consumer: Consumer, partitions: Collection[PartitionState]) -> bool:
         """Wait while too much is held, pause and resume; True while partitions are paused, which want to be looked at
         often."""
-        budget, now = self.budget, time.monotonic()
+        budget, now = self.budget, self._monotonic()
         if self._unseen_bytes < self._bytes_max // _LOOK_PART and now < self._look_at and not budget.paused:
             return False
         self._unseen_bytes, self._look_at = 0, now + _LOOK_S
         full = budget.is_full(partitions) or self._ahead()
         in_time = self._wait(partitions) if full else True
-        pause = budget.to_pause(partitions, time.monotonic(), in_time)
+        pause = budget.to_pause(partitions, self._monotonic(), in_time)
         if pause:
             consumer.pause([TopicPartition(p.topic, p.number) for p in pause])
         resume = budget.to_resume(partitions)
@@ -85,12 +92,12 @@ class Backpressure:
         """False when there is no room after a while. Sleeps for as long as settling the rest will take at the rate
         seen."""
         budget = self.budget
-        began = now = time.monotonic()
+        began = now = self._monotonic()
         first = budget.surplus(partitions)
         wait_s = _AGAIN_S
         while now - began < _FULL_S and not self._stop.is_set():
-            time.sleep(wait_s)
-            now = time.monotonic()
+            self._sleep(wait_s)
+            now = self._monotonic()
             surplus = budget.surplus(partitions)
             if surplus <= 0 and not self._ahead():
                 return True

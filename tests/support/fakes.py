@@ -77,6 +77,33 @@ class MemoryContract:
             callback()
 
 
+class VirtualClock:
+    """A `Clock` that stands until somebody sleeps by it. What is due meanwhile happens during that sleep."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+        self._due: list[tuple[float, Callable[[], None]]] = []
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def time(self) -> float:
+        return self._now
+
+    def at(self, when: float, do: Callable[[], None]) -> None:
+        """`do` happens when the clock has come to `when`."""
+        self._due.append((when, do))
+        self._due.sort(key=lambda entry: entry[0])
+
+    def sleep(self, seconds: float) -> None:
+        """The clock goes on by so much, at once."""
+        until = self._now + seconds
+        while self._due and self._due[0][0] <= until:
+            self._now, do = self._due.pop(0)
+            do()
+        self._now = until
+
+
 class CountingObserve:
     """Observe: counts."""
 

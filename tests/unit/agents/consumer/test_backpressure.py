@@ -1,15 +1,16 @@
-"""Pace: a full feed sleeps until half of what it holds is settled, and looks at nothing while little comes."""
+"""Backpressure: a full consumer sleeps until half of what it holds is settled, and rarely checks while little comes."""
 
 from __future__ import annotations
 
 import threading
-import time
+from collections.abc import Callable
 
 from confluent_kafka import Consumer
 
 from agents.consumer.backpressure import Backpressure
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.scheduler import PartitionState
+from tests.support.fakes import VirtualClock
 
 _BUDGET = 64_000
 
@@ -25,38 +26,61 @@ def _partition(held_bytes: int, held: int) -> PartitionState:
     return made
 
 
-def test_full_until_half_of_it_is_settled() -> None:
-    consumer, pace, partition = _consumer(), Backpressure(_BUDGET, threading.Event()), _partition(_BUDGET, 64)
-    pace.handed(_BUDGET)
-    pace.batches_enqueued()
+def _backpressure(clock: VirtualClock, stop: threading.Event | None = None) -> Backpressure:
+    return Backpressure(_BUDGET, stop or threading.Event(), clock.monotonic, clock.sleep)
+
+
+def _settling(partition: PartitionState, records: int) -> Callable[[], None]:
+    """Settles `records` of 1,000 bytes."""
 
     def settle() -> None:
-        for _ in range(40):
-            time.sleep(0.001)
-            partition.released += 1
-            partition.released_bytes += 1_000
+        partition.released += records
+        partition.released_bytes += 1_000 * records
 
-    settling = threading.Thread(target=settle)
-    settling.start()
+    return settle
+
+
+def test_full_until_half_of_it_is_settled() -> None:
+    consumer, clock, partition = _consumer(), VirtualClock(), _partition(_BUDGET, 64)
+    pace = _backpressure(clock)
+    pace.handed(_BUDGET)
+    pace.batches_enqueued()
+    for turn in range(40):
+        clock.at(0.001 * (turn + 1), _settling(partition, 1))
     try:
         assert not pace.throttle(consumer, [partition]), "nothing is paused"
-        assert partition.held_bytes < _BUDGET // 2
+        assert partition.held_bytes <= _BUDGET // 2
+        assert partition.held_bytes > 20_000, "and it did not sleep much longer"
     finally:
-        settling.join()
+        consumer.close()
+
+
+def test_full_for_too_long_pauses_what_does_not_move() -> None:
+    consumer, clock, partition = _consumer(), VirtualClock(), _partition(_BUDGET, 64)
+    moving = PartitionState("t", 1, OffsetTracker(0))
+    pace = _backpressure(clock)
+    pace.handed(_BUDGET)
+    pace.batches_enqueued()
+    try:
+        assert pace.throttle(consumer, [partition, moving]), "it is paused"
+        assert pace.budget.paused == {0}
+        partition.released, partition.released_bytes = 64, _BUDGET
+        assert not pace.throttle(consumer, [partition, moving]), "it is resumed"
+    finally:
         consumer.close()
 
 
 def test_batches_that_nobody_takes_hold_it_up_too() -> None:
-    consumer, pace = _consumer(), Backpressure(_BUDGET, threading.Event())
+    consumer, clock = _consumer(), VirtualClock()
+    pace = _backpressure(clock)
     partition = _partition(10, 1)
     for _ in range(48):
         pace.handed(_BUDGET)
-    taking = threading.Timer(0.02, pace.batches_enqueued)
-    taking.start()
+    clock.at(0.02, pace.batches_enqueued)
     try:
         assert not pace.all_enqueued
         assert not pace.throttle(consumer, [partition])
-        taking.join()
+        assert clock.monotonic() >= 0.02, "it waited"
         for _ in range(47):
             pace.batches_enqueued()
         assert pace.all_enqueued
@@ -65,19 +89,22 @@ def test_batches_that_nobody_takes_hold_it_up_too() -> None:
 
 
 def test_a_stop_ends_waiting() -> None:
-    stop = threading.Event()
+    stop, clock = threading.Event(), VirtualClock()
     stop.set()
-    consumer, pace, partition = _consumer(), Backpressure(_BUDGET, stop), _partition(_BUDGET, 64)
+    consumer, partition = _consumer(), _partition(_BUDGET, 64)
+    pace = _backpressure(clock, stop)
     pace.handed(_BUDGET)
     try:
         pace.throttle(consumer, [partition])
+        assert clock.monotonic() == 0.0
         assert partition.held_bytes == _BUDGET
     finally:
         consumer.close()
 
 
 def test_little_is_not_looked_at_for_a_while() -> None:
-    consumer, pace, partition = _consumer(), Backpressure(_BUDGET, threading.Event()), _partition(10, 1)
+    consumer, clock, partition = _consumer(), VirtualClock(), _partition(10, 1)
+    pace = _backpressure(clock)
     try:
         assert not pace.throttle(consumer, [partition])
         partition.fetched_bytes = _BUDGET  # more than it was told of
@@ -85,10 +112,8 @@ def test_little_is_not_looked_at_for_a_while() -> None:
         assert not pace.throttle(consumer, [partition])
         assert partition.held_bytes == _BUDGET, "it was not waited for"
         pace.handed(_BUDGET)
-        settling = threading.Timer(0.02, setattr, (partition, "released_bytes", _BUDGET))
-        settling.start()
+        clock.at(0.02, lambda: setattr(partition, "released_bytes", _BUDGET))
         assert not pace.throttle(consumer, [partition])
-        settling.join()
         assert partition.held_bytes == 0, "now it was waited for"
     finally:
         consumer.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.ordering.offset_metadata import (
@@ -16,6 +16,7 @@ from agents.ordering.offset_metadata import (
     read,
     write,
 )
+from tests.support.profiles import examples
 
 NOW = 1_800_000_000.0
 
@@ -26,7 +27,7 @@ NOW = 1_800_000_000.0
     failed=st.dictionaries(st.integers(0, SPAN_MAX - 1), st.integers(1, 20_000), max_size=STARTED_MAX),
     waits=st.lists(st.none() | st.floats(0.0, 100_000.0), min_size=STARTED_MAX, max_size=STARTED_MAX),
 )
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_round_trip_and_bound(start: int, above: set[int], failed: dict[int, int], waits: list[float | None]) -> None:
     attempts = {start + o: n for o, n in failed.items() if o not in above}
     due = {o: NOW + wait for o, wait in zip(attempts, waits, strict=False) if wait is not None}

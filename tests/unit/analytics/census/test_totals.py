@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.census.model import CODES, Place, Problem, Refused, Result, encode
 from analytics.census.offset_sequence import OffsetGapError, Succession
 from analytics.census.totals import Row, Summary, apply, next_offset, partition_of, summarize
 from app.census.results_page import to_plain, to_wide
+from tests.support.profiles import examples
 
 A, B = "a" * 32, "b" * 32
 
@@ -92,7 +93,7 @@ def test_two_partitions_that_counted_the_same_chunk_are_noticed() -> None:
     assert not summarize(rows).complete
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.integers(1, 60), st.randoms(use_true_random=False), st.integers(1, 4))
 def test_repeats_batches_and_kills_change_nothing(chunks: int, dice: random.Random, partitions: int) -> None:
     """Results come several times, in any order; a reader is killed after any row and starts at its position."""

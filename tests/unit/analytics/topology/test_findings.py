@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.topology.build import build
@@ -14,6 +14,7 @@ from analytics.topology.model.document import Finding, Health, Severity, Topolog
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
 from knative.delivery.policy import OnRetriesExhausted
 from tests.support.planted_faults import FAULTS, World, faulty, healthy
+from tests.support.profiles import examples
 
 
 def built(inputs: Inputs) -> Topology:
@@ -168,7 +169,7 @@ _NAMES = st.sampled_from(["a", "b", "c", "d"])
 _ENDS = st.one_of(_NAMES, st.sampled_from(["http://x", "http://y", "http://z?q#"]))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.lists(st.tuples(_NAMES, _ENDS, st.one_of(st.just(""), _ENDS), st.one_of(st.just(""), _ENDS)), max_size=8),
     st.lists(st.tuples(_NAMES, st.text(max_size=8), st.integers(0, 1000)), max_size=5),

@@ -6,11 +6,12 @@ import ipaddress
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knative.cloudevents import attributes
 from knative.cloudevents.attributes import BadEvent, check, fault_of_text, is_time, is_uri_reference, shown
+from tests.support.profiles import examples
 
 EVENT = {"ce_id": b"1", "ce_source": b"/s", "ce_type": b"t", "ce_specversion": b"1.0"}
 
@@ -245,7 +246,7 @@ def test_what_is_wrong_with_a_uri_is_said(uri: str, reason: str) -> None:
             assert reason in refused.value.reason
 
 
-@settings(deadline=None, max_examples=3000)
+@examples(3000)
 @given(st.one_of(uri_parts, near_uris, st.text("a:/?#[]@1.%vf -", max_size=12)))
 @example("//[::%41]")
 def test_uri_references_are_those_of_the_grammar_read_part_by_part(uri: str) -> None:

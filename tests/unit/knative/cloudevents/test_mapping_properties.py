@@ -11,17 +11,18 @@ import httptools
 from cloudevents.core.base import BaseCloudEvent
 from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knative.cloudevents.http_binding import BadEvent, encode_value, is_pass_through, read_reply, to_record
 from knative.cloudevents.json_format import read
 from knative.cloudevents.kafka_binding import Unreadable, body_bytes, dead_letter_headers, describe, to_request
+from tests.support.profiles import examples
 
 PREFIX = b"POST /x HTTP/1.1\r\nhost: h"
 PLAIN = ("traceparent", "tracestate", "x-request-id", "knative-a", "x-b3-b")
 
-bounded = settings(deadline=None, max_examples=150)
+bounded = examples(150)
 
 # Ingress rejects Unicode's 66 noncharacters in an attribute.
 noncharacters = [
@@ -146,7 +147,7 @@ def test_every_text_survives_its_encodings(value: str) -> None:
         assert dict(to_record([*required, (b"ce-note", wire)], None)[0])["ce_note"] == value.encode()
 
 
-@settings(deadline=None, max_examples=400)
+@examples(400)
 @given(st.lists(st.tuples(wire_names, wire_values), max_size=8), st.booleans(), bodies)
 def test_any_request_is_an_event_or_a_bad_event(
     pairs: list[tuple[bytes, bytes]], complete: bool, body: bytes | None
@@ -174,7 +175,7 @@ def outcome(fields: list[tuple[bytes, bytes]] | dict[bytes, bytes], body: bytes 
         return str(error)
 
 
-@settings(deadline=None, max_examples=600)
+@examples(600)
 @given(st.dictionaries(wire_names, wire_values, max_size=8), st.booleans(), bodies)
 def test_a_dict_of_headers_is_judged_like_a_list(
     fields: dict[bytes, bytes], complete: bool, body: bytes | None
@@ -185,7 +186,7 @@ def test_a_dict_of_headers_is_judged_like_a_list(
         assert outcome(fields, body) == outcome(list(fields.items()), body)
 
 
-@settings(deadline=None, max_examples=500)
+@examples(500)
 @given(st.lists(st.tuples(record_names, record_values), max_size=6), st.booleans(), bodies)
 def test_nothing_in_a_record_can_forge_a_header(
     headers: list[tuple[str, bytes | None]], complete: bool, value: bytes | None
@@ -256,7 +257,7 @@ def test_structured_and_binary_mode_store_the_same(
     assert structured[1:] == binary[1:]
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(
     st.one_of(
         st.binary(max_size=60),
@@ -290,7 +291,7 @@ def attributes_of(event: BaseCloudEvent) -> dict[str, Any]:
     return {name: value for name, value in event.get_attributes().items() if value is not None and name != "time"}
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(sdk_attributes, st.text(min_size=1, max_size=20))
 def test_the_cloudevents_sdk_reads_what_we_send(event: dict[str, str], data: str) -> None:
     """An oracle for attributes and text data; the SDK parses JSON and times, so these are not compared."""
@@ -304,7 +305,7 @@ def test_the_cloudevents_sdk_reads_what_we_send(event: dict[str, str], data: str
     assert theirs.get_data() in (body, body.decode())
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(sdk_attributes, json_values)
 def test_the_cloudevents_sdk_agrees_on_envelopes(event: dict[str, str], data: Any) -> None:
     envelope = json.dumps({**event, "datacontenttype": "application/json", "data": data}).encode()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from knative.delivery.policy import DeliveryOrder
@@ -35,6 +35,7 @@ from tests.support.ledger.facts import (
     read,
 )
 from tests.support.ledger.history import Rule
+from tests.support.profiles import examples
 
 F = TypeVar("F")
 
@@ -259,7 +260,7 @@ def test_each_planted_fault_is_named(plant: Callable[[list[Fact]], list[Fact]], 
 
 
 @given(st.sampled_from(PLANTED), st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_planted_faults_are_named_whatever_the_run(
     planted: tuple[Callable[[list[Fact]], list[Fact]], str], seed: int
 ) -> None:

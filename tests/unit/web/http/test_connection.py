@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, cast
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knative.cloudevents.http_binding import BadEvent, to_record
+from tests.support.profiles import examples
 from web.http.config import DriverConfig
 from web.http.connection import Connection
 from web.http.headers import Fields, pairs_of
@@ -137,7 +138,7 @@ def streams(draw: st.DrawFn) -> bytes:
     return data
 
 
-@settings(deadline=None, max_examples=500)
+@examples(500)
 @given(st.one_of(streams(), st.binary(max_size=300)), st.lists(st.integers(0, 400), max_size=4), st.booleans())
 @example(GOOD * 3, [], True)
 @example(GOOD + b"\0", [], False)
@@ -158,7 +159,7 @@ def test_any_bytes_get_an_answer_and_no_exception(
     assert accepted <= data.lower().count(b"ce-id"), "no event is made of nothing"
 
 
-@settings(deadline=None, max_examples=200)
+@examples(200)
 @given(st.lists(st.integers(0, 3 * len(GOOD)), max_size=6), st.booleans())
 def test_good_requests_are_good_in_any_pieces(articulation_points: list[int], answers_late: bool) -> None:
     data = GOOD * 3

@@ -6,9 +6,10 @@ from itertools import pairwise
 from typing import Any
 
 import httptools
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.support.profiles import examples
 from web.http import headers
 from web.http.config import DriverConfig, HttpRejection
 from web.http.request_reader import BODY, HEAD, IDLE, RequestReader
@@ -66,7 +67,7 @@ def read_all(data: bytes, careful: bool, *articulation_points: int, config: Driv
     return [*found, {IDLE: "nothing", HEAD: "head", BODY: "body"}[reader.state]]
 
 
-@settings(deadline=None, max_examples=600)
+@examples(600)
 @given(streams, st.integers(0, 400))
 @example(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabcPOST / HTTP/1.1\r\n\r\n", 400)
 @example(b"POST / HTTP/1.1\r\nhost: a\r\nce-id: 1\r\nce-id: 2\r\n\r\n", 400)
@@ -117,7 +118,7 @@ def sent_ahead(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return sizes, draw(st.lists(st.sampled_from(ends) | st.integers(0, at), max_size=3))
 
 
-@settings(deadline=None, max_examples=600)
+@examples(600)
 @given(sent_ahead(), st.booleans())
 @example(([2, fitting(1, 2)], [head_bytes(0, 2) + 2 + head_bytes(1, fitting(1, 2))]), False)
 @example(([0, fitting(1, 0)], [head_bytes(0, 0) + head_bytes(1, fitting(1, 0))]), False)
@@ -139,7 +140,7 @@ def test_a_bad_request_behind_a_good_one_takes_nothing_from_it() -> None:
         assert (good[1], good[4], refused) == (b"/c?0", b"hi", 400)
 
 
-@settings(deadline=None, max_examples=600)
+@examples(600)
 @given(streams)
 @example(b"GET /x\n\r\n")
 @example(post(0, b"hi") + b"GET /x\n\r\n" + post(1, b""))

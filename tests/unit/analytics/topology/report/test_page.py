@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from analytics.topology.model.document import Topology
@@ -18,6 +18,7 @@ from analytics.topology.report import render, words
 from analytics.topology.report.page import FINDINGS_MAX, assets
 from analytics.topology.report.tables import ROWS_MAX
 from tests.support import topologies
+from tests.support.profiles import examples
 from tests.unit.analytics.topology.report.page_reader import ReadPage, read_page
 
 SAMPLES: dict[str, Callable[[], Topology]] = {
@@ -76,7 +77,7 @@ def test_ids_are_unique_and_links_and_labels_lead_somewhere(page: ReadPage) -> N
                 assert values[name] in told
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.text(st.characters(), min_size=1, max_size=60))
 @example("</script><script>alert(1)</script>")
 @example("--><!--<script>")

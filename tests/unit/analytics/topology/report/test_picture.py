@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analytics.topology.report import render
@@ -16,6 +16,7 @@ from analytics.topology.report.pagegraph import gather
 from analytics.topology.report.picture import BOXES_MAX, FLOWS_MAX, GROUPS_MAX, Picture, picture
 from analytics.topology.report.placing import GAP_Y, LANE_HEAD, Arrangement, arrange
 from tests.support import topologies
+from tests.support.profiles import examples
 from tests.unit.analytics.topology.report.page_reader import read_page
 
 SPACE = "{http://www.w3.org/2000/svg}"
@@ -37,7 +38,7 @@ def over(one: tuple[float, float, float, float], other: tuple[float, float, floa
     return one[0] < other[2] - 0.2 and other[0] < one[2] - 0.2 and one[1] < other[3] - 0.2 and other[1] < one[3] - 0.2
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(graphs())
 def test_no_box_or_label_lies_on_another(graph: tuple[list[Box], list[Link]]) -> None:
     boxes, links = graph
@@ -59,7 +60,7 @@ def test_no_box_or_label_lies_on_another(graph: tuple[list[Box], list[Link]]) ->
         assert 0 <= top <= bottom <= shown.height
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(graphs())
 def test_boxes_stay_in_their_lanes_and_links_join_their_ends(graph: tuple[list[Box], list[Link]]) -> None:
     boxes, links = graph

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from confluent_kafka import Consumer, TopicPartition
 
 from agents.consumer.memory_budget import MemoryBudget
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 
 _BATCHES_AHEAD = 48  # handed over and not yet taken by the agent; its channel holds 64
 _LOOK_S = 0.1  # at least so often it is looked at who holds how much

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 
 log = structlog.get_logger(__name__)
 

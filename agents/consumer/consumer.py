@@ -33,7 +33,7 @@ from agents.consumer.memory_budget import record_bytes
 from agents.consumer.rebalance import Rebalance, RebalanceListener
 from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
-from agents.ordering.scheduler import Delivery, PartitionState
+from agents.ordering.partition import Delivery, PartitionState
 from knative.cloudevents.record_headers import record_headers
 from knative.contract.records import Subscription
 from knative.ports import Observe

@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 
 REFRESH_S = 1.0
 _ASK_S = 5.0

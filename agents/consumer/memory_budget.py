@@ -13,7 +13,7 @@ import sys
 from collections.abc import Collection
 
 from agents.ordering.offset_metadata import SPAN_MAX
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 
 RECORDS_MAX = 4_096  #: of one partition
 OVERHEAD_BYTES = 1_024  #: of a record, beside what it holds

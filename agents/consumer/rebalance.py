@@ -32,7 +32,7 @@ from agents.consumer.loop_bridge import LOOP_S, LoopBridge
 from agents.consumer.retained import RetainedOffsets, resumed
 from agents.consumer.start_offsets import committed_offsets, log_start
 from agents.ordering.offset_metadata import read
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 from knative.contract.records import Subscription
 from knative.ports import Observe
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable
 
 from agents.ordering.offset_metadata import NO_METADATA, OffsetMetadata
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 
 
 def resumed(found: int, known: OffsetMetadata, kept: OffsetTracker, acknowledged: int) -> OffsetTracker:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 
 STALL_S = 20.0  #: of nothing; a fetch takes a quarter of a second
 LONGEST_S = 3600.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from agents.ordering.scheduler import Delivery
+from agents.ordering.partition import Delivery
 from knative.cloudevents.kafka_binding import dead_letter_headers
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome

@@ -26,7 +26,8 @@ from agents.http.pool import ConnectionPool, Done, SendError
 from agents.listeners import snapshots
 from agents.listeners.failures import Failures
 from agents.listeners.spans import Spans
-from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
+from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.scheduler import Scheduler
 from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.kafka_names import agent_name
 from knative.contract.records import WAITING_FOR_KAFKA, Subscription, WorkerSubscription

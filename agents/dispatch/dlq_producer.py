@@ -13,7 +13,7 @@ from typing import Protocol
 
 from agents.dispatch.dead_letters import HeaderList
 from agents.listeners.delivery_log import DeliveryLog
-from agents.ordering.scheduler import Delivery
+from agents.ordering.partition import Delivery
 from knative.contract.records import Subscription
 from knative.ports import Produce, ProduceFailure, ProduceProblem
 

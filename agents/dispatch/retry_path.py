@@ -27,7 +27,8 @@ from agents.http.pool import ConnectionPool, SendError
 from agents.listeners.delivery_log import DeliveryLog
 from agents.listeners.failures import Failures
 from agents.listeners.spans import ABANDONED, Spans
-from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
+from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.scheduler import Scheduler
 from knative.cloudevents.kafka_binding import to_request
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome
@@ -337,6 +338,7 @@ class RetryPath:
     # -- dead letters
 
     async def _dead_letter(self, delivery: Delivery, outcome: Outcome, first_failure: float) -> str:
+        self._context.scheduler.dead_letter(delivery)
         subscription = self._context.subscription
         choices = versions(delivery, subscription, outcome, first_failure)
         taken_by = await self._to_sink(delivery, choices[0])
@@ -351,6 +353,7 @@ class RetryPath:
         return "dead-lettered"
 
     async def _unreadable(self, delivery: Delivery, reason: str) -> str:
+        self._context.scheduler.dead_letter(delivery)
         self._context.scheduler.attempt_over(delivery)
         subscription = self._context.subscription
         await self._dlq.store(delivery, unreadable_versions(delivery, subscription, reason, self._clock.time()))
@@ -391,9 +394,3 @@ class RetryPath:
             raise asyncio.CancelledError("the partition is going")
         await asyncio.sleep(wait_s)
         self._holding.discard(delivery)
-
-    # -- telling
-
-    def delivered(self, delivery: Delivery, outcome: Outcome) -> None:
-        """A line for a delivery of the happy path, where those are wanted."""
-        self.delivery_log.outcome("delivered", delivery, outcome)

@@ -14,7 +14,7 @@ from agents.dispatch.context import DeliveryContext
 from agents.dispatch.dispatcher import SubscriptionService
 from agents.http.pool import SendError
 from agents.listeners.spans import TracedSpans
-from agents.ordering.scheduler import Delivery, PartitionState
+from agents.ordering.partition import Delivery, PartitionState
 from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome
@@ -72,7 +72,7 @@ class TracedDispatcher(SubscriptionService):
         self.spans.settled(delivery, "delivered")
         if self._log_deliveries and not isinstance(status, SendError):
             outcome = Outcome(DELIVERED, uri, number, clock.time(), seconds, status)
-            self._retry_path.delivered(delivery, outcome)
+            self._retry_path.delivery_log.outcome("delivered", delivery, outcome)
 
     def _release(self, partitions: Sequence[PartitionState]) -> None:
         super()._release(partitions)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from agents.ordering.scheduler import Delivery
+from agents.ordering.partition import Delivery
 from knative.cloudevents.kafka_binding import describe
 from knative.cloudevents.trace_context import trace_id
 from knative.delivery.attempt import Outcome

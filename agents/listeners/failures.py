@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 
-from agents.ordering.scheduler import Delivery
+from agents.ordering.partition import Delivery
 from knative.cloudevents.kafka_binding import describe
 from knative.contract.subscription_stats import FAILING_MAX, TEXT_MAX, FailingDelivery, LastError
 from knative.delivery.attempt import Outcome

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
+from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.scheduler import Scheduler
 
 _READY_SEEN = 200  # of what waits for a slot; the oldest are in front
 _MINUTE_S = 60.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from agents.ordering.scheduler import Delivery, PartitionState
+from agents.ordering.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.ports import Headers
 from knative.tracing import AttemptSpan, ProcessSpan, Trace

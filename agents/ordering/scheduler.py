@@ -22,102 +22,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from agents.ordering.offset_metadata import STARTED_MAX
-from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.partition import NO_LANE, WHOLE, Delivery, PartitionState
+from agents.ordering.state import DeliveryState
 from agents.ordering.throttle import FAILING, score
 from agents.ordering.turns import FEW, Turns, unlimited
 from knative.delivery.policy import DeliveryOrder
 
-#: Lane of a record that needs none.
-NO_LANE: bytes = b"\x00no lane"
-#: The one lane of a partition in `ordered`.
-WHOLE: bytes = b"\x00the partition"
-
-
-class PartitionState:
-    """One partition of one subscription from its assignment to its revocation. A re-assignment makes a new one."""
-
-    __slots__ = (
-        "acknowledged",
-        "committed",
-        "failure",
-        "fetched_bytes",
-        "fetched_count",
-        "in_flight",
-        "lanes",
-        "log_end_offset",
-        "number",
-        "open",
-        "out_of_span",
-        "over_limit",
-        "owned",
-        "reached",
-        "released",
-        "released_bytes",
-        "requested",
-        "shared",
-        "started",
-        "topic",
-        "tracker",
-    )
-
-    def __init__(self, topic: str, number: int, tracker: OffsetTracker) -> None:
-        self.topic = topic
-        self.number = number
-        self.tracker = tracker
-        self.open = True  #: False: nothing new is started (being revoked, or gone)
-        self.owned = True  #: False: let go; results that still arrive are not committed
-        self.committed = 0  #: the watermark's `changes` as last committed
-        self.acknowledged = tracker.committable  #: the committed offset that Kafka confirmed last
-        self.requested = tracker.committable  #: the committed offset last asked for; Kafka may not have answered
-        self.log_end_offset = -1  #: one past the newest record in the log, as last heard; -1 = not heard yet
-        self.reached = -1  #: the client met the end of the log here: every record below it has been handed over
-        self.failure = ""  #: why it is not served although owned
-        self.lanes: dict[bytes, deque[Delivery] | None] = {}  # lane -> records behind its started one
-        self.shared: dict[bytes, int] = {}  # lane -> started records beside its first (after a change of order only)
-        self.out_of_span: deque[Delivery] = deque()  # fetched, but too far above the watermark to be started
-        self.over_limit: deque[Delivery] = deque()  # ready, but too many are started in this partition
-        self.started = 0  #: started and unsettled
-        self.in_flight = 0  #: HTTP requests under way
-        # Two counters with one writer each, not one with two: the consumer's thread adds, the event loop takes off.
-        self.fetched_count = self.fetched_bytes = 0
-        self.released = self.released_bytes = 0
-
-    @property
-    def held(self) -> int:
-        """Records in memory."""
-        return self.fetched_count - self.released
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of records in memory."""
-        return self.fetched_bytes - self.released_bytes
-
-
-class Delivery:
-    """One Kafka record on its way to being settled."""
-
-    __slots__ = ("began", "headers", "key", "lane", "offset", "partition", "resume", "size", "timestamp_ms", "value")
-
-    def __init__(
-        self,
-        partition: PartitionState,
-        offset: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: list[tuple[str, bytes | None]],
-        size: int,
-        timestamp_ms: int = 0,
-    ) -> None:
-        self.partition = partition
-        self.offset = offset
-        self.key = key
-        self.value = value
-        self.headers = headers
-        self.size = size
-        self.timestamp_ms = timestamp_ms
-        self.lane = NO_LANE
-        self.began = 0.0  #: monotonic time at which the present attempt began
-        self.resume: Callable[[], None] | None = None  #: set while a retry waits for a slot
+# Names of the module: an attribute of an enum costs twice as much, and each delivery takes three.
+_QUEUED, _READY, _IN_FLIGHT = DeliveryState.QUEUED, DeliveryState.READY, DeliveryState.IN_FLIGHT
+_BACKING_OFF, _SETTLED, _ABANDONED = DeliveryState.BACKING_OFF, DeliveryState.SETTLED, DeliveryState.ABANDONED
 
 
 class Scheduler:
@@ -150,12 +63,13 @@ class Scheduler:
         """Take fetched records of one partition, in offset order. Those of a closed partition are dropped: the next
         owner reads them again."""
         if not partition.open:
+            _abandon(records)
             return
         tracker = partition.tracker
         for delivery in records:
             if tracker.add(delivery.offset):
                 self._admit_as_fits(partition, delivery)
-            else:
+            else:  # settled by an earlier owner, or fetched twice
                 self._release(delivery)
         self.start_ready()
 
@@ -174,6 +88,7 @@ class Scheduler:
             lane = delivery.key
         else:
             delivery.lane = NO_LANE
+            delivery.state = _READY
             self.ready.append(delivery)
             return
         delivery.lane = lane
@@ -185,6 +100,7 @@ class Scheduler:
             behind.append(delivery)
         else:
             lanes[lane] = None
+            delivery.state = _READY
             self.ready.append(delivery)
 
     def start_ready(self) -> None:
@@ -209,16 +125,21 @@ class Scheduler:
             partition = delivery.partition
             resume = delivery.resume
             if resume is None and not partition.open:
+                delivery.state = _ABANDONED
                 continue
             if resume is None and partition.started >= STARTED_MAX:
+                delivery.state = _QUEUED
                 partition.over_limit.append(delivery)
                 continue
             self.in_flight += 1
             partition.in_flight += 1
             if resume is not None:
                 delivery.resume = None
+                if delivery.state is _BACKING_OFF:  # a dead letter on its way to its sink stays one
+                    delivery.state = _IN_FLIGHT
                 resume()
             else:
+                delivery.state = _IN_FLIGHT
                 partition.started += 1
                 self.started.add(delivery)
                 self._start(delivery)
@@ -237,6 +158,12 @@ class Scheduler:
         """The slot of a record that makes no request: for `start` and `resume`, after which `start_ready` goes on."""
         self.in_flight -= 1
         delivery.partition.in_flight -= 1
+        if delivery.state is _IN_FLIGHT:
+            delivery.state = _BACKING_OFF
+
+    def dead_letter(self, delivery: Delivery) -> None:
+        """The delivery has failed for good, or its record is not a CloudEvent; it may still hold its slot."""
+        delivery.state = DeliveryState.DEAD_LETTERING
 
     def retry(self, delivery: Delivery, resume: Callable[[], None]) -> None:
         """The record wants a slot for its next attempt: before anything new. `resume` is called when it has one."""
@@ -260,6 +187,7 @@ class Scheduler:
 
     def settle(self, delivery: Delivery) -> None:
         """The record is settled (it holds no slot): the watermark may move and its lane goes on."""
+        delivery.state = _SETTLED
         partition = delivery.partition
         partition.started -= 1
         partition.released += 1
@@ -271,13 +199,17 @@ class Scheduler:
         if lane is not NO_LANE and not (partition.shared and self._still_shared(partition, lane)):
             behind = partition.lanes[lane]
             if behind:
-                self.ready.append(behind.popleft())
+                following = behind.popleft()
+                following.state = _READY
+                self.ready.append(following)
             else:
                 del partition.lanes[lane]
         if partition.out_of_span:
             self._admit_beyond(partition)
         if partition.over_limit:
-            self.ready.append(partition.over_limit.popleft())
+            waited = partition.over_limit.popleft()
+            waited.state = _READY
+            self.ready.append(waited)
         if self.ready:
             self.start_ready()
 
@@ -296,6 +228,7 @@ class Scheduler:
 
     @staticmethod
     def _release(delivery: Delivery) -> None:
+        delivery.state = _ABANDONED
         partition = delivery.partition
         partition.released += 1
         partition.released_bytes += delivery.size
@@ -305,17 +238,18 @@ class Scheduler:
         another slot."""
         for partition in partitions:
             partition.open = False
-            partition.out_of_span.clear()
-            partition.over_limit.clear()
-            for behind in partition.lanes.values():
-                if behind:
-                    behind.clear()
+            for queue in (partition.out_of_span, partition.over_limit, *partition.lanes.values()):
+                if queue:
+                    _abandon(queue)
+                    queue.clear()
+        _abandon(delivery for delivery in self.ready if not delivery.partition.open and delivery.resume is None)
         self.ready = deque(
             delivery for delivery in self.ready if delivery.partition.open or delivery.resume is not None
         )
 
     def abandon(self, delivery: Delivery) -> None:
         """A started record (it holds no slot) is left unsettled: its partition has gone to another owner."""
+        delivery.state = _ABANDONED
         self.started.discard(delivery)
 
     def reorder(self, order: DeliveryOrder, partitions: Iterable[PartitionState]) -> None:
@@ -339,6 +273,8 @@ class Scheduler:
         self._assign_lanes()
         for partition, records in waiting.items():
             for delivery in sorted(records, key=lambda r: r.offset):
+                if delivery.state is _READY:
+                    delivery.state = _QUEUED
                 self._admit_as_fits(partition, delivery)
         self.start_ready()
 
@@ -357,3 +293,8 @@ class Scheduler:
                 partition.shared[delivery.lane] = partition.shared.get(delivery.lane, 0) + 1
             else:
                 partition.lanes[delivery.lane] = None
+
+
+def _abandon(deliveries: Iterable[Delivery]) -> None:
+    for delivery in deliveries:
+        delivery.state = _ABANDONED

@@ -17,7 +17,7 @@ from agents.http.egress_guard import EgressConfig, EgressGuard
 from agents.http.pool import PoolConfig
 from agents.ordering.offset_metadata import STARTED_MAX, OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import Delivery, PartitionState
+from agents.ordering.partition import Delivery, PartitionState
 from app.worker.system_clock import SystemClock
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec, OnRetriesExhausted

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from agents.config import DeliveryConfig
 from agents.consumer.consumer import Batch, SubscriptionConsumer
-from agents.ordering.scheduler import Delivery, PartitionState
+from agents.ordering.partition import Delivery, PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable

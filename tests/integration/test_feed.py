@@ -15,7 +15,7 @@ from agents.config import DeliveryConfig
 from agents.consumer.consumer import SubscriptionConsumer
 from agents.ordering.offset_metadata import OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
 from tests.integration.feeds import LIMIT_S, Settler, commit, committed, feeding, fill, subscription

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer
 
 from agents.consumer.backpressure import Backpressure
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 from tests.support.fakes import VirtualClock
 
 _BUDGET = 64_000

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from agents.consumer.commits import Commits
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 
 pytestmark = pytest.mark.asyncio
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from agents.consumer.log_end_offsets import read_to_end, skip_to_end
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
+from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.scheduler import Scheduler
 from knative.delivery.policy import DeliveryOrder
 
 

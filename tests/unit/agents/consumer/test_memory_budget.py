@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.consumer.memory_budget import NO_PROGRESS_S, RECORDS_MAX, MemoryBudget
 from agents.ordering.offset_metadata import SPAN_MAX
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 
 
 def partition(number: int, held_bytes: int, held: int = 1) -> PartitionState:

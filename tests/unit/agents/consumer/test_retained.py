@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agents.consumer.retained import RetainedOffsets, resumed
 from agents.ordering.offset_metadata import OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 
 SPAN = 40
 

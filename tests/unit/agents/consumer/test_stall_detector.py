@@ -6,7 +6,7 @@ import pytest
 
 from agents.consumer.stall_detector import STALL_S, StallDetector
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import PartitionState
+from agents.ordering.partition import PartitionState
 
 
 def _partition(end: int, fetched: int = 0) -> PartitionState:

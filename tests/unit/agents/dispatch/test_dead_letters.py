@@ -6,7 +6,7 @@ import base64
 
 from agents.dispatch.dead_letters import rfc3339, unreadable_versions, versions
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import Delivery, PartitionState
+from agents.ordering.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from agents.listeners import delivery_log
 from agents.listeners.delivery_log import DeliveryLog
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import Delivery, PartitionState
+from agents.ordering.partition import Delivery, PartitionState
 from knative.delivery.attempt import Outcome
 from knative.delivery.verdicts import DELIVERED, RetryableFailure
 

@@ -7,7 +7,8 @@ import pytest
 from agents.listeners import snapshots
 from agents.listeners.failures import Failures
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
+from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.scheduler import Scheduler
 from app.observability.histogram import BOUNDS_S, Histogram, cumulative
 from knative.contract.subscription_stats import FailingDelivery, LastError
 from knative.delivery.attempt import Outcome

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from agents.listeners.delivery_log import DeliveryLog
 from agents.listeners.spans import ABANDONED, UNTRACED, Spans, TracedSpans
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import Delivery, PartitionState
+from agents.ordering.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable

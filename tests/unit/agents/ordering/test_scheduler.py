@@ -1,200 +1,18 @@
-"""Lanes and watermarks in a simulated dispatcher: thousands of seeded schedules with kills, retries and changed order.
-
-Nothing here sleeps: the simulation picks at random what happens next, and keeps a ledger that is checked at each step.
-"""
+"""The scheduler and the offset tracker, case by case; `test_scheduler_simulation` has the schedules at random."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 
 import pytest
 
-from agents.consumer.retained import resumed
 from agents.ordering.offset_metadata import METADATA_MAX, SPAN_MAX, STARTED_MAX, OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
+from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.scheduler import Scheduler
+from agents.ordering.state import TRANSITIONS, DeliveryState
 from knative.delivery.policy import DeliveryOrder
-
-RETRIES = 3
-
-
-@dataclass
-class Log:
-    """The partition in Kafka, and what was committed for it."""
-
-    records: list[tuple[int, bytes | None]]
-    committed: int = 0
-    metadata: str = ""
-    settled: set[int] = field(default_factory=set)  # over all owners
-    attempts: dict[int, int] = field(default_factory=dict)  # over all owners
-
-
-class Simulation:
-    """One subscription, its owner killed and replaced at random."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        r = self.random
-        self.order = r.choice(list(DeliveryOrder))
-        self.concurrency = r.choice([1, 2, 5, 50])
-        self.logs = [self.make_log() for _ in range(r.randint(1, 3))]
-        self.kills = 0
-        self.first_seen: dict[tuple[int, bytes], int] = {}  # lane -> newest offset delivered
-        self.order_changed = False
-        self.known: list[set[int]] = []  # what the present owner knows to be settled
-        self.kept: list[set[int]] = []  # what it knew when it lost its partitions and had them again
-        self.take_over()
-
-    def make_log(self) -> Log:
-        r = self.random
-        offset = r.choice([0, 7, 1_000_000])
-        keys = [None, *(b"k%d" % i for i in range(r.randint(1, 6)))]
-        records = []
-        for _ in range(r.randint(0, 60)):
-            records.append((offset, r.choice(keys)))
-            offset += 1 if r.random() < 0.95 else r.randint(2, 9)  # compaction leaves gaps
-        return Log(records, committed=records[0][0] if records else 0)
-
-    def take_over(self) -> None:
-        """A new owner starts at what was committed."""
-        marks = []
-        for log in self.logs:
-            known = read(log.committed, log.metadata)
-            assert known.settled <= log.settled, "skips what nobody settled: lost"
-            marks.append(OffsetTracker(log.committed, known))
-        self.kept = [set() for _ in self.logs]
-        self.known = [
-            {o for o, _ in log.records if o < mark.committable or o in mark.settled}
-            for log, mark in zip(self.logs, marks, strict=True)
-        ]
-        self.own(marks)
-
-    def come_back(self) -> None:
-        """The owner lost everything without a commit, and has it again: nothing that was settled is repeated."""
-        marks = []
-        for partition, log in zip(self.partitions, self.logs, strict=True):
-            mark = resumed(log.committed, read(log.committed, log.metadata), partition.tracker, log.committed)
-            assert mark.settled <= log.settled, "skips what nobody settled: lost"
-            marks.append(mark)
-        self.kept = [set(known) for known in self.known]
-        self.own(marks)
-
-    def own(self, marks: list[OffsetTracker]) -> None:
-        """Fetch and deliver from these."""
-        self.scheduler = Scheduler(self.began, self.order, self.concurrency)
-        self.flying: list[Delivery] = []
-        self.waiting: list[Delivery] = []
-        self.partitions = [PartitionState("t", number, mark) for number, mark in enumerate(marks)]
-        self.position = [
-            next((i for i, (o, _) in enumerate(log.records) if o >= mark.committable), len(log.records))
-            for log, mark in zip(self.logs, marks, strict=True)
-        ]
-
-    def began(self, record: Delivery) -> None:
-        assert not self.scheduler.paused, "a first attempt while nothing can be committed"
-        self.started(record)
-
-    def started(self, record: Delivery) -> None:
-        log = self.logs[record.partition.number]
-        assert record.offset not in self.kept[record.partition.number], "settled before the partition came back"
-        log.attempts[record.offset] = log.attempts.get(record.offset, 0) + 1
-        self.flying.append(record)
-        self.check_order(record)
-
-    def check_order(self, record: Delivery) -> None:
-        if self.order_changed or record.lane not in record.partition.lanes:
-            return
-        number = record.partition.number
-        unsettled = [r for r in self.scheduler.started if r is not record and r.partition.number == number]
-        assert all(r.lane != record.lane for r in unsettled), "two unsettled records of one lane"
-        lane = (number, record.lane)
-        log = self.logs[number]
-        if log.attempts[record.offset] == 1:
-            assert self.first_seen.get(lane, -1) < record.offset, "first delivered after a later one of its lane"
-            self.first_seen[lane] = record.offset
-
-    def step(self) -> None:
-        choice = self.random.random()
-        if choice < 0.30:
-            self.fetch()
-        elif choice < 0.70 and self.flying:
-            self.answer(self.flying.pop(self.random.randrange(len(self.flying))))
-        elif choice < 0.85 and self.waiting:
-            self.retry(self.waiting.pop(self.random.randrange(len(self.waiting))))
-        elif choice < 0.97:
-            self.commit()
-        elif choice < 0.975:
-            self.order_changed = True
-            self.order = self.random.choice(list(DeliveryOrder))
-            self.scheduler.reorder(self.order, self.partitions)
-        elif choice < 0.985 and self.kills < 5:
-            self.kills += 1
-            self.take_over()
-        elif choice < 0.995:
-            self.scheduler.pause(not self.scheduler.paused)
-        elif choice < 0.997 and self.kills < 5:
-            self.kills += 1  # what was in flight is aborted, and counts as an attempt
-            self.come_back()
-
-    def fetch(self) -> None:
-        number = self.random.randrange(len(self.logs))
-        log, at = self.logs[number], self.position[number]
-        size = self.random.randint(1, 20)
-        partition = self.partitions[number]
-        batch = [Delivery(partition, o, k, b"x", [], 10) for o, k in log.records[at : at + size]]
-        self.position[number] += len(batch)
-        partition.fetched_count += len(batch)
-        partition.fetched_bytes += 10 * len(batch)
-        self.scheduler.enqueue(partition, batch)
-
-    def answer(self, record: Delivery) -> None:
-        log = self.logs[record.partition.number]
-        if self.random.random() < 0.3 and log.attempts[record.offset] <= RETRIES:
-            made = record.partition.tracker.attempts.get(record.offset, 0) + 1
-            record.partition.tracker.failed(record.offset, made, self.random.choice((0.0, 1.8e9, 1.8e9 + made)))
-            self.waiting.append(record)
-            self.scheduler.attempt_over(record)
-        else:
-            log.settled.add(record.offset)
-            self.known[record.partition.number].add(record.offset)
-            self.scheduler.done(record)
-
-    def retry(self, record: Delivery) -> None:
-        self.scheduler.retry(record, lambda: self.started(record))
-
-    def commit(self) -> None:
-        for partition, log in zip(self.partitions, self.logs, strict=True):
-            mark = partition.tracker
-            unsettled = [o for o, _ in log.records if o not in log.settled]
-            assert not unsettled or mark.committable <= unsettled[0], "committed beyond an unsettled record"
-            assert mark.committable >= log.committed, "the watermark went down"
-            log.committed, log.metadata = mark.committable, mark.metadata()
-            known = read(log.committed, log.metadata)
-            assert known.settled == mark.settled
-            assert known.attempts == mark.attempts
-            assert known.due.keys() == mark.due.keys()
-
-    def finished(self) -> bool:
-        fetched = all(len(log.records) == at for log, at in zip(self.logs, self.position, strict=True))
-        return fetched and not self.scheduler.started and not self.scheduler.ready
-
-
-@pytest.mark.parametrize("block", range(20))
-def test_no_overtaking_no_loss_and_honest_commits(block: int) -> None:
-    for seed in range(block * 150, block * 150 + 150):
-        simulation = Simulation(seed)
-        for _ in range(20_000):
-            simulation.step()
-            if simulation.finished():
-                break
-        assert simulation.finished(), f"seed {seed} came to a halt"
-        simulation.commit()
-        for log in simulation.logs:
-            assert len(log.settled) == len(log.records), f"seed {seed}: lost"
-            assert all(n <= RETRIES + 1 + simulation.kills for n in log.attempts.values()), f"seed {seed}: attempts"
-        held = [p for p in simulation.partitions if p.held or p.held_bytes or p.lanes or p.shared]
-        assert not held, f"seed {seed}: something is still held"
+from tests.unit.agents.ordering.checked_delivery import Checked
 
 
 def test_a_compacted_away_settled_offset_is_forgotten() -> None:
@@ -286,6 +104,35 @@ def test_a_closed_partition_starts_nothing_and_others_go_on() -> None:
     scheduler.enqueue(one, [Delivery(one, 3, None, None, [], 1)])
     scheduler.done(started[1])
     assert [r.partition for r in started] == [one, two, two]
+
+
+def test_what_waits_in_a_closed_partition_is_abandoned_and_what_is_under_way_is_not() -> None:
+    scheduler = Scheduler(lambda _: None, DeliveryOrder.KEY_ORDERED, 3)
+    partition = PartitionState("t", 0, OffsetTracker(0))
+    keys = (b"a", b"a", b"b", b"c", b"d", b"e")
+    deliveries = [Checked(partition, o, key, None, [], 1) for o, key in enumerate(keys)]
+    scheduler.enqueue(partition, deliveries)
+    scheduler.attempt_over(deliveries[2])
+    scheduler.retry(deliveries[2], lambda: None)
+    states = DeliveryState
+    waits = (states.IN_FLIGHT, states.QUEUED, states.BACKING_OFF, states.IN_FLIGHT, states.IN_FLIGHT, states.READY)
+    assert tuple(one.state for one in deliveries) == waits
+    scheduler.close([partition])
+    late = Checked(partition, 9, b"z", None, [], 1)
+    scheduler.enqueue(partition, [late])
+    scheduler.done(deliveries[0])
+    scheduler.attempt_over(deliveries[3])
+    scheduler.abandon(deliveries[3])
+    ends = (states.SETTLED, states.ABANDONED, states.IN_FLIGHT, states.ABANDONED, states.IN_FLIGHT, states.ABANDONED)
+    assert tuple(one.state for one in (*deliveries, late)) == (*ends, states.ABANDONED)
+
+
+@pytest.mark.parametrize("state", DeliveryState)
+def test_every_state_can_be_reached_and_left_until_the_end(state: DeliveryState) -> None:
+    assert state is DeliveryState.QUEUED or any(state in following for following in TRANSITIONS.values())
+    ends = {DeliveryState.SETTLED, DeliveryState.ABANDONED}
+    assert (not TRANSITIONS[state]) == (state in ends)
+    assert state in ends or DeliveryState.ABANDONED in TRANSITIONS[state]
 
 
 @pytest.mark.parametrize("gap", [1, SPAN_MAX, 100 * SPAN_MAX])

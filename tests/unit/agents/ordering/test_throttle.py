@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.ordering.offset_tracker import OffsetTracker
-from agents.ordering.scheduler import Delivery, PartitionState, Scheduler
+from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.scheduler import Scheduler
 from agents.ordering.throttle import FAILING, STARTS_MAX, STARTS_MIN, TICK_S, Throttle, adapted, score
 from agents.ordering.turns import STARTS_MAX as A_TURN
 from agents.ordering.turns import Turns

@@ -1,7 +1,7 @@
 """The contract topic as a table in memory: channels and subscriptions by uid, with their codec.
 
-Readers see a snapshot that changes only between event loop turns. A record of a newer schema is not misread: the last
-good one stays, and `problem` says so until it is gone (the process is then not ready). Refuses to write to Kafka.
+Readers see a state that changes only between turns of the event loop. If a record has a newer schema, the last good
+record stays in place and `problem` reports it, so the process is not ready until the record is replaced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Entry = Channel | Subscription
 
 
 class UnknownSchema(ValueError):
-    """A record of a schema this version does not know."""
+    """A record with a schema that this version does not support."""
 
 
 def encode_channel(channel: Channel) -> bytes:
@@ -36,38 +36,40 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode(value: bytes) -> Entry:
-    """Back from the topic. Raises UnknownSchema for a newer schema, ValueError/KeyError/TypeError for junk."""
+    """The entry of a record. Raises UnknownSchema for a newer schema, and ValueError, KeyError or TypeError for a
+    record that is not valid."""
     data = orjson.loads(value)
     if data["schema"] != SCHEMA_VERSION:
-        raise UnknownSchema(f"schema {data['schema']}, this version knows {SCHEMA_VERSION}")
+        raise UnknownSchema(f"the record has schema {data['schema']}, this version supports {SCHEMA_VERSION}")
     if data["what"] == "channel":
         fields = data["channel"]
         return Channel(**_known(Channel, {**fields, "hosts": tuple(fields["hosts"])}))
     if data["what"] == "subscription":
         return _subscription(data["subscription"])
-    raise UnknownSchema(f"record of kind {data['what']!r}")
+    raise UnknownSchema(f"the record has the unknown kind {data['what']!r}")
 
 
 def _known(kind: type, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a later version of the same schema are additions: dropped, not an error."""
+    """The fields that this version knows. A later version of the same schema may only add fields, so others are
+    ignored."""
     return {name: fields[name] for name in kind.__dataclass_fields__ if name in fields}  # type: ignore[attr-defined]
 
 
-def _destination(fields: Mapping[str, Any] | None) -> Addressable | None:
+def _addressable(fields: Mapping[str, Any] | None) -> Addressable | None:
     return None if fields is None else Addressable(**_known(Addressable, fields))
 
 
 def _subscription(fields: Mapping[str, Any]) -> Subscription:
     delivery = _known(DeliverySpec, fields["delivery"])
     delivery["backoff_policy"] = BackoffPolicy(delivery["backoff_policy"])
-    delivery["dead_letter_sink"] = _destination(delivery["dead_letter_sink"])
+    delivery["dead_letter_sink"] = _addressable(delivery["dead_letter_sink"])
     return Subscription(
         **_known(
             Subscription,
             {
                 **fields,
-                "subscriber": _destination(fields["subscriber"]),
-                "reply": _destination(fields["reply"]),
+                "subscriber": _addressable(fields["subscriber"]),
+                "reply": _addressable(fields["reply"]),
                 "delivery": DeliverySpec(**delivery),
                 "order": DeliveryOrder(fields["order"]),
                 "exhausted": OnRetriesExhausted(fields["exhausted"]),
@@ -80,7 +82,7 @@ class ContractTable:
     """Channels and subscriptions as published. Event loop only."""
 
     def __init__(self, topic: str, kafka: Mapping[str, Any], crashed: Callable[[BaseException], None]) -> None:
-        self.loaded = False  #: the topic was read to its end once
+        self.loaded = False  #: whether the topic was read to its end once
         self.channels: dict[str, Channel] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self._problems: dict[str, str] = {}
@@ -89,15 +91,15 @@ class ContractTable:
 
     @property
     def problem(self) -> str:
-        """Why the contract cannot be trusted fully, or ""."""
+        """The records that cannot be read, with reasons; "" = none."""
         return "; ".join(f"{key}: {why}" for key, why in sorted(self._problems.items()))
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """`listener` is called after each change, once the topic was read to its end, and at that moment."""
+        """Call `listener` when the topic has been read to its end, and after each later change."""
         self._listeners.append(listener)
 
     def start(self) -> None:
-        """Begin reading; `loaded` tells when it is complete."""
+        """Start reading. `loaded` is True when the table is complete."""
         self._reader.start()
 
     async def stop(self) -> None:
@@ -105,12 +107,12 @@ class ContractTable:
         await self._reader.stop()
 
     def apply(self, records: Sequence[Record]) -> None:
-        """Take changes in topic order; a record that cannot be read leaves the last good one in place."""
+        """Apply changes in topic order. A record that cannot be read leaves the last good one in place."""
         changed = False
         for key, value, _ in records:
             changed |= self._apply_one(key.decode("utf-8", "replace"), value)
         if changed and self.loaded:
-            self._tell()
+            self._notify()
 
     def _apply_one(self, uid: str, value: bytes | None) -> bool:
         before = self.channels.get(uid) or self.subscriptions.get(uid)
@@ -123,11 +125,13 @@ class ContractTable:
             entry = decode(value)
         except (ValueError, KeyError, TypeError) as problem:
             self._problems[uid] = str(problem)
-            log.error("contract record cannot be read; the last good one stays", uid=uid, reason=str(problem))
+            log.error("contract record cannot be read; keeping the last good one", uid=uid, reason=str(problem))
             return False
         self._problems.pop(uid, None)
         if entry == before or (before is not None and entry.generation < before.generation):
-            return False  # an older generation: two controllers met, the newer one has spoken
+            # While leadership changes, two controllers may write. A late record of the old leader must not undo what
+            # the new one has published.
+            return False
         if isinstance(entry, Channel):
             self.channels[uid] = entry
         else:
@@ -137,8 +141,8 @@ class ContractTable:
     def _caught_up(self) -> None:
         self.loaded = True
         log.debug("contract read", channels=len(self.channels), subscriptions=len(self.subscriptions))
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()

@@ -1,11 +1,11 @@
-"""The workers' status topic as a table, and what it means for a subscriber: ready, or not, and why.
+"""The status topic as a table, and what it means for a subscriber: ready or not, and why.
 
-Each worker says every two seconds which partitions of which subscription it owns, and of which generation. A subscriber
-is ready when fresh records of its current generation together own all partitions. No Kafka admin call is needed for it.
-The leading controller says in the same topic what it cannot take.
+Every two seconds each worker reports the partitions and the generation of each subscription that it serves. A
+subscriber is ready when the fresh records of its current generation own all partitions. This needs no Kafka admin call.
+The leading controller reports in the same topic what it cannot serve.
 
-Whether a record is fresh is its writer's clock against the reader's: clocks that are FRESH_S apart make everything look
-unserved. Refuses to write to Kafka and to read a clock: `now` comes in.
+Whether a record is fresh depends on the writer's and the reader's clock: if the clocks differ by FRESH_S, no
+subscription seems to be served.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from tables.subscriber_details import SubscriberDetails, details, from_row, to_r
 
 log = structlog.get_logger(__name__)
 
-FRESH_S = 10.0  #: a record older than this no longer counts
-RECORD_BYTES_MAX = 512 * 1024  #: of a record with `stats`, and of a report; a topic takes 1 MiB by default
+FRESH_S = 10.0  #: an older record does not count
+RECORD_BYTES_MAX = 512 * 1024  #: of a record with `stats`, and of a report; a topic accepts 1 MiB by default
 REPORT_KEY = b"/controller"  #: no worker's id has a slash
 REQUEST_KEY = b"/remove/"  #: a uid follows
-#: Reasons of conditions that follow from workers' records, so that whoever reads those knows them by himself.
+#: Reasons of conditions that follow from the workers' records. Readers of the topic work them out themselves.
 SUBSCRIBER_FAILED = "SubscriberFailed"
 SUBSCRIBER_NOT_SERVED = "SubscriberNotServed"
 SUBSCRIBER_WAITS_FOR_KAFKA = "WaitingForKafka"
 
 
 def encode_status(status: WorkerStatus) -> bytes:
-    """JSON for the status topic; the key is the worker's id. One that would be too large goes without `stats`."""
+    """JSON for the status topic; the key is the worker's id. A record that would be too large has no `stats`."""
     record = {
         "schema": SCHEMA_VERSION,
         "worker": status.worker,
@@ -76,10 +76,10 @@ def encode_request(request: RemovalRequest) -> tuple[bytes, bytes]:
 
 
 def decode_status(value: bytes) -> WorkerStatus | ControllerReport | RemovalRequest:
-    """Back from the topic. Raises ValueError, KeyError or TypeError for junk or a newer schema."""
+    """The value of a record. Raises ValueError, KeyError or TypeError if it is not valid or has a newer schema."""
     data = orjson.loads(value)
     if data["schema"] != SCHEMA_VERSION:
-        raise ValueError(f"schema {data['schema']}, this version knows {SCHEMA_VERSION}")
+        raise ValueError(f"the record has schema {data['schema']}, this version supports {SCHEMA_VERSION}")
     if "controller" in data:
         report = data["controller"]
         problems = (
@@ -93,12 +93,13 @@ def decode_status(value: bytes) -> WorkerStatus | ControllerReport | RemovalRequ
         uid: WorkerSubscription(row["generation"], tuple(row["partitions"]), row["state"])
         for uid, row in data["subscriptions"].items()
     }
-    stats = _progress(data.get("progress"))
+    stats = _read_stats(data.get("progress"))
     return WorkerStatus(data["worker"], float(data["time"]), data["role"], subscriptions, stats)
 
 
-def _progress(rows: Any) -> dict[str, SubscriptionStats]:
-    """What cannot be read is left out: it is for people to look at, and must not make a subscriber unready."""
+def _read_stats(rows: Any) -> dict[str, SubscriptionStats]:
+    """Statistics by subscription uid. Rows that cannot be read are left out: statistics are for people, and must not
+    make a subscriber unready."""
     if not isinstance(rows, dict):
         return {}
     found = {}
@@ -106,12 +107,12 @@ def _progress(rows: Any) -> dict[str, SubscriptionStats]:
         try:
             found[uid] = from_row(row)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            log.debug("progress cannot be read", uid=uid, reason=str(problem))
+            log.debug("statistics of a worker cannot be read", uid=uid, reason=str(problem))
     return found
 
 
 def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus], now: float) -> SubscriberStatus:
-    """Ready = fresh workers of the current generation own every partition; Unknown = nobody serves it."""
+    """True if fresh workers of the current generation own every partition, False if a worker failed, else Unknown."""
     owned: set[int] = set()
     current = stale = 0
     failures: list[str] = []
@@ -124,6 +125,8 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
             failures.append(f"{worker.worker}: {mine.state}")
         if mine.state == WAITING_FOR_KAFKA:
             waiting.append(worker.worker)
+        # A worker that still serves an older generation owns its partitions, but not with the settings that are asked
+        # for: the subscriber is not ready.
         if mine.generation != subscription.generation:
             stale += 1
             continue
@@ -134,34 +137,33 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
         return SubscriberStatus(subscription.uid, generation, "False", "; ".join(failures))
     missing = set(range(subscription.partitions)) - owned
     if current and not missing:
-        return SubscriberStatus(subscription.uid, generation, "True", _waits(waiting))
+        return SubscriberStatus(subscription.uid, generation, "True", _waiting_note(waiting))
     if not current and not stale:
-        nobody = "no worker serves this subscription; start one in the role all or dispatcher"
-        return SubscriberStatus(subscription.uid, generation, "Unknown", nobody)
+        message = "no worker serves this subscription; start one in the role all or dispatcher"
+        return SubscriberStatus(subscription.uid, generation, "Unknown", message)
     if not current:
-        return SubscriberStatus(
-            subscription.uid, generation, "Unknown", f"workers have not taken generation {generation}"
-        )
+        message = f"no worker has applied generation {generation} yet"
+        return SubscriberStatus(subscription.uid, generation, "Unknown", message)
     parts = ", ".join(map(str, sorted(missing)))
-    waits = f"partitions without an owner yet: {parts}; workers take them within half a minute"
-    return SubscriberStatus(subscription.uid, generation, "Unknown", waits)
+    message = f"partitions without an owner yet: {parts}; workers take them over within half a minute"
+    return SubscriberStatus(subscription.uid, generation, "Unknown", message)
 
 
-def _waits(workers: Collection[str]) -> str:
-    """For people: still served, and slower than usual; "" when none waits."""
+def _waiting_note(workers: Collection[str]) -> str:
+    """The message of a subscription that is ready, but whose `workers` wait for Kafka; "" if none does."""
     if not workers:
         return ""
-    return f"{', '.join(sorted(workers))}: {WAITING_FOR_KAFKA}, which confirms no commits; new events wait"
+    return f"{', '.join(sorted(workers))}: {WAITING_FOR_KAFKA}, which does not confirm commits; new events wait"
 
 
 def subscriber_details(subscription: Subscription, workers: Collection[WorkerStatus], now: float) -> SubscriberDetails:
-    """Whether it is ready, and how it does, over all workers."""
+    """The readiness and the statistics of a subscription over all workers."""
     status = subscriber_status(subscription, workers, now)
     return details(subscription, status, workers, now, FRESH_S)
 
 
 def serving(type_: str, status: SubscriberStatus, label: str = "") -> Condition:
-    """The same as a condition; `label`: what to name in its message."""
+    """A subscriber's status as a condition. `label`: the name to put before its message."""
     message = f"{label}: {status.message}" if label else status.message
     if status.ready == "True":
         return true(type_, SUBSCRIBER_WAITS_FOR_KAFKA, message) if status.message else true(type_)
@@ -171,7 +173,7 @@ def serving(type_: str, status: SubscriberStatus, label: str = "") -> Condition:
 
 
 class StatusTable:
-    """What every worker and the leading controller last said, and what they are asked for. Event loop only."""
+    """The latest record of each worker and of the leading controller, and requests for removals. Event loop only."""
 
     def __init__(self, topic: str, kafka: Mapping[str, Any], crashed: Callable[[BaseException], None]) -> None:
         self.loaded = False
@@ -182,11 +184,11 @@ class StatusTable:
         self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """`listener` is called when what workers say (not merely the time of it) has changed."""
+        """Call `listener` when a worker's record has changed in more than its time, or removals are requested."""
         self._listeners.append(listener)
 
     def start(self) -> None:
-        """Begin reading."""
+        """Start reading."""
         self._reader.start()
 
     async def stop(self) -> None:
@@ -194,7 +196,7 @@ class StatusTable:
         await self._reader.stop()
 
     def apply(self, records: Sequence[Record]) -> None:
-        """Take status records in topic order."""
+        """Apply status records in topic order."""
         changed = False
         for key, value, _ in records:
             if key.startswith(REQUEST_KEY):
@@ -212,7 +214,9 @@ class StatusTable:
             try:
                 status = decode_status(value)
             except (ValueError, KeyError, TypeError) as problem:
-                log.warning("worker status cannot be read; the last good one stays", worker=worker, reason=str(problem))
+                log.warning(
+                    "worker status cannot be read; keeping the last good one", worker=worker, reason=str(problem)
+                )
                 continue
             if isinstance(status, ControllerReport):
                 self.report = status
@@ -221,7 +225,7 @@ class StatusTable:
             self.workers[worker] = status
             changed |= before is None or before.subscriptions != status.subscriptions
         if changed and self.loaded:
-            self._tell()
+            self._notify()
 
     def _apply_request(self, uid: str, value: bytes | None) -> None:
         self.requests.pop(uid, None)
@@ -230,15 +234,15 @@ class StatusTable:
         try:
             request = decode_status(value)
         except (ValueError, KeyError, TypeError) as problem:
-            log.warning("removal request cannot be read and is ignored", uid=uid, reason=str(problem))
+            log.warning("removal request cannot be read; ignoring it", uid=uid, reason=str(problem))
             return
         if isinstance(request, RemovalRequest) and request.uid == uid:
             self.requests[uid] = request
 
     def _caught_up(self) -> None:
         self.loaded = True
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()

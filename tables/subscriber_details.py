@@ -1,9 +1,12 @@
-"""How far the whole system is with a subscription: what each worker tells, as rows of its status record, and merged.
+"""Delivery statistics of a subscription over all workers: the rows in their status records, and the merged details.
 
-    Progress --to_row--> status record --from_row--> Progress of each worker --details--> one SubscriberDetails
+    SubscriptionStats --to_row--> status record --from_row--> SubscriptionStats of each worker
+                                                                      | details
+                                                                      v
+                                                              one SubscriberDetails
 
-A record without rows (an older worker's, or one that would have been too large) is as good as any: what it does not
-tell is missing from the sums. Refuses to read a clock and to decide what is ready.
+A record may have no rows (an older worker's, or one that would have been too large). Its values are missing in the
+sums.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ _NOTHING = SubscriptionStats()
 
 @dataclass(frozen=True, slots=True)
 class SubscriberDetails:
-    """One subscription over all workers. Times are Unix seconds; None = nothing of the kind is known."""
+    """One subscription over all workers. Times are Unix seconds; None = not known."""
 
     status: SubscriberStatus
     subscription: Subscription
@@ -31,14 +34,14 @@ class SubscriberDetails:
     lag_s: float | None  #: age of the oldest unsettled event in a worker's memory; 0 without lag
     delivered_per_s: float
     heads: tuple[tuple[str, FailingDelivery], ...]  #: (worker, head), most attempts first
-    next_attempt: float | None  #: the soonest of those that wait
+    next_attempt: float | None  #: the earliest of the waiting deliveries
     last_error: tuple[str, LastError] | None  #: (worker, its latest failed attempt)
     throttled: tuple[str, ...]  #: workers in which its attempts wait, see `Progress`
-    as_of: float | None  #: the oldest of the records that this is made of
+    as_of: float | None  #: time of the oldest record that this is made of
 
 
 def to_row(stats: SubscriptionStats) -> dict[str, Any] | None:
-    """For JSON; what is as at rest is left out, None = all is."""
+    """Statistics as JSON, without fields that have their default; None if all have."""
     row: dict[str, Any] = {
         field.name: getattr(stats, field.name)
         for field in fields(SubscriptionStats)
@@ -52,7 +55,10 @@ def to_row(stats: SubscriptionStats) -> dict[str, Any] | None:
 
 
 def from_row(row: Mapping[str, Any]) -> SubscriptionStats:
-    """Back from JSON; unknown names are a newer version's. Raises ValueError, KeyError or TypeError for junk."""
+    """Statistics from JSON. Unknown fields are ignored: a newer version may have added them.
+
+    Raises ValueError, KeyError or TypeError if the row is not valid.
+    """
     error = row.get("last_error")
     return SubscriptionStats(
         in_flight=int(row.get("in_flight", 0)),
@@ -91,36 +97,37 @@ def details(
     now: float,
     fresh_s: float,
 ) -> SubscriberDetails:
-    """What fresh records say of a subscription together."""
+    """The details of a subscription, from all fresh records together."""
     uid = subscription.uid
     fresh = sorted(
         (w for w in workers if uid in w.subscriptions and now - w.time <= fresh_s), key=lambda one: one.worker
     )
-    told = [(worker.worker, worker.stats.get(uid, _NOTHING)) for worker in fresh]
+    reported = [(worker.worker, worker.stats.get(uid, _NOTHING)) for worker in fresh]
     heads = sorted(
-        ((worker, head) for worker, one in told for head in one.heads),
+        ((worker, head) for worker, one in reported for head in one.heads),
         key=lambda pair: (-pair[1].attempts, pair[1].partition, pair[1].offset),
     )
-    errors = [(worker, one.last_error) for worker, one in told if one.last_error is not None]
+    errors = [(worker, one.last_error) for worker, one in reported if one.last_error is not None]
     return SubscriberDetails(
         status=status,
         subscription=subscription,
         owners=tuple((w.worker, w.subscriptions[uid].partitions) for w in fresh if w.subscriptions[uid].partitions),
-        in_flight=sum(one.in_flight for _, one in told),
-        retrying=sum(one.retrying for _, one in told),
-        lag=sum(one.lag for _, one in told),
-        lag_s=_lag_s([one for _, one in told], now),
-        delivered_per_s=sum(one.delivered_per_s for _, one in told),
+        in_flight=sum(one.in_flight for _, one in reported),
+        retrying=sum(one.retrying for _, one in reported),
+        lag=sum(one.lag for _, one in reported),
+        lag_s=_lag_s([one for _, one in reported], now),
+        delivered_per_s=sum(one.delivered_per_s for _, one in reported),
         heads=tuple(heads[:FAILING_MAX]),
         next_attempt=min((head.next_attempt for _, head in heads if head.next_attempt), default=None),
         last_error=max(errors, key=lambda pair: pair[1].time, default=None),
-        throttled=tuple(worker for worker, one in told if one.throttled),
+        throttled=tuple(worker for worker, one in reported if one.throttled),
         as_of=min((worker.time for worker in fresh), default=None),
     )
 
 
-def _lag_s(told: list[SubscriptionStats], now: float) -> float | None:
-    oldest = min((one.oldest for one in told if one.oldest), default=None)
+def _lag_s(stats: list[SubscriptionStats], now: float) -> float | None:
+    oldest = min((one.oldest for one in stats if one.oldest), default=None)
     if oldest is not None:
         return max(0.0, now - oldest)
-    return None if any(one.lag for one in told) else 0.0
+    # With lag, but without an event in memory, the age is not known.
+    return None if any(one.lag for one in stats) else 0.0

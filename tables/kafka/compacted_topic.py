@@ -1,12 +1,12 @@
-"""One small reader of a compacted topic: everything in it, into memory, and then every change as it comes.
+"""Reads a compacted topic from its beginning, and then every change as it arrives.
 
     thread                                       event loop
     poll -> batch of (key, value) --------------> apply(records), in topic order
     first end of every partition ---------------> caught_up() once
 
-It belongs to no consumer group, commits nothing and never waits for a rebalance: the contract and the workers' status
-must be readable whenever Kafka is. Refuses to know what the records mean, and to forget: a topic that was emptied and
-re-made is reported, the last good state stays.
+The reader joins no consumer group and commits nothing, so it never waits for a rebalance: the contract and the workers'
+status must be readable whenever Kafka is. If the topic is deleted and created again, it logs the error and the last
+good state stays.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STOP_S = 5.0
 
 
 class CompactedReader:
-    """Reads one topic from its beginning, for ever. Callbacks run on the event loop; `crashed` ends the process."""
+    """Reads one topic until it is stopped. Callbacks run on the event loop; `crashed` must end the process."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class CompactedReader:
         caught_up: Callable[[], None],
         crashed: Callable[[BaseException], None],
     ) -> None:
-        """`kafka`: librdkafka client settings, `bootstrap.servers` among them."""
+        """`kafka`: librdkafka client settings with `bootstrap.servers`."""
         self.topic = topic
         self._conf = {
-            "group.id": f"{topic}.reader",  # demanded by the client; nothing joins it and nothing is committed
+            "group.id": f"{topic}.reader",  # required by the client, but never joined or committed to
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
@@ -59,13 +59,13 @@ class CompactedReader:
         self._pending: set[int] | None = None
 
     def start(self) -> None:
-        """Begin reading; returns at once."""
+        """Start reading; returns at once."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._guarded, name=f"read-{self.topic}", daemon=True)
         self._thread.start()
 
     async def stop(self) -> None:
-        """Stop reading; waits at most some seconds for the thread."""
+        """Stop reading. Waits at most 5 s for the thread."""
         self._stop.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, _STOP_S)
@@ -78,7 +78,7 @@ class CompactedReader:
     def _guarded(self) -> None:
         try:
             self._run()
-        except Exception as problem:  # handed to the process's owner, who ends it
+        except Exception as problem:  # passed to `crashed`, which ends the process
             self._call(self._crashed, problem)
 
     def _run(self) -> None:
@@ -94,12 +94,12 @@ class CompactedReader:
             consumer.close()
 
     def _assign(self, consumer: Consumer) -> bool:
-        """Wait for the topic to be there; False when stopped before."""
+        """Wait until the topic exists, and assign all its partitions; False if stopped before."""
         while not self._stop.is_set():
             try:
                 found = consumer.list_topics(self.topic, timeout=5).topics[self.topic]
             except KafkaException as problem:
-                log.info("cannot look up topic yet", topic=self.topic, reason=problem.args[0].str())
+                log.info("topic cannot be looked up yet", topic=self.topic, reason=problem.args[0].str())
             else:
                 if found.error is None and found.partitions:
                     self._pending = set(found.partitions)
@@ -120,7 +120,8 @@ class CompactedReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ended.append(message.partition() or 0)
             else:
-                log.warning("reading a compacted topic", topic=self.topic, reason=error.str())
+                log.warning("error while reading a compacted topic", topic=self.topic, reason=error.str())
+        # Records first: `caught_up` must see everything that came before the end.
         if records:
             self._call(self._apply, records)
         if self._pending and ended:

@@ -1,1 +1,1 @@
-"""Traffic by windows of time: a Faust table, and what is shown of it."""
+"""Traffic windows: a Faust table, and the reader of its changelog."""

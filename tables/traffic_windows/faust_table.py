@@ -1,12 +1,12 @@
-"""The traffic windows as a Faust Table: the agent of the second app, fed by the traffic topic.
+"""The traffic windows as a Faust Table: an agent of the second app sums up the traffic topic.
 
     <instance>.traffic --Faust's consumer--> deltas of one second --Windows--> Table --> its changelog
                                                                                             |
-                                    every process that serves /traffic reads it (tables/traffic_rows)
+                                every process that serves /traffic reads it (tables/traffic_windows/view)
 
-The topic has one partition, so one worker of the group sums up, and another goes on when it is gone. A batch is acked
-when Kafka has its rows; what is read again is counted once (`tables/traffic_windows/windows`). Refuses to be of any
-consequence: if the app that this is registered on fails, windows are late and nothing else.
+The topic has one partition, so one worker of the group sums up, and another takes over when it stops. A batch is
+acknowledged when Kafka has its rows; deltas that are read again count once (`tables/traffic_windows/windows`). If the
+app that this is registered on fails, windows are late, but deliveries go on.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tables.traffic_windows.windows import Seen, Windows
 log = structlog.get_logger(__name__)
 
 AGENT = "traffic"
-_BATCH_MAX = 5000  #: deltas in one go
+_BATCH_MAX = 5000  #: deltas of one batch
 _STORED_S = 30.0  #: how long Kafka may take to store the rows of one batch
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficConfig:
-    """What is read, and how long windows are kept."""
+    """The installation, and how long windows are kept."""
 
     instance: str = "penstock"
     short_keep_s: int = 900
@@ -43,33 +43,33 @@ class TrafficConfig:
 
     @property
     def topic(self) -> str:
-        """Where the deltas are."""
+        """The topic of the deltas."""
         return kafka_names.traffic_topic(self.instance)
 
     @property
     def changelog(self) -> str:
-        """Where the rows are."""
+        """The topic of the rows."""
         return kafka_names.windows_changelog_topic(self.instance)
 
 
 class OnePartition(faust.Table[bytes, bytes]):
-    """A table whose rows may be written outside the iteration over a stream: they belong nowhere else."""
+    """A table with one partition, so its rows may also be written outside the iteration over a stream."""
 
     logger = logging.getLogger("mode.windows")
-    unstored: list[Any]  #: futures of the rows that nobody has waited for yet
+    unstored: list[Any]  #: futures of the rows that `stored` has not awaited yet
 
     def partition_for_key(self, key: object) -> int:
-        """Of the changelog."""
+        """The partition of the changelog."""
         return 0
 
     def send_changelog(self, *args: Any, **options: Any) -> Any:
-        """Faust forgets the future, and with it what kept the row from being stored."""
+        """Keeps the future. Faust drops it, and with it the error if Kafka does not store the row."""
         sent = super().send_changelog(*args, **options)
         self.unstored.append(sent)
         return sent
 
     async def stored(self, limit_s: float) -> None:
-        """Until Kafka has every row written so far. Raises what kept one of them from it, or TimeoutError."""
+        """Wait until Kafka has every row written so far. Raises the error of a row, or TimeoutError."""
         sent, self.unstored = self.unstored, []
         for one in sent:
             one.add_done_callback(_retrieve)
@@ -81,13 +81,14 @@ class OnePartition(faust.Table[bytes, bytes]):
 
 
 def _retrieve(sent: asyncio.Future[Any]) -> None:
-    """One failure of a batch is reported, by `stored`; the others count as seen, or the event loop reports each."""
+    """Mark a future's exception as retrieved. `stored` reports one failure of a batch; without this the event loop
+    would log each of the others."""
     if not sent.cancelled():
         sent.exception()
 
 
 class _Keeper:
-    """The windows of this process while it has the partition."""
+    """The windows of this process while it owns the partition."""
 
     def __init__(self, app: Any, table: Any, config: TrafficConfig) -> None:
         self._app = app
@@ -97,7 +98,7 @@ class _Keeper:
         self._windows: Windows | None = None
 
     async def recovered(self) -> None:
-        """Faust has read the changelog: what was known before may be another worker's past."""
+        """Faust has read the changelog. Windows from before are outdated: another worker may have changed the table."""
         self._windows = None
 
     async def keep(self, events: list[Any]) -> None:
@@ -109,11 +110,11 @@ class _Keeper:
         for event in events:
             message = event.message
             if message.generation_id != self._app.consumer_generation_id:
-                continue  # the partition was away meanwhile: whoever has it reads this again
+                continue  # fetched before a rebalance: the present owner of the partition reads it again
             try:
                 delta = decode(event.value)
             except BadDeltaError as problem:
-                log.warning("traffic record passed over", offset=message.offset, reason=str(problem))
+                log.warning("traffic record cannot be read; skipping it", offset=message.offset, reason=str(problem))
                 continue
             self._windows.add(delta, message.offset, now)
         if self._windows.flush(now):
@@ -121,13 +122,14 @@ class _Keeper:
 
 
 def _read_again(events: list[Any]) -> None:
-    """An event that counts as acked is not acked once more, so the group stays before it, and the next app reads it."""
+    """Have a batch read again. Faust does not acknowledge an event that is marked as acknowledged, so the group's
+    offset stays before it, and the next app reads it."""
     for event in events:
         event.message.acked = True
 
 
 def register(app: Any, config: TrafficConfig) -> None:
-    """Keep traffic windows on a Faust app of their own, with Kafka consumer and producer."""
+    """Add the agent and its table to a Faust app that has a Kafka consumer and producer for them alone."""
     topic = app.topic(config.topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
     beacon = app.tables.beacon
     table = app.tables.add(
@@ -144,11 +146,11 @@ def register(app: Any, config: TrafficConfig) -> None:
             try:
                 await keeper.keep(events)
                 stored = True
-            except Exception as problem:  # Faust would skip the batch and go on
+            except Exception as problem:  # otherwise Faust would skip the batch and continue
                 await app.crash(problem)
                 return
             finally:
-                if not stored:  # also when this is cancelled: Faust acks a batch however it ends
+                if not stored:  # also on cancellation: Faust acknowledges a batch however its iteration ends
                     _read_again(events)
 
     app.agent(topic, name=AGENT)(traffic)

@@ -1,10 +1,10 @@
-"""The rows of the traffic windows in the memory of whoever serves them: the table's changelog, read by our own reader.
+"""The rows of the traffic windows in memory, for processes that serve them: a reader of the table's changelog.
 
     changelog of the table --CompactedReader--> rows by size and start, still encoded --lines--> what a page shows
 
-Any number of processes may read it, whoever owns the table just now, and none waits for a Faust rebalance. A minute
-that has no row yet is the sum of its windows. Rows that are too old are dropped here too, in case nobody sums up.
-Refuses to end the process when reading fails: it says so and shows what it has.
+Any number of processes may read it, whichever owns the table, and none waits for a Faust rebalance. A minute without a
+row is the sum of its windows of 10 s. Old rows are dropped here too, in case no worker maintains the table. If reading
+fails, the process goes on: `problem` says why, and the rows read so far are shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SWEEP_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The windows with traffic of one channel (`subscription` "") or subscription, by their start."""
+    """The windows with traffic of one channel (`subscription` is "") or one subscription, by start time."""
 
     namespace: str
     channel: str
@@ -36,7 +36,7 @@ class Line:
 
 
 class TrafficRows:
-    """What the changelog says. Event loop only."""
+    """The rows of the changelog. Event loop only."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ class TrafficRows:
         long_keep_s: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`kafka`: librdkafka client settings, `bootstrap.servers` among them; `clock`: Unix seconds."""
+        """`kafka`: librdkafka client settings with `bootstrap.servers`; `clock`: Unix seconds."""
         self.loaded = False
-        self.problem = ""  #: why nothing new comes
+        self.problem = ""  #: why reading stopped; "" = it did not
         self.keep_s = {SHORT_S: short_keep_s, LONG_S: long_keep_s}
         self._clock = clock
         self._rows: dict[tuple[int, int], dict[_Name, bytes]] = {}  # (size, start) -> name -> value
@@ -58,7 +58,7 @@ class TrafficRows:
         )
 
     def start(self) -> None:
-        """Begin reading."""
+        """Start reading."""
         self._reader.start()
 
     async def stop(self) -> None:
@@ -66,12 +66,12 @@ class TrafficRows:
         await self._reader.stop()
 
     def apply(self, records: Sequence[Record]) -> None:
-        """Take rows in the order of the topic."""
+        """Apply rows in topic order."""
         for raw, value, _ in records:
             try:
                 key = Key.decode(raw)
             except ValueError:
-                log.debug("a row of the traffic windows has no key of ours", key=repr(raw))
+                log.debug("traffic window has a key that cannot be read", key=repr(raw))
                 continue
             place, name = (key.size, key.start), (key.namespace, key.channel, key.subscription)
             if value is not None:
@@ -84,19 +84,19 @@ class TrafficRows:
             self._sweep(now)
 
     def caught_up(self) -> None:
-        """All that was in the topic is known."""
+        """The topic was read to its end."""
         self.loaded = True
 
     def _reading_failed(self, problem: BaseException) -> None:
         self.problem = f"{type(problem).__name__}: {problem}"
-        log.error("traffic windows are no longer read", reason=self.problem)
+        log.error("reading traffic windows has stopped", reason=self.problem)
 
     def _sweep(self, now: float) -> None:
         for place in [one for one in self._rows if one[1] + one[0] + LONG_S <= now - self.keep_s.get(one[0], 0)]:
             del self._rows[place]
 
     def lines(self, size: int, last: int, namespace: str = "", channel: str = "") -> list[Line]:
-        """The `last` windows of this size, the one of this moment included; "" = any. Sorted by name."""
+        """The `last` windows of this size, including the current one, sorted by name. Namespace or channel "" = any."""
         current = start_of(int(self._clock()), size)
         found: dict[_Name, dict[int, Window]] = {}
         for start in range(current - (last - 1) * size, current + 1, size):
@@ -114,6 +114,7 @@ class TrafficRows:
                 yield name, window
         if size != LONG_S:
             return
+        # Minutes that are not summed up yet (the current one is not) come from their windows of 10 s.
         parts = [self._rows.get((one.size, one.start), {}) for one in parts_of(Key(size, start, "", ""))]
         for name in filter(wanted, {name for part in parts for name in part} - rows.keys()):
             yield name, merged(_all_decoded(part[name] for part in parts if name in part))
@@ -123,7 +124,7 @@ def _decoded(value: bytes) -> Window | None:
     try:
         return Window.decode(value)
     except (ValueError, KeyError, TypeError) as problem:
-        log.debug("a row of the traffic windows cannot be read", reason=str(problem))
+        log.debug("traffic window cannot be read", reason=str(problem))
         return None
 
 

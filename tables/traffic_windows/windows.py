@@ -1,13 +1,13 @@
-"""Traffic windows: deltas in, rows of a table out. Pure: a mapping of bytes to bytes stands for the table.
+"""Sums up traffic deltas to windows, the rows of a table. Pure: any mapping of bytes to bytes can be the table.
 
     delta --add--> window of 10 s (in memory) --flush, once a second--> row of the table
                                                        | its minute is over
                                                        v
                                      row of the minute = the sum of its six windows
 
-A row knows the offset of the last delta in it (`through`). Deltas that are read again, because the process that read
-them first was killed before it could commit, are passed over row by row: sums stay exact. A delta that was *sent* twice
-is known by its number (`Seen`). Old rows are removed. Refuses to read a clock, and to keep what is older than it shall.
+Each row has the offset of its last delta (`through`). If a process is killed before it commits, deltas are read again,
+and each row skips those that it already has: sums stay exact. A delta that was *sent* twice is recognized by its number
+(`Seen`). Old rows are removed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from knative.traffic.latency_sketch import LatencySketch
 
 SHORT_S = 10
 LONG_S = 60
-_LATE_S = 5  #: a minute is summed up when it has been over for so long; what comes later changes its row again
-_AHEAD_S = 600  #: further ahead than that no honest clock is
-_NUMBERS_MAX = 4096  #: of one sender: older ones count as seen
+_LATE_S = 5  #: a minute is summed up this long after its end; later deltas change its row again
+_AHEAD_S = 600  #: a delta from further in the future comes from a wrong clock and is dropped
+_NUMBERS_MAX = 4096  #: numbers that are remembered for one sender
 _SENDERS_MAX = 1000
 
 _COUNTS = ("accepted", "data_bytes", "delivered", "retried", "dead", "filtered", "ignored")
@@ -34,7 +34,7 @@ _COUNTS = ("accepted", "data_bytes", "delivered", "retried", "dead", "filtered",
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """Which window: its size and start in (Unix) seconds, of a channel (`subscription` "") or of a subscription."""
+    """Identifies a window: size and start in (Unix) seconds, of a channel (`subscription` is "") or a subscription."""
 
     size: int
     start: int
@@ -48,14 +48,14 @@ class Key:
 
     @classmethod
     def decode(cls, key: bytes) -> Key:
-        """Back. Raises ValueError for what is no key."""
+        """The window of a row's key. Raises ValueError if the key is not valid."""
         size, start, namespace, channel, subscription = key.decode().split("/")
         return cls(int(size), int(start), namespace, channel, subscription)
 
 
 @dataclass(slots=True)
 class Window:
-    """The numbers of one row. `accepted` and `data_bytes` of a channel; all but `accepted` of a subscription."""
+    """The numbers of one row. A channel has `accepted` and `data_bytes`; a subscription has all but `accepted`."""
 
     through: int = -1  #: offset of the last delta in it
     accepted: int = 0
@@ -68,7 +68,7 @@ class Window:
     latency: LatencySketch = field(default_factory=dict)
 
     def add(self, delta: Delta, offset: int) -> bool:
-        """Count a delta; False when it is in already."""
+        """Count the delta at `offset`; False if it was counted before."""
         if offset <= self.through:
             return False
         self.through = offset
@@ -84,7 +84,7 @@ class Window:
         return True
 
     def encode(self) -> bytes:
-        """The value of a row: JSON without what is zero."""
+        """The value of a row: JSON without zeros."""
         row: dict[str, object] = {name: getattr(self, name) for name in _COUNTS if getattr(self, name)}
         if self.latency:
             row["latency"] = {str(bucket): count for bucket, count in sorted(self.latency.items())}
@@ -92,16 +92,16 @@ class Window:
 
     @classmethod
     def decode(cls, value: bytes) -> Window:
-        """Back. Raises ValueError, KeyError or TypeError for junk."""
+        """The numbers of a row's value. Raises ValueError, KeyError or TypeError if it is not valid."""
         row = orjson.loads(value)
         if not isinstance(row, dict) or not isinstance(row.get("latency", {}), dict):
-            raise ValueError("no row of the traffic windows")
+            raise ValueError("not a row of the traffic windows")
         latency = {int(bucket): int(count) for bucket, count in row.get("latency", {}).items()}
         return cls(int(row["through"]), **{name: int(row.get(name, 0)) for name in _COUNTS}, latency=latency)
 
 
 def merged(windows: Iterable[Window]) -> Window:
-    """All of them in one."""
+    """The sum of all windows."""
     whole = Window()
     for one in windows:
         whole.through = max(whole.through, one.through)
@@ -112,18 +112,18 @@ def merged(windows: Iterable[Window]) -> Window:
 
 
 def start_of(at: int, size: int) -> int:
-    """The start of the window that holds a second."""
+    """The start of the window of `size` seconds that contains the second `at`."""
     return at - at % size
 
 
 class Seen:
-    """Which deltas there were, by sender and number: one that its sender had to send again may come twice."""
+    """Remembers deltas by sender and number, because a delta that its sender sent again may come twice."""
 
     def __init__(self) -> None:
         self._senders: OrderedDict[str, set[int]] = OrderedDict()
 
     def first(self, by: str, number: int) -> bool:
-        """True the first time."""
+        """True if this delta was not seen before."""
         numbers = self._senders.get(by)
         if numbers is None:
             numbers = self._senders[by] = set()
@@ -140,7 +140,7 @@ class Seen:
 
 
 class Windows:
-    """Keeps the rows of a table up to date. `rows` is the table: a mapping, each write to which has its price."""
+    """Keeps the rows of a table up to date. `rows` is the table; writing to it is expensive, so `flush` writes."""
 
     def __init__(
         self, rows: MutableMapping[bytes, bytes], short_keep_s: int, long_keep_s: int, seen: Seen | None = None
@@ -148,14 +148,14 @@ class Windows:
         self._rows = rows
         self._keep_s = {SHORT_S: short_keep_s, LONG_S: long_keep_s}
         self._seen = seen or Seen()
-        self._open: dict[Key, Window] = {}  # read or written lately
+        self._open: dict[Key, Window] = {}  # windows that were read or written recently
         self._changed: set[Key] = set()
-        self._minutes: set[Key] = set()  # to be summed up (again) when they are over
+        self._minutes: set[Key] = set()  # minutes to sum up (again) when they are over
         self._starts: dict[tuple[int, int], set[Key]] = {}  # (size, start) -> keys in the table
         self._swept_at = 0
 
     def load(self, now: float) -> None:
-        """Look at the table as it was found: what must be summed up, and what will have to be removed."""
+        """Read the keys of an existing table: find minutes to sum up, and rows to remove later."""
         for raw in list(self._rows):
             try:
                 key = Key.decode(raw)
@@ -165,10 +165,10 @@ class Windows:
             self._index(key)
             if key.size == SHORT_S:
                 self._minutes.add(minute_of(key))
-        self._sum_up_minutes(now)  # before anything is added to a minute whose windows will go
+        self._sum_up_minutes(now)  # before old windows are removed, and before `add` changes a minute directly
 
     def add(self, delta: Delta, offset: int, now: float) -> bool:
-        """Count a delta that lies at `offset`; False for one that is in already, too old, or of a clock gone mad."""
+        """Count the delta at `offset`; False if it was counted before, is too old, or is too far in the future."""
         if delta.at > now + _AHEAD_S or not self._seen.first(delta.by, delta.number):
             return False
         short = Key(SHORT_S, start_of(delta.at, SHORT_S), delta.namespace, delta.channel, delta.subscription)
@@ -177,7 +177,7 @@ class Windows:
             self._minutes.add(minute)
             key = short
         elif self._kept(minute, now):
-            key = minute  # its windows are gone
+            key = minute  # its windows of 10 s are removed already, so the minute takes the delta itself
         else:
             return False
         if not self._window(key).add(delta, offset):
@@ -186,7 +186,7 @@ class Windows:
         return True
 
     def flush(self, now: float) -> int:
-        """Write what has changed; the number of rows written."""
+        """Write the changed rows; returns their number."""
         self._sum_up_minutes(now)
         written = len(self._changed)
         for key in sorted(self._changed):
@@ -199,7 +199,7 @@ class Windows:
         return written
 
     def _kept(self, key: Key, now: float) -> bool:
-        """Windows go by whole minutes, or one could no longer be summed up."""
+        """Whether a window is still kept. Windows expire by whole minutes: a minute's sum needs all of its windows."""
         return start_of(key.start, LONG_S) + LONG_S > now - self._keep_s[key.size]
 
     def _window(self, key: Key) -> Window:
@@ -215,7 +215,7 @@ class Windows:
         try:
             return Window.decode(value)
         except (ValueError, KeyError, TypeError):
-            return None  # junk is written over
+            return None  # overwrite what cannot be read
 
     def _sum_up_minutes(self, now: float) -> None:
         over = {key for key in self._minutes if key.start + LONG_S + _LATE_S <= now}
@@ -223,6 +223,7 @@ class Windows:
         for minute in over:
             parts = [self._open.get(key) or self._stored(key) for key in parts_of(minute)]
             whole = merged(part for part in parts if part is not None)
+            # A row that already covers these deltas (it took late ones directly) must not lose them.
             if whole.through > self._window(minute).through:
                 self._open[minute] = whole
                 self._changed.add(minute)
@@ -231,7 +232,7 @@ class Windows:
         self._starts.setdefault((key.size, key.start), set()).add(key)
 
     def _sweep(self, now: float) -> None:
-        """Remove rows that are too old, and forget what has not changed for a while (the table has it)."""
+        """Remove old rows, and drop windows from memory that have not changed recently (the table has them)."""
         for place in [place for place, keys in self._starts.items() if not self._kept(next(iter(keys)), now)]:
             for key in self._starts.pop(place):
                 self._rows.pop(key.encode(), None)
@@ -241,11 +242,11 @@ class Windows:
 
 
 def minute_of(short: Key) -> Key:
-    """The minute that a window of 10 s belongs to."""
+    """The minute of a window of 10 s."""
     return Key(LONG_S, start_of(short.start, LONG_S), short.namespace, short.channel, short.subscription)
 
 
 def parts_of(minute: Key) -> Iterator[Key]:
-    """The six windows that a minute is made of."""
+    """The six windows of a minute."""
     for start in range(minute.start, minute.start + LONG_S, SHORT_S):
         yield Key(SHORT_S, start, minute.namespace, minute.channel, minute.subscription)

@@ -170,6 +170,6 @@ def test_the_job_reads_kafka_for_it(
 
     assert {one.id for one in found.findings} == FAULTS
     assert {one.message for one in found.vertices if one.id == "subscription:test/sleepy"} == {
-        "partitions without an owner yet: 1; workers take them within half a minute"
+        "partitions without an owner yet: 1; workers take them over within half a minute"
     }
     assert "75 edges" in found.method

@@ -133,7 +133,7 @@ def worker(name: str, age: float, generation: int, *partitions: int, state: str 
         ([worker("a", 1, 3, 0, 1), worker("b", 1, 3, 2, 3)], "True", ""),
         ([worker("a", 1, 3, 0, 1), worker("b", 11, 3, 2, 3)], "Unknown", "without an owner yet: 2, 3"),
         ([worker("a", 11, 3, 0, 1, 2, 3)], "Unknown", "no worker"),
-        ([worker("a", 1, 2, 0, 1, 2, 3)], "Unknown", "have not taken generation 3"),
+        ([worker("a", 1, 2, 0, 1, 2, 3)], "Unknown", "no worker has applied generation 3"),
         ([worker("a", 1, 3), worker("b", 1, 3, 0, 1, 2)], "Unknown", "without an owner yet: 3"),
         ([worker("a", 1, 3, 0, 1, 2, 3, state="failed: partition 2: gone")], "False", "partition 2: gone"),
     ],
@@ -187,6 +187,6 @@ def test_a_worker_that_waits_for_kafka_is_named_and_the_subscriber_stays_ready()
     status = subscriber_status(SUBSCRIPTION, [worker], NOW)
     assert (status.ready, status.message) == (
         "True",
-        "w1: waiting for Kafka, which confirms no commits; new events wait",
+        "w1: waiting for Kafka, which does not confirm commits; new events wait",
     )
     assert serving("Ready", status).reason == "WaitingForKafka"

@@ -1,4 +1,4 @@
-"""Help and completion of every command: examples, no types for flags, a place in the reference."""
+"""Completion of a shell, as the shell asks for it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer.main
-from typer.testing import CliRunner
-
-from app.cli import cli
 
 _REPOSITORY = Path(__file__).parents[4]
 
@@ -18,28 +14,6 @@ _REPOSITORY = Path(__file__).parents[4]
 def _penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "app.cli", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=_REPOSITORY)
-
-
-def _commands() -> list[list[str]]:
-    root = typer.main.get_command(cli)
-    names: list[list[str]] = [[]]
-    for name, command in getattr(root, "commands").items():  # noqa: B009 - the type hides it
-        names.append([name])
-        names.extend([name, inner] for inner in getattr(command, "commands", {}))
-    return names
-
-
-@pytest.mark.parametrize("command", _commands(), ids=lambda command: " ".join(command) or "penstock")
-def test_every_help_has_examples(command: list[str]) -> None:
-    shown = CliRunner().invoke(cli, [*command, "--help"])
-    assert shown.exit_code == 0
-    assert "Examples:" in shown.output
-    assert f"penstock {' '.join(command)}".strip() in shown.output
-
-
-@pytest.mark.parametrize("command", _commands(), ids=lambda command: " ".join(command) or "penstock")
-def test_a_flag_is_shown_without_a_value(command: list[str]) -> None:
-    assert "bool" not in CliRunner().invoke(cli, [*command, "--help"]).output
 
 
 @pytest.mark.parametrize(
@@ -55,9 +29,3 @@ def test_completion_for_a_shell_by_name(shell: str, says: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert says in done.stdout
     assert f"_PENSTOCK_COMPLETE=complete_{shell}" in done.stdout
-
-
-def test_the_reference_names_every_command() -> None:
-    page = (_REPOSITORY / "docs" / "reference" / "command-line.md").read_text()
-    missing = [command for command in _commands() if f"{' '.join(command)}" not in page]
-    assert not missing

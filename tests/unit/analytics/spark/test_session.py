@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import re
 import socket
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from analytics.spark.jvm_log import Listener, Sieve, explain_run, explain_start
+from analytics.spark.jvm_log import Sieve, explain_run, explain_start
 from analytics.spark.kafka_source import StreamBounds, batch_options, stream_options
-from analytics.spark.pyfiles import write_zip
 from analytics.spark.session import (
     CLUSTER_PARTITIONS,
     LOCAL_PARTITIONS,
@@ -196,33 +192,6 @@ def test_noise_is_kept_from_the_terminal_and_a_progress_bar_is_not() -> None:
     sieve = Sieve()
     assert sieve.pass_on(b"JAVA_HOME is not set\n" + trace + b"\t... 8 more\n") == b""
     assert len(sieve.take_lines()) == 4
-
-
-def test_a_childs_last_words_are_kept(capfd: pytest.CaptureFixture[str]) -> None:
-    listener = Listener()
-    with subprocess.Popen([sys.executable, "-c", "import os; os.write(2, b'first\\nlast')"], stderr=listener.inlet):
-        listener.close_inlet()
-    listener.close_inlet()
-
-    assert listener.last_lines(20) == ["first", "last"]
-    assert capfd.readouterr().err.startswith("first\n")
-
-
-def test_our_modules_travel_as_a_zip(tmp_path: Path) -> None:
-    first = write_zip(tmp_path)
-    content = first.read_bytes()
-
-    assert write_zip(tmp_path).read_bytes() == content
-    names = zipfile.ZipFile(first).namelist()
-    assert {"knative/traffic/latency_sketch.py", "analytics/spark/session.py", "analytics/traffic/frames.py"} <= set(
-        names
-    )
-    assert not [name for name in names if name.startswith("app")]
-    asked = subprocess.run(
-        [sys.executable, "-S", "-c", "import knative, analytics.traffic.seen; print(knative.__file__)"],
-        capture_output=True, text=True, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(first)},
-    )  # fmt: skip
-    assert first.name in asked.stdout
 
 
 def test_bounds_of_reads() -> None:

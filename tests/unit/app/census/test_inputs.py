@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
-from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from analytics.census.generator import MONTHS, Recipe, write
-from app.census import inputs
 from app.census.computing import spark_places
 from app.census.inputs import Source, UnusableError, digest, parse_months, parse_years, plan
 from app.census.metrics import CHUNKS_WRITTEN, DOWNLOADED, CensusMetrics, shown
@@ -144,61 +141,6 @@ def test_a_file_without_lines(tmp_path: Path) -> None:
     none.write_bytes(gzip.compress(b""))
     rows, sink = _read(none)
     assert (rows[0].problem, rows[0].whole, sink.records) == ("", True, [])
-
-
-class _Site(BaseHTTPRequestHandler):
-    """Serves its server's files; `flaky` fails twice first, `short` ends too early."""
-
-    def do_GET(self) -> None:
-        files: dict[str, bytes] = self.server.files  # type: ignore[attr-defined]
-        name = self.path.rpartition("/")[2]
-        asked: list[str] = self.server.asked  # type: ignore[attr-defined]
-        asked.append(name)
-        status = 404 if name not in files else 503 if name == "flaky" and asked.count(name) < 3 else 200
-        body = files.get(name, b"") if status == 200 else b""
-        self.send_response(status)
-        self.send_header("content-length", str(len(body) + 10 * (name == "short")))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
-@pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch, whole: Path) -> Iterator[HTTPServer]:
-    monkeypatch.setattr(inputs, "_WAIT_S", 0.0)
-    server = HTTPServer(("127.0.0.1", 0), _Site)
-    server.files = dict.fromkeys(("good", "flaky", "short"), whole.read_bytes())  # type: ignore[attr-defined]
-    server.asked = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_downloads(site: HTTPServer) -> None:
-    base = f"http://127.0.0.1:{site.server_port}/"
-    fetched: list[int] = []
-    sink = Kept()
-    names = ("good", "flaky", "short", "missing")
-    sources = [Source(2019, name, url=base + name) for name in names] + [Source(2019, "x", url="http://127.0.0.1:1/x")]
-    rows = read_all(sources, sink, ReadConfig(fetched=lambda: fetched.append(1)))
-
-    assert [row.chunks for row in rows] == [4, 4, 0, 0, 0]
-    assert "of" in rows[2].problem
-    assert "404" in rows[3].problem
-    assert "could not be downloaded" in rows[4].problem
-    assert len(fetched) == 2
-    assert len(sink.records) == 8
-
-
-def test_a_download_has_a_limit(site: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "DOWNLOAD_BYTES_MAX", 100)
-    rows = read_all([Source(2019, "good", url=f"http://127.0.0.1:{site.server_port}/good")], Kept(), ReadConfig())
-    assert "the most that is fetched" in rows[0].problem
 
 
 def test_digest_is_of_the_content(whole: Path, tmp_path: Path) -> None:

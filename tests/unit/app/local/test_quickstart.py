@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.local.packaged import example
-from app.local.probes import resources_in
+from app.local.probes import host_of, resources_in, subscriptions_by_channel
 from app.local.quickstart import _digest, place_quickstart, plan, resources_of_up
-from knative.errors import PenstockError
-from knative.resources.kinds import Subscription
+from knative.errors import PenstockError, UsageError
+from knative.resources.kinds import KafkaChannel, Subscription
 
 QUICKSTART = example("quickstart")
 
@@ -146,3 +146,20 @@ def test_an_edit_is_never_overwritten(rounds: list[tuple[dict[str, bytes], dict[
                 del there[name]
             else:
                 there[name] = content
+
+
+_REPOSITORY = Path(__file__).parents[4]
+_QUICKSTART = _REPOSITORY / "examples" / "quickstart"
+
+
+def test_the_quickstart_is_what_the_commands_expect(tmp_path: Path) -> None:
+    resources = resources_in(_QUICKSTART)
+    assert subscriptions_by_channel(resources) == {"default/quickstart": 2}
+    channel = next(one for one in resources if isinstance(one, KafkaChannel))
+    assert channel.partitions == 4
+    assert host_of(channel) == "my-kafkachannel-service.mynamespace.svc.cluster.local"
+    place_quickstart(_QUICKSTART, tmp_path / "copy", 29999)
+    uris = {one.subscriber.uri for one in resources_in(tmp_path / "copy") if not isinstance(one, KafkaChannel)}
+    assert uris == {"http://127.0.0.1:29999/good", "http://127.0.0.1:29999/picky"}
+    with pytest.raises(UsageError, match="no directory"):
+        resources_in(tmp_path / "nowhere")

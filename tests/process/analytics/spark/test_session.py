@@ -1,0 +1,41 @@
+"""What a child process of Spark's start leaves behind, and our modules as another Python sees them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from analytics.spark.jvm_log import Listener
+from analytics.spark.pyfiles import write_zip
+
+
+def test_a_childs_last_words_are_kept(capfd: pytest.CaptureFixture[str]) -> None:
+    listener = Listener()
+    with subprocess.Popen([sys.executable, "-c", "import os; os.write(2, b'first\\nlast')"], stderr=listener.inlet):
+        listener.close_inlet()
+    listener.close_inlet()
+
+    assert listener.last_lines(20) == ["first", "last"]
+    assert capfd.readouterr().err.startswith("first\n")
+
+
+def test_our_modules_travel_as_a_zip(tmp_path: Path) -> None:
+    first = write_zip(tmp_path)
+    content = first.read_bytes()
+
+    assert write_zip(tmp_path).read_bytes() == content
+    names = zipfile.ZipFile(first).namelist()
+    assert {"knative/traffic/latency_sketch.py", "analytics/spark/session.py", "analytics/traffic/frames.py"} <= set(
+        names
+    )
+    assert not [name for name in names if name.startswith("app")]
+    asked = subprocess.run(
+        [sys.executable, "-S", "-c", "import knative, analytics.traffic.seen; print(knative.__file__)"],
+        capture_output=True, text=True, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(first)},
+    )  # fmt: skip
+    assert first.name in asked.stdout

@@ -1,0 +1,72 @@
+"""The command line as a process: exit codes, one sentence for an error, JSON where it is asked for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.local.kafka.ports import free_port
+
+_REPOSITORY = Path(__file__).parents[4]
+
+
+def _penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "app.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=_REPOSITORY)
+
+
+def test_version_and_usage() -> None:
+    assert _penstock("--version").stdout == "penstock 0.1.0\n"
+    wrong = _penstock("kafka", "up", "--port", "none")
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--show-completion", "tcsh"], 2, "Write bash, zsh, fish"),
+        (["send", "--channel", "x"], 2, "Write NAMESPACE/NAME"),
+        (["send", "--data", "x", "--data-file", "y"], 2, "Give one of them"),
+        (["send", "--data-file", "/no/such/file"], 2, "cannot be read"),
+        (["send", "--attribute", "Bad Name=1", "--url", "http://127.0.0.1:1/"], 2, "no CloudEvent"),
+        (["send", "--url", "ftp://x"], 2, "no address"),
+        (["receive", "--last", "1", "--from-beginning"], 2, "Give one of them"),
+        (["worker", "--set", "nonsense"], 2, "NAME=VALUE"),
+        (["tail", "ns/ch", "--filter", "type"], 2, "Write ATTRIBUTE=VALUE"),
+        (["tail", "ns/ch", "--since", "soon"], 2, "RFC 3339"),
+        (["dlq", "redrive"], 2, "--all"),
+        (["dlq", "redrive", "t/0/1", "--reason", "x"], 2, "Give one of them"),
+        (["dlq", "redrive", "--all", "--rate", "fast"], 2, "Write N/s"),
+        (["dlq", "list", "--until", "then"], 2, "--until"),
+        (["worker", "--web-port", "none"], 2, "PENSTOCK_HTTP_PORT"),
+        (["up", "--resources", "/no/such/folder"], 2, "no directory"),
+    ],
+)
+def test_errors_are_one_sentence_with_a_cure(arguments: list[str], code: int, says: str) -> None:
+    done = _penstock(*arguments)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_nobody_there_is_not_ready() -> None:
+    done = _penstock("send", "--server", f"http://127.0.0.1:{free_port()}")
+    assert done.returncode == 3
+    assert "penstock up" in done.stderr
+
+
+def test_kafka_status_when_down(tmp_path: Path) -> None:
+    done = _penstock("kafka", "status", "--data", str(tmp_path), "-o", "json")
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["state"] == "down"
+
+
+def test_config_show() -> None:
+    shown = json.loads(_penstock("config", "show", "-o", "json").stdout)
+    assert {"PENSTOCK_KAFKA", "PENSTOCK_HTTP_PORT"} <= {row["name"] for row in shown}

@@ -1,0 +1,92 @@
+"""`penstock up` as a process: what it refuses before anything starts, and what it says of a Kafka that is not there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.local.kafka.ports import free_port
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("PENSTOCK_HTTP_PORT", "{taken}", "Port {taken} of 127.0.0.1, wanted for events"),
+        ("PENSTOCK_ADMIN_PORT", "{taken}", "Port {taken} of 127.0.0.1, wanted for metrics"),
+        ("PENSTOCK_HTTP_PORT", "abc", "PENSTOCK_HTTP_PORT='abc' from the environment is wrong"),
+    ],
+)
+def test_up_obeys_the_settings_of_the_ports(
+    name: str, value: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = iter([free_port() for _ in range(2)])
+    monkeypatch.setenv("PENSTOCK_HTTP_PORT", str(next(free)))
+    monkeypatch.setenv("PENSTOCK_ADMIN_PORT", str(next(free)))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = str(other.getsockname()[1])
+        monkeypatch.setenv(name, value.format(taken=taken))
+        command = [sys.executable, "-m", "app.cli", "up", "--subscriber-port", "0", "--home", str(tmp_path)]
+        command += ["--data", str(tmp_path / "kafka")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert says.format(taken=taken) in done.stderr
+    assert "Stopped." not in done.stderr
+    assert done.returncode == (2 if value == "abc" else 1)
+
+
+def test_a_kafka_without_a_port_is_refused_before_anything_starts() -> None:
+    command = [sys.executable, "-m", "app.cli", "up", "--kafka", "127.0.0.1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "PENSTOCK_KAFKA='127.0.0.1' from the command line" in done.stderr
+
+
+def _up(folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`penstock up` on a Kafka that does not answer."""
+    ports = [part for name in ("--http-port", "--admin-port") for part in (name, str(free_port()))]
+    command = [sys.executable, "-m", "app.cli", "up", "--kafka", "127.0.0.1:1", "--home", str(folder), *ports]
+    return subprocess.run(
+        [*command, "--subscriber-port", "0", *options], capture_output=True, text=True, check=False, timeout=60,
+        env={**os.environ, "PENSTOCK_KAFKA_WAIT_S": "1", **variables}, cwd=folder,
+    )  # fmt: skip
+
+
+def test_a_kafka_that_does_not_answer_is_said_once_and_is_not_ready(tmp_path: Path) -> None:
+    done = _up(tmp_path)
+    assert done.returncode == 3
+    assert done.stderr.count("Kafka at 127.0.0.1:1 did not answer within 1 s") == 1
+    assert "The worker ended (exit code 3). Its log is " in done.stderr
+
+
+@pytest.mark.parametrize("subscriber", [False, True], ids=["alone", "with a subscriber"])
+def test_a_home_that_cannot_be_made_is_said_before_kafka_starts(tmp_path: Path, subscriber: bool) -> None:
+    (tmp_path / "file").write_text("")
+    home = tmp_path / "file" / "home"
+    ports = [part for name in ("--http-port", "--admin-port", "--kafka-port") for part in (name, str(free_port()))]
+    command = [sys.executable, "-m", "app.cli", "up", "--home", str(home), "--data", str(tmp_path / "kafka"), *ports]
+    done = subprocess.run(
+        [*command, "--subscriber-port", str(free_port() if subscriber else 0)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert f"cannot be written to {home}" in done.stderr
+    assert "Not a directory" in done.stderr
+    assert "--home DIR" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Starting Kafka" not in done.stderr
+    assert not (tmp_path / "kafka").exists()
+
+
+def test_up_takes_the_resources_that_the_settings_name(tmp_path: Path) -> None:
+    done = _up(tmp_path, PENSTOCK_RESOURCES="file:mine")
+    assert done.returncode == 2
+    assert "There is no directory mine." in done.stderr
+    given = _up(tmp_path, "--resources", "others", PENSTOCK_RESOURCES="file:mine")
+    assert "There is no directory others." in given.stderr

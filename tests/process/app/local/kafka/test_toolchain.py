@@ -1,0 +1,27 @@
+"""Java and Maven are found, or named with a cure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.local.kafka import toolchain
+from knative.errors import PenstockError
+
+
+def _program(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_missing_programs_are_named_with_a_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PenstockError, match=r"no `java`.*Install a JDK 17"):
+        toolchain.find_java()
+    with pytest.raises(PenstockError, match=r"no `mvn`.*Install Maven"):
+        toolchain.find_maven()
+    _program(tmp_path, "java", "echo 'openjdk version \"11.0.2\"' >&2")
+    with pytest.raises(PenstockError, match=r"Java 17 or newer, and .* is 11"):
+        toolchain.find_java()

@@ -1,0 +1,18 @@
+"""A process raises its own limit of open files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_a_process_under_the_usual_limit_gets_more() -> None:
+    code = (
+        "import resource; from app.worker import file_limits\n"
+        "hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))\n"
+        "told = file_limits.allow(300)\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= min(500, hard), told)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["True"]

@@ -1,0 +1,58 @@
+"""The report of the demo: a good one, and what is wrong with others."""
+
+from __future__ import annotations
+
+from app.cli.demos.report import Attempt, Tally, percentile_ms
+from app.operations.topic_reader import StoredRecord
+
+
+def _record(**changes: object) -> StoredRecord:
+    fields: dict[str, object] = {
+        "topic": "t", "partition": 1, "offset": 7, "timestamp_ms": 1_700_000_000_123, "key": b"k",
+        "headers": (("ce_id", b"1"), ("ce_type", b"a"), ("ce_source", b"/s"), ("content-type", b"text/plain")),
+        "value": b"hello",
+    }  # fmt: skip
+    return StoredRecord(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def _attempt(event_id: str, sequence: int, status: int = 200, name: str = "good") -> Attempt:
+    return Attempt(name, status, event_id, "k", sequence, 0, 2_000_000)
+
+
+def _tally() -> Tally:
+    return Tally({"a": 202, "b": 202, "c": 503}, {"ns/good": "good", "ns/picky": "picky"})
+
+
+def test_a_good_demo() -> None:
+    tally = _tally()
+    for attempt in (_attempt("a", 0), _attempt("b", 1), _attempt("a", 0, name="picky")):
+        tally.attempt(attempt)
+    tally.attempt(_attempt("b", 1, 500, "picky"))
+    tally.attempt(_attempt("b", 1, 500, "picky"))
+    assert tally.missing == {("picky", "b")}
+    letter = _record(headers=(("ce_id", b"b"), ("penstock-subscription", b"ns/picky")))
+    tally.dead_letter(letter)
+    tally.dead_letter(letter)
+    assert tally.report() == {
+        "sent": 3, "accepted": 2, "delivered": 3, "retried": 1, "dead_lettered": 1, "lost": 0, "duplicates": 0,
+        "out_of_order": 0, "p50_ms": 2.0, "p99_ms": 2.0, "picky_p99_ms": 2.0,
+    }  # fmt: skip
+
+
+def test_the_demo_finds_what_is_wrong() -> None:
+    tally = _tally()
+    for attempt in (_attempt("b", 1), _attempt("a", 0), _attempt("a", 0)):
+        tally.attempt(attempt)
+    tally.attempt(_attempt("b", 1, 500, "picky"))
+    letter = _record(headers=(("ce_id", b"b"), ("penstock-subscription", b"ns/picky")), timestamp_ms=1)
+    tally.dead_letter(letter)
+    tally.attempt(_attempt("b", 1, 500, "picky"))  # at 2 ms: tried again although it had become a dead letter
+    found = tally.report()
+    assert (found["lost"], found["duplicates"], found["out_of_order"], found["retried"]) == (1, 2, 1, 0)
+
+
+def test_percentiles() -> None:
+    values = [number * 1_000_000 for number in range(1, 101)]
+    assert (percentile_ms(values, 0.5), percentile_ms(values, 0.99)) == (50.0, 99.0)
+    assert percentile_ms([5_000_000], 0.99) == 5.0
+    assert percentile_ms([], 0.5) is None

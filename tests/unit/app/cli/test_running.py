@@ -1,0 +1,44 @@
+"""The command as it is named to the user, and the settings that do not count for `penstock up`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from app.cli.running import command_here, said_of_settings
+from app.settings.load import load_settings
+
+
+def test_the_command_named_works_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / ".venv" / "bin" / "penstock"
+    own.parent.mkdir(parents=True)
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(own.with_name("python")))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert command_here() == ".venv/bin/penstock"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert command_here() == str(own)
+    monkeypatch.setenv("PATH", str(own.parent))
+    assert command_here() == "penstock"
+
+
+def test_up_says_which_settings_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
+        monkeypatch.delenv(name)
+    assert said_of_settings(load_settings(), chosen=False) == []
+    for name, value in (("ROLE", "ingress"), ("DRAIN_S", "4"), ("STATE_DIR", "/s"), ("RESOURCES", "file:mine")):
+        monkeypatch.setenv(f"PENSTOCK_{name}", value)
+    told = [
+        "PENSTOCK_ROLE (from the environment) does not count for `penstock up`: it is all here.",
+        "PENSTOCK_STATE_DIR (from the environment) does not count for `penstock up`: it is the folder `state` in "
+        "--home here.",
+    ]
+    assert said_of_settings(load_settings(), chosen=True) == told
+    *others, last = said_of_settings(load_settings(), chosen=False)
+    assert others == told
+    assert last.startswith("Using the resources in mine: PENSTOCK_RESOURCES (from the environment) says so")

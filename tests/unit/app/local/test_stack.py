@@ -1,0 +1,31 @@
+"""The stack of `penstock up` before it starts."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from app.local.kafka.processes import start_time
+from app.local.kafka.record import Running, write_record
+from app.local.packaged import example
+from app.local.stack import Stack, StackConfig
+from knative.errors import UsageError
+
+
+def test_a_second_up_says_first_that_there_is_one(tmp_path: Path) -> None:
+    """Its ports are taken too, and none of them is what is wrong."""
+    write_record(tmp_path, Running(os.getpid(), start_time(os.getpid()) or "", 9092, attached=True))
+    with socket.create_server(("127.0.0.1", 0)) as first:
+        config = StackConfig(
+            home=tmp_path, resources=example("quickstart"), jars_root=tmp_path, kafka_data=tmp_path,
+            http_port=first.getsockname()[1],
+        )  # fmt: skip
+        with pytest.raises(UsageError, match=f"already runs here: .* \\(process {os.getpid()}\\)"):
+            Stack(config, print).start()
+
+
+def test_a_stack_that_never_started_has_nothing_to_stop(tmp_path: Path) -> None:
+    assert not Stack(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), print).runs

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.integration
 
 LEADER = """
 import asyncio, sys
-from controller.kafka.leader_election import Lease
+from controller.kafka.leader_election import LeaderElection
 
 async def main():
-    lease = Lease(sys.argv[2], sys.argv[3], {"bootstrap.servers": sys.argv[1]}, 6.0, lambda: None, print)
+    lease = LeaderElection(sys.argv[2], sys.argv[3], {"bootstrap.servers": sys.argv[1]}, 6.0, lambda: None, print)
     lease.start()
     while not lease.leading:
         await asyncio.sleep(0.05)

@@ -7,19 +7,20 @@ Refuses to run on when a topic is removed under it, and to guess what a checkpoi
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from analytics.census import faust_engine
+from analytics.census.spark import SparkConfig, start
 from app.census.choices import WriteTo
 from app.census.faust_app import Place, crash, make_app, run, watch_topics
 from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics
@@ -75,7 +76,6 @@ def with_spark(
     session: AbstractContextManager[SparkSession], role: ComputeRole, checkpoint: Path, metrics: CensusMetrics
 ) -> int:
     """Until it is done (`once`, `chunks_max`), or SIGTERM or Ctrl-C; how many chunks. Raises PenstockError."""
-    from analytics.census.spark import SparkConfig, start
 
     def take(records: list[tuple[bytes, bytes]]) -> None:
         for key, value in records:
@@ -212,8 +212,6 @@ def _gist(text: str) -> str:
 
 def with_faust(settings: Settings, role: ComputeRole, metrics: CensusMetrics, started: Callable[[], None]) -> NoReturn:
     """Until SIGTERM or Ctrl-C, as one member of the group."""
-    from analytics.census import faust_engine
-
     name = f"{settings.instance}-census-compute-{role.ids}"
     app = make_app(settings, Place(name, role.kafka, f"census-compute-{os.getpid()}", settings.bind), role.compute)
     store = _store_in_topic(app, role.results.name, role.say) if role.results else _store_in_sink(role)
@@ -247,13 +245,3 @@ def _store_in_sink(role: ComputeRole) -> Any:
             role.sink.put(key, value, ())
 
     return store
-
-
-def spark_places(checkpoint: Path, topic: str) -> Mapping[int, int] | None:
-    """Partition -> offset after the last finished batch, as a checkpoint folder tells; None = it tells nothing."""
-    try:
-        done = [int(entry.name) for entry in (checkpoint / "commits").iterdir() if entry.name.isdigit()]
-        last = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()[-1]
-        return {int(number): int(offset) for number, offset in json.loads(last)[topic].items()}
-    except (OSError, ValueError, KeyError, IndexError, AttributeError):
-        return None

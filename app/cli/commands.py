@@ -1,4 +1,6 @@
-"""The classes of commands: Typer's, with help that prints no type for a flag, and completion by name of shell.
+"""The classes of commands: Typer's, imported when they are called, with help that prints no type for a flag.
+
+    group (names and summaries) -- `penstock status` --> import app.cli.status --> a command from its function `status`
 
 penstock --show-completion        for the shell that runs the command
 penstock --show-completion zsh    for this one
@@ -7,9 +9,12 @@ penstock --show-completion zsh    for this one
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar, TypeVar
 
 import typer
+import typer.main
 from typer.completion import install_callback, show_callback
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
@@ -29,8 +34,50 @@ class Command(TyperCommand):
         return _with_plain_flags(super().get_params(ctx))
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command of a group: what help lists of it, and where it is."""
+
+    name: str
+    place: str  #: MODULE:ATTRIBUTE, a function or a `Commands`
+    summary: str  #: first paragraph of its help
+
+
+class Listed(TyperCommand):
+    """What stands in a group for a command that is not imported."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(name=entry.name, help=entry.summary)
+        self.place = entry.place
+
+    def load(self) -> TyperCommand | TyperGroup:
+        """The command itself."""
+        module, _, attribute = self.place.partition(":")
+        found = getattr(import_module(module), attribute)
+        if isinstance(found, Commands):
+            group = typer.main.get_group(found)
+            group.name = self.name
+            return group
+        single = typer.Typer(add_completion=False)
+        single.command(self.name, cls=Command)(found)
+        command = typer.main.get_command(single)
+        assert isinstance(command, TyperCommand)
+        return command
+
+
 class Group(TyperGroup):
-    """Several verbs under one name."""
+    """Several verbs under one name. Those of `entries` are imported when they are called, not when they are listed."""
+
+    entries: ClassVar[Sequence[Entry]] = ()
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands.update((one.name, Listed(one)) for one in self.entries)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Typer's, where a command is about to be called or its options completed."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command.load() if isinstance(command, Listed) else command, rest
 
     def get_params(self, ctx: Any) -> Any:
         """Its options, `--help` among them."""
@@ -61,8 +108,10 @@ def _with_plain_flags(params: Sequence[Any]) -> Sequence[Any]:
 class Commands(typer.Typer):
     """A place to register commands, so that all of them have the classes above."""
 
-    def __init__(self, cls: type[Group] = Group, **options: Any) -> None:
-        super().__init__(cls=cls, no_args_is_help=True, **options)
+    def __init__(self, entries: Sequence[Entry] = (), cls: type[Group] = Group, **options: Any) -> None:
+        """`entries`: commands of other modules, beside those that are registered here."""
+        own = type(cls.__name__, (cls,), {"entries": tuple(entries)})  # Typer makes the group, and hands it no more
+        super().__init__(cls=own, no_args_is_help=True, **options)
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
         """As Typer's."""

@@ -9,6 +9,7 @@ import typer
 
 from app.cli.commands import Commands
 from app.cli.output.format import Listing, View, Views, note
+from app.settings.load import describe, load_settings
 
 _LISTING = Listing(
     columns={"name": "NAME", "value": "VALUE", "source": "SOURCE", "unit": "UNIT"},
@@ -18,14 +19,10 @@ _LISTING = Listing(
 )
 
 
-def register(cli: typer.Typer) -> None:
-    """Adds `config` to the commands."""
-    group = Commands()
-    group.command("show")(show)
-    group.callback()(config)
-    cli.add_typer(group, name="config")
+group = Commands()
 
 
+@group.callback()
 def config() -> None:
     """The settings: PENSTOCK_... in the environment, or in the file named by PENSTOCK_CONFIG.
 
@@ -36,6 +33,7 @@ def config() -> None:
     """
 
 
+@group.command("show")
 def show(
     changed: Annotated[bool, typer.Option("--changed", help="Only those that are not at their default.")] = False,
     meaning: Annotated[bool, typer.Option("--meaning", help="With what each setting means, as -o wide.")] = False,
@@ -50,8 +48,6 @@ def show(
       penstock config show --meaning
       penstock config show -o json
     """
-    from app.settings.load import describe, load_settings
-
     settings = load_settings()
     rows = [asdict(row) for row in describe(settings) if not changed or row.source != "default"]
     for warning in settings.warnings:

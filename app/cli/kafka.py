@@ -5,26 +5,20 @@ Refuses to touch any process but the broker of the given data directory.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from app.cli.commands import Commands
+from app.cli.options.embedded import HOME, Data, Heap
 from app.cli.output.format import Listing, View, Views, jar_progress, note, print_json, print_yaml
+from app.local.kafka import daemon
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
+from app.local.kafka.daemon import State
 
-if TYPE_CHECKING:
-    from app.local.kafka.daemon import State
-
-#: Jars and data of the embedded Kafka, seen from the folder where the command runs.
-HOME = Path(".penstock/kafka")
-
-Data = Annotated[Path, typer.Option("--data", help="Directory of Kafka's data; it survives stops.")]
 Port = Annotated[
     int | None, typer.Option("--port", min=1, max=65534, help=f"Port for clients, {DEFAULT_PORT} if free.")
 ]
-Heap = Annotated[str, typer.Option("--heap", help="Memory for Kafka's Java heap, such as 512m or 1g.")]
 
 _LISTING = Listing(
     columns={"state": "STATE", "bootstrap": "BOOTSTRAP", "pid": "PID", "data": "DATA", "log": "LOG"},
@@ -34,16 +28,10 @@ _LISTING = Listing(
 )
 
 
-def register(cli: typer.Typer) -> None:
-    """Adds `kafka` to the commands."""
-    group = Commands()
-    group.command("up")(up)
-    group.command("down")(down)
-    group.command("status")(status)
-    group.callback()(kafka)
-    cli.add_typer(group, name="kafka")
+group = Commands()
 
 
+@group.callback()
 def kafka() -> None:
     """A real Kafka on this machine, in the background (one broker on loopback; needs Java 17 and, once, Maven).
 
@@ -55,6 +43,7 @@ def kafka() -> None:
     """
 
 
+@group.command("up")
 def up(
     port: Port = None,
     data: Data = HOME,
@@ -70,8 +59,6 @@ def up(
       penstock kafka up --port 19092 --data /tmp/kafka-two
       penstock kafka up --heap 1g -o json
     """
-    from app.local.kafka import daemon
-
     with jar_progress() as progress:
         state, started = daemon.up(data, port, heap=heap, jars_root=HOME, limit_s=limit_s, progress=progress)
     if output in (View.TABLE, View.WIDE):
@@ -79,6 +66,7 @@ def up(
     _print(state, output)
 
 
+@group.command("down")
 def down(
     data: Data = HOME,
     limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait before it is killed.")] = 30.0,
@@ -91,8 +79,6 @@ def down(
       penstock kafka down
       penstock kafka down --data /tmp/kafka-two
     """
-    from app.local.kafka import daemon
-
     before, clean = daemon.down(data, limit_s)
     if output in (View.TABLE, View.WIDE):
         if before.state == "down":
@@ -106,6 +92,7 @@ def down(
     _print(daemon.status(data), output)
 
 
+@group.command("status")
 def status(data: Data = HOME, output: Views = View.TABLE) -> None:
     """Say whether Kafka is up: ends with 0 when it serves, else with 3.
 
@@ -114,8 +101,6 @@ def status(data: Data = HOME, output: Views = View.TABLE) -> None:
       penstock kafka status
       penstock kafka status -o json
     """
-    from app.local.kafka import daemon
-
     state = daemon.status(data)
     _print(state, output)
     if state.state != "up":

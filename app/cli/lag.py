@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from app.cli.options.completion import complete_channel, complete_subscription
+from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views
+from app.cli.output.time import show_duration
+from app.operations.contract_snapshot import choose_subscriptions, read_contract
+from app.operations.group_offsets import read_group_offsets, timestamps
+from app.operations.lag import Lag, by_lag, events_behind, lag_of
+from app.settings.load import load_settings
+from knative.contract.records import Subscription, WorkerStatus
 from knative.errors import UsageError
-
-if TYPE_CHECKING:
-    from app.operations.lag import Lag
-    from knative.contract.records import Subscription, WorkerStatus
+from tables.status_table import FRESH_S
 
 _LISTING = Listing(
     columns={
@@ -43,11 +48,6 @@ _LISTING = Listing(
 )
 
 
-def register(cli: typer.Typer) -> None:
-    """Adds `lag` to the commands."""
-    cli.command("lag")(lag)
-
-
 def lag(
     name: Annotated[
         str,
@@ -65,7 +65,7 @@ def lag(
     behind: Annotated[bool, typer.Option("--behind", help="Only partitions that are behind.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
-    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
     """Show how far each subscription is behind, per partition: the furthest first.
@@ -80,10 +80,6 @@ def lag(
       penstock lag default/picky --watch
       penstock lag --behind -o name
     """
-    from app.cli.receive import kafka_client
-    from app.operations.contract_snapshot import choose_subscriptions, read_contract
-    from app.settings.load import load_settings
-
     if name and subscription:
         raise UsageError("NAME and --subscription are both there.", "Give one of them.")
     client, instance = kafka_client(kafka), load_settings().instance
@@ -96,8 +92,6 @@ def lag(
         return rows(found, _workers(contract.workers, chosen, now_s))
 
     if watch:
-        from app.cli.output import watch as watching
-
         watching.watch(look, lambda shown: watching.show_next(_LISTING, shown, output), _tables, every_s, output)
     else:
         _LISTING.show(look(), output)
@@ -109,9 +103,6 @@ def _tables(shown: list[dict[str, object]]) -> list[tuple[Listing, list[dict[str
 
 def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], now_s: float) -> list[Lag]:
     """Every partition of these subscriptions, the furthest behind first."""
-    from app.operations.group_offsets import read_group_offsets, timestamps
-    from app.operations.lag import by_lag, events_behind, lag_of
-
     positions = read_group_offsets(client, subscriptions)
     oldest = timestamps(client, (one.place for one in positions if events_behind(one)))
     return by_lag(lag_of(one, oldest.get(one.place), now_s) for one in positions)
@@ -119,8 +110,6 @@ def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], no
 
 def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[dict[str, object]]:
     """`seconds` is null where the oldest record could not be read; `behind` is the same for people."""
-    from app.cli.output.time import show_duration
-
     return [
         {
             "subscription": one.group_offset.subscription,
@@ -147,8 +136,6 @@ def _workers(
     statuses: Sequence[WorkerStatus], subscriptions: Sequence[Subscription], now_s: float
 ) -> dict[tuple[str, int], str]:
     """(group, partition) -> the worker that says it owns it."""
-    from tables.status_table import FRESH_S
-
     groups = {one.uid: one.group for one in subscriptions}
     return {
         (groups[uid], partition): status.worker

@@ -11,21 +11,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from app.cli.options.completion import complete_foreign
+from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.options.resource import KINDS
 from app.cli.output.format import Format, Output, note, print_json, print_table
+from app.operations.contract_snapshot import Contract, foreign_names, read_contract
+from app.settings.load import load_settings
+from knative.contract.kafka_names import status_topic
+from knative.contract.records import Channel, RemovalRequest, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
+from tables.status_table import REQUEST_KEY, encode_request
 
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError
-
-    from app.operations.contract_snapshot import Contract
-    from knative.contract.records import Channel, Subscription
-
-KINDS = {"kafkachannel": "KafkaChannel", "channel": "KafkaChannel", "subscription": "Subscription"}
 _POLL_S = 0.5
 _STORE_LIMIT_S = 10.0
 _COLUMNS = {"resource": "RESOURCE", "group": "GROUP", "topics": "TOPICS"}
@@ -41,11 +43,6 @@ class RemovalTarget:
     topics: tuple[str, ...] = ()
 
 
-def register(cli: typer.Typer) -> None:
-    """Adds `remove` to the commands."""
-    cli.command("remove")(remove)
-
-
 def remove(
     resources: Annotated[
         list[str],
@@ -57,7 +54,7 @@ def remove(
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, it is only shown.")] = False,
     limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until they are gone.")] = 60.0,
-    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Remove resources that no file names any more: a subscription with its group, a channel with its topics.
@@ -70,10 +67,6 @@ def remove(
       penstock remove Subscription/default/old --yes
       penstock remove KafkaChannel/default/old Subscription/default/old
     """
-    from app.cli.receive import kafka_client
-    from app.operations.contract_snapshot import read_contract
-    from app.settings.load import load_settings
-
     client, instance = kafka_client(kafka), load_settings().instance
     doomed = choose(read_contract(client, instance), resources)
     rows = [{"resource": one.resource, "group": one.group, "topics": ", ".join(one.topics)} for one in doomed]
@@ -98,8 +91,6 @@ def remove(
 
 def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
     """What is meant, when all of it may be removed. Raises UsageError, PenstockError, NotReadyError otherwise."""
-    from app.operations.contract_snapshot import foreign_names
-
     report = contract.report
     if report is None:
         raise NotReadyError("No controller has said yet what its files name.", "Start a worker of role all.")
@@ -148,33 +139,22 @@ def _check_readers(contract: Contract, uids: set[str]) -> None:
 
 
 def _doomed(name: str, record: Channel | Subscription) -> RemovalTarget:
-    from knative.contract.records import Channel
-
     if isinstance(record, Channel):
         return RemovalTarget(record.uid, name, topics=() if record.keep_topic else (record.topic, record.dlq_topic))
     return RemovalTarget(record.uid, name, group=record.group)
 
 
 def _ask(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
-    from knative.contract.records import RemovalRequest
-    from tables.status_table import encode_request
-
     _store(client, instance, [encode_request(RemovalRequest(one.uid, time.time())) for one in doomed])
 
 
 def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
     """So that nothing is removed when nobody waits for it any more."""
-    from tables.status_table import REQUEST_KEY
-
     note("Not done; the request is taken back. What is gone already stays gone.")
     _store(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
 
 
 def _store(client: Mapping[str, Any], instance: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-    from confluent_kafka import KafkaException, Producer
-
-    from knative.contract.kafka_names import status_topic
-
     producer = Producer({"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 0, **client})
     failures: list[str] = []
 
@@ -205,11 +185,6 @@ def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarg
 
 
 def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> list[str]:
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    from app.operations.contract_snapshot import read_contract
-
     contract = read_contract(client, instance)
     served = {one.uid for one in contract.records}
     records = [one.resource for one in doomed if one.uid in served]

@@ -9,20 +9,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from app.cli.options.completion import complete_resource
+from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.options.resource import KINDS
+from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
-from app.cli.remove import KINDS
+from app.cli.output.time import show_time
+from app.operations.contract_snapshot import Contract, read_contract
+from app.settings.load import load_settings
+from knative.contract.records import Channel, ResourceProblem, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
-
-if TYPE_CHECKING:
-    from app.operations.contract_snapshot import Contract
-    from knative.contract.records import Channel, ResourceProblem, Subscription
-    from knative.resources.conditions import Condition
-    from tables.subscriber_details import SubscriberDetails
+from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
+from tables.status_table import serving, subscriber_details
+from tables.subscriber_details import SubscriberDetails
 
 _CHANNELS = Listing(
     columns={
@@ -74,11 +77,6 @@ _WAIT_POLL_S = 0.5
 Rows = dict[str, list[dict[str, object]]]
 
 
-def register(cli: typer.Typer) -> None:
-    """Adds `status` to the commands."""
-    cli.command("status")(status)
-
-
 def status(
     names: Annotated[
         list[str] | None,
@@ -92,7 +90,7 @@ def status(
     limit_s: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait at most with --wait.")] = 60.0,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
-    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
     """Show channels and subscriptions: ends with 0 when all are ready and every file is taken, else with 3.
@@ -113,10 +111,6 @@ def status(
       penstock status -o json
       penstock status --kafka 127.0.0.1:9092
     """
-    from app.cli.receive import kafka_client
-    from app.operations.contract_snapshot import read_contract
-    from app.settings.load import load_settings
-
     client, instance = kafka_client(kafka), load_settings().instance
 
     def look() -> Rows:
@@ -128,8 +122,6 @@ def status(
     if watch and wait:
         raise UsageError("--watch and --wait are both there.", "Give one of them.")
     if watch:
-        from app.cli.output import watch as watching
-
         watching.watch(look, lambda shown: _show_next(shown, output, names), partial(_tables, names), every_s, output)
         return
     shown = _waited(look, limit_s) if wait else look()
@@ -203,10 +195,8 @@ def _show(shown: Rows, output: View, names: Sequence[str] | None) -> None:
 
 def _show_next(shown: Rows, output: View, names: Sequence[str] | None) -> None:
     """One of several looks, apart from the next."""
-    from app.cli.output.watch import separate
-
     _show(shown, output, names)
-    separate(output)
+    watching.separate(output)
 
 
 def _tables(names: Sequence[str] | None, shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
@@ -218,8 +208,6 @@ def _tables(names: Sequence[str] | None, shown: Rows) -> list[tuple[Listing, lis
 def rows(contract: Contract, now_s: float) -> Rows:
     """Rows of all tables. A channel or subscription is ready when neither controller nor workers object; one that was
     never served has a row too, with None where nothing is known."""
-    from tables.status_table import serving, subscriber_details
-
     unreported = {
         (one.kind, one.namespace, one.name): one for one in (contract.report.problems if contract.report else ())
     }
@@ -254,8 +242,6 @@ def rows(contract: Contract, now_s: float) -> Rows:
 
 def _foreign(one: Channel | Subscription, contract: Contract) -> ResourceProblem | None:
     """How to remove what no file names; None = a file does."""
-    from knative.contract.records import ResourceProblem
-
     if contract.report is None or one.uid not in contract.report.foreign:
         return None
     name = f"{one.kind}/{one.namespace}/{one.name}"
@@ -295,8 +281,6 @@ def _subscription_row(
 
 def _readiness(problem: ResourceProblem | None, served: list[Condition]) -> dict[str, object]:
     """`Ready` of what the controller says (None = that all is well) and of what workers show."""
-    from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
-
     said = (
         [] if problem is None else [Condition("Ready", ConditionStatus(problem.ready), problem.reason, problem.message)]
     )
@@ -306,8 +290,6 @@ def _readiness(problem: ResourceProblem | None, served: list[Condition]) -> dict
 
 def _progress(found: SubscriberDetails | None) -> dict[str, object]:
     """How a subscription does over all workers; None = nobody knows."""
-    from app.cli.output.time import show_time
-
     if found is None or found.as_of is None:
         return dict.fromkeys(_PROGRESS)
     error = found.last_error[1] if found.last_error else None

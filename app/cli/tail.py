@@ -10,25 +10,20 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from app.cli.options.completion import complete_channel
+from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.options.resource import topic_of
 from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note, print_json
-from app.cli.receive import as_json, as_lines, kafka_client, split_headers, topic_of
+from app.cli.output.records import as_json, as_lines, printable, split_headers
+from app.operations.topic_reader import StoredRecord, TopicReader
 from knative.errors import UsageError
 
-if TYPE_CHECKING:
-    from app.operations.topic_reader import StoredRecord, TopicReader
-
 _LAST = 10
-
-
-def register(cli: typer.Typer) -> None:
-    """Adds `tail` to the commands."""
-    cli.command("tail")(tail)
 
 
 def tail(
@@ -49,7 +44,7 @@ def tail(
     body: Annotated[bool, typer.Option("--body", help="The whole data of each event.")] = False,
     dead_letters: Annotated[bool, typer.Option("--dlq", help="Its dead letters instead of its events.")] = False,
     follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f/-F", help="Go on with new events.")] = True,
-    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Print the latest events of a channel, then new ones until Ctrl-C.
@@ -66,8 +61,6 @@ def tail(
       penstock tail default/quickstart --last 1 --no-follow --body
       penstock tail default/quickstart --dlq
     """
-    from app.operations.topic_reader import TopicReader
-
     filters = read_filters(wishes or ())
     now_s = time.time()
     since_ms = int(read_time(since, "--since", now_s) * 1000) if since else None
@@ -140,12 +133,3 @@ def show(record: StoredRecord, output: Format, *, body: bool) -> None:
     if body and record.value:
         lines += [f"    {line}" for line in printable(record.value).splitlines()]
     print("\n".join(lines), flush=True)
-
-
-def printable(data: bytes) -> str:
-    """The text of data, with everything that could drive a terminal as an escape; line ends stay."""
-    lines = data.decode("utf-8", "backslashreplace").splitlines()
-    return "\n".join(
-        line if line.isprintable() else "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in line)
-        for line in lines
-    )

@@ -10,22 +10,33 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from analytics.spark.session import spark_session
+from analytics.topology import exports
+from analytics.topology.compare import compare
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineWish, choose
+from analytics.topology.model.document import SEVERITIES, Severity, Tier, Topology, from_json, to_json
+from analytics.topology.model.facts import facts_of
+from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.spark import Memory, interruptible
+from app.cli.options.time import read_time
 from app.cli.output.format import note, print_json
+from app.cli.output.topology import show_difference, show_topology
+from app.operations.spark_jars import spark_options
+from app.operations.topology.reading import Wish, read_inputs
+from app.operations.topology.writing import PAGE, write_report
 from app.settings.extras import ANALYTICS, REPORT_MODULES, need
+from app.settings.load import load_settings
 from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:
     from analytics.topology.engines.port import Engine
-    from analytics.topology.model.document import Tier, Topology
-    from app.operations.topology.reading import Wish
 
 _WINDOW = "10m"
 
@@ -69,7 +80,6 @@ Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this one
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for report.html, topology.json, tables and pictures.")]
 Since = Annotated[str, typer.Option("--since", help="Traffic since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
 Folder = Annotated[Path | None, typer.Option("--folder", help="Traffic tables; by default PENSTOCK_TRAFFIC_DIR.")]
-Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
 Diff = Annotated[Path | None, typer.Option("--diff", help="topology.json of an earlier run: what differs since.")]
 FailOn = Annotated[Level | None, typer.Option("--fail-on", help="End with 1 if a finding is at least as bad.")]
 Jars = Annotated[
@@ -78,11 +88,6 @@ Jars = Annotated[
 Shapes = Annotated[
     Shape, typer.Option("--output", "-o", help="table for people; the document or a picture on standard output.")
 ]
-
-
-def register(cli: typer.Typer) -> None:
-    """Adds `topology` to the commands."""
-    cli.command("topology")(topology)
 
 
 def topology(
@@ -121,8 +126,6 @@ def topology(
         if engine is EngineWish.GRAPHFRAMES:
             check_jars(jars or [])
         from analytics.topology.build import build, collector_at_rest
-        from analytics.topology.model.facts import facts_of
-        from app.operations.topology.reading import read_inputs
 
         inputs = read_inputs(wish)
         with collector_at_rest():
@@ -137,8 +140,6 @@ def topology(
 
 def _places(jars: list[Path]) -> list[Path]:
     """Folders that may have GraphFrames' jars."""
-    from app.settings.load import load_settings
-
     return [*jars, *load_settings().spark_jars]
 
 
@@ -159,12 +160,6 @@ def check_jars(jars: list[Path]) -> None:
 
 def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> Wish:
     """The options of a run -> what is read. Raises UsageError."""
-    from analytics.topology.model.document import Tier
-    from app.cli.options.time import read_time
-    from app.cli.receive import kafka_client
-    from app.operations.topology.reading import Wish
-    from app.settings.load import load_settings
-
     now = time.time()
     settings = load_settings()
     begin = read_time(since, "--since", now)
@@ -179,7 +174,6 @@ def read_old(path: Path | None) -> Topology | None:
     """The document of `--diff`. Raises PenstockError when it is none."""
     if path is None:
         return None
-    from analytics.topology.model.document import from_json
 
     try:
         return from_json(path.read_bytes())
@@ -196,11 +190,8 @@ def _walker(name: EngineWish, jars: list[Path], memory: str) -> Iterator[Engine]
 
         yield LocalEngine()
         return
-    from dataclasses import replace
 
-    from analytics.spark.session import spark_session
     from analytics.topology.engines.graphframes import GraphFramesEngine
-    from app.operations.spark_jars import spark_options
 
     if sys.stderr.isatty():
         note("Spark is starting ...")
@@ -211,22 +202,16 @@ def _walker(name: EngineWish, jars: list[Path], memory: str) -> Iterator[Engine]
 
 def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Level | None, output: Shape) -> None:
     """Print it and write it. Ends with 1 for findings that are bad enough."""
-    from analytics.topology.compare import compare
-
     difference = None if old is None else compare(old, found)
     if difference is None:
         show(found, output)
     elif output is Shape.JSON:
         print_json(difference.as_dict())
     elif output is Shape.TABLE:
-        from app.cli.output.topology import show_difference
-
         show_difference(difference)
     else:
         raise UsageError(f"--diff has no {output.value}.", "Use -o table or -o json.")
     if out is not None:
-        from app.operations.topology.writing import PAGE, write_report
-
         write_report(found, out)
         note(f"The report is {out / PAGE}.")
     if fail_on is not None and bad_enough(found, fail_on):
@@ -236,8 +221,6 @@ def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Lev
 def show(found: Topology, output: Shape) -> None:
     """On standard output."""
     if output is Shape.TABLE:
-        from app.cli.output.topology import show_topology
-
         show_topology(found)
         return
     sys.stdout.write(text_of(found, output))
@@ -246,9 +229,6 @@ def show(found: Topology, output: Shape) -> None:
 
 def text_of(found: Topology, output: Shape) -> str:
     """The document in one of the formats for programs. CSV: the edges."""
-    from analytics.topology import exports
-    from analytics.topology.model.document import to_json
-
     if output is Shape.JSON:
         return to_json(found).decode() + "\n"
     if output is Shape.MERMAID:
@@ -266,7 +246,5 @@ def text_of(found: Topology, output: Shape) -> str:
 
 def bad_enough(found: Topology, level: Level) -> bool:
     """Whether a finding is of this severity or worse."""
-    from analytics.topology.model.document import SEVERITIES, Severity
-
     worst = SEVERITIES[: SEVERITIES.index(Severity(level.value)) + 1]
     return any(one.severity in worst for one in found.findings)

@@ -10,17 +10,21 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from app.cli.options.completion import complete_channel
+from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
+from app.operations.topic_reader import NoSuchTopicError, TopicReader
+from app.settings.load import load_settings
+from knative.contract import kafka_names
 from knative.errors import PenstockError, UsageError
-
-if TYPE_CHECKING:
-    from tables.traffic_windows.view import Line
-    from tables.traffic_windows.windows import Window
+from knative.traffic import latency_sketch
+from tables.traffic_windows.view import Line, TrafficRows
+from tables.traffic_windows.windows import LONG_S, Window, merged, start_of
 
 _LISTING = Listing(
     columns={
@@ -52,11 +56,6 @@ class Size(StrEnum):
     LONG = "1m"
 
 
-def register(cli: typer.Typer) -> None:
-    """Adds `traffic` to the commands."""
-    cli.command("traffic")(traffic)
-
-
 def traffic(
     window: Annotated[Size, typer.Option("--window", help="Windows of this size.")] = Size.SHORT,
     last: Annotated[int, typer.Option("--last", min=1, help="How many, the one of this moment included.")] = 6,
@@ -66,7 +65,7 @@ def traffic(
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
-    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
     """Show what went through channels and subscriptions: of the last minute, if nothing else is said.
@@ -78,9 +77,6 @@ def traffic(
       penstock traffic --window 1m --last 60 --channel default/quickstart
       penstock traffic --each -o json
     """
-    from app.cli.receive import kafka_client
-    from app.settings.load import load_settings
-
     settings = load_settings()
     keep_s = {"10s": settings.traffic_10s_keep_s, "1m": settings.traffic_1m_keep_s}[window]
     most = keep_s // _SECONDS[window]
@@ -107,8 +103,6 @@ def traffic(
                 listing.show(found, output)
 
     if watch:
-        from app.cli.output import watch as watching
-
         watching.watch(look, show, tables, every_s, output)
     else:
         show(look())
@@ -121,11 +115,6 @@ def read_lines(
     client: Mapping[str, Any], instance: str, size: int, last: int, namespace: str = "", channel: str = ""
 ) -> list[Line]:
     """The last windows, from Kafka. Raises NotReadyError, PenstockError when there are none."""
-    from app.operations.topic_reader import NoSuchTopicError, TopicReader
-    from knative.contract import kafka_names
-    from tables.traffic_windows.view import TrafficRows
-    from tables.traffic_windows.windows import LONG_S, start_of
-
     topic = kafka_names.windows_changelog_topic(instance)
     begins = start_of(int(time.time()), size) - (last - 1) * size
     kept_s = last * size + LONG_S
@@ -146,8 +135,6 @@ def read_lines(
 def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[str, object]]:
     """One for each line, or for each window of it, the latest first. Rates are over whole windows and what has gone by
     of this moment's."""
-    from tables.traffic_windows.windows import merged
-
     now = time.time()
     shown: list[dict[str, object]] = []
     for line in lines:
@@ -161,8 +148,6 @@ def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[st
 
 
 def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, object]:
-    from knative.traffic import latency_sketch
-
     own = not line.subscription  # of the channel itself: what it has accepted
     row: dict[str, object] = {
         "channel": f"{line.namespace}/{line.channel}",

@@ -6,15 +6,16 @@ It needs no Kafka and no worker: it reads the files with the controller's own ru
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from app.cli.output.format import Listing, View, Views, note
-
-if TYPE_CHECKING:
-    from controller.source.directory import FileProblem
-    from controller.validation import Found
+from app.settings.load import load_settings
+from app.worker.controller_config import controller_config
+from controller.source.directory import FileProblem
+from controller.validation import Found
+from controller.validation import validate as check
 
 _LISTING = Listing(
     columns={"place": "FILE", "field": "FIELD", "level": "LEVEL", "problem": "PROBLEM"},
@@ -22,11 +23,6 @@ _LISTING = Listing(
     name="file",
     empty="",
 )
-
-
-def register(cli: typer.Typer) -> None:
-    """Adds `validate` to the commands."""
-    cli.command("validate")(validate)
 
 
 def validate(
@@ -44,10 +40,6 @@ def validate(
       penstock validate examples/quickstart
       penstock validate examples/quickstart -o json
     """
-    from app.settings.load import load_settings
-    from app.worker.controller_config import controller_config
-    from controller.validation import validate as check
-
     settings = load_settings()
     found = check(controller_config(settings, {}, folder))
     if found.problems or output in (View.JSON, View.YAML):

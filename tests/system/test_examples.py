@@ -21,6 +21,7 @@ import pytest
 import typer.main
 
 from app.cli import cli
+from tests.support.commands import commands_of
 from tests.support.processes import Child, free_port, wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
@@ -67,7 +68,7 @@ def _examples() -> Iterator[str]:
     commands: list[Any] = [_ROOT]
     while commands:
         command = commands.pop(0)
-        commands += getattr(command, "commands", {}).values()
+        commands += commands_of(command).values()
         _, _, examples = (command.help or "").partition("Examples:")
         for line in examples.splitlines():
             example = re.split(r"\s{3,}", line.strip())[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +13,6 @@ from analytics.census.model import COMPUTE_TOPIC, RESULTS_TOPIC
 from app.census.choices import WriteTo
 from app.cli.output.format import Format, print_json
 
-Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
 ComputeTopic = Annotated[str, typer.Option("--compute-topic", help="Topic of chunks.")]
 ResultsTopic = Annotated[str, typer.Option("--results-topic", help="Topic of results.")]
 To = Annotated[WriteTo, typer.Option("--write-to", help="Where the output goes; null: nowhere.")]
@@ -30,10 +31,22 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Say more of what happe
 WithMetrics = Annotated[bool, typer.Option("--with-metrics", help="Serve Prometheus metrics.")]
 MetricsPort = Annotated[int, typer.Option("--metrics-port", min=1, max=65535, help="Where they are served.")]
 
+Years = Annotated[str, typer.Option("--years", help="Years with commas between: 2018,2019.")]
+Months = Annotated[str, typer.Option("--months", help="Months with commas between: jan,feb; '*' is all of them.")]
+Checkpoint = Annotated[Path, typer.Option("--checkpoint", help="Where Spark keeps its place, a folder for each topic.")]
+
 COMPUTE = COMPUTE_TOPIC
 RESULTS = RESULTS_TOPIC
+CHECKPOINT = Path(".penstock/census/compute")
 METRICS_PORT = 9123
 PARTITIONS = 4  #: so that there is something to share out, also on a laptop
+
+
+class Engine(StrEnum):
+    """What `--engine` takes."""
+
+    SPARK = "spark"
+    FAUST = "faust"
 
 
 def all_or(chunks: int) -> int | None:

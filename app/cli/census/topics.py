@@ -6,18 +6,19 @@ Refuses to remove anything without --force or a yes at the terminal, and Kafka's
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from app.cli.census.options import COMPUTE, RESULTS, DryRun, Kafka, show_plan
-from app.cli.census.run import CHECKPOINT, Checkpoint
+from app.census.checkpoint import spark_places
+from app.census.topics import Place, Topics, results_app
+from app.cli.census.options import CHECKPOINT, COMPUTE, RESULTS, Checkpoint, DryRun, show_plan
+from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output.format import Listing, View, Views, note
+from app.settings.load import load_settings
 from knative.errors import PenstockError, UsageError
-
-if TYPE_CHECKING:
-    from app.census.topics import Place, Topics
 
 _TOPICS = Listing(
     columns={"topic": "TOPIC", "partitions": "PARTITIONS", "replicas": "REPLICAS"},
@@ -35,13 +36,6 @@ _OFFSETS = Listing(
 )  # fmt: skip
 
 Names = Annotated[str, typer.Option("--topic", help="Topics with commas between.")]
-
-
-def register(group: typer.Typer) -> None:
-    """Adds the three."""
-    group.command("topiclist")(topiclist)
-    group.command("offsets")(offsets)
-    group.command("rmtopics")(rmtopics)
 
 
 def topiclist(kafka: Kafka = "", output: Views = View.TABLE) -> None:
@@ -85,10 +79,6 @@ def offsets(
 
 def _readers(topics: Topics, name: str, checkpoint: Path) -> list[Place]:
     """Those of groups, and those of Spark's checkpoints here that are about this topic, and not one before it."""
-    from dataclasses import replace
-
-    from app.census.computing import spark_places
-
     places = topics.places(name)
     short_id = topics.describe([name])[0].short_id
     alone = {place.partition: replace(place, reader="", committed=None) for place in places}
@@ -151,18 +141,12 @@ def _ask(names: list[str]) -> None:
 
 def _changelogs(topics: Topics, names: list[str], there: set[str]) -> list[str]:
     """Topics of the tables that follow these."""
-    from app.census.topics import results_app
-    from app.settings.load import load_settings
-
     instance = load_settings().instance
     begun = tuple(results_app(instance, one) + "-" for one in topics.describe(names))
     return sorted(name for name in there if begun and name.startswith(begun))
 
 
 def _topics(kafka: str) -> Topics:
-    from app.census.topics import Topics
-    from app.cli.receive import kafka_client
-
     return Topics(kafka_client(kafka))
 
 

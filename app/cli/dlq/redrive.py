@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from agents.http.pool import PoolConfig
+from app.cli.dlq.groups import GROUPS, group_rows
 from app.cli.dlq.selection import (
     ChannelWish,
     DeadLetterQuery,
-    Kafka,
     Reason,
     Refs,
     Since,
@@ -27,15 +29,22 @@ from app.cli.dlq.selection import (
     look,
     refuse_both,
 )
+from app.cli.options.kafka import Kafka
 from app.cli.output.format import Format, Output, View, note, print_json
+from app.cli.output.records import as_json
+from app.operations.dead_letters.ledger import Ledger, LedgerWriter
+from app.operations.dead_letters.letters import DeadLetter, group
+from app.operations.dead_letters.lock import redrive_lock
+from app.operations.dead_letters.mending import mend, read_mended
+from app.operations.dead_letters.rate import read_rate
+from app.operations.dead_letters.reader import Starts, read_named
+from app.operations.dead_letters.redrive import Redrive, RedriveConfig
+from app.operations.dead_letters.summary import Summary
+from app.settings.load import load_settings
+from app.worker.egress import guard_of
+from controller.kafka.topics import ActionFailed, Topics, admin_client
+from knative.contract.kafka_names import redriven_topic
 from knative.errors import NotReadyError, PenstockError, UsageError
-
-if TYPE_CHECKING:
-    from app.operations.dead_letters.ledger import Ledger, LedgerWriter
-    from app.operations.dead_letters.letters import DeadLetter
-    from app.operations.dead_letters.reader import Starts
-    from app.operations.dead_letters.redrive import Redrive, RedriveConfig
-    from app.operations.dead_letters.summary import Summary
 
 _LIMIT_S = 10.0
 _SAY_EVERY_S = 5.0
@@ -79,9 +88,6 @@ def redrive(
       penstock dlq show --last 1 -o json > letter.json
       penstock dlq redrive --with letter.json
     """
-    from app.operations.dead_letters.rate import read_rate
-    from app.operations.dead_letters.redrive import RedriveConfig
-
     if mended is not None and (refs or subscription or channel or topic or everything or reason or since or until):
         raise UsageError("--with and other letters are both there.", "The file names its letter: give --with alone.")
     if not (refs or subscription or channel or topic or everything or mended):
@@ -103,17 +109,11 @@ def redrive(
 
 
 def _letters(where: DeadLetterQuery, refs: Sequence[str], starts: Starts | None = None) -> Iterator[DeadLetter]:
-    from app.operations.dead_letters.reader import read_named
-
     return read_named(where.client, refs) if refs else where.letters(starts)
 
 
 def _mended(where: DeadLetterQuery, file: Path) -> DeadLetter:
     """The letter that the file names, as the file has it. Raises UsageError, PenstockError."""
-    from app.cli.receive import as_json
-    from app.operations.dead_letters.mending import mend, read_mended
-    from app.operations.dead_letters.reader import read_named
-
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
@@ -125,11 +125,6 @@ def _mended(where: DeadLetterQuery, file: Path) -> DeadLetter:
 
 
 def _say_what(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int | None, output: Format) -> None:
-    from itertools import islice
-
-    from app.cli.dlq.groups import GROUPS, group_rows
-    from app.operations.dead_letters.letters import group
-
     ledger = where.ledger()
     waiting = (letter for letter in letters if not ledger.has(letter))
     rows = group_rows(group((letter, False) for letter in islice(waiting, limit)))
@@ -142,13 +137,6 @@ async def _run(
     where: DeadLetterQuery, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None = None
 ) -> Summary:
     """`letters`: these instead of those that are chosen."""
-    from agents.http.pool import PoolConfig
-    from app.operations.dead_letters.ledger import LedgerWriter
-    from app.operations.dead_letters.lock import redrive_lock
-    from app.operations.dead_letters.redrive import Redrive
-    from app.settings.load import load_settings
-    from app.worker.egress import guard_of
-
     settings = load_settings()
     await asyncio.to_thread(_ensure_topic, where, settings.internal_replication)
     run: Redrive | None = None
@@ -197,9 +185,6 @@ async def _say_how_far(summary: Summary) -> None:
 
 
 def _ensure_topic(where: DeadLetterQuery, replication: int) -> None:
-    from controller.kafka.topics import ActionFailed, Topics, admin_client
-    from knative.contract.kafka_names import redriven_topic
-
     try:
         Topics(admin_client(where.client), _LIMIT_S).ensure_compacted([redriven_topic(where.instance)], replication)
     except ActionFailed as problem:

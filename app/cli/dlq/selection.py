@@ -9,20 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from app.cli.options.completion import complete_channel, complete_subscription
+from app.cli.options.kafka import kafka_client
 from app.cli.options.time import read_time
 from app.cli.output.format import note
+from app.operations.contract_snapshot import Contract, choose_channel, has_subscription, no_subscription, read_contract
+from app.operations.dead_letters.ledger import Ledger, read_ledger
+from app.operations.dead_letters.letters import DeadLetter, Selection
+from app.operations.dead_letters.reader import Starts, read_letters
+from app.settings.load import load_settings
 from knative.errors import UsageError
-
-if TYPE_CHECKING:
-    from app.operations.contract_snapshot import Contract
-    from app.operations.dead_letters.ledger import Ledger
-    from app.operations.dead_letters.letters import DeadLetter, Selection
-    from app.operations.dead_letters.reader import Starts
 
 Refs = Annotated[list[str] | None, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET of `list --each`.")]
 SubscriptionWish = Annotated[
@@ -35,7 +35,6 @@ Topic = Annotated[str, typer.Option("--topic", help="In this DLQ topic, for a ch
 Reason = Annotated[str, typer.Option("--reason", help="Those whose reason has this in it, in any case.")]
 Since = Annotated[str, typer.Option("--since", help="Dead since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
 Until = Annotated[str, typer.Option("--until", help="Dead before then, written in the same way.")]
-Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +49,10 @@ class DeadLetterQuery:
 
     def letters(self, starts: Starts | None = None) -> Iterator[DeadLetter]:
         """Those that are meant; `starts` as in `read_letters`."""
-        from app.operations.dead_letters.reader import read_letters
-
         return read_letters(self.client, self.topics, self.selection, _say_missing, starts)
 
     def ledger(self) -> Ledger:
         """What was redriven."""
-        from app.operations.dead_letters.ledger import read_ledger
-
         return read_ledger(self.client, self.instance)
 
 
@@ -66,11 +61,6 @@ def look(
 ) -> DeadLetterQuery:
     """The options of a command -> where to look. Raises UsageError, NotReadyError, PenstockError, with the names that
     are known, for a channel or subscription that is not there."""
-    from app.cli.receive import kafka_client
-    from app.operations.contract_snapshot import choose_channel, read_contract
-    from app.operations.dead_letters.letters import Selection
-    from app.settings.load import load_settings
-
     for option, wish in (("--subscription", subscription), ("--channel", channel)):
         _check_name(option, wish)
     now_s = time.time()
@@ -103,10 +93,6 @@ def _check_name(option: str, wish: str) -> None:
 
 def _check_known(client: Mapping[str, Any], contract: Contract, topics: tuple[str, ...], subscription: str) -> None:
     """Raises PenstockError when neither the contract nor any letter in these topics knows the subscription."""
-    from app.operations.contract_snapshot import has_subscription, no_subscription
-    from app.operations.dead_letters.letters import Selection
-    from app.operations.dead_letters.reader import read_letters
-
     missing: list[str] = []
     own = Selection(subscription)  # whatever the other options leave out: a letter is a letter
     if has_subscription(contract, subscription) or any(read_letters(client, topics, own, missing.append)):

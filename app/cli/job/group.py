@@ -1,26 +1,30 @@
 """`penstock job NAME`: jobs on Spark, on this machine or on a cluster by nothing but --master.
 
-Each job is a module of its own with `register(group)`; what they share is in `spark_options`. Refuses to know what
-any of them does.
+Each job is a module of its own; what they share is in `app/cli/options/spark`. Refuses to know what any of them does.
 """
 
 from __future__ import annotations
 
-import typer
+from app.cli.commands import Commands, Entry
 
-from app.cli.commands import Commands
-from app.cli.job import topology, traffic
+_COMMANDS = (
+    Entry(
+        "traffic",
+        "app.cli.job.traffic:traffic",
+        "Count events by channel, subscription, type and source, in windows of a minute and of an hour.",
+    ),
+    Entry(
+        "topology",
+        "app.cli.job.topology:topology",
+        "Draw the map of who sends what to whom, as `penstock topology` does, by Spark.",
+    ),
+)
 
 
-def register(cli: typer.Typer) -> None:
-    """Adds `job` to the commands."""
-    group = Commands()
-    traffic.register(group)
-    topology.register(group)
-    group.callback()(job)
-    cli.add_typer(group, name="job")
+group = Commands(_COMMANDS)
 
 
+@group.callback()
 def job() -> None:
     """Jobs on Spark: on this machine, or on a cluster with --master.
 

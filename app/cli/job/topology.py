@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineWish, choose
+from app.cli.options.kafka import Kafka
 from app.cli.options.spark import Conf, DriverHost, Master, Memory, Place, Remote, interruptible, session
 from app.cli.topology import (
     Diff,
@@ -19,7 +20,6 @@ from app.cli.topology import (
     FailOn,
     Folder,
     Jars,
-    Kafka,
     Namespace,
     Out,
     Shape,
@@ -32,16 +32,12 @@ from app.cli.topology import (
     read_old,
 )
 from app.settings.extras import ANALYTICS, REPORT_MODULES, need
+from app.settings.load import started_by_spark_submit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from analytics.topology.engines.port import Engine
-
-
-def register(group: typer.Typer) -> None:
-    """Adds `topology` to the jobs."""
-    group.command("topology")(topology)
 
 
 def topology(
@@ -93,8 +89,6 @@ def topology(
 
 def _check_jars(engine: EngineWish, remote: str, jars: list[Path]) -> None:
     """What was asked for by name and is not there is an error, before Spark takes its seconds to start."""
-    from app.settings.load import started_by_spark_submit
-
     if engine is EngineWish.GRAPHFRAMES and not remote and not started_by_spark_submit():
         check_jars(jars)
 

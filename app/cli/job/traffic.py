@@ -10,19 +10,24 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.cli.options.completion import complete_channel
+from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.spark import Conf, DriverHost, Master, Memory, Place, Remote, session
+from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note
+from app.cli.output.traffic import batch_line, show_rates, show_summary
+from app.operations.traffic_plan import Plan, plan_traffic, traffic_folder
+from app.operations.traffic_rates import measure
 from knative.errors import UsageError
 
 if TYPE_CHECKING:
     from analytics.traffic.job import TrafficJob
-    from app.operations.traffic_plan import Plan
 
 Channels = Annotated[
     list[str] | None,
@@ -30,15 +35,10 @@ Channels = Annotated[
 ]
 
 
-def register(group: typer.Typer) -> None:
-    """Adds `traffic` to the jobs."""
-    group.command("traffic")(traffic)
-
-
 def traffic(
     master: Master = "",
     remote: Remote = "",
-    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")] = "",
+    kafka: Kafka = "",
     since: Annotated[
         str, typer.Option("--since", help="Count a span: from 90s, 10m, 2d ago, or an RFC 3339 time.")
     ] = "",
@@ -79,8 +79,6 @@ def traffic(
       penstock job traffic --since 15m --offsets
       penstock job traffic --master spark://head:7077 --driver-host 10.0.0.5
     """
-    from app.cli.receive import kafka_client
-
     client = kafka_client(kafka)
     span = _span(since, until)
     if offsets:
@@ -107,8 +105,6 @@ def traffic(
 
 def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
     """Unix seconds of both ends; None = no span is wanted."""
-    from app.cli.options.time import read_time
-
     now_s = time.time()
     since_s = read_time(since, "--since", now_s) if since else None
     until_s = read_time(until, "--until", now_s) if until else None
@@ -129,9 +125,6 @@ def _plan(
     interval_s: float,
     batch: int,
 ) -> Plan:
-    from dataclasses import replace
-
-    from app.operations.traffic_plan import plan_traffic, traffic_folder
 
     found = plan_traffic(client, traffic_folder(folder, span=span is not None), channels, records=records, say=note)
     since_s, until_s = span or (None, None)
@@ -142,7 +135,6 @@ def _plan(
 def _run(plan: Plan, place: Place, replaced: bool, output: Format) -> None:
     from analytics.traffic.job import TrafficJob
     from analytics.traffic.store import check_tables, hold, wipe
-    from app.cli.output.traffic import batch_line, show_summary
 
     for sentence in plan.notes:
         note(sentence)
@@ -181,8 +173,5 @@ def show_offsets(
     client: Mapping[str, str], channels: list[str], span: tuple[float | None, float | None] | None, output: Format
 ) -> None:
     """The cheap tier: nothing but offsets."""
-    from app.cli.output.traffic import show_rates
-    from app.operations.traffic_rates import measure
-
     since_s, until_s = span or (None, None)
     show_rates(measure(client, channels, since_s, until_s), output)

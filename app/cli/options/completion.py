@@ -6,12 +6,14 @@ A person waits at the prompt: there is a short limit, and whatever goes wrong gi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import typer
+from confluent_kafka import KafkaException
 
-if TYPE_CHECKING:
-    from app.operations.contract_snapshot import Contract
+from app.cli.options.kafka import kafka_client
+from app.operations.contract_snapshot import Contract, foreign_names, read_contract
+from app.settings.load import load_settings
+from knative.errors import PenstockError
 
 _LIMIT_S = 1.0  #: for each of the few questions to Kafka
 
@@ -33,19 +35,10 @@ def complete_resource(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_foreign(context: typer.Context, incomplete: str) -> list[str]:
     """KIND/NAMESPACE/NAME of what no file names, that begin so."""
-    from app.operations.contract_snapshot import foreign_names
-
     return _names(context, incomplete, foreign_names)
 
 
 def _names(context: typer.Context, incomplete: str, of: Callable[[Contract], list[str]]) -> list[str]:
-    from confluent_kafka import KafkaException
-
-    from app.cli.receive import kafka_client
-    from app.operations.contract_snapshot import read_contract
-    from app.settings.load import load_settings
-    from knative.errors import PenstockError
-
     try:
         client = kafka_client(str(context.params.get("kafka") or ""))
         contract = read_contract(client, load_settings().instance, _LIMIT_S)

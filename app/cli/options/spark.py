@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from analytics.spark.session import options_problem, spark_session
 from app.cli.output.format import jar_progress, note
+from app.local.kafka.jar_sets import SPARK
+from app.operations.spark_jars import check_place, jar_places, spark_options
 from app.settings.extras import ANALYTICS, SPARK_MODULES, need
 from knative.errors import UsageError
 
@@ -78,8 +81,6 @@ class Place:
     def check(self) -> None:
         """What can be known before Spark starts. Raises UsageError, NotReadyError when no master answers."""
         need(ANALYTICS, "A job on Spark", SPARK_MODULES)
-        from analytics.spark.session import options_problem
-        from app.operations.spark_jars import check_place, spark_options
 
         options = spark_options("penstock", self.master, self.remote, jars=(), conf=self.settings())
         if problem := options_problem(options):
@@ -90,10 +91,6 @@ class Place:
 @contextlib.contextmanager
 def session(app_name: str, place: Place) -> Iterator[SparkSession]:
     """A Spark session for one command. Raises PenstockError with the cure when it cannot be had."""
-    from analytics.spark.session import spark_session
-    from app.local.kafka.jar_sets import SPARK
-    from app.operations.spark_jars import jar_places, spark_options
-
     place.check()  # before anything is fetched
     with jar_progress(SPARK) as progress:
         jars = [] if place.remote else jar_places(place.jars, progress=progress)

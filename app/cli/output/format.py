@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.local.kafka.jar_sets import KAFKA, JarSet
+from app.local.kafka.jars import Progress
 from knative.errors import PenstockError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from app.local.kafka.jars import Progress
 
 _UNFOLDED_CHARS = 10_000
 _LINE_EVERY = 10  # jars between two lines of progress where there is no terminal

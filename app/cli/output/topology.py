@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from analytics.topology.compare import Difference
 from analytics.topology.exports import plain
 from analytics.topology.model.document import SEVERITIES, Finding, Kind, Severity, Topology
+from app.cli.output.time import show_time
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from analytics.topology.compare import Difference
 
 FINDINGS_MAX = 50
 EVIDENCE_MAX = 6
@@ -64,8 +65,6 @@ def verdict(findings: tuple[Finding, ...]) -> str:
 
 def show_difference(difference: Difference) -> None:
     """What came and went since the older run."""
-    from app.cli.output.time import show_time
-
     console = _console()
     _print(console, f"Since {show_time(difference.before)}:")
     if difference.empty:

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analytics.traffic.offsets import Rate
 from app.cli.output.format import Format, note, print_json, print_table
 from app.cli.output.time import show_time
 
 if TYPE_CHECKING:
     from analytics.traffic.job import Summary
-    from analytics.traffic.offsets import Rate
 
 _COLUMNS = {
     "line": "CHANNEL OR SUBSCRIPTION",

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from analytics.census.generator import MONTHS, Recipe, write
-from app.census.computing import spark_places
+from app.census.checkpoint import spark_places
 from app.census.inputs import Source, UnusableError, digest, parse_months, parse_years, plan
 from app.census.metrics import CHUNKS_WRITTEN, DOWNLOADED, CensusMetrics, shown
 from app.census.reader import FileRow, ReadConfig, read_all

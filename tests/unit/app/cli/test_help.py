@@ -9,6 +9,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from app.cli import cli
+from tests.support.commands import commands_of
 
 _REPOSITORY = Path(__file__).parents[4]
 
@@ -16,9 +17,9 @@ _REPOSITORY = Path(__file__).parents[4]
 def _commands() -> list[list[str]]:
     root = typer.main.get_command(cli)
     names: list[list[str]] = [[]]
-    for name, command in getattr(root, "commands").items():  # noqa: B009 - the type hides it
+    for name, command in commands_of(root).items():
         names.append([name])
-        names.extend([name, inner] for inner in getattr(command, "commands", {}))
+        names.extend([name, inner] for inner in commands_of(command))
     return names
 
 

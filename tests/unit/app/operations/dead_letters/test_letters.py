@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.dlq.group import letter_json, letter_lines
-from app.cli.receive import as_json
-from app.cli.tail import printable, read_filters
+from app.cli.dlq.show import letter_json, letter_lines
+from app.cli.output.records import as_json, printable
+from app.cli.tail import read_filters
 from app.operations.dead_letters.ledger import Ledger, LedgerEntry, decode, encode
 from app.operations.dead_letters.letters import DeadLetter, Selection, group, owner
 from app.operations.dead_letters.mending import mend, read_mended

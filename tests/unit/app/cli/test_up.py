@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.running import command_here, said_of_settings
+from app.cli.up import command_here, said_of_settings
 from app.settings.load import load_settings
 
 

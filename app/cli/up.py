@@ -1,29 +1,28 @@
-"""`penstock worker` and `penstock up`: one worker as `faust -A app worker` starts it, or everything on this machine.
+"""`penstock up`: everything on this machine, until Ctrl-C.
 
-Refuses to be a second way to run: both end in the same Faust worker with the same settings.
+The worker in it is the one that `faust -A app worker` starts, with the same settings.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
-from app.cli.kafka import HOME, Data, Heap
+from app.cli.options.embedded import HOME, Data, Heap
 from app.cli.output.format import jar_progress, note
+from app.cli.output.up_banner import welcome
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
-from app.local.packaged import example, is_repository, python_module
-from knative.errors import UsageError
-
-if TYPE_CHECKING:
-    from app.local.stack import Stack, StackConfig
-    from app.settings.load import Settings
+from app.local.packaged import example, is_repository
+from app.local.quickstart import resources_of_up
+from app.local.stack import FIXED, Stack, StackConfig
+from app.settings.describe import plain
+from app.settings.load import Settings, load_settings
 
 _POLL_S = 0.2
 _SUBSCRIBER_PORT = 8090
@@ -43,54 +42,6 @@ AdminPort = Annotated[
 KafkaPort = Annotated[
     int | None, typer.Option("--kafka-port", min=1, max=65534, help=f"Start a Kafka at this port, not {DEFAULT_PORT}.")
 ]
-
-
-def register(cli: typer.Typer) -> None:
-    """Adds `up`, `demo` and `worker` to the commands."""
-    cli.command("up")(up)
-    cli.command("demo")(demo)
-    cli.command("worker")(worker)
-
-
-def worker(
-    role: Annotated[str, typer.Option("--role", help="all, ingress, dispatcher or controller.")] = "",
-    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT[,...] of Kafka.")] = "",
-    resources: Annotated[str, typer.Option("--resources", help="Directory with YAML files of resources.")] = "",
-    http_port: Annotated[str, typer.Option("--web-port", help="Port for events.")] = "",
-    log_level: Annotated[str, typer.Option("--log-level", "-l", help="debug, info, warning or error.")] = "",
-    given: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: any setting of `config show`; may be repeated.")
-    ] = None,
-) -> None:
-    """Run one worker: the same as `faust -A app worker -l info` with these settings. It never starts a Kafka.
-
-    \b
-    Examples:
-      penstock worker --resources examples/quickstart
-      penstock worker --role dispatcher --kafka kafka-1:9092,kafka-2:9092
-      penstock worker --web-port 9000 --set drain_s=5
-    """
-    from app.settings.load import load_settings
-
-    if resources and not resources.startswith("file:"):
-        resources = f"file:{resources}"
-    options = {"role": role, "kafka": kafka, "resources": resources, "http_port": http_port, "log_level": log_level}
-    overrides = {**_settings_given(given), **{name: value for name, value in options.items() if value}}
-    settings = load_settings(overrides)  # wrong values are refused here, in one sentence
-    for name, value in overrides.items():
-        os.putenv(f"PENSTOCK_{name.upper()}", value)
-    command = python_module("app", "worker", "-l", settings.log_level)
-    os.execv(command[0], command)
-
-
-def _settings_given(texts: list[str] | None) -> dict[str, str]:
-    found = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--set {text!r} is incomplete.", "Write NAME=VALUE, such as drain_s=5.")
-        found[name.strip().lower().removeprefix("penstock_")] = value
-    return found
 
 
 def up(
@@ -133,10 +84,6 @@ def up(
       export PENSTOCK_TOPIC_TEMPLATE='mine-events.{namespace}.{name}'
       penstock up --kafka kafka-1:9092
     """
-    from app.local.quickstart import resources_of_up
-    from app.local.stack import StackConfig
-    from app.settings.load import load_settings
-
     settings = load_settings({"kafka": kafka} if kafka else {})
     said = said_of_settings(settings, chosen=resources is not None)
     resources = resources or settings.resources_dir
@@ -168,9 +115,6 @@ def up(
 def said_of_settings(settings: Settings, *, chosen: bool) -> list[str]:
     """Sentences: which settings `up` does not follow, and that one of them names the resources (not `chosen` by
     --resources)."""
-    from app.local.stack import FIXED
-    from app.settings.describe import plain
-
     own = {**FIXED, "state_dir": "the folder `state` in --home"}
     said = [
         f"PENSTOCK_{name.upper()} (from the {settings.sources[name]}) does not count for `penstock up`: "
@@ -186,25 +130,7 @@ def said_of_settings(settings: Settings, *, chosen: bool) -> list[str]:
     return said
 
 
-def demo() -> None:
-    """Send 1,000 events through everything, on free ports and in a temporary directory; the last line is JSON.
-
-    Ends with 0 only if nothing was lost and nothing came out of order.
-
-    \b
-    Examples:
-      penstock demo
-      penstock demo 2>/dev/null | tail -1
-    """
-    from app.cli.demos.quickstart import main
-
-    raise typer.Exit(main())
-
-
 def _run_until_ctrl_c(config: StackConfig) -> None:
-    from app.cli.output.up_banner import welcome
-    from app.local.stack import Stack
-
     began = time.monotonic()
     with jar_progress() as progress:
         stack = Stack(config, note, progress)

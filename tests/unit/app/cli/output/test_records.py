@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.cli.receive import as_json, as_lines
+from app.cli.output.records import as_json, as_lines
 from app.operations.topic_reader import StoredRecord
 
 

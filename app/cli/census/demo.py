@@ -1,0 +1,39 @@
+"""`penstock census demo`: all of it, and the totals compared with a plain count."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.cli.census.options import Engine
+from app.cli.demos.census import DemoConfig, run
+from app.cli.options.spark import Conf, Master
+from app.cli.output.format import print_json
+from app.settings.extras import ANALYTICS, SPARK_MODULES, need
+
+
+def demo(
+    engine: Annotated[Engine, typer.Option("--engine", help="What counts.")] = Engine.SPARK,
+    lines: Annotated[int, typer.Option("--lines", min=1, max=1_000_000, help="Lines of each of four files.")] = 2_003,
+    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="SIGKILL compute and results in the middle.")] = True,
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of one that runs; else it starts one.")] = "",
+    master: Master = "",
+    conf: Conf = None,
+) -> None:
+    """Run all of it on a Kafka of its own, with kills; the last line is JSON with the totals by year and code.
+
+    Ends with 0 only if they are exactly those of a plain count of the same files.
+
+    \b
+    Examples:
+      penstock census demo
+      penstock census demo --engine faust
+      penstock census demo --lines 100000 --no-kill 2>/dev/null | tail -1
+    """
+    if engine is Engine.SPARK:
+        need(ANALYTICS, "`penstock census demo --engine spark`", SPARK_MODULES)
+    report = run(DemoConfig(engine.value, lines, kill, master or "local[2]", tuple(conf or ()), kafka))
+    print_json(report)
+    if not report["equal"]:
+        raise typer.Exit(1)

@@ -1,0 +1,21 @@
+"""What `penstock census compute` and `penstock census results` share: both run until they are stopped."""
+
+from __future__ import annotations
+
+from app.census.topics import KEPT, Topic, Topics
+from app.cli.output.format import note
+from app.settings.load import Settings
+
+
+def quiet(settings: Settings, verbose: bool) -> Settings:
+    """What Faust says of its own starting is for those who ask."""
+    asked = verbose or "log_level" in settings.sources
+    return settings if asked else settings.model_copy(update={"log_level": "warning"})
+
+
+def results_topic_of(topics: Topics, name: str, partitions: int, replication: int) -> Topic:
+    """Made if it is not there."""
+    found, new = topics.ensure(name, partitions, replication, KEPT)
+    if new:
+        note(f"Made the topic {name} with {found.partitions} partitions.")
+    return found

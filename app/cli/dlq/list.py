@@ -1,0 +1,73 @@
+"""`penstock dlq list`: dead letters in groups, or one by one. Joins no consumer group."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.cli.dlq.groups import GROUPS, group_rows
+from app.cli.dlq.selection import ChannelWish, Reason, Since, SubscriptionWish, Topic, Until, look
+from app.cli.options.kafka import Kafka
+from app.cli.output.format import Listing, View, Views
+from app.cli.output.time import show_time
+from app.operations.dead_letters.ledger import Ledger
+from app.operations.dead_letters.letters import DeadLetter, group
+from knative.cloudevents.kafka_binding import describe
+
+_LETTERS = Listing(
+    columns={
+        "letter": "LETTER",
+        "time": "TIME",
+        "subscription": "SUBSCRIPTION",
+        "id": "ID",
+        "reason": "REASON",
+        "redriven": "REDRIVEN",
+    },
+    wide={"type": "TYPE", "source": "SOURCE", "attempts": "ATTEMPTS", "destination": "DESTINATION"},
+    name="letter",
+    empty="No dead letters.",
+)
+
+
+def list_letters(
+    subscription: SubscriptionWish = "",
+    channel: ChannelWish = "",
+    topic: Topic = "",
+    reason: Reason = "",
+    since: Since = "",
+    until: Until = "",
+    each: Annotated[bool, typer.Option("--each", help="One row for each letter instead of groups.")] = False,
+    kafka: Kafka = "",
+    output: Views = View.TABLE,
+) -> None:
+    """List dead letters by subscription and reason: how many, how many of them redriven, the oldest, the newest.
+
+    \b
+    Examples:
+      penstock dlq list
+      penstock dlq list --since 1d --reason "was 500"
+      penstock dlq list --subscription default/picky --each
+      penstock dlq list --channel default/quickstart -o json
+    """
+    where = look(kafka, subscription, channel, topic, reason, since, until)
+    ledger = where.ledger()
+    if each:
+        _LETTERS.show([letter_row(letter, ledger) for letter in where.letters()], output)
+    else:
+        GROUPS.show(group_rows(group((letter, ledger.has(letter)) for letter in where.letters())), output)
+
+
+def letter_row(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
+    """One letter in short. `redriven` is when that was; "" = it was not."""
+    mark = ledger.get(letter)
+    return {
+        "letter": letter.ref,
+        "time": show_time(letter.time_s),
+        "subscription": letter.subscription,
+        **describe(letter.record.headers),
+        "reason": letter.reason,
+        "attempts": letter.said.get("attempts", ""),
+        "destination": letter.said.get("knativeerrordest", ""),
+        "redriven": mark.redriven_at if mark is not None else "",
+    }

@@ -1,0 +1,83 @@
+"""`penstock dlq show`: whole dead letters. Joins no consumer group; nothing in a letter can drive the terminal."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Annotated
+
+import typer
+
+from app.cli.dlq.selection import ChannelWish, Reason, Refs, Since, SubscriptionWish, Topic, Until, look, refuse_both
+from app.cli.options.kafka import Kafka
+from app.cli.output.format import Format, Output, print_json
+from app.cli.output.records import as_json, bytes_as, printable, split_headers
+from app.cli.output.time import show_time
+from app.operations.dead_letters.ledger import Ledger
+from app.operations.dead_letters.letters import DeadLetter
+from app.operations.dead_letters.reader import read_named
+
+
+def show(
+    refs: Refs = None,
+    subscription: SubscriptionWish = "",
+    channel: ChannelWish = "",
+    topic: Topic = "",
+    reason: Reason = "",
+    since: Since = "",
+    until: Until = "",
+    last: Annotated[int, typer.Option("--last", min=1, help="The last N of them.")] = 10,
+    kafka: Kafka = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Print whole dead letters: attributes, headers, what the subscriber answered, data.
+
+    \b
+    Examples:
+      penstock dlq show --last 1
+      penstock dlq show --subscription default/picky --reason 500 -o json
+      penstock dlq list --each -o name | head -1 | xargs penstock dlq show
+    """
+    refuse_both(refs, subscription, channel, topic, reason, since, until)
+    where = look(kafka, subscription, channel, topic, reason, since, until)
+    ledger = where.ledger()
+    newest = reversed(heapq.nlargest(last, where.letters(), key=_age)) if not refs else ()
+    for letter in read_named(where.client, refs) if refs else newest:
+        if output is Format.JSON:
+            print_json(letter_json(letter, ledger))
+        else:
+            print("\n".join([*letter_lines(letter, ledger), ""]), flush=True)
+
+
+def _age(letter: DeadLetter) -> tuple[int, str, int, int]:
+    record = letter.record
+    return record.timestamp_ms, record.topic, record.partition, record.offset
+
+
+def letter_json(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
+    """Everything; `answer` is knativeerrordata decoded, `redriven` when that was or null."""
+    mark = ledger.get(letter)
+    return {
+        "letter": letter.ref,
+        "redriven": None if mark is None else mark.redriven_at,
+        **as_json(letter.record),
+        **bytes_as("answer", letter.answer),
+    }
+
+
+def letter_lines(letter: DeadLetter, ledger: Ledger) -> list[str]:
+    """The same for people; nothing in a letter can drive the terminal."""
+    attributes, others = split_headers(letter.record)
+    mark = ledger.get(letter)
+    lines = [f"{letter.ref} {show_time(letter.time_s)}" + (f" redriven {mark.redriven_at}" if mark else "")]
+    for name, value in [*attributes.items(), *others.items()]:
+        if name != "knativeerrordata" or letter.answer is None:
+            lines.append(f"  {name}: {_one_line(value)}")
+    for name, data in (("answer", letter.answer), ("data", letter.record.value)):
+        if data:
+            lines.append(f"  {name}:")
+            lines += [f"    {line}" for line in printable(data).splitlines()]
+    return lines
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]

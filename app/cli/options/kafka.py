@@ -1,0 +1,16 @@
+"""Which Kafka a command talks to."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from app.settings.load import load_settings
+
+Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
+
+
+def kafka_client(bootstrap: str) -> dict[str, str]:
+    """librdkafka settings for reading; `bootstrap` "" = what the settings say."""
+    return {"bootstrap.servers": bootstrap or load_settings().kafka}

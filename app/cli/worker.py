@@ -1,0 +1,51 @@
+"""`penstock worker`: one worker, in place of this process, as `faust -A app worker` starts it."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from app.local.packaged import python_module
+from app.settings.load import load_settings
+from knative.errors import UsageError
+
+
+def worker(
+    role: Annotated[str, typer.Option("--role", help="all, ingress, dispatcher or controller.")] = "",
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT[,...] of Kafka.")] = "",
+    resources: Annotated[str, typer.Option("--resources", help="Directory with YAML files of resources.")] = "",
+    http_port: Annotated[str, typer.Option("--web-port", help="Port for events.")] = "",
+    log_level: Annotated[str, typer.Option("--log-level", "-l", help="debug, info, warning or error.")] = "",
+    given: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: any setting of `config show`; may be repeated.")
+    ] = None,
+) -> None:
+    """Run one worker: the same as `faust -A app worker -l info` with these settings. It never starts a Kafka.
+
+    \b
+    Examples:
+      penstock worker --resources examples/quickstart
+      penstock worker --role dispatcher --kafka kafka-1:9092,kafka-2:9092
+      penstock worker --web-port 9000 --set drain_s=5
+    """
+    if resources and not resources.startswith("file:"):
+        resources = f"file:{resources}"
+    options = {"role": role, "kafka": kafka, "resources": resources, "http_port": http_port, "log_level": log_level}
+    overrides = {**_settings_given(given), **{name: value for name, value in options.items() if value}}
+    settings = load_settings(overrides)  # wrong values are refused here, in one sentence
+    for name, value in overrides.items():
+        os.putenv(f"PENSTOCK_{name.upper()}", value)
+    command = python_module("app", "worker", "-l", settings.log_level)
+    os.execv(command[0], command)
+
+
+def _settings_given(texts: list[str] | None) -> dict[str, str]:
+    found = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set {text!r} is incomplete.", "Write NAME=VALUE, such as drain_s=5.")
+        found[name.strip().lower().removeprefix("penstock_")] = value
+    return found

@@ -1,0 +1,23 @@
+"""The tree of `penstock`'s commands, for tests that go through all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from app.cli.commands import Listed
+
+
+def commands_of(group: Any) -> dict[str, Any]:
+    """Name -> command, imported; empty when `group` is a single command."""
+    found = getattr(group, "commands", {})
+    return {name: one.load() if isinstance(one, Listed) else one for name, one in found.items()}
+
+
+def listed_in(group: Any) -> Iterator[tuple[str, Listed]]:
+    """Name and entry of all that is listed under `group`, at any depth."""
+    for name, one in getattr(group, "commands", {}).items():
+        if isinstance(one, Listed):
+            yield name, one
+    for one in commands_of(group).values():
+        yield from listed_in(one)

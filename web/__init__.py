@@ -1,5 +1,5 @@
-"""HTTP in: the web drivers, the ingress view, health and subscriber status.
+"""The HTTP server: the web drivers, ingress, and pages such as health and subscriber status.
 
-Modules here offer `register(app, ...)` and take a frozen config of their own and ports. They refuse to know a global
-Faust app, the settings, or what stands behind a port (Kafka, metrics, the contract's topic).
+Each view has a `register(app, ...)` that takes a frozen config and ports. Modules here do not use a global Faust app,
+the settings, Kafka or Prometheus.
 """

@@ -100,15 +100,15 @@ def test_minutes_and_what_is_asked_for_only(loaded: RunningWeb) -> None:
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ("?window=5m", "window='5m' is no window; give 10s or 1m"),
-        ("?window=", "window='' is no window"),
-        ("?last=0", "last='0' is no number of windows; give 1 to 90 for windows of 10s"),
-        ("?last=91", "last='91' is no number"),
-        ("?last=-1", "last='-1' is no number"),
-        ("?last=ten", "last='ten' is no number"),
-        ("?last=99999999999999999999", "is no number"),
-        ("?window=1m&last=61", "give 1 to 60 for windows of 1m"),
-        ("?chanel=ch", "'chanel' is no parameter; there are window, last, namespace, channel"),
+        ("?window=5m", "window='5m' is not a valid window; use 10s or 1m"),
+        ("?window=", "window='' is not a valid window"),
+        ("?last=0", "last='0' is not a valid number of windows; use 1 to 90 for windows of 10s"),
+        ("?last=91", "last='91' is not a valid number"),
+        ("?last=-1", "last='-1' is not a valid number"),
+        ("?last=ten", "last='ten' is not a valid number"),
+        ("?last=99999999999999999999", "is not a valid number"),
+        ("?window=1m&last=61", "use 1 to 60 for windows of 1m"),
+        ("?chanel=ch", "'chanel' is not a parameter; use window, last, namespace, channel"),
     ],
 )
 def test_a_wrong_question_is_answered_by_a_sentence(loaded: RunningWeb, query: str, says: str) -> None:
@@ -121,7 +121,7 @@ def test_a_wrong_question_is_answered_by_a_sentence(loaded: RunningWeb, query: s
 def test_before_they_are_read_and_where_there_are_none(driver: str) -> None:
     with RunningWeb(lambda app: traffic.register(app, rows()), driver) as web:
         status, head, page = ask(web)
-    assert (status, page) == (503, {"error": "the traffic windows are not read yet"})
+    assert (status, page) == (503, {"error": "the traffic windows have not been read yet"})
     assert "retry-after: 1" in head
 
     with RunningWeb(lambda app: traffic.register(app, None, "not here"), driver) as web:

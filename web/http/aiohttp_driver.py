@@ -1,7 +1,7 @@
-"""Faust's own aiohttp driver without its index page: `web="aiohttp://"`, for those who want its middlewares.
+"""Faust's own aiohttp driver without its index page: `web="aiohttp://"`, for users who need its middlewares.
 
-Mapping and answers are the same as on `web/http/driver`, and so are the limits on header lines; what is said to who
-passes one, and the limits on time, are aiohttp's.
+Events, answers and the limits on header lines are the same as on `web/http/driver`. The messages about exceeded limits,
+and the time limits, are aiohttp's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from web.http.config import DriverConfig, cannot_listen
 
 
 def _bound_heads(bytes_max: int) -> Middleware:
-    """431 for header lines that are longer together than aiohttp lets one of them be."""
+    """Answers 431 if all header lines together exceed the limit. aiohttp only limits each line."""
 
     @middleware
     async def bound(request: Request, handler: Handler) -> StreamResponse:
@@ -36,12 +36,12 @@ class Web(faust_aiohttp.Web):
     def __init__(self, app: Any, **kwargs: Any) -> None:
         super().__init__(app, **kwargs)
         config: DriverConfig = getattr(app, "driver_config", None) or DriverConfig()
-        # aiohttp refuses a body of exactly client_max_size.
+        # aiohttp rejects a body of exactly client_max_size, so the limit is one byte higher.
         options = {**(app.conf.web_application_options or {}), "client_max_size": config.event_bytes_max + 1}
         options["middlewares"] = [
             _bound_heads(config.header_bytes_max),
             *options.get("middlewares", ()),
-        ]  # OpenTelemetry adds its own to the list
+        ]  # must be a list: OpenTelemetry adds its middleware to it
         self.web_app = Application(**options)
         self._runner = AppRunner(
             self.web_app,
@@ -53,7 +53,7 @@ class Web(faust_aiohttp.Web):
         )
 
     async def start_server(self) -> None:
-        """Listen. Raises PenstockError when the address cannot be had."""
+        """Listen. Raises PenstockError if the address is not available."""
         try:
             await super().start_server()
         except OSError as error:

@@ -1,9 +1,9 @@
-"""Where a chunked body ends, how big it is, and how much of it is extensions and trailers.
+"""Finds the end of a chunked body, and its size with and without extensions and trailers. Pure.
 
-Pure: bytes in, a position out, and what the parser is to see of them. It runs before the parser, which does the
-decoding, because the parser tells neither its position nor the size of what it skips, and knows no white space in
-extensions: it is given whole lines, without them. The two must agree on the last byte (`web/http/request_reader`
-refuses if they do not). Refuses every size line that is not plain hexadecimal digits with an optional extension.
+It runs before the parser, which decodes the chunks, because the parser reports neither its position nor the size of
+what it skips, and does not accept white space in extensions. So the parser gets whole size lines without extensions.
+Both must agree on the last byte, else `web/http/request_reader` rejects the request: a disagreement about where a
+request ends is how request smuggling works.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SIZE_LINE_BYTES_MAX = 16 + 2  #: beside the extension
 
 
 class ChunkWalk:
-    """The walk through one chunked body; `feed` it every byte after the head, once."""
+    """The walk through one chunked body. `feed` it every byte after the head, once."""
 
     __slots__ = (
         "_config",
@@ -37,11 +37,11 @@ class ChunkWalk:
         self._trailing = False
         self._extension_bytes = 0
         self._trailer_bytes = 0
-        self.body_bytes = 0  #: announced so far
-        self.plain = b""  #: what the last bytes fed are without extensions, in whole lines: for the parser
+        self.body_bytes = 0  #: as announced by the size lines so far
+        self.plain = b""  #: the bytes of the last `feed` for the parser: whole lines, without extensions
 
     def feed(self, data: bytes, start: int) -> int:
-        """The position just behind the body in `data`, or -1: it goes on. Raises Refusal (400, 413, 431)."""
+        """The position after the body in `data`, or -1 if the body continues. Raises HttpRejection (400, 413, 431)."""
         parts: list[bytes] = []
         end = self._walk(data, start, parts)
         self.plain = b"".join(parts)
@@ -59,7 +59,7 @@ class ChunkWalk:
             end = data.find(b"\n", pos)
             if end < 0:
                 self._line += data[pos:]
-                self._check_line(len(self._line))
+                self._check_line(len(self._line))  # now: a client may send an endless line
                 return -1
             line = self._line + data[pos : end + 1]
             self._line = b""
@@ -77,23 +77,27 @@ class ChunkWalk:
     def _check_line(self, line_bytes: int) -> None:
         if self._trailing:
             if self._trailer_bytes + line_bytes > self._config.trailer_bytes_max:
-                raise HttpRejection(431, f"trailers of more than {self._config.trailer_bytes_max} bytes")
+                raise HttpRejection(431, f"the trailers have more than {self._config.trailer_bytes_max} bytes")
         elif self._extension_bytes + line_bytes > self._config.chunk_extension_bytes_max + _SIZE_LINE_BYTES_MAX:
-            raise HttpRejection(400, f"chunk extensions of more than {self._config.chunk_extension_bytes_max} bytes")
+            raise self._too_many_extensions()
+
+    def _too_many_extensions(self) -> HttpRejection:
+        most = self._config.chunk_extension_bytes_max
+        return HttpRejection(400, f"the chunk extensions have more than {most} bytes")
 
     def _size_line(self, line: bytes) -> bytes:
-        """-> its digits."""
+        """The digits of a size line: plain hexadecimal, with an optional extension. Prepares to skip the chunk."""
         found = _SIZE_LINE(line)
         if found is None:
-            raise HttpRejection(400, "a chunk whose size line cannot be read")
+            raise HttpRejection(400, "the size line of a chunk is not valid")
         digits = found[1]
         self._extension_bytes += len(line) - len(digits) - 2
         if self._extension_bytes > self._config.chunk_extension_bytes_max:
-            raise HttpRejection(400, f"chunk extensions of more than {self._config.chunk_extension_bytes_max} bytes")
+            raise self._too_many_extensions()
         chunk_bytes = int(digits, 16)
         self._trailing = chunk_bytes == 0
-        self._skip_bytes = chunk_bytes + 2 if chunk_bytes else 0
+        self._skip_bytes = chunk_bytes + 2 if chunk_bytes else 0  # with its CR LF
         self.body_bytes += chunk_bytes
         if self.body_bytes > self._config.event_bytes_max:
-            raise HttpRejection(413, f"a body of more than {self._config.event_bytes_max} bytes")
+            raise HttpRejection(413, f"the body has more than {self._config.event_bytes_max} bytes")
         return digits

@@ -4,12 +4,12 @@
                           |                    |                   |
                           +----- refused ------+--> LINGER <-------+ (or closed)
 
-There is exactly one request under way; what the client sent ahead stays unparsed (and unread: reading pauses) until its
-turn. That makes pipelining ordered and bounded, and lets a request be refused without losing the answers before it.
-An answer to a refused request is followed by half-closing and by reading what still comes for a while (LINGER): a
-client that is still sending would otherwise get a reset in place of the answer.
+At most one request is in progress. What the client sends ahead is not parsed, and reading pauses, until its turn. So
+pipelining is ordered and bounded, and rejecting a request does not lose earlier answers. After the answer to a rejected
+request the connection is half-closed, and what still arrives is read for a while (LINGER). Otherwise a client that is
+still sending would get a TCP reset instead of the answer.
 
-Refuses to route, to know Views and to run tasks or timers; the server sweeps over all connections for deadlines.
+Connections have no tasks or timers: the server sweeps over all connections to check deadlines.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ class Server(Protocol):
     config: DriverConfig
     now: float  #: seconds, monotonic, as of the last sweep
     draining: bool
-    receiving_bytes: int  #: of requests that came in part, all connections together
+    receiving_bytes: int  #: of incomplete requests of all connections
 
     def opened(self, connection: Connection) -> bool:
-        """A connection came; False: there are too many."""
+        """A connection was opened. False: there are too many."""
 
     def closed(self, connection: Connection) -> None:
-        """It is gone."""
+        """A connection was closed."""
 
     def refused(self, status: int) -> None:
-        """A request was refused before any View saw it."""
+        """A request was rejected before any View saw it."""
 
     def dispatch(
         self, connection: Connection, method: bytes, target: bytes, fields: Fields, body: bytes | None, keep: bool
     ) -> None:
-        """Have it answered: `connection.finish` will be called once. Never raises."""
+        """Have a request answered: `connection.finish` is called exactly once for it. Never raises."""
 
 
 class Connection(RequestReader, asyncio.Protocol):
@@ -61,7 +61,7 @@ class Connection(RequestReader, asyncio.Protocol):
         "_eof",
         "_lingered_bytes",
         "_pumping",
-        "_reader",
+        "_reading",
         "_received_bytes",
         "_rest",
         "_rest_start",
@@ -74,9 +74,9 @@ class Connection(RequestReader, asyncio.Protocol):
         super().__init__(server.config, server.now)
         self._server = server
         self._transport = cast(asyncio.Transport, None)  # set by connection_made, before anything else is called
-        self._rest, self._rest_start = b"", 0  #: received, and from where on it is not yet parsed
+        self._rest, self._rest_start = b"", 0  #: received bytes, and where the part starts that is not parsed yet
         self._pumping = self._eof = False
-        self._reader = self._writable = True
+        self._reading = self._writable = True
         self._lingered_bytes = self._received_bytes = 0
 
     # -- the transport -------------------------------------------------------------------------------------------------
@@ -88,30 +88,30 @@ class Connection(RequestReader, asyncio.Protocol):
             self.refuse(_too_busy(503, "too many connections", self._config))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone; an answer that still comes is dropped."""
+        """The connection is closed. Answers from now on are dropped."""
         self.state = CLOSED
         self._rest = b""
         self._release()
-        self._parser = cast(httptools.HttpRequestParser, None)  # its callbacks refer back to us
+        self._parser = cast(httptools.HttpRequestParser, None)  # break the reference cycle through its callbacks
         self._server.closed(self)
 
     def eof_received(self) -> bool:
-        """The client will send nothing more; what it already sent is still answered. True: stay open for that."""
+        """The client sends nothing more. True: stay open, because requests that it sent are still to be answered."""
         self._eof = True
         return self.state == BUSY or bool(self._rest)
 
     def pause_writing(self) -> None:
-        """The client takes its answers too slowly: nothing new is begun."""
+        """The client reads its answers too slowly: start no new request."""
         self._writable = False
         self._moved = self._server.now
 
     def resume_writing(self) -> None:
-        """It caught up."""
+        """The client has caught up."""
         self._writable = True
         self._resume()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
+        """Bytes arrived."""
         state = self.state
         if state <= BODY and not self._rest and self._writable:
             self._pump(data, 0)
@@ -125,39 +125,39 @@ class Connection(RequestReader, asyncio.Protocol):
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def finish(self, wire: bytes, keep: bool) -> None:
-        """The answer (a whole one, as bytes) to the request under way; exactly once for each request dispatched."""
+        """Send the answer (complete, as bytes) to the current request. Call it exactly once per dispatched request."""
         if self.state != BUSY:
             if self.state < BUSY:
-                log.error("answered twice", answer=wire[:64])
+                log.error("request was answered twice", answer=wire[:64])
             return
         if keep and not self._server.draining and not (self._eof and not self._rest):
             self._transport.write(wire)
             self.state = IDLE
             self._since = self._server.now
-            if not self._reader and not self._pumping:
+            if not self._reading and not self._pumping:
                 self._resume()
             return
         self._transport.write(with_close(wire))
-        if self._reader and not self._pumping:
+        if self._reading and not self._pumping:
             self._close()
-        else:  # the client sent ahead what will not be read
+        else:  # the client has sent more, which will not be answered: a plain close would reset the connection
             self._linger()
 
     def refuse(self, refusal: HttpRejection) -> None:
-        """Answer with a refusal, and end the connection in a way that lets the client read it."""
+        """Answer with a rejection, and close the connection in a way that lets the client read the answer."""
         self._server.refused(refusal.status)
         self._release()
-        self._forget()  # thousands may linger
+        self._forget()  # free the memory: thousands of connections may linger
         self._transport.write(with_close(problem(refusal.status, refusal.reason, refusal.headers)))
         self._linger()
 
     def close_if_idle(self) -> None:
-        """For a drain: end it unless a request is under way."""
+        """For a drain: close the connection unless a request is in progress."""
         if self.state == IDLE and not self._rest:
             self._close()
 
     def abort(self) -> None:
-        """End it now."""
+        """Close the connection now, without finishing anything."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -173,10 +173,10 @@ class Connection(RequestReader, asyncio.Protocol):
             self._close()
             return
         self._transport.write_eof()
-        self._read_on()
+        self._resume_reading()
 
     def check_deadline(self, now: float) -> None:
-        """Called by the server's sweep."""
+        """Close or reject what exceeds a time limit. Called by the server's sweep; `now` as of `Server.now`."""
         config = self._config
         least = config.body_bytes_min_per_s
         state, age_s = self.state, now - self._since
@@ -187,12 +187,12 @@ class Connection(RequestReader, asyncio.Protocol):
                 self._close()
         elif state == HEAD:
             if age_s > config.header_timeout_s:
-                self.refuse(HttpRejection(408, f"no whole head within {config.header_timeout_s:g} s"))
+                self.refuse(HttpRejection(408, f"the headers were not complete within {config.header_timeout_s:g} s"))
         elif state == BODY:
             if now - self._moved > config.body_idle_s:
-                self.refuse(HttpRejection(408, f"no byte of the body for {config.body_idle_s:g} s"))
+                self.refuse(HttpRejection(408, f"no byte of the body arrived for {config.body_idle_s:g} s"))
             elif age_s > config.body_idle_s and self._received_bytes - self.head_bytes < age_s * least:
-                self.refuse(HttpRejection(408, f"a body slower than {least:g} bytes/s"))
+                self.refuse(HttpRejection(408, f"the body is slower than {least:g} bytes/s"))
         elif state == LINGER and age_s > config.linger_s:
             self._close()
 
@@ -203,17 +203,17 @@ class Connection(RequestReader, asyncio.Protocol):
             self._rest, self._rest_start = self._rest[self._rest_start :] + data, 0
         else:
             self._rest, self._rest_start = data, start
-        if self._reader:
-            self._reader = False
+        if self._reading:
+            self._reading = False
             self._transport.pause_reading()
 
-    def _read_on(self) -> None:
-        if not self._reader:
-            self._reader = True
+    def _resume_reading(self) -> None:
+        if not self._reading:
+            self._reading = True
             self._transport.resume_reading()
 
     def _resume(self) -> None:
-        """Go on with what was held back, now that the request before it is answered."""
+        """Continue with the bytes that were held back while the previous request was in progress."""
         if self._rest and self.state <= BODY and self._writable:
             data, self._rest = self._rest, b""
             self._pump(data, self._rest_start)
@@ -222,11 +222,13 @@ class Connection(RequestReader, asyncio.Protocol):
         if self._eof:
             self._close()
         else:
-            self._read_on()
+            self._resume_reading()
 
     def _pump(self, data: bytes, pos: int) -> None:
-        """Read as many requests out of `data` from `pos` on as can be begun; hold the rest."""
+        """Read requests from `data`, starting at `pos`, until one is in progress; hold the rest."""
         size, start = len(data), pos
+        # A view may answer within `_dispatch`. Then `finish` must not call `_resume` (which would nest for each
+        # pipelined request): the loop below goes on by itself.
         self._pumping = True
         try:
             while pos < size and self.state <= BODY and self._writable:
@@ -235,7 +237,7 @@ class Connection(RequestReader, asyncio.Protocol):
                 if self._complete:
                     self._dispatch()
                 elif self.state != IDLE:
-                    self._partly(pos - start)
+                    self._count_part(pos - start)
         except HttpRejection as refusal:
             self.refuse(refusal)
         except httptools.HttpParserCallbackError:
@@ -244,7 +246,7 @@ class Connection(RequestReader, asyncio.Protocol):
             self.refuse(headers.unknown_method(data, start))
         except httptools.HttpParserError as error:
             self.refuse(HttpRejection(400, f"not HTTP/1.1: {error}"))
-        except Exception:  # called from whoever finished the request before, who has nothing to do with this one
+        except Exception:  # the caller may be the view of the previous request, which must not get this error
             self._failed()
         finally:
             self._pumping = False
@@ -252,11 +254,11 @@ class Connection(RequestReader, asyncio.Protocol):
             self._hold(data, pos)
 
     def _failed(self) -> None:
-        log.exception("request failed before its view")
+        log.exception("request failed before it reached a view")
         self.refuse(HttpRejection(500, "internal error"))
 
-    def _partly(self, part_bytes: int) -> None:
-        """A request that comes in parts counts against the memory all connections share while it is incomplete."""
+    def _count_part(self, part_bytes: int) -> None:
+        """Count a part of an incomplete request against the memory that all connections share."""
         server = self._server
         if self.state == BODY:
             if self.expects and not self._body:
@@ -266,7 +268,7 @@ class Connection(RequestReader, asyncio.Protocol):
         self._received_bytes += part_bytes
         server.receiving_bytes += part_bytes
         if server.receiving_bytes > self._config.receiving_bytes_max:
-            raise _too_busy(429, "too many requests under way", self._config)
+            raise _too_busy(429, "too many incomplete requests", self._config)
 
     def _release(self) -> None:
         self._server.receiving_bytes -= self._received_bytes

@@ -1,12 +1,12 @@
 """Faust's web server on httptools and uvloop: `web="httptools://"`. Views, pages and Blueprints work as on aiohttp.
 
-A View may offer `post_raw(conn, target, info, fields, body, keep)`: it is called in place of `post` with the header
-lines (valid during the call: the dict is the connection's own) and the body (None: neither Content-Length nor
-Transfer-Encoding was sent), and calls `conn.finish(wire, keep)` exactly once, then or later. No Task and no Future is
-made for such a request.
+A View may have a method `post_raw(conn, target, info, fields, body, keep)`, which is called instead of `post`. It gets
+the header lines (valid only during the call, because the dict belongs to the connection) and the body (None: neither
+Content-Length nor Transfer-Encoding was sent), and calls `conn.finish(wire, keep)` exactly once, at once or later. Such
+a request needs no Task and no Future.
 
 Limits come from `app.driver_config` (a `DriverConfig`), the address from the Faust settings `web_bind`, `web_port`.
-Refuses what it does not have: TLS upgrade, HTTP/2, CORS, a thread of its own, decompression, a `Date` header.
+Does not support TLS upgrade, HTTP/2, CORS, a thread of its own, decompression, or a `Date` header.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Web(base.Web):
         self.now = 0.0
         self.draining = False
         self.receiving_bytes = 0
-        self.on_refused: Callable[[int], None] | None = None  #: told the status of requests no View has seen
+        self.on_refused: Callable[[int], None] | None = None  #: gets the status of requests that no View has seen
         self._router = Router()
         self._routes: dict[tuple[bytes, bytes], _Route] = {}
         self._connections: set[Connection] = set()
@@ -65,12 +65,12 @@ class Web(base.Web):
     # -- life ----------------------------------------------------------------------------------------------------------
 
     async def on_start(self) -> None:
-        """Listen. Raises PenstockError when the address cannot be had."""
+        """Listen. Raises PenstockError if the address is not available."""
         conf = self.app.conf
         if conf.web_in_thread or conf.web_transport.scheme != "tcp" or conf.web_cors_options:
             raise PenstockError(
-                "The web driver httptools:// has no thread, no unix socket and no CORS of its own.",
-                "Leave web_in_thread, web_transport and web_cors_options alone, or choose aiohttp://.",
+                "The web driver httptools:// does not support threads, unix sockets or CORS.",
+                "Do not set web_in_thread, web_transport and web_cors_options, or choose aiohttp://.",
             )
         self.init_server()
         loop = self._running_loop = asyncio.get_running_loop()
@@ -86,10 +86,10 @@ class Web(base.Web):
             )
         except OSError as error:
             raise cannot_listen(conf.web_bind, conf.web_port, error) from error
-        self._sweep = loop.call_later(self.config.sweep_s, self._look_at_deadlines)
+        self._sweep = loop.call_later(self.config.sweep_s, self._check_deadlines)
 
     async def on_stop(self) -> None:
-        """Cut what a drain before this has left."""
+        """Close all connections that are still open, and cancel their requests."""
         await self.drain(0.0)
         if self._sweep is not None:
             self._sweep.cancel()
@@ -98,7 +98,7 @@ class Web(base.Web):
 
     @property
     def port(self) -> int:
-        """The TCP port it listens on (the chosen one when `web_port` was 0)."""
+        """The TCP port of the server; the one that the kernel chose if `web_port` was 0."""
         if self._server is None or not self._server.sockets:
             raise PenstockError("The web server is not listening.")
         return cast(int, self._server.sockets[0].getsockname()[1])
@@ -106,7 +106,7 @@ class Web(base.Web):
     async def drain(self, limit_s: float) -> int:
         """Stop accepting, close idle connections, let busy ones finish (their answers say `connection: close`).
 
-        Returns how many connections had to be cut after `limit_s` seconds.
+        Returns the number of connections that had to be cut after `limit_s` seconds.
         """
         self.draining = True
         if self._server is not None:
@@ -119,34 +119,34 @@ class Web(base.Web):
                 async with asyncio.timeout(limit_s):
                     await self._all_closed.wait()
             except TimeoutError:
-                log.warning("drain limit reached", connections=len(self._connections), limit_s=limit_s)
+                log.warning("drain reached its time limit", connections=len(self._connections), limit_s=limit_s)
         left = list(self._connections)
         for connection in left:
             connection.abort()
         return len(left)
 
-    def _look_at_deadlines(self) -> None:
+    def _check_deadlines(self) -> None:
         loop = cast(asyncio.AbstractEventLoop, self._running_loop)
         now = self.now = loop.time()
-        self._sweep = loop.call_later(self.config.sweep_s, self._look_at_deadlines)
+        self._sweep = loop.call_later(self.config.sweep_s, self._check_deadlines)
         for connection in list(self._connections):
             connection.check_deadline(now)
 
-    # -- what connections need (web.protocol.Server) -------------------------------------------------------------------
+    # -- what connections need (web.http.connection.Server) ------------------------------------------------------------
 
     def opened(self, connection: Connection) -> bool:
-        """A connection came; False: there are too many."""
+        """A connection was opened. False: there are too many."""
         self._connections.add(connection)
         return len(self._connections) <= self.config.connections_max
 
     def closed(self, connection: Connection) -> None:
-        """It is gone."""
+        """A connection was closed."""
         self._connections.discard(connection)
         if not self._connections:
             self._all_closed.set()
 
     def refused(self, status: int) -> None:
-        """A request was refused before any View saw it."""
+        """A request was rejected before any View saw it."""
         if self.on_refused is not None:
             self.on_refused(status)
 
@@ -208,9 +208,11 @@ class Web(base.Web):
     # -- what Faust's Views need ---------------------------------------------------------------------------------------
 
     def route(self, pattern: str, handler: Any, cors_options: Mapping[str, Any] | None = None) -> None:
-        """Serve a pattern by a View (or by any async callable: GET and HEAD). Raises PenstockError for CORS options."""
+        """Serve a pattern by a View, or GET and HEAD by an async callable. Raises PenstockError for CORS options."""
         if cors_options:
-            raise PenstockError("The web driver httptools:// has no CORS.", "Choose aiohttp:// for such a page.")
+            raise PenstockError(
+                "The web driver httptools:// does not support CORS.", "Choose aiohttp:// for this page."
+            )
         methods = handler.get_methods() if hasattr(handler, "get_methods") else {"GET", "HEAD"}
         self._router.add(pattern, methods, handler)
         self._routes.clear()
@@ -266,16 +268,16 @@ class Web(base.Web):
         reason: str | None = None,
         headers: MutableMapping[str, str] | None = None,
     ) -> base.Response:
-        """An answer of bytes as they are."""
+        """An answer with these bytes."""
         return Response(value, status, content_type, headers)
 
     def bytes_to_response(self, s: _bytes) -> base.Response:
-        """The reverse of `response_to_bytes` (Faust's view cache)."""
+        """The inverse of `response_to_bytes` (Faust's view cache)."""
         status, headers, body = self._bytes_to_response(s)
         return Response(body, int(status), None, headers)
 
     def response_to_bytes(self, response: base.Response) -> _bytes:
-        """An answer as Faust's view cache keeps it."""
+        """An answer in the format of Faust's view cache."""
         return self._response_to_bytes(response.status, response.headers, response.body)
 
     async def read_request_content(self, request: base.Request) -> _bytes:
@@ -283,5 +285,5 @@ class Web(base.Web):
         return await request.read()
 
     async def wsgi(self) -> Any:
-        """Refused: there is no WSGI entry point. Raises PenstockError."""
-        raise PenstockError("The web driver httptools:// has no WSGI entry point.", "Choose aiohttp:// for that.")
+        """Not supported. Raises PenstockError."""
+        raise PenstockError("The web driver httptools:// does not support WSGI.", "Choose aiohttp:// instead.")

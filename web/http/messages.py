@@ -1,6 +1,6 @@
-"""Request and Response as Faust Views see them, on our own driver. Values: they do no I/O.
+"""Request and Response for Faust Views on our own driver. They do no I/O.
 
-The hot path uses neither: it is given header pairs and body bytes, and answers with bytes made once.
+The hot path uses neither: it gets header lines and body bytes, and answers with bytes that are made once.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ CLOSE = b"connection: close\r\n"
 
 
 def encode(status: int, headers: Iterable[tuple[str, str]] = (), body: bytes = b"", *, head: bool = False) -> bytes:
-    """A whole HTTP/1.1 answer. `head`: the answer to HEAD, which has the length but not the body."""
+    """A complete HTTP/1.1 answer. `head`: the answer to HEAD, which has the length but no body."""
     lines = [b"HTTP/1.1 %d %s\r\n" % (status, _PHRASES.get(status, b"Unknown"))]
     if status not in (204, 304):
         lines.append(b"content-length: %d\r\n" % len(body))
     for name, value in headers:
         if any(mark in text for text in (name, value) for mark in "\r\n\0"):
-            raise ValueError(f"response header {name!r} holds a line break or NUL")
+            raise ValueError(f"response header {name!r} has a line break or NUL")
         lines.append(f"{name}: {value}\r\n".encode())
     lines.append(b"\r\n")
     if not head and status not in (204, 304):
@@ -38,13 +38,13 @@ def encode(status: int, headers: Iterable[tuple[str, str]] = (), body: bytes = b
 
 
 def with_close(wire: bytes) -> bytes:
-    """The same answer, saying that the connection ends with it."""
+    """The same answer with `connection: close`."""
     first, _, rest = wire.partition(b"\r\n")
     return first + b"\r\n" + CLOSE + rest
 
 
 def problem(status: int, reason: str, headers: Iterable[tuple[str, str]] = ()) -> bytes:
-    """An answer that says in one JSON line what is wrong."""
+    """An error answer: one line of JSON with the reason."""
     body = _as_bytes(_json.dumps({"error": reason})) + b"\n"
     return encode(status, (("content-type", "application/json"), *headers), body)
 
@@ -78,12 +78,12 @@ class Response(base.Response):
 
     @property
     def body(self) -> bytes:
-        """The body, always whole."""
+        """The body, always complete."""
         return self._body
 
     @property
     def headers(self) -> CIMultiDict[str]:
-        """Header fields; may be changed until the View has returned."""
+        """Header fields. A View may change them until it returns."""
         return self._headers
 
     @property
@@ -113,7 +113,7 @@ class Response(base.Response):
 
     @property
     def keep_alive(self) -> bool | None:
-        """Decided by the connection."""
+        """None: the connection decides."""
         return None
 
     @property
@@ -122,14 +122,14 @@ class Response(base.Response):
         return len(self._body)
 
     def wire(self, method: str = "GET") -> bytes:
-        """The answer as bytes; framing headers of the View are ignored, ours count."""
+        """The answer as bytes. Framing headers of the View are replaced by ours."""
         framing = ("content-length", "transfer-encoding", "connection")
         pairs = [(name, value) for name, value in self._headers.items() if name.lower() not in framing]
         return encode(self._status, pairs, self._body, head=method == "HEAD")
 
 
 class Request(base.Request):
-    """What a View gets: aiohttp's names, on a request that is already whole."""
+    """What a View gets: a complete request with the attributes of aiohttp's."""
 
     def __init__(
         self,
@@ -155,12 +155,12 @@ class Request(base.Request):
             (name.decode("latin-1"), value.decode("utf-8", "surrogateescape")) for name, value in pairs
         )
         path, _, query = target.decode("latin-1").partition("?")
-        # Built, not parsed: what begins with two slashes is a path here, and no authority that may be refused.
+        # Built, not parsed: a target that starts with two slashes is a path here, not an authority.
         self.rel_url = URL.build(path=path, query_string=query, encoded=True)
 
     @property
     def url(self) -> URL:  # type: ignore[override]  # the base class only annotates an attribute
-        """The whole URL as the client named it."""
+        """The whole URL as the client sees it."""
         return URL(f"http://{(self.raw_host or b'localhost').decode('latin-1')}").join(self.rel_url)
 
     @property
@@ -185,12 +185,12 @@ class Request(base.Request):
 
     @property
     def match_info(self) -> Mapping[str, str]:
-        """The parts of the path that the pattern names."""
+        """The named parts of the path."""
         return self._info
 
     @property
     def body_exists(self) -> bool:  # type: ignore[override]  # the base class only annotates an attribute
-        """Whether there was a body, be it empty."""
+        """Whether there was a body, which may be empty."""
         return self.raw_body is not None
 
     @property
@@ -200,7 +200,7 @@ class Request(base.Request):
 
     @property
     def cookies(self) -> Mapping[str, Any]:
-        """Cookies by name; junk gives none."""
+        """Cookies by name; empty if the header is not valid."""
         try:
             return {name: morsel.value for name, morsel in SimpleCookie(self.headers.get("cookie", "")).items()}
         except CookieError:
@@ -237,15 +237,15 @@ class Request(base.Request):
 
     @property
     def if_modified_since(self) -> datetime | None:  # type: ignore[override]  # the base class only annotates it
-        """The header as a time; None when absent or junk."""
+        """The header as a time; None if absent or not valid."""
         return self._date("if-modified-since")
 
     @property
     def if_unmodified_since(self) -> datetime | None:  # type: ignore[override]  # the base class only annotates it
-        """The header as a time; None when absent or junk."""
+        """The header as a time; None if absent or not valid."""
         return self._date("if-unmodified-since")
 
     @property
     def if_range(self) -> datetime | None:  # type: ignore[override]  # the base class only annotates it
-        """The header as a time; None when absent or junk."""
+        """The header as a time; None if absent or not valid."""
         return self._date("if-range")

@@ -1,4 +1,4 @@
-"""Tells Faust our two web drivers by name: `httptools://` and `aiohttp://`. Refuses to choose one: settings do."""
+"""Registers our two web drivers with Faust: `httptools://` and `aiohttp://`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from faust.web.drivers import DRIVERS
 
 
 def install() -> None:
-    """Call before the Faust app is made; may be called again."""
+    """Call this before the Faust app is created. May be called again."""
     DRIVERS.aliases["httptools"] = "web.http.driver:Web"
     DRIVERS.aliases["aiohttp"] = "web.http.aiohttp_driver:Web"

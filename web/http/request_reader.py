@@ -1,15 +1,12 @@
-"""Bytes to whole requests, one at a time: the head and the body of a request through the parser, and the checks.
+"""Reads requests from bytes, one at a time: feeds head and body to the parser, and checks them. No I/O, no clock.
 
-The input is cut where a head or a body ends before it goes into the parser. So it is known at every moment how much
-of a request was read, limits are exact, and what the client sent ahead stays outside until its turn. The framing is
-followed twice, by the parser and here; a request on whose last byte the two do not agree is refused.
+The careful way cuts the input where a head or a body ends before it goes into the parser. So the size of what was read
+is always known, limits are exact, and what the client sends ahead does not reach the parser before its turn. Both the
+parser and this module follow the framing. If they disagree on the last byte of a request, it is rejected.
 
-An ordinary request (its head in one piece, nothing sent ahead of its turn, `Content-Length`, no header twice) takes a
-quicker way, with the same checks: all of it goes into the parser at once, which puts the header lines into a dict by
-itself. What turns out not to be ordinary is read from its start again, by a new parser, the careful way.
-
-No I/O and no clock: time is handed in. Refuses (raises `HttpRejection` or the parser's errors) and leaves answering to
-`web/http/connection`.
+An ordinary request (head in one piece, nothing sent ahead, `Content-Length`, no repeated header) takes the quick way
+with the same checks: all of it goes into the parser at once, which fills a dict with the header lines. If a request
+turns out not to be ordinary, a new parser reads it again from its start, the careful way.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from web.http.config import DriverConfig, HttpRejection
 
 IDLE, HEAD, BODY, BUSY, LINGER, CLOSED = range(6)
 _BLANK_LINE = b"\r\n\r\n"
-#: Beside the header lines and the URL a head has a method and a version.
+#: Besides the header lines and the URL, a head has a method and a version.
 _START_LINE_BYTES_MAX = 64
 _SLASH = 0x2F
 _VERSION = b" HTTP/1.1"
@@ -31,7 +28,7 @@ _START_LINE_REST_BYTES_MAX = len(b"OPTIONS ") + len(_VERSION_LINE)
 
 
 class _Callbacks:
-    """What the parser of ordinary requests calls. It fills the dict without a detour through Python code."""
+    """The parser's callbacks for ordinary requests. Header lines go into the dict without running Python code."""
 
     __slots__ = ("on_body", "on_header", "on_message_complete", "on_url")
 
@@ -43,7 +40,7 @@ class _Callbacks:
 
 
 class RequestReader:
-    """The request that comes in on one connection."""
+    """The current request of one connection."""
 
     __slots__ = (
         "_ahead",
@@ -74,31 +71,31 @@ class RequestReader:
 
     def __init__(self, config: DriverConfig, now: float) -> None:
         self._config = config
-        self._fields: dict[bytes, bytes] = {}  #: of the request under way, as long as requests are ordinary
+        self._fields: dict[bytes, bytes] = {}  #: of the current request, as long as requests are ordinary
         self._parser = httptools.HttpRequestParser(_Callbacks(self, self._fields))
-        self._quick = True  #: requests were ordinary so far
+        self._quick = True  #: all requests were ordinary so far
         self.state = IDLE
         self.host: bytes | None = None
         self.expects = False  #: the client waits for `100 Continue`
-        self._complete = False  #: the request is whole
-        self._ahead = False  #: the parser has seen the beginning of a second one
-        self._keep = True  #: the client allows another one after it
-        self._current = True  #: it is HTTP/1.1
-        self._since = self._moved = now  #: when the state began, when the body last moved
+        self._complete = False  #: the parser has seen the end of the request
+        self._ahead = False  #: the parser has seen the start of a second request
+        self._keep = True  #: the client allows another request on this connection
+        self._current = True  #: the request is HTTP/1.1
+        self._since = self._moved = now  #: when the state began; when bytes of the body last arrived
         self._careful_bytes = min(config.url_bytes_max, config.header_bytes_max)
         self._method = self._target = self._url = b""
-        self._pairs: headers.Pairs = []  #: as the parser gives them
-        self._headers: headers.Fields = self._pairs  #: of the request under way
-        self._tail = b""  #: the last bytes of a head that comes in parts
-        self.head_bytes = 0  #: of the request under way, as far as they came
+        self._pairs: headers.Pairs = []  #: header lines as the parser reports them
+        self._headers: headers.Fields = self._pairs  #: of the current request
+        self._tail = b""  #: the last three bytes of a head that arrives in parts
+        self.head_bytes = 0  #: of the current request, as far as they have arrived
         self._body: bytes | bytearray | None = None
         self._remaining_bytes = 0  #: of a body with Content-Length
         self._walk: ChunkWalk | None = None
 
     def read(self, data: bytes, start: int, now: float) -> int:
-        """Read on in `data`: the head, the body, or what there is of it; -> the position behind it.
+        """Read the head or the body from `data`, starting at `start`; returns the position after what was read.
 
-        Afterwards `_complete` says whether the request is whole. Raises Refusal and httptools' errors.
+        Afterwards `_complete` says whether the request is complete. Raises HttpRejection and httptools' errors.
         """
         if self.state == BODY:
             return self._read_body(data, start)
@@ -119,9 +116,10 @@ class RequestReader:
         except httptools.HttpParserUpgrade:
             pairs = self._forget_upgrade()
         url = self._url
+        # The parser accepts a bare LF where we look for CR LF, so it may have seen a request end before we did.
         if self._ahead:
-            raise HttpRejection(400, "a request line that ends in a bare LF")
-        if not url:  # blank lines before a request: not for ever
+            raise HttpRejection(400, "the request line ends in a bare LF")
+        if not url:  # blank lines before a request: they count as its head, so that the limits end them
             self._begin_parts(now)
             self.head_bytes = stop - start
             return stop
@@ -139,7 +137,7 @@ class RequestReader:
         return self._read_body(data, stop) if self.state == BODY and not whole else stop
 
     def _read_quickly(self, data: bytes, stop: int, now: float) -> bool:
-        """Read a request whose head is `data[:stop]`, and what there is of its body; False: it is not ordinary."""
+        """Read a request whose head is `data[:stop]`, and the part of its body in `data`. False: it is not ordinary."""
         fields = self._fields
         fields.clear()
         self._url = b""
@@ -152,8 +150,8 @@ class RequestReader:
         url = self._url
         if (
             shape is None
-            or self._ahead  # fields may be those of the next request
-            or head.count(b"\n") != len(fields) + 2  # a header is there twice, or blank lines came before
+            or self._ahead  # the fields may belong to the next request
+            or head.count(b"\n") != len(fields) + 2  # a header is repeated, or there were blank lines before
             or stop > self._careful_bytes
             or len(fields) > self._config.header_count_max
             or not head.isascii()
@@ -191,7 +189,7 @@ class RequestReader:
         return True
 
     def _start_over(self) -> None:
-        """From here on the careful way."""
+        """Use the careful way from here on."""
         self._quick = self._complete = self._ahead = False
         self._parser = httptools.HttpRequestParser(self)
         self._body = None
@@ -202,16 +200,17 @@ class RequestReader:
         self._since = now
 
     def _forget(self) -> None:
-        """Nothing is left of the request before."""
+        """Drop what is left of the previous request."""
         self._target = self._url = self._tail = b""
         self._headers = self._pairs = []
         self.host = None
         self.head_bytes = 0
 
     def _read_part(self, data: bytes, start: int, found: int, now: float) -> int:
-        """The same for a head that comes in several parts."""
+        """Read a part of a head that arrives in several parts."""
         if self.state == IDLE:
             self._begin_parts(now)
+        # The blank line may be split between two parts: search the last bytes of one and the first of the next.
         if self._tail:
             joint = (self._tail + data[start : start + 3]).find(_BLANK_LINE)
             if joint >= 0:
@@ -227,8 +226,8 @@ class RequestReader:
         except httptools.HttpParserUpgrade:
             self._forget_upgrade()
         whole = ends and self._url
-        if self._ahead or (self._complete and not whole):  # HTTP/0.9 ends where its line does
-            raise HttpRejection(400, "a request line that ends in a bare LF")
+        if self._ahead or (self._complete and not whole):  # for the parser, an HTTP/0.9 request ends with its line
+            raise HttpRejection(400, "the request line ends in a bare LF")
         if whole:
             self._check_size(self.head_bytes)
             self._headers = self._pairs = headers.strip(self._pairs)
@@ -242,23 +241,26 @@ class RequestReader:
         return stop
 
     def _check_size(self, head_bytes: int) -> None:
-        """A head must not be large, nor grow for ever (the parser holds an unfinished line out of our sight)."""
+        """Raises HttpRejection for a head that is too large. Called for parts too: the parser buffers an unfinished
+        line, which must not grow without limit."""
         config = self._config
         if len(self._url) > config.url_bytes_max:
-            raise HttpRejection(414, f"a URL of more than {config.url_bytes_max} bytes")
+            raise HttpRejection(414, f"the URL has more than {config.url_bytes_max} bytes")
         if head_bytes - len(self._url) > config.header_bytes_max + _START_LINE_BYTES_MAX:
-            raise HttpRejection(431, f"header lines of more than {config.header_bytes_max} bytes")
+            raise HttpRejection(431, f"the header lines have more than {config.header_bytes_max} bytes")
 
     def _end_head(self, now: float) -> None:
-        """The head is whole: check it, and know how to read the body."""
+        """The head is complete: check it, and find out how to read the body."""
         host, length, chunked, expects = headers.inspect(self._pairs, self._config)
         if host is None or not self._current:
             self._check_version(host, chunked)
         self._target, self.host = self._url, host
         if self._url[0] != _SLASH:
             self._target, self.host = headers.split_target(self._url, host)
+        # The parser must agree whether there is a body: otherwise it would take the body for the next request, or the
+        # next request for the body.
         if self._complete == bool(length or chunked):
-            raise HttpRejection(400, "a body that does not go with its header lines")
+            raise HttpRejection(400, "the body does not match the header lines")
         self._body = None if length is None and not chunked else b""
         if self._complete:
             return
@@ -268,24 +270,25 @@ class RequestReader:
         self._walk = None
         if chunked:
             self._walk = ChunkWalk(self._config)
-            self._pairs = []  # trailers go here, and nowhere else
+            self._pairs = []  # collects the trailers, which are ignored
         self.expects = expects and self._current
 
     def _check_version(self, host: bytes | None, chunked: bool) -> None:
         version = self._parser.get_http_version()
         self._current = version == "1.1"
         if self._current and host is None:
-            raise HttpRejection(400, "no Host header")
+            raise HttpRejection(400, "the request has no Host header")
         if version not in ("1.0", "1.1"):
-            raise HttpRejection(505, "HTTP/1.1 is spoken here")
+            raise HttpRejection(505, "only HTTP/1.0 and HTTP/1.1 are supported")
         if chunked and not self._current:
-            raise HttpRejection(400, "Transfer-Encoding in an HTTP/1.0 request")
+            raise HttpRejection(400, "an HTTP/1.0 request must not have Transfer-Encoding")
 
     def _forget_upgrade(self) -> headers.Pairs:
-        """The parser stops at `Upgrade`, without the body; we do not upgrade, so a new one gets a head without it."""
+        """The parser stops at `Upgrade` and does not read the body. We never upgrade, so a new parser gets the head
+        without this header."""
         method = self._parser.get_method()
         if method == b"CONNECT":
-            raise HttpRejection(405, "CONNECT is not served", (("allow", headers.ALLOW),))
+            raise HttpRejection(405, "CONNECT is not supported", (("allow", headers.ALLOW),))
         again = headers.without_upgrade(method, self._url, self._parser.get_http_version(), self._pairs)
         self._parser = httptools.HttpRequestParser(self)
         self._url, self._pairs, self._complete = b"", [], False
@@ -306,14 +309,14 @@ class RequestReader:
             part = self._walk.plain
         self._parser.feed_data(part)
         if last != self._complete or self._ahead:
-            raise HttpRejection(400, "a body that does not end where its framing says")
+            raise HttpRejection(400, "the body does not end where its framing says")
         return stop
 
-    # -- the parser's callbacks: they store, and never raise -----------------------------------------------------------
+    # -- the parser's callbacks: they only store values and never raise ------------------------------------------------
 
     def on_url(self, url: bytes) -> None:
         """A part of the request target."""
-        if self._complete:
+        if self._complete:  # of the next request: `read` decides, because a callback must not raise
             self._ahead = True
             return
         self._url = self._url + url if self._url else url
@@ -328,12 +331,12 @@ class RequestReader:
         if not body:
             self._body = data
             return
-        if body.__class__ is bytes:
+        if body.__class__ is bytes:  # the usual body arrives in one part and is never copied
             body = self._body = bytearray(body)
         body += data
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """The request is complete."""
         self._complete = True
         self._method = self._parser.get_method()
         self._keep = self._parser.should_keep_alive()

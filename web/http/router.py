@@ -1,8 +1,7 @@
-"""URL patterns of Views -> which View answers a path. Pure.
+"""Finds the View for a path by URL patterns. Pure.
 
-Patterns are those of Faust's aiohttp driver: `/exact`, `/{name}`, `/{name:regex}`. The longest fixed beginning is
-tried first, so a catch-all never hides a page. Refuses to know methods beyond "this View has it": 405 or 404 is decided
-by the driver.
+Patterns are those of Faust's aiohttp driver: `/exact`, `/{name}`, `/{name:regex}`. The pattern with the longest fixed
+prefix is tried first, so a catch-all never hides a page. The driver decides between 404 and 405.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _PART = re.compile(r"\{(?P<name>[A-Za-z_]\w*)(?::(?P<regex>(?:[^{}]|\{[^{}]*\})+
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A path that some View serves: that View for the method, or what it would allow."""
+    """A path that a View serves: the handler of the method (None: not allowed), and the allowed methods."""
 
     handler: Any | None
     info: Mapping[str, str] = field(default_factory=dict)
@@ -37,14 +36,14 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 class Router:
-    """The table of one server."""
+    """The routes of one server."""
 
     def __init__(self) -> None:
         self._exact: dict[str, dict[str, Any]] = {}
         self._shaped: list[tuple[str, re.Pattern[str], dict[str, Any]]] = []
 
     def add(self, pattern: str, methods: set[str], handler: Any) -> None:
-        """Serve `methods` (upper case) of `pattern` by `handler`; the first to claim a method keeps it."""
+        """Serve `methods` (upper case) of `pattern` by `handler`. The first handler of a method keeps it."""
         if "{" not in pattern:
             table = self._exact.setdefault(pattern, {})
         else:
@@ -57,7 +56,7 @@ class Router:
             table.setdefault(method, handler)
 
     def find(self, method: str, path: str) -> Found | None:
-        """The View for a path (as on the wire, without query), None when no View serves it."""
+        """The View for a path (as on the wire, without query); None if no View serves it."""
         plain = unquote(path)
         table = self._exact.get(plain)
         if table is not None:

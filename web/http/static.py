@@ -1,4 +1,4 @@
-"""Files of a folder as a handler for `Web.add_static`. Small files read whole; refuses paths that leave the folder."""
+"""Serves the files of a folder for `Web.add_static`. Reads each file as a whole; paths must stay in the folder."""
 
 from __future__ import annotations
 

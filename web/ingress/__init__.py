@@ -1,1 +1,1 @@
-"""Where events come in: the web view, the channel of a request, and its answers."""
+"""Ingress: the view that accepts events, the resolver of their channels, and the answers."""

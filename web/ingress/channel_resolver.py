@@ -1,4 +1,4 @@
-"""Which channel a request is for: Host and path against the contract. Pure.
+"""Finds the channel of a request by its Host and path. Pure.
 
 | Request | Goes to |
 |---|---|
@@ -7,7 +7,7 @@
 | path `/channels/<namespace>/<channel>` | that KafkaChannel |
 | path `/<namespace>/<broker>` | that Broker |
 
-Refuses to answer "not found" before the contract was read to its end: that is `NotYet`.
+Before the contract was read to its end, an unknown channel is `NotYet`, never `NotFound`.
 """
 
 from __future__ import annotations
@@ -19,38 +19,39 @@ from typing import Protocol
 from knative.contract.records import Channel
 
 HOW = (
-    "address a channel by POST /channels/<namespace>/<channel>, or by POST / with Host "
-    "<channel>-kn-channel.<namespace>.svc or a host that the channel publishes; a broker by POST /<namespace>/<broker>"
+    "send events for a channel with POST /channels/<namespace>/<channel>, or with POST / and Host "
+    "<channel>-kn-channel.<namespace>.svc or a host that the channel publishes; for a broker with POST "
+    "/<namespace>/<broker>"
 )
 _SUFFIX = b"-kn-channel"
 _CHANNEL_KIND, _BROKER_KIND = "KafkaChannel", "Broker"
 
 
 class ContractView(Protocol):
-    """What the web needs of the contract (`tables/contract_table`)."""
+    """The part of the contract that ingress needs (`tables/contract_table`)."""
 
     @property
     def loaded(self) -> bool:
-        """It was read to its end once."""
+        """Whether the contract was read to its end once."""
 
     @property
     def channels(self) -> Mapping[str, Channel]:
-        """By uid."""
+        """The channels by uid."""
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call back on the event loop after each change (and when it is loaded)."""
+        """Call `callback` on the event loop when the contract is loaded, and after each change."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotFound:
-    """No such channel or broker, or no such URL."""
+    """The channel, the broker or the URL does not exist."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """Not known yet; ask again."""
+    """Not known yet; the client should try again."""
 
     reason: str
 
@@ -59,7 +60,7 @@ Resolved = Channel | NotFound | NotYet
 
 
 def split_path(path: bytes) -> tuple[str, str, str] | None:
-    """-> (kind, namespace, name), with ("", "", "") for `/`; None: no ingress URL has this shape."""
+    """-> (kind, namespace, name); ("", "", "") for `/`; None if this is not the path of an ingress URL."""
     if path == b"/":
         return "", "", ""
     try:
@@ -76,7 +77,7 @@ def split_path(path: bytes) -> tuple[str, str, str] | None:
 
 
 def plain_host(host: bytes) -> bytes:
-    """A Host value in lower case, without port and without the root's dot."""
+    """A Host value in lower case, without port and trailing dot."""
     name = host.lower()
     if name.startswith(b"["):
         return name.partition(b"]")[0] + b"]"
@@ -84,7 +85,7 @@ def plain_host(host: bytes) -> bytes:
 
 
 def split_host(host: bytes) -> tuple[str, str] | None:
-    """`<channel>-kn-channel.<namespace>.svc[.<domain>]` (plain) -> (namespace, channel); None: another host."""
+    """`<channel>-kn-channel.<namespace>.svc[.<domain>]` (plain) -> (namespace, channel); None for any other host."""
     labels = host.split(b".")
     if len(labels) < 3 or labels[2] != b"svc" or not labels[0].endswith(_SUFFIX):
         return None
@@ -99,23 +100,23 @@ class ChannelResolver:
         self._loaded = loaded
         self._named: dict[tuple[str, str, str], Channel] = {}
         self._hosted: dict[bytes, Channel] = {}
-        # Sorted, so that every process gives a host that two resources claim to the same one.
+        # Sorted, so that all processes agree if two resources claim the same host.
         for channel in sorted(channels, key=lambda one: (one.namespace, one.name, one.uid)):
             self._named.setdefault((channel.kind, channel.namespace, channel.name), channel)
             for host in channel.hosts:
                 self._hosted.setdefault(plain_host(host.encode()), channel)
 
     def resolve(self, host: bytes | None, path: bytes) -> Resolved:
-        """The one resource a URL names. `path` as on the wire, without query."""
+        """The channel of a URL, or why there is none. `path` as on the wire, without query."""
         address = split_path(path)
         if address is None:
             return NotFound(f"nothing is served under this path; {HOW}")
         if not self._loaded:
-            return NotYet("the list of channels is not read yet")
+            return NotYet("the list of channels has not been read yet")
         kind, namespace, name = address
         if kind:
             found = self._named.get(address)
-            return found or NotFound(f"no {kind} {namespace}/{name}; {HOW}")
+            return found or NotFound(f"there is no {kind} {namespace}/{name}; {HOW}")
         return self._by_host(plain_host(host or b""))
 
     def _by_host(self, host: bytes) -> Resolved:
@@ -124,5 +125,5 @@ class ChannelResolver:
             found = self._named.get((_CHANNEL_KIND, *address))
             if found is None and host in self._hosted:
                 found = self._hosted[host]
-            return found or NotFound(f"no {_CHANNEL_KIND} {'/'.join(address)}; {HOW}")
+            return found or NotFound(f"there is no {_CHANNEL_KIND} {'/'.join(address)}; {HOW}")
         return self._hosted.get(host) or NotFound(f"no channel has the address {host.decode('latin-1')!r}; {HOW}")

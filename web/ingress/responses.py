@@ -1,7 +1,4 @@
-"""What ingress answers, as values made once: the table of statuses, with bytes for the hot path and fields for Views.
-
-Pure. Refuses to send anything.
-"""
+"""The answers of ingress as values: the table of statuses, with bytes for the hot path and fields for Views. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from web.ingress.channel_resolver import NotFound, NotYet
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One answer: `wire` is the whole of it as bytes."""
+    """One answer. `wire` is all of it as bytes."""
 
     status: int
     body: bytes = b""
@@ -34,43 +31,45 @@ def _json_line(status: int, fields: dict[str, str], *headers: tuple[str, str]) -
 
 
 ACCEPTED = Response(202)
-NOT_ALLOWED = _json_line(405, {"error": "events are sent by POST"}, ("allow", ALLOW))
-CODED = _json_line(400, {"error": "a coded body: send the event as it is, with Content-Length or chunked"})
+NOT_ALLOWED = _json_line(405, {"error": "send events with POST"}, ("allow", ALLOW))
+CODED = _json_line(
+    400, {"error": "Content-Encoding is not supported: send the event without it, with Content-Length or chunked"}
+)
 OPTIONS = Response(200, b"", (("allow", ALLOW),))
 WEBHOOK_OPTIONS = Response(200, b"", (("allow", ALLOW), ("webhook-allowed-origin", "*"), ("webhook-allowed-rate", "*")))
 
 
 def malformed(reason: str) -> Response:
-    """400: not HTTP as it must be."""
+    """400: the request is not valid HTTP."""
     return _json_line(400, {"error": reason})
 
 
 def bad_event(error: BadEvent) -> Response:
-    """400: which attribute, and why."""
+    """400: the event is not valid; with the attribute and the reason."""
     return _json_line(400, {"error": str(error), "attribute": error.attribute})
 
 
 def too_large(body_bytes: int, most: int) -> Response:
-    """413 before anything was done with the body."""
-    return _json_line(413, {"error": f"a body of {body_bytes} bytes; at most {most} are taken"})
+    """413: the body is too large; sent before the event is mapped."""
+    return _json_line(413, {"error": f"the body has {body_bytes} bytes; at most {most} are accepted"})
 
 
 def too_busy(reason: str, retry_after_s: int) -> Response:
-    """429: a limit of this process was reached."""
+    """429: a limit of this process is reached."""
     return _json_line(429, {"error": reason}, ("retry-after", str(retry_after_s)))
 
 
 def not_served(found: NotFound | NotYet, retry_after_s: int) -> Response:
-    """404, or 503 while it cannot be known."""
+    """404, or 503 if it is not known yet."""
     if isinstance(found, NotFound):
         return _json_line(404, {"error": found.reason})
     return _json_line(503, {"error": found.reason}, ("retry-after", str(retry_after_s)))
 
 
 def not_stored(failure: ProduceFailure, retry_after_s: int) -> Response:
-    """What a record that was not acknowledged means for its sender."""
+    """The answer for an event that Kafka did not acknowledge: 413, 429 or 503."""
     if failure.problem is ProduceProblem.TOO_LARGE:
-        return _json_line(413, {"error": "Kafka refuses an event of this size"})
+        return _json_line(413, {"error": "Kafka does not accept an event of this size"})
     if failure.problem is ProduceProblem.FULL:
         return too_busy("too many events wait for Kafka", retry_after_s)
     return _json_line(

@@ -1,7 +1,7 @@
-"""The ingress view of a process that exports traces: every event is a span, from its request to its answer.
+"""The ingress view of a process that exports traces: every event has a span, from its request to its answer.
 
-A view of its own, chosen when the app is put together, so that a process that exports nothing does not even ask.
-It is for `web/http/driver`; on aiohttp the instrumentation of aiohttp begins the span. Refuses to decide anything.
+It is a class of its own, chosen at start, so that a process without traces does not pay for a check per event. It is
+for `web/http/driver`; on aiohttp, OpenTelemetry's instrumentation starts the span.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from web.http.headers import Fields, pairs_of
 from web.ingress.view import IngressView
 
 
-class _Told:
-    """A connection, as far as the ingress view needs one, whose answer ends a span."""
+class _TracedConnection:
+    """The part of a connection that the ingress view needs. Its answer ends a span."""
 
     __slots__ = ("_conn", "_span", "head_bytes", "host")
 
@@ -27,7 +27,7 @@ class _Told:
         self.head_bytes = conn.head_bytes
 
     def finish(self, wire: bytes, keep: bool) -> None:
-        """The answer: `HTTP/1.1 202 ...`."""
+        """Send the answer, `HTTP/1.1 202 ...`, and end the span with its status."""
         self._span.ended(int(wire[9:12]))
         self._conn.finish(wire, keep)
 
@@ -44,9 +44,9 @@ class TracedIngressView(IngressView):
         span = self.trace.receive(target, conn.host, pairs_of(fields))
         try:
             with span:
-                super().post_raw(cast(Connection, _Told(conn, span)), target, info, fields, body, keep)
+                super().post_raw(cast(Connection, _TracedConnection(conn, span)), target, info, fields, body, keep)
         except Exception:
-            span.ended(500)  # as the driver will answer
+            span.ended(500)  # the driver's answer to an exception
             raise
 
 

@@ -1,11 +1,10 @@
-"""The ingress view: an HTTP request in, a record in the channel's topic, 202 only after Kafka has acknowledged it.
+"""The ingress view: stores the event of a request in its channel's topic, and answers 202 after Kafka acknowledged it.
 
-    request -> which channel (web/routing) -> is there room -> event to record (knative/http_binding)
+    request -> channel (channel_resolver) -> within limits? -> event to record (knative/cloudevents/http_binding)
             -> Produce port ... acknowledged -> 202
 
-The first way, `post_raw`, runs in callbacks on `web/http/driver`; the second, `post`, is an ordinary Faust View for any
-driver. Both take the same decisions. Refuses to parse bodies, to answer before the acknowledgement, and to hold more
-requests or bytes than its limits say.
+`post_raw` runs in callbacks on `web/http/driver`; `post` is an ordinary Faust View for any driver. Both make the same
+decisions. Never answers 202 before the acknowledgement.
 """
 
 from __future__ import annotations
@@ -22,19 +21,18 @@ from knative.cloudevents.http_binding import BadEvent, to_record
 from knative.contract.records import Channel
 from knative.ports import Headers, Observe, Produce, ProduceFailure
 from knative.traffic.counters import TrafficCounter, TrafficCounters
-from web.http import headers as heads
 from web.http.config import HttpRejection
 from web.http.connection import Connection
-from web.http.headers import Fields
+from web.http.headers import ALLOW, Fields, check_text
 from web.http.messages import Request
 from web.ingress import responses
 from web.ingress.channel_resolver import ChannelResolver, ContractView, NotFound, NotYet, split_path
 from web.ingress.responses import Response
 
-#: Everything that no other View serves: ingress knows best how to say what it takes.
+#: All paths that no other View serves: the answers of ingress explain which URLs accept events.
 PATH = "/{path:.*}"
 _CACHE_MAX = 4096
-_ELSEWHERE = "this process takes no events in: send it to one whose PENSTOCK_ROLE is ingress or all"
+_ELSEWHERE = "this process does not accept events: send them to one whose PENSTOCK_ROLE is ingress or all"
 _ACCEPTED_WIRE = responses.ACCEPTED.wire
 
 
@@ -42,15 +40,15 @@ _ACCEPTED_WIRE = responses.ACCEPTED.wire
 class IngressConfig:
     """Limits of the ingress of one process."""
 
-    inflight_max: int = 10_000  #: requests waiting for Kafka; over it 429
-    bytes_max: int = 64 * 1024 * 1024  #: of their heads and bodies; over it 429
-    event_bytes_max: int = 1024 * 1024  #: one body; over it 413
+    inflight_max: int = 10_000  #: requests waiting for Kafka; above it 429
+    bytes_max: int = 64 * 1024 * 1024  #: of their heads and bodies; above it 429
+    event_bytes_max: int = 1024 * 1024  #: one body; above it 413
     retry_after_s: int = 1  #: `Retry-After` of 429 and 503
-    takes_events: bool = True  #: False: another process does, and what is known is answered 503
+    takes_events: bool = True  #: False: only other processes accept events, and known channels are answered with 503
 
 
 class Ingress:
-    """What both ways share: addresses, room, and the words of the answers. Event loop only."""
+    """What `post_raw` and `post` share: addresses, limits and answers. Event loop only."""
 
     def __init__(
         self,
@@ -60,14 +58,14 @@ class Ingress:
         observe: Observe,
         counters: TrafficCounters | None = None,
     ) -> None:
-        """`counters` None: what is accepted is not summed up."""
+        """`counters` None: accepted events are not counted."""
         self.config = config
         self.produce = produce
         self.observe = observe
         self.inflight = 0  #: requests waiting for Kafka
         self.inflight_bytes = 0  #: of their heads and bodies
         self.counters = counters
-        self._counted: dict[str, TrafficCounter] = {}  # channel uid -> where its events are counted
+        self._counted: dict[str, TrafficCounter] = {}  # channel uid -> its counter
         self._contract = contract
         self._routes = ChannelResolver(())
         self.cache: dict[tuple[bytes, bytes | None], Channel] = {}  #: (target, Host) -> channel
@@ -81,14 +79,14 @@ class Ingress:
             self._counted.pop(uid).close()
 
     def counter(self, counters: TrafficCounters, channel: Channel) -> TrafficCounter:
-        """Where the events of a channel are counted."""
+        """The counter of a channel's events."""
         found = self._counted.get(channel.uid)
         if found is None:
             found = self._counted[channel.uid] = counters.channel(channel.namespace, channel.name)
         return found
 
     def channel(self, target: bytes, host: bytes | None) -> Channel | Response:
-        """The channel a URL names, or the answer that says why none."""
+        """The channel of a URL, or the answer that says why there is none."""
         found = self.cache.get((target, host))
         if found is not None:
             return found
@@ -102,8 +100,8 @@ class Ingress:
         self.cache[target, host] = resolved
         return resolved
 
-    def room(self, head_bytes: int, body_bytes: int) -> Response | None:
-        """None when one more event of this size may wait, else the answer that says why not."""
+    def reject_over_limit(self, head_bytes: int, body_bytes: int) -> Response | None:
+        """The answer to an event that exceeds a limit; None if one more event of this size may wait for Kafka."""
         config = self.config
         if body_bytes > config.event_bytes_max:
             return responses.too_large(body_bytes, config.event_bytes_max)
@@ -111,7 +109,9 @@ class Ingress:
             return responses.too_busy("too many events wait for Kafka", config.retry_after_s)
         return None
 
-    def other(self, method: str, target: bytes, host: bytes | None, headers: Mapping[str, str]) -> Response:
+    def answer_other_method(
+        self, method: str, target: bytes, host: bytes | None, headers: Mapping[str, str]
+    ) -> Response:
         """The answer to everything but POST."""
         path = target.partition(b"?")[0]
         if split_path(path) is None:
@@ -135,14 +135,14 @@ class IngressView(View):
     """Bound to one `Ingress` by `register`."""
 
     ingress: Ingress
-    allow = heads.ALLOW
+    allow = ALLOW
 
     def __post_init__(self) -> None:
         if hasattr(self.web, "on_refused"):
             self.web.on_refused = self.ingress.observe.request
 
     def get_methods(self) -> set[str]:
-        """All that Faust knows: what is not POST is answered here too."""
+        """All methods that Faust knows: this view also answers requests that are not POST."""
         return {name.upper() for name in self.methods}
 
     # -- callbacks -----------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class IngressView(View):
         if isinstance(channel, Response):
             return self._finish(conn, channel, keep)
         body_bytes = len(body) if body else 0
-        refused = ingress.room(conn.head_bytes, body_bytes)
+        refused = ingress.reject_over_limit(conn.head_bytes, body_bytes)
         if refused is not None:
             return self._finish(conn, refused, keep)
         try:
@@ -216,12 +216,12 @@ class IngressView(View):
             return refused
         head_bytes = sum(len(name) + len(value) for name, value in request.raw_headers)
         length = request.headers.get("content-length")
-        refused = ingress.room(head_bytes, int(length) if length and length.isdigit() else 0)
+        refused = ingress.reject_over_limit(head_bytes, int(length) if length and length.isdigit() else 0)
         if refused is not None:
             return refused
         body: bytes = await request.read()
         framed = length is not None or "transfer-encoding" in request.headers
-        refused = ingress.room(head_bytes, len(body))
+        refused = ingress.reject_over_limit(head_bytes, len(body))
         if refused is not None:
             return refused
         try:
@@ -242,7 +242,7 @@ class IngressView(View):
             ingress.inflight_bytes -= event_bytes
             if failure is None and ingress.counters is not None:
                 ingress.counter(ingress.counters, channel).accepted(headers, len(value or b""))
-            if not stored.done():  # it is, when the client has gone
+            if not stored.done():  # it is done if the client has disconnected
                 stored.set_result(failure)
 
         ingress.inflight += 1
@@ -251,11 +251,13 @@ class IngressView(View):
         return await stored
 
     async def get(self, request: Any, **info: str) -> Any:
-        """405, or the network probe of Knative's activator."""
+        """Answers OPTIONS, the network probe of Knative's activator, and 405 for all else."""
         refused = _refused_head(request)
         if refused is not None:
             return self._respond(refused)
-        answer = self.ingress.other(request.method, _raw_path(request), _raw_host(request), request.headers)
+        answer = self.ingress.answer_other_method(
+            request.method, _raw_path(request), _raw_host(request), request.headers
+        )
         return self._respond(answer)
 
     head = put = patch = delete = options = search = get
@@ -266,9 +268,9 @@ class IngressView(View):
 
 
 def _refused_head(request: Any) -> Response | None:
-    """For what is not HTTP's plain text and body. Our own driver has refused it before; another one may not."""
+    """The answer to header values that are not text, and to content codings. Other drivers than ours accept them."""
     try:
-        heads.check_text(request.raw_headers)
+        check_text(request.raw_headers)
     except HttpRejection as refusal:
         return responses.malformed(refusal.reason)
     for name, good in (("content-encoding", ("", "identity")), ("transfer-encoding", ("chunked",))):
@@ -283,10 +285,10 @@ def _raw_path(request: Any) -> bytes:
 
 
 def _raw_host(request: Any) -> bytes | None:
-    """The host that a request is for: of a target in absolute form, else of the Host header."""
+    """The host of a request: of a target in absolute form, else of the Host header."""
     if isinstance(request, Request):
         return request.raw_host
-    # aiohttp gives this machine's name where there is neither; nobody asked for that one.
+    # Without either, aiohttp returns the name of this machine, which the client did not send.
     return request.host.encode("latin-1", "replace") if "host" in request.headers else None
 
 
@@ -299,7 +301,7 @@ def register(
     view: type[IngressView] = IngressView,
     counters: TrafficCounters | None = None,
 ) -> Ingress:
-    """Serve ingress on a Faust app, under every path no other View has. Returns its state (for drains and metrics)."""
+    """Serve ingress on a Faust app, under all paths of no other View. Returns its state, for drains and metrics."""
     ingress = Ingress(config, contract, produce, observe, counters)
     bound = type("BoundIngressView", (view,), {"ingress": ingress})
     app.page(PATH, name="ingress")(bound)

@@ -1,7 +1,6 @@
-"""Health pages: `/healthz` and the seed's `/healthy` (does the process live), `/readyz` (should it get requests).
+"""Health pages: `/healthz` and `/healthy` (is the process alive), `/readyz` (should it get requests).
 
-Refuses to decide: `app/worker/lifecycle` hands in two functions that know. Answering at all shows that the event loop
-turns.
+`app/worker/lifecycle` supplies the checks. An answer, whatever it says, shows that the event loop runs.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from typing import Any
 
 from faust.web import View
 
-#: -> (is it so, fields that say why).
+#: -> (result, fields that explain it)
 Check = Callable[[], tuple[bool, Mapping[str, Any]]]
 
 
 class HealthView(View):
-    """Bound to one check and its words by `register`."""
+    """`register` binds it to one check and its two words."""
 
     check: Check
     words: tuple[str, str]
@@ -36,8 +35,9 @@ def _page(app: Any, path: str, check: Check, words: tuple[str, str]) -> None:
 def register(app: Any, alive: Check, readiness: Check) -> None:
     """Serve the three pages on a Faust app.
 
-    `alive`: False once a task that must run has died. `readiness`: contract once loaded, producer once connected, not
-    draining; its fields should hold `kafka`, which is about now and no condition.
+    `alive`: False once a required task has died. `readiness`: True if the contract was loaded, the producer was
+    connected once, and the process is not draining. Its fields should include `kafka`, which is the present state and
+    not a condition.
     """
     _page(app, "/healthz", alive, ("ok", "failing"))
     _page(app, "/healthy", alive, ("ok", "failing"))

@@ -1,7 +1,6 @@
-"""`GET /subscribers/<namespace>/<channel>?wide`: what is known of a subscription at work, as the API writes it.
+"""`GET /subscribers/<namespace>/<channel>?wide`: the JSON of a subscription's delivery statistics.
 
-Times are RFC 3339 in UTC, null = nothing of the kind is known. Refuses to merge what workers tell:
-`tables/subscriber_details` does.
+Times are RFC 3339 in UTC; null = not known. `tables/subscriber_details` merges the statistics of the workers.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from tables.subscriber_details import SubscriberDetails
 
 
 def to_wide_row(found: SubscriberDetails) -> dict[str, Any]:
-    """What `?wide` adds to the row of a subscription."""
+    """The fields that `?wide` adds to the row of a subscription."""
     subscription = found.subscription
     return {
         "namespace": subscription.namespace,

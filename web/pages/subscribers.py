@@ -1,29 +1,36 @@
 """`GET /subscribers/<namespace>/<channel>`: the duck type's list of subscriber statuses, for the whole system.
 
-With `?wide` each row also says how the subscription is doing: see `web/pages/subscriber_details`. Refuses to work out
-what is ready and how it is doing: `tables` does, and is handed in as functions.
+With `?wide` each row also has delivery statistics (`web/pages/subscriber_details`). `tables` computes both; the view
+gets them as functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from faust.web import View
 
 from knative.contract.records import SubscriberStatus
 from tables.subscriber_details import SubscriberDetails
-from web.ingress.channel_resolver import ContractView
 from web.pages.subscriber_details import to_wide_row
 
 PATH = "/subscribers/{namespace}/{channel}"
-#: (namespace, channel) -> its rows; None: there is no such channel.
+#: (namespace, channel) -> its rows; None if the channel does not exist.
 Statuses = Callable[[str, str], Sequence[SubscriberStatus] | None]
 Details = Callable[[str, str], Sequence[SubscriberDetails] | None]
 
 
+class ContractView(Protocol):
+    """The part of the contract that this page needs (`tables/contract_table`)."""
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the contract was read to its end once."""
+
+
 def to_row(status: SubscriberStatus) -> dict[str, Any]:
-    """One row as the API writes it."""
+    """The JSON of one row."""
     return {
         "uid": status.uid,
         "observedGeneration": status.observed_generation,
@@ -33,7 +40,7 @@ def to_row(status: SubscriberStatus) -> dict[str, Any]:
 
 
 class SubscribersView(View):
-    """Bound by `register`."""
+    """`register` binds it to its sources."""
 
     contract: ContractView
     statuses: Statuses
@@ -41,13 +48,13 @@ class SubscribersView(View):
     retry_after_s: int
 
     async def get(self, request: Any, namespace: str, channel: str) -> Any:
-        """200 with the rows, 404 for a channel the contract does not have, 503 before it was read."""
+        """200 with the rows, 404 for a channel that is not in the contract, 503 before the contract was read."""
         if not self.contract.loaded:
             headers = {"retry-after": str(self.retry_after_s)}
-            return self.json({"error": "the list of channels is not read yet"}, status=503, headers=headers)
+            return self.json({"error": "the list of channels has not been read yet"}, status=503, headers=headers)
         rows = self._wide(namespace, channel) if "wide" in request.query else self._rows(namespace, channel)
         if rows is None:
-            return self.json({"error": f"no channel {namespace}/{channel}"}, status=404)
+            return self.json({"error": f"there is no channel {namespace}/{channel}"}, status=404)
         return self.json({"subscribers": rows})
 
     def _rows(self, namespace: str, channel: str) -> list[dict[str, Any]] | None:

@@ -1,9 +1,9 @@
-"""`GET /traffic`: what went through each channel and subscription, by window of 10 s or 1 min, for the whole system.
+"""`GET /traffic`: the traffic of each channel and subscription in windows of 10 s or 1 min, for the whole system.
 
     ?window=10s|1m (10s)   ?last=N (30)   ?namespace=...   ?channel=...
 
-Windows without traffic are left out; the one of this moment is among them and still grows. Refuses to sum up:
-`tables/traffic_windows/view` has the windows, and says nothing while they are being read.
+Windows without traffic are left out. The current window is included and still grows. `tables/traffic_windows/view`
+supplies the windows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 
 
 class Rows(Protocol):
-    """The part of `tables/traffic_windows/view` that is needed here."""
+    """The part of `tables/traffic_windows/view` that this page needs."""
 
     loaded: bool
     problem: str
@@ -38,27 +38,27 @@ class Rows(Protocol):
 
 
 class BadQuery(ValueError):
-    """A query parameter that cannot be obeyed; the message is a sentence."""
+    """A query parameter is not valid. The message is a sentence."""
 
 
-def asked(query: Mapping[str, str], keep_s: Mapping[int, int]) -> tuple[str, int, str, str]:
+def parse_query(query: Mapping[str, str], keep_s: Mapping[int, int]) -> tuple[str, int, str, str]:
     """-> (window, last, namespace, channel). Raises BadQuery."""
-    strangers = sorted(set(query) - set(_PARAMETERS))
-    if strangers:
-        raise BadQuery(f"{strangers[0]!r} is no parameter; there are {', '.join(_PARAMETERS)}")
+    unknown = sorted(set(query) - set(_PARAMETERS))
+    if unknown:
+        raise BadQuery(f"{unknown[0]!r} is not a parameter; use {', '.join(_PARAMETERS)}")
     window = query.get("window", "10s")
     if window not in SIZES:
-        raise BadQuery(f"window={window!r} is no window; give {' or '.join(SIZES)}")
+        raise BadQuery(f"window={window!r} is not a valid window; use {' or '.join(SIZES)}")
     most = keep_s[SIZES[window]] // SIZES[window]
     text = query.get("last", str(min(LAST_DEFAULT, most)))
     last = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     if not 1 <= last <= most:
-        raise BadQuery(f"last={text!r} is no number of windows; give 1 to {most} for windows of {window}")
+        raise BadQuery(f"last={text!r} is not a valid number of windows; use 1 to {most} for windows of {window}")
     return window, last, query.get("namespace", ""), query.get("channel", "")
 
 
 def to_page(window: str, last: int, lines: Sequence[Line], now: float) -> dict[str, Any]:
-    """The answer: channels, each with its own windows and those of its subscriptions."""
+    """The JSON of the answer: channels, each with its own windows and those of its subscriptions."""
     size = SIZES[window]
     end = start_of(int(now), size) + size
     channels: dict[tuple[str, str], dict[str, Any]] = {}
@@ -107,7 +107,7 @@ def _moment(unix_s: int) -> str:
 
 
 class TrafficView(View):
-    """Bound by `register`."""
+    """`register` binds it to its source."""
 
     rows: Rows | None
     why_not: str
@@ -115,18 +115,18 @@ class TrafficView(View):
     retry_after_s: int
 
     async def get(self, request: Any) -> Any:
-        """200 with the windows; 400 for a wrong parameter, 404 where there are none, 503 before they were read."""
+        """200 with the windows; 400 for an invalid parameter, 404 without windows, 503 before they were read."""
         rows = self.rows
         if rows is None:
             return self.json({"error": self.why_not}, status=404)
         try:
-            window, last, namespace, channel = asked(request.query, rows.keep_s)
+            window, last, namespace, channel = parse_query(request.query, rows.keep_s)
         except BadQuery as problem:
             return self.json({"error": str(problem)}, status=400)
         if not rows.loaded:
             why = f": {rows.problem}" if rows.problem else ""
             headers = {"retry-after": str(self.retry_after_s)}
-            return self.json({"error": f"the traffic windows are not read yet{why}"}, status=503, headers=headers)
+            return self.json({"error": f"the traffic windows have not been read yet{why}"}, status=503, headers=headers)
         lines = rows.lines(SIZES[window], last, namespace, channel)
         return self.json(to_page(window, last, lines, type(self).clock()))
 
@@ -134,6 +134,6 @@ class TrafficView(View):
 def register(
     app: Any, rows: Rows | None, why_not: str = "", clock: Callable[[], float] = time.time, retry_after_s: int = 1
 ) -> None:
-    """Serve the view on a Faust app. `rows` None: there are no windows here, and `why_not` is the sentence for it."""
+    """Serve the view on a Faust app. `rows` None: this process has no windows, and `why_not` is the sentence why."""
     bound = {"rows": rows, "why_not": why_not, "clock": staticmethod(clock), "retry_after_s": retry_after_s}
     app.page(PATH, name="traffic")(type("BoundTrafficView", (TrafficView,), bound))

@@ -4,13 +4,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.up-to-date
-RINGS := $(wildcard $(addprefix tests/,unit process contract security integration system))
+# Rings that share nothing, and run in parallel; the others start a Kafka or a Spark of their own.
+PARALLEL_RINGS := $(wildcard $(addprefix tests/,unit process contract security))
+RINGS := $(wildcard $(addprefix tests/,integration system))
+WORKERS ?= 2
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo demo-topology demo-census test test-fast check format docs bench chaos jars lock wheel clean
+.PHONY: help up demo demo-topology demo-census test t coverage check format docs bench chaos jars lock wheel clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -31,10 +34,14 @@ demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faus
 	@$(BIN)/penstock census demo
 
 test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system
-	$(BIN)/pytest $(RINGS)
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) --dist loadfile $(PARALLEL_RINGS)
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest $(RINGS)
 
-test-fast: $(STAMP) ## Run the tests that need no Kafka and no processes
-	$(BIN)/pytest tests/unit
+t: $(STAMP) ## Run the unit tests: those that failed last time first, and stop at the first failure
+	@$(BIN)/pytest -q -x --failed-first -n $(WORKERS) tests/unit
+
+coverage: $(STAMP) ## Measure which branches the parallel rings run, and compare with the floor in pyproject.toml
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered $(PARALLEL_RINGS)
 
 check: $(STAMP) ## Check format, lint, types, import rules and generated pages
 	$(BIN)/ruff format --check .

@@ -1,0 +1,1 @@
+"""Tests of everything; `tests/support` has what several rings need."""

@@ -1,0 +1,1 @@
+"""One part against its port: no Kafka."""

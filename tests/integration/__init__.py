@@ -1,0 +1,1 @@
+"""Parts against the embedded Kafka and Spark."""

@@ -1,0 +1,1 @@
+"""Raw requests that must not pass."""

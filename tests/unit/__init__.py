@@ -1,0 +1,1 @@
+"""Unit tests: no process, no Kafka; folders are those of the code."""

@@ -25,6 +25,11 @@ def load() -> None:
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
+def share(count: int) -> int:
+    """`count` in `ci`, and in proportion in `dev`; at least one."""
+    return max(1, count * settings().max_examples // _CI_EXAMPLES)
+
+
 def examples(count: int) -> settings:
-    """For a test that wants a number of its own: `count` examples in `ci`, and in proportion in `dev`."""
-    return settings(max_examples=max(1, count * settings().max_examples // _CI_EXAMPLES))
+    """For a test that wants a number of examples of its own: so many in `ci`."""
+    return settings(max_examples=share(count))

@@ -17,6 +17,7 @@ from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.ordering.state import STARTED, DeliveryState
 from knative.delivery.policy import DeliveryOrder
+from tests.support.profiles import share
 from tests.unit.agents.ordering.checked_delivery import Checked
 
 RETRIES = 3
@@ -204,7 +205,7 @@ class Simulation:
         return fetched and not self.scheduler.started and not self.scheduler.ready
 
 
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(share(20)))
 def test_no_overtaking_no_loss_and_honest_commits(block: int) -> None:
     for seed in range(block * 150, block * 150 + 150):
         simulation = Simulation(seed)

@@ -1,6 +1,6 @@
-"""The application: `faust -A app worker` starts a worker, `penstock` is the friendly door.
+"""The application: `faust -A app worker` starts a worker, and `penstock` is the command line for everything.
 
-`app.app`, the Faust app, is built when it is first asked for. Refuses to build or read anything at import.
+`app.app`, the Faust app, is built at first access; the import alone builds and reads nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ def __getattr__(name: str) -> Any:
     try:
         built = build()
     except PenstockError as problem:
-        # Faust would show a traceback that ends in an import error; a person needs the sentence.
+        # Faust would show a traceback that ends in an import error instead of this message.
         print(problem, file=sys.stderr)
         raise SystemExit(problem.exit_code) from problem
     if "faust.cli.faust" in sys.modules:
         from app.faust_commands import install
 
         install()
-    globals()["app"] = built  # built once, however often it is asked for
+    globals()["app"] = built  # later accesses do not come here again
     return built

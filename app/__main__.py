@@ -1,6 +1,6 @@
-"""`python -m app worker`: Faust's command line on our app, in whatever folder it runs.
+"""`python -m app worker`: Faust's command line on our app, from any folder.
 
-`faust -A app` looks for a package `app` in the current folder first, so there it may find one that is not ours.
+`faust -A app` searches the current folder first and may find another package named `app` there.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import app
 
 
 def main() -> None:
-    """As `faust -A app ARGUMENT...`."""
+    """Run `faust -A app ARGUMENT...`."""
     sys.argv[1:1] = ["-A", "app"]
-    _ = app.app  # built now, with all that it imports: Faust puts the current folder first while it looks for it
+    _ = app.app  # built before Faust puts the current folder first in the import path
     cli()
 
 

@@ -1,7 +1,7 @@
-"""Composition root: settings in, a Faust app out, with everything registered on it.
+"""Composition root: builds the worker's Faust app from the settings, with everything registered on it.
 
-The app's own Kafka consumer and producer are switched off: acknowledging and committing is `agents/`' business, storing
-is `app/worker/producer`'s. Refuses to do I/O while building: connections are made when the worker starts.
+The app's own Kafka consumer and producer are switched off: `agents/` consumes and commits, `app/worker/producer`
+stores. Building does no I/O; connections are opened when the worker starts.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-#: What is read and thrown away of a refused request: a body of ten times the limit gets its 413, and no broken pipe.
+#: How much of a rejected request is read and dropped: a client with a body of ten times the limit still reads its 413.
 _LINGER_EVENTS = 12
 _LINGER_BYTES_MIN = 8 * 1_048_576
-_DLQ_EXTRA_BYTES = 524_288  # what a DLQ topic takes above the largest event
+_DLQ_EXTRA_BYTES = 524_288  # how much larger than the largest event a record of a DLQ topic may be
 
 
 class _Boot(BootStrategy):
@@ -68,15 +68,15 @@ class _Boot(BootStrategy):
 
 
 class WorkerApp(MemoryApp):
-    """The Faust app of a worker: web views, agents on in-memory channels, services. No Kafka of its own."""
+    """The Faust app of a worker: web views, agents on in-memory channels, services. It has no Kafka clients."""
 
     BootStrategy = _Boot
-    logger = logging.getLogger("mode.hub")  # its starting and stopping is of no interest to operators
+    logger = logging.getLogger("mode.hub")  # its start and stop messages do not interest operators
     driver_config: DriverConfig
     lifecycle: Lifecycle
 
     async def start(self) -> None:
-        """What a person must mend ends the process in a sentence; Faust would show a traceback."""
+        """End the process with a message for errors that the operator can fix; Faust would show a traceback."""
         try:
             await super().start()
         except PenstockError as problem:
@@ -84,19 +84,19 @@ class WorkerApp(MemoryApp):
             os._exit(problem.exit_code)
 
     async def on_start(self) -> None:
-        """Before web server and agents."""
+        """Check the ports and wait for Kafka, before web server and agents start."""
         self.lifecycle.check_ports(self.conf.web_bind, self.conf.web_port if self.conf.web_enabled else 0)
         await self.lifecycle.before_start()
         await super().on_start()
 
     async def on_started(self) -> None:
-        """Web server and agents run."""
-        self.flow_control.resume()  # without a consumer nobody else would, and channels would stay shut
+        """Start our own parts, now that web server and agents run."""
+        self.flow_control.resume()  # Faust's consumer would do this, and without it channels stay closed
         await self.lifecycle.start()
         await super().on_started()
 
     async def stop(self) -> None:
-        """Drain before Faust stops anything: it would stop the web server last and other services first."""
+        """Drain before Faust stops anything, because Faust stops the web server last."""
         await self.lifecycle.stop(self.web)
         await super().stop()
 
@@ -131,11 +131,12 @@ def build(settings: Settings | None = None) -> WorkerApp:
 
 
 def _span_export(settings: Settings, worker_id: str) -> SpanExport:
-    """Before any web driver is imported: they take names from aiohttp, which are exchanged here."""
+    """Set up tracing. Call it before any web driver is imported: drivers import names from aiohttp that the
+    instrumentation replaces."""
     need(OTEL, "PENSTOCK_OTLP_ENDPOINT")
-    from app.observability.span_export import ExportConfig, SpanExport  # costs a start some 0.2 s
+    from app.observability.span_export import ExportConfig, SpanExport  # takes some 0.2 s at start
 
-    # Names of attributes as they are stable now; no spans for what asks every few seconds.
+    # The stable attribute names of HTTP; no spans for probes and scrapes.
     default_variables(
         {
             "OTEL_SEMCONV_STABILITY_OPT_IN": "http",
@@ -153,7 +154,7 @@ def _span_export(settings: Settings, worker_id: str) -> SpanExport:
 
 def _compose(app: WorkerApp, settings: Settings, worker_id: str, spans: SpanExport | None) -> Parts:
     lifecycle = app.lifecycle
-    # librdkafka's own lines go through logging, not raw to standard error.
+    # librdkafka's own log lines go through logging instead of directly to standard error.
     kafka = {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
     metrics = Metrics(f"{settings.instance}-producer")
     producer = KafkaProducer(_producer_config(settings, kafka, metrics.producer), metrics, lifecycle.crashed)
@@ -205,7 +206,7 @@ def _driver_config(settings: Settings) -> DriverConfig:
         body_idle_s=settings.body_timeout_s,
         keepalive_idle_s=settings.idle_timeout_s,
         linger_bytes_max=max(_LINGER_BYTES_MIN, _LINGER_EVENTS * settings.event_bytes_max),
-        reuse_port=False,  # a second worker on the same port is a mistake, and is told so
+        reuse_port=False,  # a second worker on the same port is a mistake and gets an error
     )
 
 

@@ -1,7 +1,7 @@
-"""Faust's own commands on our app: `faust -A app agents` and `tables` show what runs, `send` says what to use instead.
+"""Replaces three of Faust's commands: `faust -A app agents` and `tables` show what runs, `send` names the alternative.
 
-Agents of subscriptions are made while a worker runs, and the table belongs to a second Faust app of it, so Faust's own
-commands would find nothing; its `send` would wait for ever for a producer that is switched off.
+Agents of subscriptions are created while a worker runs, and the table belongs to its second Faust app, so Faust's own
+commands would find nothing. Its `send` would wait for ever for a producer that is switched off.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _ANY = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
 def install() -> None:
-    """Put them in the place of Faust's. For a process that runs Faust's command line."""
+    """Replace Faust's commands, in a process that runs Faust's command line."""
     for command in (_AGENTS, _TABLES, _SEND):
         cli.add_command(command)
 
 
 def _agents() -> None:
-    """List the agents: one for each subscription, and the one that sums traffic up."""
+    """List the agents: one for each subscription, and the one that sums up traffic."""
     from app.operations.contract_snapshot import read_contract
     from app.settings.load import load_settings
     from tables.traffic_windows.faust_table import AGENT, TrafficConfig
@@ -38,12 +38,12 @@ def _agents() -> None:
         for one in contract.subscriptions
     ]
     if settings.traffic:
-        rows.append((AGENT, TrafficConfig(settings.instance).topic, "sums traffic up in windows"))
+        rows.append((AGENT, TrafficConfig(settings.instance).topic, "sums up traffic in windows"))
     _print(("NAME", "TOPIC", "HELP"), rows)
 
 
 def _tables() -> None:
-    """List the tables, each with the topic that keeps it."""
+    """List the tables and the topic of each."""
     from app.settings.load import load_settings
     from tables.traffic_windows.faust_table import TrafficConfig
 
@@ -52,9 +52,9 @@ def _tables() -> None:
         (
             "contract",
             kafka_names.contract_topic(settings.instance),
-            "channels and subscriptions, as the controller says",
+            "channels and subscriptions that the controller publishes",
         ),
-        ("status", kafka_names.status_topic(settings.instance), "what each worker serves, and how it is doing"),
+        ("status", kafka_names.status_topic(settings.instance), "what each worker serves, with lag and errors"),
     ]
     if settings.traffic:
         rows.append(
@@ -68,7 +68,7 @@ def _tables() -> None:
 
 
 def _send() -> None:
-    """Not served: events are sent over HTTP, with `penstock send`."""
+    """Not available: send events over HTTP, for example with `penstock send`."""
     raise _NoSend(
         "`faust send` does not work with Penstock: events enter over HTTP, where they are checked.",
         "Use `penstock send --channel NAMESPACE/NAME`, or POST to /channels/NAMESPACE/NAME.",

@@ -1,6 +1,6 @@
 """The admin port: metrics and health for operators and probes, on an aiohttp server of its own.
 
-It answers when the ingress port is full or draining. Refuses to change anything: every page is a GET.
+It also answers while the ingress port is full or draining. All pages are read-only.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _INDEX = """\
 Penstock admin
 
 /metrics  Prometheus metrics
-/healthz  does the process live
-/readyz   should it get requests
+/healthz  is the process alive
+/readyz   is it ready for requests
 """
 
 
@@ -43,7 +43,7 @@ class AdminConfig:
 
 
 class AdminServer:
-    """Serves until `stop`. `alive` and `ready` are the same functions that the health pages of ingress ask."""
+    """Serves until `stop`. `alive` and `ready` are the functions that the health pages of ingress call too."""
 
     def __init__(self, config: AdminConfig, metrics: Metrics, alive: Check, ready: Check) -> None:
         self.config = config
@@ -54,7 +54,7 @@ class AdminServer:
         self._runner: http.AppRunner | None = None
 
     async def start(self) -> None:
-        """Listen. Raises PenstockError when the port cannot be had."""
+        """Listen. Raises PenstockError when the port cannot be opened."""
         if not self.config.port:
             return
         runner = http.AppRunner(self._application(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
@@ -71,7 +71,7 @@ class AdminServer:
         log.info("admin server listens", bind=self.config.bind, port=self.config.port)
 
     async def stop(self, limit_s: float) -> None:
-        """Close the port; requests still served after `limit_s` are cut."""
+        """Close the port; requests that still run after `limit_s` are aborted."""
         runner, self._runner = self._runner, None
         if self._debug is not None:
             self._debug.stop()
@@ -97,7 +97,7 @@ class AdminServer:
 
     async def _show_metrics(self, request: http.Request) -> http.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        body = await asyncio.to_thread(encode, self._metrics.registry)  # thousands of lines would hold the loop up
+        body = await asyncio.to_thread(encode, self._metrics.registry)  # thousands of lines would block the loop
         return http.Response(body=body, headers={"Content-Type": content_type})
 
     async def _healthz(self, _request: http.Request) -> http.Response:

@@ -1,7 +1,6 @@
-"""Pages for a process that is slow or hangs, at the admin port: profile, stacks, tasks. Off by default.
+"""Debug pages at the admin port for a process that is slow or hangs: profile, stacks, tasks. Off by default.
 
-They tell a stranger how the process is built and cost it some CPU, so they are for the time of a search only. Refuses
-to show what events hold.
+They expose how the process works and cost some CPU, so enable them only while you debug. They never show event data.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from app.observability.profiler import SECONDS_MAX, Busy, Profiler
 
 SECONDS_DEFAULT = 5.0
 INDEX = f"""\
-/debug/profile?seconds=N  stacks of the event loop's thread and how often each was seen ({SECONDS_MAX:.0f} s at most)
-/debug/stacks             where every thread is
+/debug/profile?seconds=N  sampled stacks of the event loop's thread with their counts (at most {SECONDS_MAX:.0f} s)
+/debug/stacks             the stack of every thread
 /debug/tasks              where every asyncio task waits
 """
 
@@ -29,7 +28,7 @@ class DebugPages:
         self._profiler = Profiler()
 
     def add_to(self, router: http.UrlDispatcher) -> None:
-        """Serve them from now on."""
+        """Add the pages to `router`."""
         router.add_get("/debug/profile", self._profile)
         router.add_get("/debug/stacks", self._stacks)
         router.add_get("/debug/tasks", self._tasks)
@@ -42,12 +41,12 @@ class DebugPages:
         wish = request.query.get("seconds", str(SECONDS_DEFAULT))
         seconds = seconds_of(wish)
         if seconds is None:
-            text = f"seconds={wish[:80]!r} is no number above 0 and up to {SECONDS_MAX:.0f}.\n"
+            text = f"seconds={wish[:80]!r} is not a number above 0 and up to {SECONDS_MAX:.0f}.\n"
             return http.Response(text=text, status=400)
         try:
             return http.Response(text=await self._profiler.run(seconds))
         except Busy:
-            return http.Response(text="A profile is being taken already; ask again when it is done.\n", status=409)
+            return http.Response(text="Another profile is running; try again when it has ended.\n", status=409)
 
     async def _stacks(self, _request: http.Request) -> http.Response:
         return http.Response(text=stack_dumps.stacks())
@@ -57,7 +56,7 @@ class DebugPages:
 
 
 def seconds_of(wish: str) -> float | None:
-    """How long to profile; None for what is no such number."""
+    """How long to profile, in seconds; None if the text is not valid."""
     try:
         seconds = float(wish)
     except ValueError:

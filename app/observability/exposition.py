@@ -1,8 +1,7 @@
-"""The metrics page: names, help texts, units and labels of everything Penstock shows to Prometheus. Pure.
+"""The metrics page: names, help texts, units and labels of all Prometheus metrics. Pure.
 
 Names end in their unit (`_seconds`, `_bytes`) or in what is counted, counters in `_total`. The two `eventing_kafka_*`
-names are older than these rules and stay as users know them. Refuses to count anything: `app/observability/metrics`
-does.
+names are older than these rules and stay for compatibility. `app/observability/metrics` does the counting.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ _SUBSCRIPTION = ("subscription",)
 
 
 def build_info(labels: Mapping[str, str]) -> Metric:
-    """Always 1: what runs is in the labels, to be joined with other series."""
-    return _gauge("penstock_build_info", "What runs", tuple(labels), [(tuple(labels.values()), 1)])
+    """Always 1; the labels have the versions, for joins with other series."""
+    return _gauge("penstock_build_info", "Versions of what runs", tuple(labels), [(tuple(labels.values()), 1)])
 
 
 def consumed(counts: Mapping[tuple[str, str, int], int]) -> Metric:
@@ -46,14 +45,14 @@ def produced(counts: Mapping[tuple[str, int], int], producer: str) -> Metric:
 
 
 def ingress(requests: Mapping[int, int], in_flight: tuple[int, int] | None) -> Iterator[Metric]:
-    """Requests by status, and what waits for Kafka (None = this process has no ingress)."""
+    """Requests by status, and (requests, bytes) that wait for Kafka (None = this process has no ingress)."""
     rows = [((str(code),), count) for code, count in list(requests.items())]
     yield _counter("penstock_ingress_requests", "Requests answered by ingress", ("code",), rows)
     if in_flight is not None:
         waiting, waiting_bytes = in_flight
         yield _gauge("penstock_ingress_in_flight_requests", "Requests that wait for Kafka", (), [((), waiting)])
         yield _gauge(
-            "penstock_ingress_in_flight_bytes", "Heads and bodies that wait for Kafka", (), [((), waiting_bytes)]
+            "penstock_ingress_in_flight_bytes", "Headers and bodies that wait for Kafka", (), [((), waiting_bytes)]
         )
 
 
@@ -105,9 +104,9 @@ def replies_dropped(rows: Rows) -> Metric:
 
 
 def dlq_letters(sizes: Mapping[str, int], subscriptions: Iterable[str]) -> Metric:
-    """Of the subscriptions that there are."""
+    """By subscription, with 0 for those that have none."""
     rows = [((label,), sizes.get(label, 0)) for label in subscriptions]
-    return _gauge("penstock_dlq_letters", "Letters that the DLQ topic holds", _SUBSCRIPTION, rows)
+    return _gauge("penstock_dlq_letters", "Dead letters in the DLQ topic", _SUBSCRIPTION, rows)
 
 
 def traffic_deltas(counts: Mapping[str, int]) -> Metric:
@@ -117,14 +116,14 @@ def traffic_deltas(counts: Mapping[str, int]) -> Metric:
 
 
 def traffic_windows(counts: Mapping[str, int]) -> Metric:
-    """By what happened."""
+    """By kind of event: started or failed."""
     rows = [((kind,), count) for kind, count in list(counts.items())]
-    text = "Starts and failures of the app that makes the traffic windows"
+    text = "Starts and failures of the app that keeps the traffic windows"
     return _counter("penstock_traffic_windows_events", text, ("kind",), rows)
 
 
 def loop_lag(times: Histogram) -> Metric:
-    """Of the one event loop."""
+    """Of the process's event loop."""
     return _histogram(
         "penstock_event_loop_lag_seconds", "How late the event loop was, once a second", (), [((), times)]
     )
@@ -133,7 +132,7 @@ def loop_lag(times: Histogram) -> Metric:
 #: Name, help text and field of `SubscriptionSnapshot`.
 _GAUGES = (
     ("penstock_owned_partitions", "Partitions that this process owns", "partitions"),
-    ("penstock_in_flight_deliveries", "Requests to subscribers under way", "in_flight"),
+    ("penstock_in_flight_deliveries", "Requests to subscribers in flight", "in_flight"),
     ("penstock_retrying_events", "Events whose attempts have failed so far", "retrying"),
     ("penstock_lag_events", "Events of the owned partitions that are not settled", "lag"),
     ("penstock_lanes", "Lanes that hold an event; none in the order mode unordered", "lanes"),
@@ -152,7 +151,7 @@ _GAUGES = (
 
 
 def snapshots(found: Sequence[SubscriptionSnapshot]) -> Iterator[Metric]:
-    """The states of all subscriptions in this process."""
+    """Gauges and counters of all subscriptions in this process."""
     for name, text, field in _GAUGES:
         yield _gauge(name, text, _SUBSCRIPTION, [((one.subscription,), getattr(one, field)) for one in found])
     yield _gauge(
@@ -165,7 +164,7 @@ def snapshots(found: Sequence[SubscriptionSnapshot]) -> Iterator[Metric]:
     commits += [((one.subscription, "failed"), one.commits_failed) for one in found]
     yield _counter("penstock_commits", "Commits of offsets", ("subscription", "result"), commits)
     moves = [((one.subscription, kind), count) for one in found for kind, count in one.rebalances]
-    text = "Rebalances that gave or took partitions"
+    text = "Rebalances in which partitions were assigned, revoked or lost"
     yield _counter("penstock_rebalances", text, ("subscription", "kind"), moves)
 
 

@@ -1,7 +1,7 @@
-"""A log filter against floods: of one kind of line, one each half minute, which says how many were like it.
+"""A log filter against floods: passes one line of each kind in 30 s, with the number of lines dropped before it.
 
-librdkafka tells every failed attempt to connect, of every client and broker: a Kafka that is away for a minute would
-fill thousands of lines. Refuses to judge what a line says.
+librdkafka logs every failed connection of every client to every broker: one minute without Kafka would cause thousands
+of lines.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ _KINDS_MAX = 100
 
 
 class Repeats(logging.Filter):
-    """For a logger whose first argument is the kind of line, as librdkafka's facility is."""
+    """For a logger whose first argument is the kind of line, such as librdkafka's facility."""
 
     def __init__(self, every_s: float = _EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._every_s, self._clock = every_s, clock
-        self._seen: dict[str, tuple[float, int]] = {}  # kind -> when one was let through, how many were not since
+        self._seen: dict[str, tuple[float, int]] = {}  # kind -> when one passed, how many were dropped since
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is let through."""
+        """Whether the line passes."""
         kind = str(record.args[0]) if isinstance(record.args, tuple) and record.args else record.msg
         now = self._clock()
         at, held = self._seen.get(kind, (-self._every_s, 0))

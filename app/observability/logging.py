@@ -1,12 +1,12 @@
-"""Logs: one JSON object a line for machines, or words on a terminal; structlog and stdlib logging in one stream.
+"""Logging: JSON lines for machines or text on a terminal; structlog and the standard library in one stream.
 
     structlog.get_logger(__name__).info("...", key=value) --+
                                                             +--> processors --> one line --> standard error
     faust, mode, aiokafka, confluent_kafka (stdlib) --------+
 
-A line is timestamp (ISO 8601, UTC), level, event, logger, worker and the fields. A call below the level costs a no-op.
-Fields whose names speak of secrets are masked, and tracebacks never show local variables. Refuses to write to standard
-output: that belongs to what commands print as their result.
+A line has timestamp (ISO 8601, UTC), level, event, logger, worker and the fields. A call below the level is a no-op.
+Values of fields with names such as `password` are masked, and tracebacks never show local variables. Nothing goes to
+standard output, which is for the results of commands.
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ from app.observability.log_rate_limit import Repeats
 MASK = "********"
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "authorization", "credential", "private_key", "api_key")
 
-#: These speak of their own insides at info: a level up, unless everything is wanted.
+#: These log their internals at info: they log from warning on, except at level debug.
 _LIBRARIES = ("faust", "mode", "aiokafka", "aiohttp.access", "asyncio")
 
-#: These belong to the second Faust app alone, which may fail: `app/worker/traffic_windows_app` says so, once and in a
-# sentence, while they
-#: would say it several times a second and with tracebacks. Nothing of them, unless everything is wanted.
+#: Only the second Faust app uses these. When it fails, `app/worker/traffic_windows_app` logs that once; they would
+#: log it several times a second, with tracebacks. So they are silent except at level debug.
 _SECOND_APP = ("aiokafka", "faust.assignor", "faust.tables", "faust.transport", "mode.threads", "mode.windows")
 
 
 class LogSettings(Protocol):
-    """The part of the settings that is needed here."""
+    """The settings that logging needs."""
 
     @property
     def log_level(self) -> str: ...
@@ -50,29 +49,30 @@ class LogSettings(Protocol):
 
 
 class _Output:
-    """Where lines go. Keeps the stream it was given: Faust replaces `sys.stderr` by a proxy into logging."""
+    """Writes the lines. It keeps its own stream, because Faust replaces `sys.stderr` by a proxy into logging."""
 
     def __init__(self) -> None:
         self.stream: TextIO | None = None
         self._lock = threading.Lock()
 
     def write(self, line: str) -> None:
-        """One line, whole, whichever thread it comes from."""
+        """Write one whole line, from any thread."""
         stream = self.stream or sys.__stderr__
-        # A reader of logs that has gone away must not stop the delivery of events, and nobody is left to be told.
+        # A broken pipe of the log must not stop the delivery of events, and there is nowhere left to report it.
         with self._lock, contextlib.suppress(OSError, ValueError):
             if stream is not None:
                 stream.write(line + "\n")
                 stream.flush()
 
 
-# Loggers are cached at first use: what they hold is changed in place, so that setting up anew reaches all of them.
+# structlog caches loggers at first use. These objects are changed in place, so that a new configuration reaches loggers
+# that exist already.
 _output = _Output()
 _processors: list[Processor] = []
 
 
 class _LineLogger:
-    """What structlog hands rendered lines to; knows its name, and how a stdlib logger spells its levels."""
+    """Takes rendered lines from structlog. It has a name, and the methods of a stdlib logger."""
 
     __slots__ = ("critical", "debug", "error", "exception", "info", "msg", "name", "warning")
 
@@ -82,10 +82,10 @@ class _LineLogger:
 
 
 class _Handler(logging.Handler):
-    """stdlib records into the same stream."""
+    """Writes stdlib records to the same stream."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Never raises: logging reports its own failures through `handleError`."""
+        """Write one record. Never raises: logging reports its own failures with `handleError`."""
         try:
             _output.write(self.format(record))
         except Exception:
@@ -93,11 +93,11 @@ class _Handler(logging.Handler):
 
 
 def configure_logging(settings: LogSettings, worker: str = "", stream: TextIO | None = None) -> dict[str, Any]:
-    """Set up structlog and stdlib logging; call it again as often as needed.
+    """Configure structlog and stdlib logging. May be called more than once.
 
-    Returns the dict for Faust's `logging_config`: Faust's worker configures the root logger anew when it starts, and
-    with this dict it comes to the same. `worker` (else the `worker_id` setting) is put on every line.
-    `stream` is standard error by default, the real one.
+    Returns the dict for Faust's `logging_config`: Faust's worker configures the root logger again when it starts, and
+    this dict has the same result. Every line has `worker` (default: the setting `worker_id`). `stream` is the real
+    standard error by default.
     """
     _output.stream = stream or sys.__stderr__
     terminal = _output.stream is not None and _output.stream.isatty()
@@ -117,7 +117,7 @@ def configure_logging(settings: LogSettings, worker: str = "", stream: TextIO | 
 
 
 def _json_processors(worker: str) -> list[Processor]:
-    """What happens to every line before it is rendered as JSON, wherever it comes from."""
+    """Processors of every line that is rendered as JSON, of structlog and stdlib alike."""
 
     def add_worker(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
         if worker:
@@ -129,12 +129,12 @@ def _json_processors(worker: str) -> list[Processor]:
 
 
 def _pretty_processors() -> list[Processor]:
-    """The same for a person, who knows the worker and the day."""
+    """The same for a terminal, without worker and date."""
     return [structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False), *_always()]
 
 
 def _always() -> list[Processor]:
-    # format_exc_info writes the plain traceback: one with local variables would show secrets
+    # format_exc_info writes a plain traceback: one with local variables would show secrets
     return [structlog.processors.add_log_level, structlog.processors.format_exc_info, mask_secrets]
 
 
@@ -144,7 +144,7 @@ def _add_logger_name(logger: WrappedLogger, _method: str, event: EventDict) -> E
 
 
 def mask_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Mask the values of fields whose names speak of secrets, one level of nested mappings included."""
+    """Mask the values of fields with names such as `password`, also one level deep in nested mappings."""
     _mask(event)
     for key, value in event.items():
         if isinstance(value, dict):
@@ -165,12 +165,12 @@ def _console(colors: bool) -> Processor:
 
 
 def render_json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
-    """One line of JSON, the fields every line has first. Never raises for what a value is like."""
+    """One line of JSON, with the common fields first. Never raises, whatever the values are."""
     first = {key: event.pop(key) for key in ("timestamp", "level", "event") if key in event}
     line = {**first, **event}
     try:
         return orjson.dumps(line, default=_as_text, option=orjson.OPT_NON_STR_KEYS).decode()
-    except TypeError:  # integers over 64 bits, lone surrogates: the slow way writes them
+    except TypeError:  # integers over 64 bits and lone surrogates: the slower encoder accepts them
         return json.dumps({str(key): value for key, value in line.items()}, default=_as_text)
 
 

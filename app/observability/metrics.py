@@ -1,12 +1,12 @@
-"""Metrics: plain counters on the hot path, turned into Prometheus samples only when somebody asks.
+"""Metrics: plain counters on the hot path, turned into Prometheus samples at each scrape.
 
-    feeds, producer, ingress, senders --> row.counts[i] += 1      (cheap: no lock, no label object, one look-up)
-    GET /metrics                      --> Metrics.collect() --> app/observability/exposition --> text
+    consumers, producer, ingress, pools --> row.counts[i] += 1      (cheap: no lock, no label object, one look-up)
+    GET /metrics                        --> Metrics.collect() --> app/observability/exposition --> text
 
-Every number has one writer (a partition's consumer thread, or the event loop), so an addition needs
-no lock; a scrape copies the items in one step, and may run in a thread of its own. What is a state and no count (in
-flight, lag, lanes) is not kept here: it is read when somebody asks (`watch`). Labels are bounded: resources that exist,
-status classes, verdicts. Refuses to keep what belongs to a subscription that is gone (`forget`).
+Every number has one writer (the thread of a consumer, or the event loop), so an addition needs no lock. A scrape copies
+the items in one step and may run in any thread. Gauges (in flight, lag, lanes) are not kept here but read at each
+scrape (`watch`). The number of label values is bounded: existing resources, status classes, verdicts. The series of a
+removed subscription are removed too (`forget`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from app.observability import exposition
 from app.observability.histogram import BOUNDS_S, Histogram
 from knative.contract.subscription_stats import SubscriptionSnapshot
 
-#: Index: hundreds of the status; 0 = no answer came.
+#: Index: hundreds of the status; 0 = no answer.
 _STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx", "other")
 _SUCCESS, _OTHER = 2, 6
 
 
 def _no_dlq() -> tuple[Mapping[str, int], Iterable[str]]:
-    """Another process counts."""
+    """Before `watch_dlq`: this process does not count dead letters."""
     return {}, ()
 
 
@@ -44,7 +44,7 @@ def build() -> dict[str, str]:
 
 
 class _Row:
-    """What is counted of one subscription. Event loop only, but for reading."""
+    """Counts of one subscription. Written on the event loop, read from any thread."""
 
     __slots__ = ("answers", "attempts", "delivered", "end_to_end", "expired", "replies_dropped", "verdicts")
 
@@ -66,13 +66,13 @@ class Metrics(Collector):
         self.registry = CollectorRegistry()
         self.consumed_records: dict[tuple[str, str, int], int] = {}  #: consumer, topic, partition
         self.requests: dict[int, int] = {}  #: status
-        self.stored_twice: dict[str, int] = {}  #: topic; may be
+        self.stored_twice: dict[str, int] = {}  #: topic; records that may be stored twice
         self.loop_lag = Histogram()
         self.traffic_deltas: dict[str, int] = {}  #: result
         self.traffic_windows: dict[str, int] = {}  #: what happened
         self._build = build()
         self._rows: dict[str, _Row] = {}  # subscription
-        self._topics: dict[str, tuple[dict[int, int], Histogram]] = {}  # records by partition, and how long it took
+        self._topics: dict[str, tuple[dict[int, int], Histogram]] = {}  # records by partition, and produce times
         self._read_snapshots: Callable[[], Iterable[SubscriptionSnapshot]] = tuple
         self._read_ingress: Callable[[], tuple[int, int]] | None = None
         self._read_dlq: Callable[[], tuple[Mapping[str, int], Iterable[str]]] = _no_dlq
@@ -102,7 +102,7 @@ class Metrics(Collector):
         times.total_s += seconds
 
     def stored_again(self, topic: str, count: int) -> None:
-        """So many acknowledged records may be in Kafka twice."""
+        """`count` acknowledged records may be in Kafka twice."""
         self.stored_twice[topic] = self.stored_twice.get(topic, 0) + count
 
     def request(self, code: int) -> None:
@@ -135,66 +135,66 @@ class Metrics(Collector):
         row.end_to_end.add(age_s)
 
     def expired(self, subscription: str, count: int) -> None:
-        """Records were gone before this subscription read them."""
+        """Retention removed `count` records before this subscription read them."""
         self._row(subscription).expired += count
 
     def reply_dropped(self, subscription: str) -> None:
-        """An answer held an event that nobody wants."""
+        """An answer contained an event, and the subscription has no `reply`."""
         self._row(subscription).replies_dropped += 1
 
     def _row(self, subscription: str) -> _Row:
         return self._rows.setdefault(subscription, _Row())
 
     def traffic_delta(self, result: str) -> None:
-        """A delta for the traffic topic was `stored`, or given up (`lost`)."""
+        """A delta for the traffic topic was `stored` or dropped (`lost`)."""
         self.traffic_deltas[result] = self.traffic_deltas.get(result, 0) + 1
 
     def traffic_window(self, what: str) -> None:
-        """The app behind the traffic windows was `started`, or has `failed`."""
+        """The app that keeps the traffic windows has `started` or `failed`."""
         self.traffic_windows[what] = self.traffic_windows.get(what, 0) + 1
 
     # -- what exists
 
     def watch(self, supervisor: Callable[[], Iterable[SubscriptionSnapshot]]) -> None:
-        """Ask `supervisor` for states at each scrape; it may be called from any thread."""
+        """Call `supervisor` for snapshots at each scrape, from any thread."""
         self._read_snapshots = supervisor
 
     def watch_ingress(self, in_flight: Callable[[], tuple[int, int]]) -> None:
-        """Ask `in_flight` for (requests, bytes) that wait for Kafka at each scrape; from any thread."""
+        """Call `in_flight` for (requests, bytes) that wait for Kafka at each scrape, from any thread."""
         self._read_ingress = in_flight
 
     def watch_dlq(self, sizes: Callable[[], tuple[Mapping[str, int], Iterable[str]]]) -> None:
-        """Ask `sizes` for (letters by subscription, subscriptions that there are) at each scrape; from any thread."""
+        """Call `sizes` for (dead letters by subscription, all subscriptions) at each scrape, from any thread."""
         self._read_dlq = sizes
 
     def assigned(self, consumer: str, topic: str, partitions: Iterable[int]) -> None:
-        """This consumer owns these partitions now: they are shown with 0 before their first record."""
+        """This consumer owns these partitions now. They have the value 0 until their first record."""
         for partition in partitions:
             self.consumed_records.setdefault((consumer, topic, partition), 0)
 
     def revoked(self, consumer: str, topic: str, partitions: Iterable[int]) -> None:
-        """It no longer does: those that never had a record disappear, the others keep their count."""
+        """This consumer no longer owns these partitions. Series with the value 0 are removed, the others stay."""
         for partition in partitions:
             if not self.consumed_records.get((consumer, topic, partition), 1):
                 self.consumed_records.pop((consumer, topic, partition), None)
 
     def serves(self, topic: str, partitions: int) -> None:
-        """Events may be stored in this topic from now on: its partitions are shown with 0 before their first."""
+        """Ingress may store events in this topic now. Its partitions have the value 0 until their first event."""
         records, _ = self._topics.setdefault(topic, ({}, Histogram()))
         for partition in range(partitions):
             records.setdefault(partition, 0)
 
     def closed(self, consumer: str) -> None:
-        """This consumer is gone for good, and its rows with it."""
+        """This consumer has ended: remove its series."""
         for key in [key for key in list(self.consumed_records) if key[0] == consumer]:
             self.consumed_records.pop(key, None)
 
     def forget(self, subscription: str) -> None:
-        """This subscription (`namespace/name`) is removed, and its rows with it."""
+        """This subscription (`namespace/name`) was removed: remove its series."""
         self._rows.pop(subscription, None)
 
     def unserved(self, topic: str) -> None:
-        """No channel owns this topic any more, and its rows go with it."""
+        """No channel has this topic any more: remove its series."""
         self._topics.pop(topic, None)
         self.stored_twice.pop(topic, None)
 

@@ -1,11 +1,11 @@
-"""A sampling profiler for the event loop's thread of a running process: nothing is slowed down while nobody asks.
+"""A sampling profiler for the event loop's thread of a running process. It costs nothing while it is not running.
 
     kernel: every 3-7 ms --SIGALRM--> main thread: handler(frame) -> root;caller;callee  += 1
 
-The text is what flame graph tools read: a stack and a count on each line. A timer of the kernel rather than a thread
-that looks (`sys._current_frames`): a thread gets its turn when the loop waits, and so a loop that is busy for 70 % of
-the time was seen waiting in nine samples of ten. Time inside C code counts for the Python line that called it, or for
-the next one. Refuses to run twice at a time, longer than a minute, and outside the main thread.
+The text is in the format of flame graph tools: a stack and a count on each line. It uses a timer of the kernel and not
+a thread with `sys._current_frames`: a thread mostly runs while the loop waits, so a loop that was busy for 70 % of the
+time appeared to wait in nine of ten samples. Time inside C code counts for the Python line that called it, or for the
+next one. One profile runs at a time, for at most a minute, and only in the main thread.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import PurePath
 from types import FrameType
 
 SECONDS_MAX = 60.0
-_INTERVAL_S = (0.003, 0.007)  # at random, so as not to march in step with what is done periodically
+_INTERVAL_S = (0.003, 0.007)  # random, so that samples do not coincide with periodic work
 _DEPTH_MAX = 200
 
 
 class Busy(Exception):
-    """Somebody profiles already."""
+    """Another profile is running."""
 
 
 def collapse(frame: FrameType | None) -> str:
@@ -44,13 +44,13 @@ def report(samples: Mapping[str, int]) -> str:
 
 
 class Profiler:
-    """For one process. On its event loop, which is what is profiled."""
+    """Profiles the event loop on which it runs. One for each process."""
 
     def __init__(self) -> None:
         self._ended: asyncio.Event | None = None
 
     async def run(self, seconds: float) -> str:
-        """Sample for so long, or until `stop`. Raises Busy."""
+        """Sample for `seconds` or until `stop`. Raises Busy."""
         if self._ended is not None:
             raise Busy
         self._ended = asyncio.Event()
@@ -68,13 +68,13 @@ class Profiler:
                 await self._ended.wait()
         except TimeoutError:
             return report(samples)
-        finally:  # also when whoever asked has gone
+        finally:  # also when the client has disconnected
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, signal.SIG_IGN)  # not the default: a late one would end the process
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)  # not SIG_DFL: a late signal would end the process
             self._ended = None
         return report(samples)
 
     def stop(self) -> None:
-        """End a profile that is being taken."""
+        """End a profile that is running."""
         if self._ended is not None:
             self._ended.set()

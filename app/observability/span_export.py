@@ -1,10 +1,10 @@
-"""Where spans go: batches over OTLP (HTTP, protobuf) to the endpoint that is configured, from a thread of their own.
+"""Exports spans in batches over OTLP (HTTP, protobuf) to the configured endpoint, from a thread of its own.
 
-    span ends --> bounded queue --> thread --> POST <endpoint>/v1/traces         full, slow or away: spans are dropped
+    span ends --> bounded queue --> thread --> POST <endpoint>/v1/traces   queue full, endpoint slow or down: dropped
 
-Imported only where an endpoint is configured. An exporter that fails is told once, and once when it works again; it
-never holds up an event, a start or a stop. The variables of the OpenTelemetry SDK count too (headers, certificates,
-resource attributes). Refuses to retry what was dropped.
+Imported only when an endpoint is configured. A failing export is logged once, and once when it works again; it never
+delays an event, a start or a stop. The environment variables of the OpenTelemetry SDK apply too (headers, certificates,
+resource attributes).
 """
 
 from __future__ import annotations
@@ -35,39 +35,39 @@ _TRACES_PATH = "/v1/traces"
 _ATTRIBUTE_CHARACTERS_MAX = 512
 _UNNAMED = "unknown_service"
 
-#: They speak of each batch that fails and each span that is dropped, which `Exporter` does once; asking costs little.
+#: Loggers with a line for each failed batch and each dropped span. Silenced: `Exporter` logs that once.
 _LOUD = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.common.http",
     "opentelemetry.sdk._shared_internal",
     "urllib3",
 )
-#: They speak of each header that somebody spoilt.
+#: Loggers with a line for each invalid trace header that a client sends.
 _REPEATING = ("opentelemetry.trace.span", "opentelemetry.attributes")
 
 
 @dataclass(frozen=True, slots=True)
 class ExportConfig:
-    """Where to, how much, and how the process is called there."""
+    """Endpoint, sampling ratio, names of the process, and limits."""
 
     endpoint: str  #: base URL of an OTLP receiver, or the whole URL with `/v1/traces`
-    ratio: float = 1.0  #: of the traces that begin here; who has a parent does as the parent does
+    ratio: float = 1.0  #: of the traces that begin here; spans with a parent follow its decision
     service: str = "penstock"
     worker: str = ""
     queue_spans_max: int = 8_192
     batch_spans_max: int = 512
-    delay_s: float = 1.0  #: at most this long a span waits for others
-    timeout_s: float = 3.0  #: one batch, all tries
+    delay_s: float = 1.0  #: how long a span waits for others at most
+    timeout_s: float = 3.0  #: for one batch with all its retries
 
     @property
     def url(self) -> str:
-        """Where batches are posted."""
+        """The URL for batches."""
         base = self.endpoint.rstrip("/")
         return base if base.endswith(_TRACES_PATH) else base + _TRACES_PATH
 
 
 class Exporter(SpanExporter):
-    """The real exporter, made calm: a warning when it begins to fail, a line when it works again."""
+    """Wraps the real exporter: logs a warning when exports begin to fail, and a line when they work again."""
 
     def __init__(self, exporter: SpanExporter, url: str) -> None:
         self._exporter = exporter
@@ -75,16 +75,16 @@ class Exporter(SpanExporter):
         self._lost = 0
         self._until = float("inf")
         self._overrun = False
-        self.handled = 0  #: spans that were sent or given up
+        self.handled = 0  #: spans that were sent or dropped after a failure
 
     def dropped(self) -> None:
-        """A span found no room in the queue: said once in the life of a process."""
+        """The queue was full for a span. Logged once in the life of a process."""
         if not self._overrun:
             self._overrun = True
-            log.warning("more spans than can be exported: some are dropped; record a smaller part", endpoint=self._url)
+            log.warning("too many spans to export: some are dropped; lower PENSTOCK_TRACE_RATIO", endpoint=self._url)
 
     def stop_at(self, until: float) -> None:
-        """Nothing more is sent after this moment (monotonic)."""
+        """Send nothing after this time (monotonic clock)."""
         self._until = until
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -109,16 +109,16 @@ class Exporter(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """Release what the real one holds."""
+        """Shut down the real exporter."""
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """There is nothing of its own to send."""
+        """Nothing to do: this class has no queue."""
         return True
 
 
 class _Batches(BatchSpanProcessor):
-    """Counts what goes in, for the queue itself has a log line for each span it drops, and no other sign."""
+    """Counts queued spans to notice drops: the SDK's queue only logs a line for each span that it drops."""
 
     def __init__(self, exporter: Exporter, config: ExportConfig) -> None:
         super().__init__(
@@ -128,20 +128,20 @@ class _Batches(BatchSpanProcessor):
             max_export_batch_size=config.batch_spans_max,
         )
         self._exporter = exporter
-        self._room = config.queue_spans_max + config.batch_spans_max  # one batch may be under way
+        self._room = config.queue_spans_max + config.batch_spans_max  # one batch may be on its way
         self._ended = 0
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Queue it."""
+        """Queue a span that has ended."""
         self._ended += 1
         if self._ended - self._exporter.handled > self._room:
-            self._ended = self._exporter.handled + self._room
+            self._ended = self._exporter.handled + self._room  # dropped spans must not count as queued for ever
             self._exporter.dropped()
         super().on_end(span)
 
 
 class _Once(logging.Filter):
-    """Lets each message of a logger pass a single time."""
+    """Passes each message of a logger once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,10 +154,10 @@ class _Once(logging.Filter):
 
 
 class SpanExport:
-    """The provider and its thread; from construction to `stop`."""
+    """The tracer provider and its thread, from construction to `stop`."""
 
     def __init__(self, config: ExportConfig, exporter: SpanExporter | None = None) -> None:
-        """`exporter`: another one than OTLP's."""
+        """`exporter` replaces the OTLP exporter."""
         for name in _LOUD:
             logging.getLogger(name).setLevel(logging.CRITICAL)
         for name in _REPEATING:
@@ -166,31 +166,33 @@ class SpanExport:
         self.provider = TracerProvider(
             sampler=ParentBased(TraceIdRatioBased(config.ratio)),
             resource=_resource(config),
-            shutdown_on_exit=False,  # `stop` does, within a limit
+            shutdown_on_exit=False,  # `stop` does this, with a time limit
             span_limits=SpanLimits(max_attribute_length=_ATTRIBUTE_CHARACTERS_MAX),
         )
         self.provider.add_span_processor(_Batches(self._exporter, config))
         self.tracing = Tracing(self.provider.get_tracer("penstock", version("penstock")))
 
     def storing(self, produce: Produce) -> Produce:
-        """What ingress stores events with: each record carries the context of its request's span."""
+        """`produce` for ingress: each record carries the context of its request's span."""
         return StoreInSpan(produce)
 
     def instrument_aiohttp(self) -> None:
-        """Spans for what aiohttp serves and asks in this process. Before a module takes names from `aiohttp.web`."""
+        """Make spans for aiohttp's servers and clients. Call it before any module imports names from `aiohttp.web`."""
         AioHttpServerInstrumentor().instrument(tracer_provider=self.provider)
         AioHttpClientInstrumentor().instrument(tracer_provider=self.provider)
 
     async def stop(self, limit_s: float) -> None:
-        """Send what is queued, for at most `limit_s`; the rest is dropped."""
+        """Send queued spans for at most `limit_s`; the rest is dropped."""
         self._exporter.stop_at(time.monotonic() + limit_s)
+        # A daemon thread of our own: `shutdown` waits for the batch that is on its way, beyond any limit, and a thread
+        # of the executor would keep the process from exiting.
         ending = threading.Thread(target=self.provider.shutdown, name="span-export-end", daemon=True)
         ending.start()
         await asyncio.to_thread(ending.join, limit_s)
 
 
 def _resource(config: ExportConfig) -> Resource:
-    """The process; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win where they say something."""
+    """Describes the process; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence."""
     own: dict[str, str] = {"service.name": config.service, "service.version": version("penstock")}
     if config.worker:
         own["service.instance.id"] = config.worker

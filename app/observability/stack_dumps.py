@@ -1,6 +1,6 @@
-"""What a process is doing this moment, as text: the stacks of its threads, and its asyncio tasks.
+"""The stacks of a process's threads and its asyncio tasks as text.
 
-Shows where code stands, never what variables hold: events may be anybody's. Refuses to stop or change anything.
+Shows code locations only, never values of variables, which may be data of events.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-_NAMES_MAX = 5  # of tasks that stand at the same place
+_NAMES_MAX = 5  # names shown of the tasks that wait at the same place
 
 
 def stacks() -> str:
@@ -29,7 +29,7 @@ def stacks() -> str:
 
 
 def tasks(found: Iterable[asyncio.Task[Any]]) -> str:
-    """The tasks by where they wait, the most frequent place first; the innermost `await` last."""
+    """The tasks grouped by where they wait, the most frequent place first; the innermost `await` last."""
     places: dict[str, list[str]] = defaultdict(list)
     count = 0
     for task in found:
@@ -43,7 +43,7 @@ def tasks(found: Iterable[asyncio.Task[Any]]) -> str:
 
 
 def waits(awaited: Any) -> Iterator[str]:
-    """Where a coroutine waits, through everything that it awaits, one line each."""
+    """Where a coroutine waits: one line for it and for each awaitable below it."""
     seen = 0
     while awaited is not None and seen < 100:
         seen += 1

@@ -3,8 +3,8 @@
     request --> receive (SERVER) --> record with its context --> process (CONSUMER) --> attempt (CLIENT), attempt, ...
 
 The record that is stored carries the context of its receive span, each attempt its own to the subscriber, in
-`traceparent` and `tracestate`. Imported only where an endpoint is configured (`app/observability/span_export`);
-nothing else in the program imports opentelemetry. Refuses to export anything, and to raise for what a header holds.
+`traceparent` and `tracestate`. Imported only when an endpoint is configured (`app/observability/span_export`, which
+exports the spans); no other module imports opentelemetry. Invalid headers never raise an error.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Tracing:
         parent = parent_in_request(pairs)
         if not_recorded(parent):
             return _NOT_RECORDED
+        # An explicit parent context: the event loop's current span, if any, belongs to another request.
         span = self._tracer.start_span("POST", context_of(parent), SpanKind.SERVER)
         if span.is_recording():
             attributes: Attributes = {
@@ -81,9 +82,9 @@ class Tracing:
 
 
 class _NotRecorded:
-    """All three spans of an event whose sender has decided that it is not recorded: its context is passed on as it is.
+    """All three spans of an event that its sender decided not to record: its context is passed on unchanged.
 
-    The SDK would make spans that end up nowhere, at a third of the price of real ones.
+    The SDK would create spans that are never exported, at a third of the cost of recorded ones.
     """
 
     __slots__ = ()
@@ -92,25 +93,25 @@ class _NotRecorded:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Nothing was made current."""
+        """Nothing to do: no span was made current."""
 
     def attempt(self, url: str, number: int) -> _NotRecorded:
-        """Not recorded either."""
+        """The attempts are not recorded either."""
         return self
 
     def headers(self, stored: Headers) -> Headers:
-        """As they are."""
+        """The headers, unchanged."""
         return stored
 
     def ended(self, result: int | str, problem: str = "") -> None:
-        """Nobody is told."""
+        """Nothing to do."""
 
 
 _NOT_RECORDED = _NotRecorded()
 
 
 def not_recorded(parent: Parent | None) -> bool:
-    """Whether somebody else has decided against this trace."""
+    """Whether the sender has decided not to record this trace."""
     return parent is not None and not parent.flags & TraceFlags.SAMPLED
 
 
@@ -132,7 +133,7 @@ class _Receive:
             context.detach(self._token)
 
     def ended(self, status: int) -> None:
-        """As HTTP has it: a refusal is no error of the server."""
+        """End the span. As the conventions for HTTP servers say, a 4xx is not an error of the server."""
         _answered(self._span, status, 500)
 
 
@@ -144,10 +145,11 @@ class _Process:
     def __init__(self, tracer: Tracer, span: Span) -> None:
         self._tracer = tracer
         self._span = span
+        # Attempts start later, from callbacks with an unrelated current context: so each gets this one explicitly.
         self._context = trace.set_span_in_context(span, Context())
 
     def attempt(self, url: str, number: int) -> _Attempt:
-        """A request; where the event is not recorded, in the context of the event."""
+        """The span of one request. For an event that is not recorded it is the event's own."""
         if not self._span.is_recording():
             return _Attempt(self._span)
         attributes: Attributes = {
@@ -161,7 +163,7 @@ class _Process:
         return _Attempt(self._tracer.start_span("POST", self._context, SpanKind.CLIENT, attributes))
 
     def ended(self, verdict: str) -> None:
-        """Settled, or left to the next owner of the partition."""
+        """End the span: the event was settled, or abandoned to the next owner of the partition."""
         span = self._span
         span.set_attribute("penstock.verdict", verdict)
         if verdict not in _GOOD_VERDICTS:
@@ -179,18 +181,18 @@ class _Attempt:
         self._span = span
 
     def headers(self, stored: Headers) -> Headers:
-        """With this span's context."""
+        """The headers with this span's context."""
         return in_context(stored, self._span.get_span_context())
 
     def ended(self, status: int, problem: str = "") -> None:
-        """The answer, or why there was none."""
+        """End the span with the status of the answer, or the reason why there was none."""
         _answered(self._span, status, 400, problem)
 
 
 class StoreInSpan:
-    """`Produce` for ingress: the current span becomes one about this event, and the record carries its context.
+    """`Produce` for ingress: adds the event's attributes to the current span, and its context to the record.
 
-    The current span is `_Receive`'s, or on the aiohttp driver the one its instrumentation began.
+    The current span is that of `_Receive`, or with the aiohttp driver that of its instrumentation.
     """
 
     def __init__(self, produce: Produce) -> None:
@@ -212,7 +214,7 @@ class StoreInSpan:
 
 
 def context_of(parent: Parent | None) -> Context:
-    """Where a span that has this parent begins; without a parent it begins a trace."""
+    """The context for a span with this parent; without a parent the span begins a trace."""
     if parent is None:
         return Context()
     span_context = SpanContext(
@@ -226,15 +228,15 @@ def context_of(parent: Parent | None) -> Context:
 
 
 def in_context(headers: Headers, span: SpanContext) -> Headers:
-    """Record headers that name this span as the parent of what comes after it."""
-    if not span.is_valid:  # the SDK is switched off by its own variable
+    """Record headers with this span as the parent of later spans."""
+    if not span.is_valid:  # the SDK is switched off by its own environment variable
         return headers
     traceparent = b"00-%032x-%016x-%02x" % (span.trace_id, span.span_id, span.trace_flags)
     return with_context(headers, traceparent, span.trace_state.to_header().encode("latin-1"))
 
 
 def shown(url: str) -> str:
-    """A URL fit for people who may not know its secrets: the values of its query are masked."""
+    """A URL without secrets: the values of its query are masked."""
     parts = urlsplit(url)
     if not parts.query:
         return url
@@ -262,7 +264,7 @@ def _server(url: str) -> Attributes:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
         host = parts.hostname
-    except ValueError:  # a Host header may be anything
+    except ValueError:  # a Host header may contain anything
         return {}
     if not host:
         return {}

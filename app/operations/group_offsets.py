@@ -98,7 +98,7 @@ def timestamps(kafka: Mapping[str, Any], places: Iterable[Place], limit_s: float
         return found
     consumer = Consumer(
         {
-            "group.id": "penstock-reader",  # demanded by the client; nothing joins it and nothing is committed
+            "group.id": "penstock-reader",  # required by the client; joins no group, commits nothing
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "queued.max.messages.kbytes": 256,

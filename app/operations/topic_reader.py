@@ -65,7 +65,7 @@ class TopicReader:
             raise _does_not_answer(kafka, refused)
         self._consumer = Consumer(
             {
-                "group.id": "penstock-reader",  # demanded by the client; nothing joins it and nothing is committed
+                "group.id": "penstock-reader",  # required by the client; joins no group, commits nothing
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",

@@ -1,1 +1,1 @@
-"""The settings: their fields, where they are read, what contradicts what, and the reference page."""
+"""The settings: their fields, their sources, checks across fields, and the reference page."""

@@ -1,4 +1,4 @@
-"""Settings that are right one by one and wrong together. Refuses to judge a single value: its field does."""
+"""Checks across settings: values that are valid alone but contradict each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from knative.contract import kafka_names
 
 
 class Checked(Protocol):
-    """The settings that are read here; `app.settings.fields.Settings` has them, with their limits."""
+    """The settings that these checks read; `app.settings.fields.Settings` has them."""
 
     @property
     def role(self) -> str: ...
@@ -33,20 +33,20 @@ class Checked(Protocol):
 
 
 def contradictions(settings: Checked) -> list[str]:
-    """A sentence for each, with the cure."""
+    """One message for each contradiction, with what to do about it."""
     problems = []
     if settings.role == "controller" and not settings.resources:
         problems.append("PENSTOCK_ROLE=controller has nothing to reconcile; set PENSTOCK_RESOURCES=file:DIR too.")
     if settings.traffic_1m_keep_s < settings.traffic_10s_keep_s:
         problems.append(
             f"PENSTOCK_TRAFFIC_1M_KEEP_S={settings.traffic_1m_keep_s} is less than PENSTOCK_TRAFFIC_10S_KEEP_S="
-            f"{settings.traffic_10s_keep_s}, and minutes are made of windows of 10 s; raise it."
+            f"{settings.traffic_10s_keep_s}; raise it: windows of a minute are made of windows of 10 s."
         )
     topic = kafka_names.channel_topic(settings.topic_template, "namespace", "name")
     if kafka_names.topic_problem(topic, settings.instance) is not None:
         problems.append(
-            f"PENSTOCK_TOPIC_TEMPLATE={settings.topic_template} makes topics such as {topic}, which lie among the "
-            f"internal ones of PENSTOCK_INSTANCE={settings.instance} ({settings.instance}.*); begin it otherwise, for "
+            f"PENSTOCK_TOPIC_TEMPLATE={settings.topic_template} gives topics such as {topic}, which look like the "
+            f"internal ones of PENSTOCK_INSTANCE={settings.instance} ({settings.instance}.*); use another prefix, for "
             f"example {settings.instance}-events.{{namespace}}.{{name}}."
         )
     if settings.admin_port == settings.http_port:

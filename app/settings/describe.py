@@ -1,6 +1,6 @@
-"""Settings told to people: rows with value and origin, what a field allows, how it is written.
+"""Describes settings for people: rows with value and source, allowed values, how a value is written.
 
-Refuses to show a secret, in rows and in error messages alike.
+Secrets are masked, in rows and in error messages.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def variable(name: str) -> str:
 
 
 def unit(field: FieldInfo) -> str:
-    """What a value is counted in, or what it is."""
+    """The unit or the kind of the value, such as `seconds` or `path`."""
     return _extra(field, "unit")
 
 
 def example(field: FieldInfo) -> str:
-    """How a value may be written: the default, or what stands beside it."""
+    """An example of a value: the default, or the field's own example."""
     return plain(field.default) or _extra(field, "example")
 
 
@@ -70,14 +70,13 @@ def _extra(field: FieldInfo, name: str) -> str:
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Whether a value must never be shown."""
+    """Whether the value must not be shown."""
     annotation = field.annotation
     return any(kind in (SecretStr, SecretBytes) for kind in (annotation, *get_args(annotation)))
 
 
 def plain(value: Any) -> str:
-    """A value as one writes it in the environment; a secret that is set becomes stars, and so does who is named in a
-    URL before `@`."""
+    """A value as it is written in the environment. Secrets are masked, and so is everything before `@` in a URL."""
     if isinstance(value, (SecretStr, SecretBytes)):
         return MASK if value.get_secret_value() else ""
     if isinstance(value, bool):
@@ -90,7 +89,7 @@ def plain(value: Any) -> str:
 
 
 def refused(value: object) -> str:
-    """A value that is no good, as messages show it. Whatever is before an `@` may be a password."""
+    """An invalid value as messages show it. Masked before an `@`, where a password may be."""
     if not isinstance(value, str):
         return repr(value)
     scheme, apart, rest = value.rpartition("://")
@@ -99,7 +98,7 @@ def refused(value: object) -> str:
 
 
 def allowed(field: FieldInfo) -> str:
-    """What may be written, as a phrase: `a whole number from 1 to 65535 (port)`."""
+    """The allowed values as a phrase: `a whole number from 1 to 65535 (port)`."""
     if get_origin(field.annotation) is Literal:
         return "one of " + ", ".join(get_args(field.annotation))
     counted = f" ({unit(field)})" if unit(field) else ""
@@ -109,7 +108,7 @@ def allowed(field: FieldInfo) -> str:
         kind = "a whole number" if field.annotation is int else "a number"
         return kind + "".join(_bounds(field)) + counted
     kind = unit(field)
-    if ":" in kind:  # it shows how it is written
+    if ":" in kind:  # a pattern, such as host:port
         return kind
     return f"{'an' if kind.startswith('I') else 'a'} {kind}"
 

@@ -1,4 +1,4 @@
-"""The parts of the installation that are optional, and the sentence for what needs one that is not there.
+"""The optional parts of the installation, and the error message when one of them is missing.
 
     pip install penstock               a worker and the commands
     pip install 'penstock[analytics]'  reports, the topology and jobs on Spark
@@ -16,7 +16,7 @@ from knative.errors import UsageError
 ANALYTICS = "analytics"
 OTEL = "otel"
 
-#: Extra -> the modules of it that are imported here.
+#: Extra -> its modules that Penstock imports.
 MODULES = {
     ANALYTICS: ("graphframes", "jinja2", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "scipy"),
     OTEL: (
@@ -26,14 +26,14 @@ MODULES = {
         "opentelemetry.instrumentation.aiohttp_server",
     ),
 }
-#: What `penstock topology` needs; Spark only where Spark is asked for.
+#: Modules that `penstock topology` needs; it needs Spark only with the options for Spark.
 REPORT_MODULES = ("jinja2", "numpy", "pyarrow", "scipy")
-#: What a job on Spark needs on this machine.
+#: Modules that a Spark job needs on this machine.
 SPARK_MODULES = ("pyarrow", "pyspark")
 
 
 def need(extra: str, what: str, modules: tuple[str, ...] = ()) -> None:
-    """Check, before `what` begins, that `modules` can be imported (all of the extra's if none are named).
+    """Check, before `what` starts, that `modules` are installed (all of the extra if none are named).
 
     Raises UsageError, which names the packages to install.
     """
@@ -61,5 +61,5 @@ def _error(extra: str, what: str, missing: list[str]) -> UsageError:
 def _is_installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # its parent is not there
+    except ModuleNotFoundError:  # the parent package is not installed
         return False

@@ -1,7 +1,7 @@
-"""Every setting there is: its name, meaning, unit, default and limits. The one home of limits.
+"""All settings: name, meaning, unit, default and limits of each. A `Settings` value is validated and frozen.
 
-A `Settings` value is checked and frozen. This module refuses to read anything: `app/settings/load` gathers the values
-from the environment, a file and the command line; modules are handed frozen configs of their own, never this object.
+`app/settings/load` reads the values from the environment, a file and the command line. Other packages get frozen
+configs of their own instead of this object.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from knative.resources import destination
 
 PREFIX = "PENSTOCK_"
 MIB = 1_048_576
-_CENTURY_S = 3_153_600_000  #: longer is for ever, and soon more than Kafka counts
+_CENTURY_S = 3_153_600_000  #: a longer time may overflow Kafka's milliseconds
 
 _BROKER = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>\d{1,5})", re.ASCII)
 
 
 def _setting(default: object, unit: str, meaning: str, example: str = "", **limits: Any) -> Any:
-    """`example`: for messages, where there is no default that shows how it is written."""
+    """`example` is for error messages, when the default does not show how a value is written."""
     return Field(default, description=meaning, json_schema_extra={"unit": unit, "example": example}, **limits)
 
 
 class Settings(BaseSettings):
-    """Each field is the setting `PENSTOCK_<NAME>`. Limits have their unit in the name or beside it."""
+    """Each field is the setting `PENSTOCK_<NAME>`. The unit of a limit is in its name or beside it."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", validate_default=True)
 
-    #: How the settings are arranged in the reference: heading, then the first field under it.
+    #: Sections of the reference page: first field of a section -> its heading.
     sections: ClassVar[Mapping[str, str]] = {
         "kafka": "Kafka",
         "resources": "Resources and the controller",
@@ -57,119 +57,119 @@ class Settings(BaseSettings):
     }
 
     kafka: str = _setting(
-        "127.0.0.1:9092", "host:port, comma-separated", "Kafka brokers to begin with; one that answers is enough."
+        "127.0.0.1:9092", "host:port, comma-separated", "Bootstrap servers of Kafka; one that answers is enough."
     )
     kafka_wait_s: float = _setting(
-        30.0, "seconds", "How long a start waits for Kafka before it ends with exit code 3.", ge=1, le=3600
+        30.0, "seconds", "How long a worker waits for Kafka at start before it exits with code 3.", ge=1, le=3600
     )
     group_protocol: Literal["classic", "consumer"] = _setting(
         "classic", "word", "Consumer group protocol: classic (cooperative-sticky), or consumer (KIP-848)."
     )
     session_timeout_s: float = _setting(
-        8.0, "seconds", "After this silence a worker's partitions go to another one (classic protocol).", ge=6, le=300
+        8.0,
+        "seconds",
+        "Time without a heartbeat after which a worker loses its partitions (classic protocol).",
+        ge=6,
+        le=300,
     )
     internal_replication: int = _setting(
-        1, "replicas", "Replication factor of the contract and status topics when they are made.", ge=1, le=9
+        1, "replicas", "Replication factor of the contract and status topics when they are created.", ge=1, le=9
     )
 
     resources: str = _setting(
         "",
         "file:DIR",
-        "Where KafkaChannels and Subscriptions come from: a directory of YAML files. It is the whole truth: channels "
-        "of this instance that it does not hold are deleted with their topics. Empty: this process runs no controller "
+        "Source of KafkaChannels and Subscriptions: a directory of YAML files. It is complete: channels of this "
+        "instance that are not in it are deleted together with their topics. Empty: this process runs no controller "
         "and serves what another one publishes (`penstock up`: the quickstart).",
         "file:my-resources",
     )
     state_dir: Path = _setting(
-        Path(".penstock/state"), "path", "Where the controller writes the status of every resource."
+        Path(".penstock/state"), "path", "Folder in which the controller writes the status of every resource."
     )
     topic_template: str = _setting(
-        kafka_names.CHANNEL_TOPIC_TEMPLATE, "template", "Topic of a channel; holds {namespace} and {name}, each once."
+        kafka_names.CHANNEL_TOPIC_TEMPLATE, "template", "Topic of a channel; contains {namespace} and {name} once each."
     )
     cluster_domain: str = _setting("cluster.local", "domain", "Last part of the host names that channels publish.")
     ingress_url: str = _setting(
-        "", "URL", "Where every worker reaches the ingress: first part of the URLs that channels publish, which refs "
-        "to them stand for. Empty: host names that only a cluster knows.", example="http://localhost:8080",
+        "", "URL", "Base URL at which every worker reaches the ingress. Channels publish URLs below it, and refs to "
+        "them resolve to these. Empty: host names that resolve in a cluster only.", example="http://localhost:8080",
     )  # fmt: skip
     dlq_retention_s: int = _setting(
-        2_592_000, "seconds", "How long dead letters stay in the DLQ topics that are made here.", ge=60, le=_CENTURY_S
+        2_592_000, "seconds", "Retention of the DLQ topics that the controller creates.", ge=60, le=_CENTURY_S
     )
-    poll_s: float = _setting(0.5, "seconds", "How often the resources directory is looked at.", ge=0.05, le=60)
+    poll_s: float = _setting(0.5, "seconds", "How often the controller reads the resources directory.", ge=0.05, le=60)
     resync_s: float = _setting(
-        30.0, "seconds", "Resources and Kafka are compared anew at least this often.", ge=1, le=3600
+        30.0, "seconds", "How often, at least, the controller compares all resources with Kafka.", ge=1, le=3600
     )
 
     instance: str = _setting(
         "penstock",
         "name",
-        "Name of this installation: the beginning of its internal topics, its lock group and its client names. Two "
-        "installations on one Kafka need two names; for channels of the same namespace and name also two "
-        "PENSTOCK_TOPIC_TEMPLATE, or they share a topic.",
+        "Name of this installation: prefix of its internal topics, its lock group and its client names. Two "
+        "installations on one Kafka need different names. If both have a channel of the same namespace and name, they "
+        "also need different values of PENSTOCK_TOPIC_TEMPLATE, or these channels share a topic.",
     )
     role: Literal["all", "ingress", "dispatcher", "controller"] = _setting(
-        "all", "word", "What this process does: take events in, deliver them, reconcile resources, or all of it."
+        "all", "word", "What this process does: accept events, deliver them, reconcile resources, or all of these."
     )
     worker_id: str = _setting(
-        "", "name", "Name of this process in statuses and logs. Empty: made of host, process id and a random part.",
+        "", "name", "Name of this process in statuses and logs. Empty: host name, process id and a random part.",
         "worker-1", max_length=128, pattern=r"^[A-Za-z0-9._-]*$",
     )  # fmt: skip
     drain_s: float = _setting(
-        20.0, "seconds", "At SIGTERM: how long requests in flight may take until the process leaves.", ge=0, le=3600
+        20.0, "seconds", "How long requests in flight may take after SIGTERM before the process exits.", ge=0, le=3600
     )
     status_interval_s: float = _setting(
-        2.0, "seconds", "How often a worker publishes which subscriptions and partitions it serves; what is older than "
-        "10 s counts no longer.", ge=0.2, le=4,
+        2.0, "seconds", "How often a worker publishes which subscriptions and partitions it serves. A status counts "
+        "for 10 s.", ge=0.2, le=4,
     )  # fmt: skip
 
     http_port: int = _setting(
-        8080, "port", "Ingress, health and subscriber status. Without it the plain variable PORT counts.", ge=1,
+        8080, "port", "Ingress, health and subscriber status. When it is not set, the variable PORT counts.", ge=1,
         le=65535,
     )  # fmt: skip
-    admin_port: int = _setting(8081, "port", "Metrics and health for operators; 0 switches it off.", ge=0, le=65535)
+    admin_port: int = _setting(8081, "port", "Metrics and health for operators; 0 = off.", ge=0, le=65535)
     bind: str = _setting("0.0.0.0", "IP address", "Address that both ports listen on.")
     web: Literal["httptools://", "aiohttp://"] = _setting(
         "httptools://", "driver", "Web driver: Penstock's own, or Faust's on aiohttp (slower, fewer limits)."
     )
     connections_max: int = _setting(
-        15_000, "connections", "Open connections; further ones are answered 503 and closed. More than "
-        "PENSTOCK_INGRESS_INFLIGHT_MAX, so that its 429 comes first.", ge=1, le=1_000_000,
+        15_000, "connections", "Open connections; further ones get 503 and are closed. Keep it above "
+        "PENSTOCK_INGRESS_INFLIGHT_MAX, so that 429 comes first.", ge=1, le=1_000_000,
     )  # fmt: skip
-    idle_timeout_s: float = _setting(
-        75.0, "seconds", "A kept-alive connection without a request is closed after this.", ge=1, le=3600
-    )
+    idle_timeout_s: float = _setting(75.0, "seconds", "How long a keep-alive connection may be idle.", ge=1, le=3600)
 
-    event_bytes_max: int = _setting(
-        MIB, "bytes", "Largest body of an event; a larger one is answered 413.", ge=65_536, le=256 * MIB
-    )
+    event_bytes_max: int = _setting(MIB, "bytes", "Largest body of an event; above it 413.", ge=65_536, le=256 * MIB)
     header_bytes_max: int = _setting(
-        131_072, "bytes", "All header lines of a request; over it 431.", ge=4_096, le=131_072
+        131_072, "bytes", "All header lines of a request together; above it 431.", ge=4_096, le=131_072
     )
-    headers_max: int = _setting(512, "headers", "Header lines of a request; over it 431.", ge=16, le=10_000)
+    headers_max: int = _setting(512, "headers", "Header lines of a request; above it 431.", ge=16, le=10_000)
     header_timeout_s: float = _setting(
-        10.0, "seconds", "From a request's first byte to the end of its headers; then 408.", ge=0.5, le=600
+        10.0, "seconds", "Time from the first byte of a request to the end of its headers; then 408.", ge=0.5, le=600
     )
     body_timeout_s: float = _setting(30.0, "seconds", "How long a body may pause; then 408.", ge=0.5, le=3600)
     ingress_inflight_max: int = _setting(
-        10_000, "requests", "Requests that wait for Kafka's acknowledgement; over it 429.", ge=1, le=1_000_000
+        10_000, "requests", "Requests that wait for Kafka's acknowledgement; above it 429.", ge=1, le=1_000_000
     )
     ingress_bytes_max: int = _setting(
-        64 * MIB, "bytes", "Events that wait for Kafka's acknowledgement, heads and bodies; over it 429.", ge=65_536,
-        le=65_536 * MIB,
+        64 * MIB, "bytes", "Headers and bodies of requests that wait for Kafka's acknowledgement; above it 429.",
+        ge=65_536, le=65_536 * MIB,
     )  # fmt: skip
 
     produce_timeout_s: float = _setting(
         10.0, "seconds", "How long Kafka may take to acknowledge an event; then 503.", ge=1, le=300
     )
     linger_ms: float = _setting(
-        2.0, "milliseconds", "Most that an event waits for others to share a request to Kafka, under load only.", ge=0,
-        le=5,
+        2.0, "milliseconds", "Under load: how long an event waits at most to share a request to Kafka with others.",
+        ge=0, le=5,
     )  # fmt: skip
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = _setting(
-        "lz4", "word", "How events are compressed on the way to Kafka and in it."
+        "lz4", "word", "Compression of events on the way to Kafka and in Kafka."
     )
 
     buffer_bytes_max: int = _setting(
-        4 * MIB, "bytes", "Records that one subscription holds in one process.", ge=65_536, le=1024 * MIB
+        4 * MIB, "bytes", "Records that one subscription may hold in one process.", ge=65_536, le=1024 * MIB
     )
     fetch_bytes: int = _setting(
         2 * MIB, "bytes", "Records that the Kafka client of one subscription fetches ahead.", ge=65_536, le=1024 * MIB
@@ -177,29 +177,30 @@ class Settings(BaseSettings):
     commit_interval_s: float = _setting(
         0.5,
         "seconds",
-        "Settled work is committed this often; a kill repeats at most this much and one commit's round trip.",
+        "How often offsets are committed. After a kill, what was settled in this time, and in one round trip of a "
+        "commit, is delivered again.",
         ge=0.1,
         le=0.5,
     )
     commit_timeout_s: float = _setting(
-        2.0, "seconds", "New events wait while Kafka has confirmed no commit for so long: what is delivered then may "
-        "be delivered again.", ge=0.5, le=300,
+        2.0, "seconds", "When Kafka has not confirmed a commit for this time, new events wait: they might be delivered "
+        "twice.", ge=0.5, le=300,
     )  # fmt: skip
     revoke_drain_s: float = _setting(
-        3.0, "seconds", "A partition that moves to another worker: how long its requests in flight may take.", ge=0,
+        3.0, "seconds", "How long requests in flight may take when their partition moves to another worker.", ge=0,
         le=60,
     )  # fmt: skip
 
     retry_default: int = _setting(
-        10, "retries", "Retries where neither the subscription nor its channel has a delivery.", ge=0, le=1_000_000
+        10, "retries", "Retries when neither the subscription nor its channel has a `delivery`.", ge=0, le=1_000_000
     )
     backoff_policy_default: Literal["exponential", "linear"] = _setting(
-        "exponential", "word", "How waits grow where no delivery is given."
+        "exponential", "word", "How backoff grows when there is no `delivery`."
     )
-    backoff_default: str = _setting("PT0.2S", "ISO-8601 duration", "First wait where no delivery is given.")
-    retry_delay_cap_s: float = _setting(600.0, "seconds", "No wait of a policy is longer.", ge=0.1, le=86_400)
+    backoff_default: str = _setting("PT0.2S", "ISO-8601 duration", "First wait when there is no `delivery`.")
+    retry_delay_cap_s: float = _setting(600.0, "seconds", "Longest backoff of any policy.", ge=0.1, le=86_400)
     retry_after_cap_s: float = _setting(
-        600.0, "seconds", "Longest Retry-After that counts where no retryAfterMax is given.", ge=0, le=86_400
+        600.0, "seconds", "Upper limit of Retry-After when there is no `retryAfterMax`.", ge=0, le=86_400
     )
 
     egress_allow_loopback: bool = _setting(True, "yes or no", "Subscribers may have loopback addresses.")
@@ -207,66 +208,67 @@ class Settings(BaseSettings):
     egress_deny: Annotated[tuple[str, ...], NoDecode] = _setting(
         (),
         "CIDR, comma-separated",
-        "Further networks that no event is sent to; link-local ones are refused always.",
+        "Further networks that events are never sent to. Link-local addresses are always denied.",
         "10.0.0.0/8",
     )
 
     otlp_endpoint: str = _setting(
         "",
         "URL",
-        "OTLP receiver (HTTP, protobuf) that spans are sent to: http://host:4318. Empty: no spans are made.",
+        "OTLP receiver (HTTP, protobuf) for spans: http://host:4318. Empty: no spans.",
         "http://127.0.0.1:4318",
     )
     trace_ratio: float = _setting(
-        1.0, "ratio", "Part of the traces begun here that is recorded; a sender's own decision is followed.", ge=0, le=1
+        1.0, "ratio", "Part of the traces begun here that is recorded. A sender's own decision wins.", ge=0, le=1
     )
 
     spark_master: str = _setting(
         "local[*]",
         "master",
-        "Where jobs run when --master does not say it: local[N], spark://HOST:7077, yarn, k8s://...",
+        "Spark master of jobs without --master: local[N], spark://HOST:7077, yarn, k8s://...",
     )
     spark_jars: Annotated[tuple[Path, ...], NoDecode] = _setting(
         (),
         "path, comma-separated",
-        "Folders with more jars for Spark, such as GraphFrames'; with the Kafka connector's too, nothing is fetched.",
+        "Folders with more jars for Spark, such as those of GraphFrames. If they contain the Kafka connector, nothing "
+        "is downloaded.",
     )
     traffic_dir: Path = _setting(
-        Path(".penstock/traffic"), "path", "The tables of `penstock job traffic`, and how far it has read."
+        Path(".penstock/traffic"), "path", "Tables of `penstock job traffic`, and its position in the topics."
     )
     census_url: str = _setting(
         model.URL_TEMPLATE,
         "URL template",
-        "Where `penstock census read` fetches: {year}, {yy} and {month} are filled in.",
+        "URL from which `penstock census read` downloads; {year}, {yy} and {month} are replaced.",
     )
 
     traffic: bool = _setting(
         True,
         "yes or no",
-        "Sum up what goes through: a delta a second to the traffic topic, and windows of it at /traffic in processes "
-        "of the roles all and controller.",
+        "Count traffic: a delta each second to the traffic topic, and windows at /traffic in processes with role all "
+        "or controller.",
     )
     traffic_retention_s: int = _setting(
-        604_800, "seconds", "How long deltas stay in the traffic topic when it is made here.", ge=3600, le=_CENTURY_S
+        604_800, "seconds", "Retention of the traffic topic when Penstock creates it.", ge=3600, le=_CENTURY_S
     )
     traffic_10s_keep_s: int = _setting(900, "seconds", "How long traffic windows of 10 s are kept.", ge=120, le=21_600)
     traffic_1m_keep_s: int = _setting(
         21_600, "seconds", "How long traffic windows of 1 min are kept.", ge=900, le=604_800
     )
 
-    log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "word", "Least level that is written.")
+    log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "word", "Lowest level that is logged.")
     log_format: Literal["auto", "json", "pretty"] = _setting(
-        "auto", "word", "One JSON object a line, or words for people; auto: words on a terminal."
+        "auto", "word", "One JSON object a line, or text for people; auto: text on a terminal, otherwise JSON."
     )
     debug: bool = _setting(
         False,
         "yes or no",
-        "Serve /debug/profile, /debug/stacks and /debug/tasks at the admin port, for whoever can reach it.",
+        "Serve /debug/profile, /debug/stacks and /debug/tasks at the admin port, without authentication.",
     )
     gc_threshold: int = _setting(
         50_000,
         "objects",
-        "Allocations between two young collections; 0 leaves the interpreter's own value.",
+        "Allocations between two young garbage collections; 0 = the interpreter's own value.",
         ge=0,
         le=1_000_000_000,
     )
@@ -276,17 +278,17 @@ class Settings(BaseSettings):
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """Where each value that is no default came from, by field name."""
+        """Field name -> source, for each value that is not the default."""
         return self._sources
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about names that are no settings; whoever sets up logging logs them."""
+        """Warnings about names that are not settings; the worker logs them at start."""
         return self._warnings
 
     @property
     def resources_dir(self) -> Path | None:
-        """The directory of `resources`; None = no controller here."""
+        """The directory of `resources`; None = this process has no controller."""
         return Path(self.resources.removeprefix("file:")) if self.resources else None
 
     @classmethod
@@ -298,7 +300,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what the caller gives: a `Settings()` in a test is all defaults, whatever the environment holds."""
+        """Use only the caller's values: `Settings()` has all defaults, whatever the environment contains."""
         return (init_settings,)
 
     @field_validator("kafka")
@@ -306,7 +308,7 @@ class Settings(BaseSettings):
     def _brokers(cls, value: str) -> str:
         brokers = [part.strip() for part in value.split(",") if part.strip()]
         if not brokers:
-            raise ValueError("it names no broker")
+            raise ValueError("it contains no broker")
         for broker in brokers:
             match = _BROKER.fullmatch(broker)
             if match is None or not 0 < int(match["port"]) < 65_536:
@@ -317,9 +319,9 @@ class Settings(BaseSettings):
     @classmethod
     def _source(cls, value: str) -> str:
         if value and not value.removeprefix("file:").strip():
-            raise ValueError("it names no directory")
+            raise ValueError("it has no directory after file:")
         if value and not value.startswith("file:"):
-            raise ValueError("the only source so far is a directory, written file:DIR")
+            raise ValueError("the only supported source is a directory, written file:DIR")
         return value
 
     @field_validator("otlp_endpoint")
@@ -328,9 +330,9 @@ class Settings(BaseSettings):
         parts = urlsplit(value)
         bad = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
         if value and (bad or parts.query or parts.fragment):
-            raise ValueError("an endpoint is http://host:port or https://host:port, perhaps with a path")
+            raise ValueError("an endpoint is http://host:port or https://host:port, optionally with a path")
         if "@" in parts.netloc:
-            raise ValueError("credentials do not belong into it; give headers with OTEL_EXPORTER_OTLP_HEADERS")
+            raise ValueError("it must not contain credentials; set headers with OTEL_EXPORTER_OTLP_HEADERS")
         return value
 
     @field_validator(
@@ -356,7 +358,7 @@ class Settings(BaseSettings):
     def _networks(cls, value: object) -> object:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, (list, tuple)):
-            raise ValueError("it is no list of networks")
+            raise ValueError("it is not a list of networks")
         return tuple(str(ipaddress.ip_network(part.strip())) for part in parts if part.strip())
 
     @field_validator("spark_jars", mode="before")
@@ -364,7 +366,7 @@ class Settings(BaseSettings):
     def _folders(cls, value: object) -> object:
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, (list, tuple)):
-            raise ValueError("it is no list of folders")
+            raise ValueError("it is not a list of folders")
         return tuple(Path(str(part).strip()) for part in parts if str(part).strip())
 
     @model_validator(mode="after")
@@ -375,7 +377,7 @@ class Settings(BaseSettings):
 
 
 def _refusal_of(parse: Any) -> Any:
-    """Turns a parser that raises ValueError into a check that returns the sentence, or None."""
+    """Turn a parser that raises ValueError into a check that returns the message, or None."""
 
     def check(value: str) -> str | None:
         try:

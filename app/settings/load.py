@@ -1,9 +1,9 @@
-"""Where the values of the settings come from. The only module that reads the environment.
+"""Reads the settings from their sources. The only module that reads the environment.
 
-    default  <  file named by PENSTOCK_CONFIG  <  environment  <  command line          (the right one wins)
+    default  <  file named by PENSTOCK_CONFIG  <  environment  <  command line          (the rightmost wins)
 
-The file has lines `PENSTOCK_NAME=value`. A wrong value is refused at start: every problem is listed, each with name,
-value and cure. Refuses to guess: a name that is no setting is warned about with the nearest one, never obeyed.
+The file has lines `PENSTOCK_NAME=value`. Invalid values end the start; the error lists all of them, with name, value
+and hint. A name that is not a setting causes a warning with the most similar one.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _PLAIN_PORT = "environment (PORT)"
 def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
     """The settings of this process. `overrides`: field name -> text, from the command line.
 
-    Raises UsageError (exit code 2) with one sentence for each wrong value, and for an override that is no setting.
+    Raises UsageError (exit code 2) with one sentence for each invalid value, and for an override that is not a setting.
     """
     given = dict(overrides or {})
-    strangers = sorted(given.keys() - Settings.model_fields.keys())
-    if strangers:
-        told = "; ".join(f"{name} is no setting{_nearest(name)}" for name in strangers)
-        raise UsageError(f"{told}.", "`penstock config show` has them all.")
+    unknown = sorted(given.keys() - Settings.model_fields.keys())
+    if unknown:
+        problems = "; ".join(f"{name} is not a setting{_nearest(name)}" for name in unknown)
+        raise UsageError(f"{problems}.", "`penstock config show` lists all settings.")
     file_values, source_of_file, file_names = _read_file(os.environ.get(CONFIG_VARIABLE, ""))
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -69,39 +69,42 @@ def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
 
 
 def default_variables(values: Mapping[str, str]) -> None:
-    """Set variables that a library reads itself, unless the environment has them."""
+    """Set environment variables that a library reads itself, unless they are set already."""
     for name, value in values.items():
         os.environ.setdefault(name, value)
 
 
 def started_by_spark_submit() -> bool:
-    """Whether this process is a driver that spark-submit started, and has its session's place from it."""
+    """Whether spark-submit started this process, and so chose the master of its session."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _plain_port() -> dict[str, str]:
-    """What platforms that choose the port say; the weakest of the sources."""
+    """The variable PORT, which some platforms set. The weakest source."""
     port = os.environ.get("PORT", "")
     return {"http_port": port} if port else {}
 
 
 def _read_file(path: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
-    """Known settings of the file at `path` ("" = none), what to call it, and all names in it."""
+    """The known settings of the file at `path` ("" = no file), the name of this source, and all names in the file."""
     if not path:
         return {}, "", ()
     if not Path(path).is_file():
         raise UsageError(
-            f"{CONFIG_VARIABLE}={path!r} names no file.", "Write one with lines PENSTOCK_NAME=value, or unset it."
+            f"{CONFIG_VARIABLE}={path!r}: there is no such file.",
+            "Write it with lines PENSTOCK_NAME=value, or unset the variable.",
         )
     try:
         with Path(path).open(encoding="utf-8") as file:
             lines = list(parse_stream(file))
     except (OSError, UnicodeDecodeError) as problem:
-        raise UsageError(f"The settings file {path} cannot be read ({problem}).", "Mend it or unset it.") from problem
+        raise UsageError(
+            f"The settings file {path} cannot be read ({problem}).", "Fix the file, or unset the variable."
+        ) from problem
     bad = [_number(line) for line in lines if line.error or (line.key and line.value is None)]
-    if bad:  # not shown: there may be a password in them
+    if bad:  # the lines are not shown: they may contain a password
         what = f"{'Lines' if len(bad) > 1 else 'Line'} {', '.join(bad)} of the settings file {path} cannot be read."
-        raise UsageError(what, 'Write PENSTOCK_NAME=value, with quotes ("...") that are closed; # begins a comment.')
+        raise UsageError(what, 'Write PENSTOCK_NAME=value, and close quotes ("..."); # begins a comment.')
     pairs = {line.key: line.value for line in lines if line.key}
     known = {variable(name): name for name in Settings.model_fields}
     values = {known[name.upper()]: value or "" for name, value in pairs.items() if name.upper() in known}
@@ -109,17 +112,18 @@ def _read_file(path: str) -> tuple[dict[str, str], str, tuple[str, ...]]:
 
 
 def _number(line: Binding) -> str:
-    """Where it is in the file; the parser counts from the empty lines before it."""
+    """The line number in the file. The parser's own number is that of the empty lines before it."""
     text = line.original.string
     return str(line.original.line + text[: len(text) - len(text.lstrip())].count("\n"))
 
 
 def _unknown(seen: Iterable[str], source: str) -> list[str]:
-    """A sentence for each name with our prefix that is no setting."""
+    """A warning for each name with our prefix that is not a setting."""
     known = {variable(name) for name in Settings.model_fields} | {CONFIG_VARIABLE}
-    strangers = sorted(name for name in seen if name.upper().startswith(PREFIX) and name.upper() not in known)
+    unknown = sorted(name for name in seen if name.upper().startswith(PREFIX) and name.upper() not in known)
     return [
-        f"{name} (from the {source}) is no setting and is ignored{_nearest(name[len(PREFIX) :])}." for name in strangers
+        f"{name} (from the {source}) is not a setting and is ignored{_nearest(name[len(PREFIX) :])}."
+        for name in unknown
     ]
 
 
@@ -129,12 +133,12 @@ def _nearest(name: str) -> str:
 
 
 def _sentences(problem: ValidationError, sources: Mapping[str, str]) -> list[str]:
-    """One sentence with name, value, reason and cure for each thing that is wrong."""
+    """One sentence for each invalid value: name, value, reason and hint."""
     sentences = []
     for error in problem.errors(include_url=False):
         why = str(error["ctx"]["error"]) if error["type"] == "value_error" else _lower_first(error["msg"])
         if not error["loc"]:
-            sentences.extend(why.splitlines())  # contradictions say their own cure
+            sentences.extend(why.splitlines())  # contradictions between settings, with their own hints
             continue
         name = str(error["loc"][0])
         field = Settings.model_fields[name]

@@ -1,7 +1,6 @@
 """Writes docs/reference/configuration.md from the settings: `python -m app.settings.reference [--check]`.
 
-With `--check` nothing is written, and the exit code is 1 when the page differs. Refuses to hold a word about a single
-setting: meanings stand beside the settings themselves.
+With `--check` it writes nothing and exits with 1 when the page differs. The texts are in `app/settings/fields`.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ _INTRODUCTION = """\
 
 <!-- Generated from app/settings/fields.py by `make docs`; edits here are lost. -->
 
-Every setting is an environment variable with the prefix `PENSTOCK_`. A value is looked for in this order, and the
-first place that has one wins:
+Every setting is an environment variable with the prefix `PENSTOCK_`. Penstock looks for a value in this order; the
+first source that has one wins:
 
 1. the command line (`penstock up --kafka ...`, `faust -A app worker --web-port ...`),
 2. the environment,
@@ -29,10 +28,10 @@ first place that has one wins:
 4. for `PENSTOCK_HTTP_PORT` only, the plain variable `PORT`,
 5. the default below.
 
-A wrong value ends the start with exit code 2 and a sentence for each problem: name, value, reason and cure; so does a
-line of the file that cannot be read. A variable with the prefix that is no setting is warned about, with the nearest
-name. `penstock config show` prints every value and where it came from; secrets are masked, and so are a user name and
-password in a URL. `penstock up` fixes [some of them](command-line.md#up).
+If a value is not valid, or a line of the file cannot be read, Penstock exits with code 2 and one sentence for each
+problem: name, value, reason and hint. A variable with the prefix that is not a setting causes a warning with the most
+similar name. `penstock config show` prints every value and its source; secrets are masked, and so are a user name and
+password in a URL. `penstock up` sets [some of them](command-line.md#up) itself.
 """
 
 
@@ -48,16 +47,16 @@ def _rows() -> Iterator[str]:
             yield from ("| Setting | Default | Unit | Meaning | Allowed |", "|---|---|---|---|---|")
         default = f"`{plain(field.default)}`" if plain(field.default) else "(empty)"
         phrase = allowed(field).removesuffix(f" ({unit(field)})")
-        phrase = "" if phrase.endswith(unit(field)) else phrase  # the unit says it all
+        phrase = "" if phrase.endswith(unit(field)) else phrase  # it would only repeat the unit
         yield f"| `{variable(name)}` | {default} | {unit(field)} | {field.description} | {phrase} |"
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or say whether it is up to date."""
+    """Write the page, or with `--check` report whether it is up to date."""
     if arguments == ["--check"]:
         if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
             return 0
-        print(f"{PAGE.name} is not what the settings say; run `make docs` and commit it.", file=sys.stderr)
+        print(f"{PAGE.name} is out of date; run `make docs` and commit it.", file=sys.stderr)
         return 1
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     PAGE.write_text(page(), encoding="utf-8")

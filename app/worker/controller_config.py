@@ -1,4 +1,4 @@
-"""The controller's config by the settings of this installation, for the worker and for `penstock validate`."""
+"""The controller's config from the settings of this installation, for the worker and for `penstock validate`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knative.delivery.policy import BackoffPolicy, DeliverySpec, parse_duration_
 def controller_config(
     settings: Settings, kafka: Mapping[str, Any], resources_dir: Path | None = None
 ) -> ControllerConfig:
-    """`kafka`: settings of librdkafka. `resources_dir`: this directory instead of the one in the settings."""
+    """`kafka`: librdkafka client settings. `resources_dir` replaces the directory of the settings."""
     return ControllerConfig(
         kafka=kafka,
         resources_dir=resources_dir or settings.resources_dir or Path(),

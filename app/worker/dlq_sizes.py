@@ -1,9 +1,9 @@
-"""How many letters DLQ topics hold, by subscription, for the metrics: the leading controller reads each letter once.
+"""Counts dead letters by subscription for the metrics: the leading controller reads each dead letter once.
 
-    every 30 s:  first and last offsets  -->  what is new is read: whose is it?     what retention removed is taken off
+    every 30 s:  first and last offsets  -->  read new ones: which subscription?     subtract what retention removed
 
-The subscriptions of a channel share its DLQ topic, so its length says nothing about one of them. Twelve bytes are kept
-for each letter: its offset and whose it is. Does not know which letters were redriven: they stay in their topic.
+The subscriptions of a channel share its DLQ topic, so its length is not enough. Each dead letter takes twelve bytes of
+memory: its offset and its subscription. Redriven ones count too, because they stay in the topic.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from knative.cloudevents.record_headers import record_headers
 log = structlog.get_logger(__name__)
 
 EVERY_S = 30.0
-ROUND_MAX = 20_000  #: letters read in one round: bounds the CPU that the event loop has to share
-LETTERS_MAX = 1_000_000  #: in memory; what is beyond is not counted
+ROUND_MAX = 20_000  #: letters read in one round: limits the CPU time that the event loop has to share
+LETTERS_MAX = 1_000_000  #: in memory; further ones are not counted
 _ASK_LIMIT_S = 10.0
 _READ_LIMIT_S = 15.0
 _ROUND_LIMIT_S = 60.0
@@ -40,7 +40,7 @@ Place = tuple[str, int]
 
 
 class Letters:
-    """Offsets of letters and whose they are, partition by partition. Pure."""
+    """Offsets and subscriptions of dead letters, by partition. Pure."""
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
@@ -51,14 +51,16 @@ class Letters:
         return sum(len(offsets) for offsets, _ in self._held.values())
 
     def bounds(self, found: Mapping[Place, tuple[int, int]]) -> dict[Place, int]:
-        """Take the first offset and the one after the last of each partition; where to read on, where there is more.
+        """Take the first offset and the log end offset of each partition. Returns where to continue, for partitions
+        that have more.
 
-        A partition that is not there any more is forgotten, one that begins again is read again.
+        Forgets partitions that no longer exist, and reads a partition again whose offsets begin again.
         """
         for place in self._held.keys() - found.keys():
             del self._held[place], self._next[place]
         more = {}
         for place, (start, end) in found.items():
+            # The log ends before what was read: the topic was deleted and created again under its name.
             if end < self._next.get(place, 0):
                 self._held.pop(place, None)
                 self._next[place] = start
@@ -71,14 +73,14 @@ class Letters:
         return more
 
     def add(self, place: Place, offset: int, owner: str) -> None:
-        """One letter; those of a partition come in their order."""
+        """Add one dead letter; those of a partition come in offset order."""
         offsets, owners = self._held[place]
         offsets.append(offset)
         owners.append(self._names.setdefault(owner, len(self._names)))
         self._next[place] = offset + 1
 
     def reached(self, place: Place, offset: int) -> None:
-        """Nothing more lies before this offset."""
+        """There are no more records before this offset."""
         self._next[place] = max(self._next[place], offset)
 
     def sizes(self) -> dict[str, int]:
@@ -95,7 +97,7 @@ class DlqSizes:
     def __init__(
         self, kafka: Mapping[str, Any], topics: Callable[[], Iterable[str]], leads: Callable[[], bool]
     ) -> None:
-        """`topics`: the DLQ topics now; `leads`: whether this process is the one that counts."""
+        """`topics`: returns the present DLQ topics; `leads`: whether this process is the leading controller."""
         self._kafka = dict(kafka)
         self._topics, self._leads = topics, leads
         self._letters = Letters()
@@ -105,16 +107,16 @@ class DlqSizes:
 
     @property
     def sizes(self) -> dict[str, int] | None:
-        """Letters by subscription; None = another process counts, or not all was read yet."""
+        """Letters by subscription; None = another process counts, or the first round is not complete."""
         return self._sizes if self._leads() else None
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the task. Returns at once."""
         self._task = asyncio.create_task(self._run(), name="dlq-sizes")
         self._task.add_done_callback(_ended)
 
     async def stop(self) -> None:
-        """End; a round under way in its thread ends by itself, within its limits."""
+        """Stop. A round that runs in its thread ends by itself, within its limits."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -122,7 +124,7 @@ class DlqSizes:
         await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        """Destroy the client, unless a round that still runs has it: then it goes with that."""
+        """Drop the client; a round that still runs keeps it until its end."""
         self._admin = None
 
     async def _run(self) -> None:
@@ -138,7 +140,7 @@ class DlqSizes:
             await asyncio.sleep(EVERY_S)
 
     def look(self, topics: list[str]) -> None:
-        """One round. Blocking."""
+        """One round of counting. Blocks."""
         try:
             done = self._read(self._letters.bounds(self._bounds(topics)))
         except (KafkaException, TimeoutError) as problem:
@@ -149,7 +151,7 @@ class DlqSizes:
 
     def _bounds(self, topics: list[str]) -> dict[Place, tuple[int, int]]:
         admin = self._admin
-        if admin is None:  # made in this thread, and kept: a client costs up to 55 ms and new connections
+        if admin is None:  # created in this thread and kept: a client takes up to 55 ms and new connections
             admin = self._admin = AdminClient(self._kafka)
         there = admin.list_topics(timeout=_ASK_LIMIT_S).topics
         places = [(name, number) for name in topics if name in there for number in there[name].partitions]
@@ -160,16 +162,16 @@ class DlqSizes:
         return {place: (starts[place], ends[place]) for place in places}
 
     def _read(self, starts: dict[Place, int]) -> bool:
-        """Read what is new, within the bounds of a round; True when nothing is left."""
+        """Read new letters, within the limits of a round; True when none are left."""
         room = min(ROUND_MAX, LETTERS_MAX - len(self._letters))
         if not starts or room <= 0:
             return not starts
         consumer = Consumer(
             {
-                "group.id": "penstock-reader",  # demanded by the client; nothing joins it and nothing is committed
+                "group.id": "penstock-reader",  # required by the client; joins no group, commits nothing
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",  # for what retention removes in between
+                "auto.offset.reset": "earliest",  # when retention removes the offset before it is read
                 "queued.max.messages.kbytes": 1024,
                 **self._kafka,
             }
@@ -183,7 +185,7 @@ class DlqSizes:
                     error = message.error()
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         raise KafkaException(error)
-                    if error is not None:  # its end: markers of transactions hold offsets too
+                    if error is not None:  # end of partition; transaction markers take offsets too
                         self._letters.reached(place, message.offset() or 0)
                         open_.discard(place)
                         continue
@@ -197,7 +199,7 @@ class DlqSizes:
 def _ended(task: asyncio.Task[None]) -> None:
     problem = None if task.cancelled() else task.exception()
     if problem is not None:
-        log.error("DLQ topics are not counted any more", exc_info=problem)
+        log.error("DLQ topics are no longer counted", exc_info=problem)
 
 
 def _offsets(admin: AdminClient, places: list[Place], spec: OffsetSpec) -> dict[Place, int]:

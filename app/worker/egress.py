@@ -1,4 +1,4 @@
-"""Where this installation's events may go, by its settings. For whatever sends to subscribers outside of a worker."""
+"""The egress guard as the settings describe it, for the worker and for commands that send to subscribers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from app.settings.load import Settings
 
 
 def guard_of(settings: Settings) -> EgressGuard:
-    """The guard that every sender asks."""
+    """The guard that every connection to a subscriber goes through."""
     return EgressGuard(
         EgressConfig(
             allow_loopback=settings.egress_allow_loopback,

@@ -1,7 +1,7 @@
-"""A Faust app that keeps everything in memory and in Kafka: it makes no folder on disk.
+"""A Faust app that keeps everything in memory and in Kafka, and creates no folders.
 
-Faust makes three for each start, for tables of a store that nothing here uses; they stayed behind in the temporary
-folder of the machine. Refuses to do anything else differently.
+Faust creates three at each start, for tables in a store that Penstock does not use, and leaves them in the temporary
+folder of the machine.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import faust
 
 
 class MemoryApp(faust.App):
-    """For apps with `store="memory://"`."""
+    """Base class of apps with `store="memory://"`."""
 
     def _create_directories(self) -> None:
-        """Nothing would ever be in them."""
+        """Create none: they would stay empty."""

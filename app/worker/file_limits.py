@@ -1,21 +1,20 @@
-"""How many files and sockets this process may open: a login's usual 1,024 are fewer than the connections it is to take.
+"""Raises the soft RLIMIT_NOFILE, usually 1,024, so that `connections_max` sockets fit. Never lowers it.
 
-Raises the soft limit (the hard one is the machine's to say) to what the settings ask for, and never lowers it. Refuses
-to fail for it: what is missing is a sentence for the log.
+The hard limit stays as it is. When it is too low the worker starts all the same and logs a warning.
 """
 
 from __future__ import annotations
 
 import resource
 
-#: Beside the clients' connections, at the least: Kafka, subscribers, the listening ports, log and state files.
+#: Least number for everything but clients' connections: Kafka, subscribers, listening ports, log and state files.
 OTHERS_MIN = 200
-#: What there should be for them: subscribers have a pool of connections each.
+#: Wanted number for the same: each subscriber has a connection pool of its own.
 _OTHERS = 4096
 
 
 def allow(connections: int) -> str:
-    """Make room for so many connections of clients; "", or what to tell the operator."""
+    """Raise the limit for this number of clients' connections. Returns a warning for the operator, or ""."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = raised(soft, hard, connections + _OTHERS)
     if wanted != soft:

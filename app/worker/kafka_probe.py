@@ -1,6 +1,6 @@
-"""Does anything listen where Kafka should be? A Kafka client only says so when its time limit has passed.
+"""Checks by a TCP connection whether anything listens at Kafka's address. A Kafka client reports that much later.
 
-Does not speak Kafka's protocol: what takes connections may still not answer.
+Does not speak Kafka's protocol: a server that accepts the connection may still not answer.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ _DEFAULT_PORT = 9092
 
 
 def refusal(bootstrap: str) -> str:
-    """Why no broker of `HOST:PORT[,...]` can be connected to, such as "connection refused"; "" = perhaps one can.
+    """Why no broker of `HOST:PORT[,...]` accepts a connection, such as "connection refused"; "" = one may.
 
-    A broker that does not say no (a time limit passed) may be slow: that is left to Kafka's own client.
+    A broker that only times out may be slow: Kafka's own client finds that out.
     """
     reasons: list[str] = []
     for broker in bootstrap.split(","):
@@ -24,7 +24,7 @@ def refusal(bootstrap: str) -> str:
         except ConnectionRefusedError:
             reasons.append("connection refused")
         except socket.gaierror:
-            reasons.append(f"the name {host} is not known")
+            reasons.append(f"the host name {host} cannot be resolved")
         except OSError:
             return ""
         else:

@@ -1,12 +1,12 @@
-"""The life of a worker: what is started in which order, when it is ready, and how it leaves.
+"""The lifecycle of a worker: the order in which its parts start and stop, liveness and readiness.
 
-    start:  Kafka answers -> web server listens (not ready) -> producer, contract, status, fleet, controller -> ready
-    stop:   not ready -> fleet drains and commits, leaves its groups -> ingress drains -> controller, tables, producer
-            -> only then Faust's own stop
+    start:  Kafka answers -> web server listens (not ready) -> producer, controller, tables, supervisor -> ready
+    stop:   not ready -> supervisor drains and commits, leaves its groups; ingress drains -> controller, tables
+            -> producer -> only then Faust's own stop
 
-Ready = contract read to its end once, producer connected once, not draining. A Kafka outage is a field of the page,
-not the end of readiness: it must not take every pod out at once. Refuses to hide a failure: a task or thread that dies
-ends the process with exit code 1, and the next owner goes on at the watermark.
+Ready = contract read to its end once, producer connected once, not draining. `/readyz` shows a Kafka outage as a field
+and stays ready: an outage must not take every pod out of service at once. A task or thread that fails ends the process
+with exit code 1, and the next owner of its partitions continues at their committed offsets.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ log = structlog.get_logger(__name__)
 EXIT_FAILED = 1
 EXIT_NOT_READY = 3
 _SOON_S = 0.05
-_ASK_LIMIT_S = 2.0  # at start, for each question whether Kafka is there
-_GONE_S = 1.0  # for Faust's own stop, when everything of ours has ended
-_STOP_S = 40.0  # beside the drain: for a Kafka that does not answer, and for Faust
+_ASK_LIMIT_S = 2.0  # at start, for each request that checks whether Kafka answers
+_GONE_S = 1.0  # for Faust's own stop, when everything of ours has stopped
+_STOP_S = 40.0  # in addition to the drain: for a Kafka that does not answer, and for Faust
 _SPANS_S = 2.0  # at stop, for the last spans
 
 
 @dataclass(slots=True)
 class Parts:
-    """What a worker is made of; the role decides which of the later ones there are."""
+    """The parts of a worker. The role decides which of the optional ones exist."""
 
     settings: Settings
     controller_config: ControllerConfig
@@ -78,7 +78,7 @@ class Parts:
     traffic: TrafficComponent | None = None
 
     def dlq_letters(self) -> tuple[Mapping[str, int], Sequence[str]]:
-        """Letters by subscription, and which subscriptions there are; nothing where another process counts."""
+        """Dead letters by subscription, and all subscriptions; both empty where another process counts."""
         sizes = None if self.dlq_sizes is None else self.dlq_sizes.sizes
         if sizes is None:
             return {}, ()
@@ -101,7 +101,7 @@ class Lifecycle:
     # -- start
 
     def check_ports(self, bind: str, web_port: int) -> None:
-        """Before anything is waited for. `web_port` 0: there is no web server. Raises PenstockError."""
+        """Check that the ports are free, before anything waits. `web_port` 0: no web server. Raises PenstockError."""
         settings = self._parts.settings
         if web_port:
             listening.check(bind, web_port)
@@ -109,16 +109,16 @@ class Lifecycle:
             listening.check(settings.bind, settings.admin_port, "Choose another with PENSTOCK_ADMIN_PORT (0 = none).")
 
     async def before_start(self) -> None:
-        """Wait for Kafka; a process without it ends with exit code 3 and says what to do."""
+        """Wait for Kafka. If it does not answer in time, the process ends with exit code 3 and an error message."""
         settings = self._parts.settings
         for warning in (*settings.warnings, file_limits.allow(settings.connections_max)):
             if warning:
                 log.warning(warning)
         until = time.monotonic() + settings.kafka_wait_s
-        told = False
+        warned = False
         while why := await asyncio.to_thread(_why_not, settings.kafka):
-            if not told:
-                told = True
+            if not warned:
+                warned = True
                 limit_s = f"{settings.kafka_wait_s:g} s"
                 log.warning(f"Kafka at {settings.kafka} does not answer ({why}); waiting up to {limit_s} for it")
             if time.monotonic() > until:
@@ -130,8 +130,9 @@ class Lifecycle:
             await asyncio.sleep(0.2)
 
     async def start(self) -> None:
-        """Everything that needs a running loop."""
+        """Start everything that needs a running loop."""
         parts = self._parts
+        # The producer and the internal topics come first: all later parts write to them or read them.
         self._watchdog.start()
         self.memory.start()
         await parts.producer.start()
@@ -139,7 +140,7 @@ class Lifecycle:
         if parts.controller is not None:
             try:
                 await parts.controller.start()
-            except PenstockError as problem:  # no such directory: a sentence, not a traceback through Faust
+            except PenstockError as problem:  # such as a missing directory: Faust would show a traceback for it
                 log.error(str(problem))
                 os._exit(problem.exit_code)
         if parts.dlq_sizes is not None:
@@ -153,8 +154,10 @@ class Lifecycle:
         if parts.admin is not None:
             await parts.admin.start()
         threshold = parts.settings.gc_threshold
+        # Everything that was imported and built by now lives as long as the process. Frozen, it is not scanned again
+        # by each full collection, for which the event loop has to wait.
         gc.collect()
-        gc.freeze()  # what was imported and built by now lives as long as the process
+        gc.freeze()
         if threshold:
             gc.set_threshold(threshold, 20, 100)
         log.info("worker started", role=parts.settings.role, worker=parts.worker_id, kafka=parts.settings.kafka)
@@ -162,7 +165,7 @@ class Lifecycle:
             parts.traffic.start(lambda: self.readiness()[0])
 
     def _show_topics(self) -> None:
-        """Metrics show the partitions of every channel from the start, and of no channel that is gone."""
+        """Show the partitions of every channel in the metrics, also before the first event, and drop removed ones."""
         parts = self._parts
         channels = parts.contract.channels.values()
         topics = {channel.topic: channel.partitions for channel in channels}
@@ -175,7 +178,7 @@ class Lifecycle:
         self._shown = existing
 
     async def _internal_topics(self) -> None:
-        """Make the contract and status topics where there are none; every role may be the first."""
+        """Create the contract and status topics if they do not exist; any role may be the first to start."""
         parts = self._parts
         until = time.monotonic() + parts.settings.kafka_wait_s
         while True:
@@ -184,14 +187,14 @@ class Lifecycle:
                 return
             except ActionFailed as problem:
                 if time.monotonic() > until:
-                    log.error("internal topics cannot be made", reason=str(problem))
+                    log.error("internal topics cannot be created", reason=str(problem))
                     os._exit(EXIT_NOT_READY)
             await asyncio.sleep(0.5)
 
     # -- stop
 
     async def stop(self, web: Any) -> None:
-        """Leave in order; called before Faust stops anything. `web`: the ingress server."""
+        """Stop all parts in order; called before Faust stops anything. `web`: the ingress server."""
         if self._stopped or self.parts is None:
             return
         self._stopped = self.draining = True
@@ -199,6 +202,9 @@ class Lifecycle:
         drain_s = parts.settings.drain_s
         log.info("draining", limit_s=drain_s)
         self._watchdog.end_within(drain_s + _STOP_S)  # Faust's own stop, after this one, has no limit
+        # Ingress and the supervisor drain at the same time and have one limit. The tables stay until both are done:
+        # requests in flight need the contract. The producer is the last of the parts that send: replies, dead
+        # letters, the goodbye on the status topic and the last traffic deltas go through it.
         ingress = asyncio.create_task(self._drain_web(web, drain_s))
         if parts.traffic is not None:
             parts.traffic.leave()
@@ -222,7 +228,7 @@ class Lifecycle:
         if parts.spans is not None:
             await parts.spans.stop(_SPANS_S)
         log.info("worker stopped")
-        self._watchdog.end_within(_GONE_S, code=0)  # a thread that Faust left behind may not keep the process
+        self._watchdog.end_within(_GONE_S, code=0)  # a thread that Faust left behind must not keep the process alive
 
     @staticmethod
     async def _drain_web(web: Any, limit_s: float) -> None:
@@ -230,22 +236,28 @@ class Lifecycle:
             await web.drain(limit_s)
 
     def crashed(self, problem: BaseException) -> None:
-        """Something that must run has died: end now, without commits that nobody can vouch for."""
-        log.critical("the worker cannot go on", exc_info=(type(problem), problem, problem.__traceback__))
+        """A task or thread that must run has failed: end the process at once, and without commits.
+
+        After such a failure the state in memory may be wrong, and a commit of it could skip events.
+        """
+        log.critical("the worker cannot continue", exc_info=(type(problem), problem, problem.__traceback__))
         os._exit(EXIT_FAILED)
 
-    # -- what the pages ask
+    # -- for the health pages
 
     def alive(self) -> tuple[bool, Mapping[str, Any]]:
-        """Answering at all shows that the loop turns, and whatever dies takes the process along. What is left to look
-        at: a consumer's thread may hang in a call."""
+        """Whether the process is alive, and fields for `/healthz`.
+
+        An answer shows that the loop runs, and a part that fails ends the process. What is left to check: the thread
+        of a consumer may hang in a call, so its poll age counts.
+        """
         supervisor = None if self.parts is None else self.parts.supervisor
         poll_age_s = 0.0 if supervisor is None else supervisor.poll_age_s()
         shown = {"loop_lag_s": round(self._watchdog.lag_s, 3), "consumers_still_s": round(poll_age_s, 1)}
         return supervisor is None or poll_age_s < supervisor.max_poll_interval_s, shown
 
     def readiness(self) -> tuple[bool, Mapping[str, Any]]:
-        """See the module's words; `kafka` is about now and no condition."""
+        """Whether the worker is ready (see the module), and fields for `/readyz`. `kafka` is not a condition."""
         parts = self._parts
         conditions = {
             "contract": parts.contract.loaded and not parts.contract.problem,
@@ -259,12 +271,12 @@ class Lifecycle:
         return ready, fields
 
     def subscriber_statuses(self, namespace: str, channel: str) -> list[SubscriberStatus] | None:
-        """The duck type's list for a channel of the whole system; None = there is no such channel."""
+        """The `status.subscribers` of a channel, over all workers; None = there is no such channel."""
         found = self.subscriber_details(namespace, channel)
         return None if found is None else [one.status for one in found]
 
     def subscriber_details(self, namespace: str, channel: str) -> list[SubscriberDetails] | None:
-        """How each of them is doing, likewise."""
+        """The same with details of each subscription: owner, lag, last error."""
         parts = self._parts
         found = [c for c in parts.contract.channels.values() if (c.namespace, c.name) == (namespace, channel)]
         if not found:
@@ -279,10 +291,10 @@ class Lifecycle:
         if self.parts is not None:
             self.parts.metrics.loop_lag.add(seconds)
 
-    # -- what others read of this worker
+    # -- the status topic
 
     def status_changed(self) -> None:
-        """Owned partitions or states are different: say so soon."""
+        """Owned partitions or states have changed: publish the status soon."""
         self._publish_now.set()
 
     def _send_status(self, value: bytes | None) -> None:
@@ -304,7 +316,9 @@ class Lifecycle:
         try:
             while True:
                 self._publish_now.clear()
-                if time.monotonic() >= progress_due:  # a flock of changes says the same numbers again
+                # Statistics are expensive to collect, and a rebalance causes many publications in a row: so they are
+                # renewed at most twice in an interval.
+                if time.monotonic() >= progress_due:
                     progress_due = time.monotonic() + parts.settings.status_interval_s / 2
                     stats = parts.supervisor.stats()
                 status = WorkerStatus(
@@ -314,7 +328,7 @@ class Lifecycle:
                     self._send_status(encode_status(status))
                 try:
                     await asyncio.wait_for(self._publish_now.wait(), parts.settings.status_interval_s)
-                    await asyncio.sleep(_SOON_S)  # changes come in flocks
+                    await asyncio.sleep(_SOON_S)  # several changes at once become one publication
                 except TimeoutError:
                     continue
         except Exception as problem:
@@ -331,9 +345,9 @@ class Lifecycle:
 
 
 def _why_not(kafka: str) -> str:
-    """Why Kafka does not answer; "" = it does. Blocks, with a client of its own: those are not made or destroyed on the
+    """Why Kafka does not answer; "" = it does. Blocks: it creates and destroys a client, which takes too long for the
     event loop."""
-    refused = refusal(kafka)  # the client would find that out only when its time is up
+    refused = refusal(kafka)  # the client would report a refused connection only after its time limit
     if refused:
         return refused
     try:

@@ -1,6 +1,6 @@
-"""Whether a worker can listen on its ports: asked before anything else, so that a port in use ends a start at once.
+"""Checks that a worker can listen on its ports before anything else starts, so that a port in use is reported at once.
 
-Does not reserve them. Who really listens, later, says the same sentence.
+Does not reserve the ports: the server that listens later may still fail, with the same message.
 """
 
 from __future__ import annotations

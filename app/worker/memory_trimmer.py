@@ -1,9 +1,9 @@
-"""Gives memory that is free back to the system: what a burst took, or what is gone, is not kept for ever.
+"""Returns free memory to the operating system after a burst, and after a subscription was removed.
 
-glibc keeps what was freed, in an arena for every thread that ever allocated: the Kafka clients of ten subscriptions
-held twice what they used. And what refers to itself is freed by the garbage collector only, which looks at old objects
-hardly ever: a subscription that went has to be told of. Looked at once a second; growth and such a word are reasons, so
-a process at rest does nothing. Refuses to matter: on a C library without `malloc_trim` only garbage is collected.
+glibc keeps freed memory in an arena for each thread that ever allocated: the Kafka clients of ten subscriptions held
+twice what they used. Reference cycles are freed by the garbage collector only, which rarely checks old objects, so a
+removed subscription is reported with `gone`. The thread checks once a second and acts only on growth or on such a
+report. On a C library without `malloc_trim` it only collects garbage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STATM = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    """Of this process; 0 where the system does not tell."""
+    """Resident memory of this process in bytes; 0 where the system does not report it."""
     try:
         return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -30,13 +30,13 @@ def resident_bytes() -> int:
 
 
 class MemoryTrimmer:
-    """A thread of its own from `start` on, until the process ends: a call may take some milliseconds."""
+    """Has a thread of its own from `start` until the process ends, because one call may take some milliseconds."""
 
     def __init__(self, every_s: float = _EVERY_S, growth_bytes: int = _GROWTH_BYTES) -> None:
-        """Looks every `every_s`; trims when `growth_bytes` have come since the last time."""
+        """Checks every `every_s`; trims when memory has grown by `growth_bytes` since the last trim."""
         self._every_s, self._growth = every_s, growth_bytes
         self._stop = threading.Event()
-        self._gone_at = 0.0  # 0 = nothing is gone since the last time
+        self._gone_at = 0.0  # 0 = nothing was reported since the last collection
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -44,20 +44,21 @@ class MemoryTrimmer:
         threading.Thread(target=self._run, args=(trim,), name="memory", daemon=True).start()
 
     def stop(self) -> None:
-        """No longer."""
+        """Stop the thread."""
         self._stop.set()
 
     def gone(self) -> None:
-        """Something large and old is no longer used: the garbage collector looks for it when no more goes."""
+        """Something large and old is no longer used. A collection follows once no more reports come."""
         self._gone_at = time.monotonic()
 
     def _run(self, trim: Callable[[int], int]) -> None:
         base = resident_bytes()
         while not self._stop.wait(self._every_s):
+            # Many subscriptions may go at once, and a full collection holds the interpreter: so wait for the last one.
             if self._gone_at and time.monotonic() - self._gone_at > self._every_s:
                 self._gone_at = 0.0
                 gc.collect()
             elif resident_bytes() - base <= self._growth:
                 continue
-            trim(0)  # ctypes lets go of the interpreter meanwhile
+            trim(0)  # ctypes releases the interpreter lock during the call
             base = resident_bytes()

@@ -1,8 +1,8 @@
 """How long records wait for their acknowledgements, and which of them Kafka may hold twice. No clock, no Kafka.
 
-`Waiting` counts records by generations of their time of sending, cheap enough for the hot path. `StoredAgain` compares
-late acknowledgements with changes of the producer's epoch: what was sent to Kafka before such a change, and is sent
-again after it, is no repetition for the brokers.
+`Waiting` counts records in generations by the time they were sent, which is cheap enough for the hot path.
+`StoredAgain` compares late acknowledgements with changes of the producer's epoch: brokers do not recognize a record
+as a duplicate when it was sent before such a change and is sent again after it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections import Counter, deque
 
 Identity = tuple[int, int]  #: producer id and epoch
 
-_LATE_MAX = 20_000  # late acknowledgements remembered between two looks at the epoch
+_LATE_MAX = 20_000  # late acknowledgements remembered between two checks of the epoch
 _CHANGES_MAX = 100
 _IDENTITY = re.compile(r'"producer_id": *(-?\d+), *"producer_epoch": *(-?\d+)')
 
 
 class Waiting:
-    """Counted on one thread (`generation[0] += 1`, later `-= 1` on the same list), looked at from another."""
+    """Ages of unacknowledged records. One thread counts (`generation[0] += 1`, later `-= 1` on the same list), another
+    one reads."""
 
     def __init__(self, generation_s: float, now_s: float) -> None:
         self.generation: list[int] = [0]  #: records sent now count here
@@ -27,44 +28,51 @@ class Waiting:
         self._closed: deque[tuple[float, list[int]]] = deque()  # when it was closed, and what still waits of it
 
     def oldest_s(self, now_s: float) -> float:
-        """At least so long the oldest record has waited, and less than two generations longer; 0.0 = none has."""
+        """A lower bound, in seconds, of how long the oldest record has waited; 0.0 = no record of a closed generation.
+
+        The true age is less than two generations more.
+        """
         if now_s - self._since_s >= self._generation_s:
             self._closed.append((now_s, self.generation))
             self.generation, self._since_s = [0], now_s
-        # One that has just been closed may still be counted in, by a thread that has just looked it up.
+        # Keep an empty generation for one more period: the sending thread may have read `generation` just before it
+        # was closed here, and would count its record in a list that nothing reads.
         while self._closed and not self._closed[0][1][0] and now_s - self._closed[0][0] >= self._generation_s:
             self._closed.popleft()
         return next((now_s - closed_s for closed_s, waiting in self._closed if waiting[0]), 0.0)
 
     def forget(self, now_s: float) -> None:
-        """What was sent until now is somebody else's affair."""
+        """Ignore everything that was sent until now: the former client settles it."""
         self._closed.clear()
         self.generation, self._since_s = [0], now_s
 
 
 class StoredAgain:
-    """Records that may have been stored twice: they were out, for longer than a retry takes, at a change of epoch."""
+    """Records that may be stored twice: when the epoch changed they had been waiting for longer than a retry takes."""
 
     def __init__(self, now_s: float) -> None:
-        self.identity: Identity | None = None  #: as it was last looked at
+        self.identity: Identity | None = None  #: at the last check
         self._looked_s = now_s
         self._late: deque[tuple[str, float, float]] = deque(maxlen=_LATE_MAX)
         self._changes: deque[tuple[float, float]] = deque(maxlen=_CHANGES_MAX)
 
     def acknowledged(self, topic: str, sent_s: float, acked_s: float) -> bool:
-        """A late acknowledgement came. True when it counts; else it may still count at the next `looked`."""
+        """Record a late acknowledgement. True if it counts now; otherwise the next `looked` may count it."""
         if any(_within(sent_s, acked_s, change) for change in self._changes):
             return True
         self._late.append((topic, sent_s, acked_s))
         return False
 
     def looked(self, identity: Identity | None, now_s: float) -> Counter[str]:
-        """The producer is known to the brokers by this now. How many more records count, by topic."""
+        """Record the identity that the brokers know the producer by now. Returns how many more records count, by
+        topic."""
         found: Counter[str] = Counter()
         if identity is not None and self.identity not in (None, identity):
             change = (self._looked_s, now_s)
             self._changes.append(change)
             found.update(topic for topic, sent_s, acked_s in self._late if _within(sent_s, acked_s, change))
+        # The epoch changed at some time between the last check and now, so a record counts when its wait overlaps that
+        # span. The count may be too high: not every such record was in fact sent again.
         self.identity, self._looked_s = identity or self.identity, now_s
         self._late.clear()
         return found
@@ -76,7 +84,7 @@ def _within(sent_s: float, acked_s: float, change: tuple[float, float]) -> bool:
 
 
 def identity_of(statistics: str) -> Identity | None:
-    """Producer id and epoch in librdkafka's statistics (`eos`, near their end); None while Kafka has given none."""
+    """Producer id and epoch in librdkafka's statistics (`eos`, near their end); None before Kafka has assigned them."""
     found = _IDENTITY.search(statistics, max(0, statistics.rfind('"eos"')))
     identity = (int(found[1]), int(found[2])) if found else (-1, -1)
     return identity if min(identity) >= 0 else None

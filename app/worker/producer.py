@@ -1,24 +1,24 @@
-"""The one Kafka producer of a process: acks=all, idempotent, Java's partitioner, acknowledgements back on the loop.
+"""The only Kafka producer of a process: acks=all, idempotent, Java's partitioner, acknowledgements on the event loop.
 
     few records out:   send() -> librdkafka's queue     poll thread: flush -> acks -> deque -> one wake-up of the loop
     many:              send() -> librdkafka's queue     event loop: a tick every millisecond -> poll -> acks
 
-Linger adapts: while few records are out, the poll thread waits in `flush`, which makes librdkafka send at once (a lone
-event is not held back). From a dozen on records gather for up to `linger_ms`, and the event loop takes the
-acknowledgements itself: between threads each handful of them would cost two switches.
+Linger adapts. While few records are out, the poll thread waits in `flush`, which makes librdkafka send at once, so a
+single event does not wait. From a dozen on, records gather for up to `linger_ms`, and the event loop takes the
+acknowledgements itself: passing a few at a time between threads would cost two context switches each.
 
-A fatal client error (an idempotent producer can reach one) makes the client unusable for ever: everything that waits
-fails as unavailable, and a new client is built. It shows in any call, as an exception: the Python client raises it
-instead of calling `error_cb`. Any other exception in the poll thread ends the process: without that thread nobody would
-hear of an acknowledgement again.
+A fatal error (an idempotent producer can have one) makes a client unusable: every waiting record fails as unavailable,
+and a new client replaces it. Any call can raise it: the Python client does not call `error_cb` for it. Any other
+exception in the poll thread ends the process, because acknowledgements would no longer arrive.
 
-When a record has waited for nearly the produce time-out, a new client takes over too. The former one may settle what
-is healthy for a moment; the rest fails. librdkafka's own time-out is never reached, because after it the client goes on
-under a new epoch, and what it had sent to other partitions and not yet heard of would be stored a second time.
+A client is also replaced when a record has waited for nearly the produce time-out. The former client gets a short
+grace period for healthy partitions; then the rest fails. librdkafka's own time-out must not be reached: after it the
+client continues under a new epoch, and Kafka would store a second time what was sent to other partitions and not yet
+acknowledged.
 
-A broker refuses a batch for the size of all of it, and librdkafka then fails every record in it. Each is sent again by
-a client that sends one at a time: only its answer says whether a record is too large. Refuses any other retry of a
-record: librdkafka does that, in order, until the produce time-out; after it the sender decides.
+A broker rejects a batch that is too large as a whole, and librdkafka fails every record in it. Each of them is sent
+again by a client that sends one record at a time: only that shows which record is too large. Does not retry otherwise:
+librdkafka retries, in order, until the produce time-out, and then the sender decides.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ log = structlog.get_logger(__name__)
 _FEW = 12  # records out below which nothing lingers
 _PROBE_S = 1.0
 _TICK_S = 0.001
-_LEFT_ALONE_S = 0.1  # how long the poll thread looks away while the loop polls
-_QUIET_TICKS = 50  # with few records out, until the poll thread takes over again
-_PURGE_MIN_S, _PURGE_MAX_S = 1.0, 30.0  # for reporting to those who wait that their records are not stored
-_REBUILD_S = 1.0  # between two new clients: one that may not be idempotent fails as soon as it is built
-_GENERATIONS = 40  # of waiting records in one time-out: their age is known to two of them
+_LEFT_ALONE_S = 0.1  # how long the poll thread waits between checks while the loop polls
+_QUIET_TICKS = 50  # ticks with few records out until the poll thread takes over again
+_PURGE_MIN_S, _PURGE_MAX_S = 1.0, 30.0  # time in which a former client reports the records that it did not store
+_REBUILD_S = 1.0  # between two new clients: one without permission to be idempotent fails as soon as it is built
+_GENERATIONS = 40  # of waiting records in one time-out: the precision of an age is two generations
 _PATIENCE = 0.9  # part of the time-out after which the client is replaced
-_GRACE = 0.05  # part of the time-out in which it may settle what is healthy
+_GRACE = 0.05  # part of the time-out in which the former client may still get acknowledgements
 _RETIRING_POLL_S = 0.02
 _RETRIED_S = 0.1  # librdkafka's shortest wait before it sends a record again
 
 
 class KafkaProducer:
-    """`Produce` on librdkafka. `start` and `stop` bracket its life; everything else on the event loop."""
+    """`Produce` on librdkafka. Call `start` first and `stop` last; all other methods on the event loop."""
 
     def __init__(
         self, config: ProducerConfig, observe: Observe, crashed: Callable[[BaseException], None] | None = None
     ) -> None:
-        """`crashed` is called once, on the event loop, when the poll thread has died; it must end the process."""
+        """`crashed` is called once, on the event loop, when the poll thread has failed; it must end the process."""
         self.config = config
         self._crashed = crashed
         self.connected = False
@@ -90,19 +90,19 @@ class KafkaProducer:
         self._thread: threading.Thread | None = None
 
     async def start(self) -> None:
-        """Build the client and its poll thread; connecting goes on in the background (`connected` tells)."""
+        """Build the client and start its poll thread. It connects in the background; see `connected`."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = get_ident()
         self._later = self._loop.call_later
-        self._client = await asyncio.to_thread(self._build)  # making one may take 55 ms
+        self._client = await asyncio.to_thread(self._build)  # takes up to 55 ms
         self._thread = threading.Thread(target=self._run, name="kafka-producer", daemon=True)
         self._thread.start()
 
     async def stop(self, limit_s: float) -> None:
-        """Wait for what is out, at most `limit_s`, then let go; what is left then is reported as unavailable."""
+        """Wait up to `limit_s` for outstanding records, then close; the remaining ones fail as unavailable."""
         loop = asyncio.get_running_loop()
         end = loop.time() + limit_s
-        # Once in the life of a process: an event would have to be set on the hot path.
+        # Polls, once in the life of a process: an asyncio event would have to be set on the hot path.
         while self._outstanding and loop.time() < end:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         self._stopping = True
@@ -118,7 +118,7 @@ class KafkaProducer:
         if self._alone is not None:
             await self._alone.stop(max(0.0, end - loop.time()))
         self._client, self._retiring = None, []
-        await asyncio.to_thread(clients.clear)  # destroys them, which may take as long as making them
+        await asyncio.to_thread(clients.clear)  # destroys them, which may take as long as building them
 
     def _build(self) -> Producer:
         self._built_at = time.monotonic()
@@ -139,8 +139,8 @@ class KafkaProducer:
         try:
             pairs: Any = headers if isinstance(headers, list) else list(headers)  # librdkafka takes nothing else
             generation = self._waiting.generation
-            told = partial(self._on_delivery, done, pairs, generation)
-            client.produce(topic, value, key, partition, on_delivery=told, headers=pairs)
+            acknowledged = partial(self._on_delivery, done, pairs, generation)
+            client.produce(topic, value, key, partition, on_delivery=acknowledged, headers=pairs)
         except BufferError:
             done(ProduceFailure(ProduceProblem.FULL, "the producer's queue is full"))
             return
@@ -161,11 +161,11 @@ class KafkaProducer:
             self._later(_TICK_S, self._tick)
 
     def _tick(self) -> None:
-        """Under load acknowledgements are taken here: waking the loop from the poll thread for every few of them costs
-        more than all the rest of the way back."""
+        """Take acknowledgements on the event loop under load: waking the loop from the poll thread for every few of
+        them costs more than everything else on their way back."""
         try:
             acks = self._take_acks()
-        except Exception as problem:  # what ends the process from the poll thread does so from here
+        except Exception as problem:  # ends the process, as it would in the poll thread
             self._end_ticks()
             if self._crashed is None:
                 raise
@@ -191,7 +191,7 @@ class KafkaProducer:
             return 0
 
     def _end_ticks(self) -> None:
-        """The poll thread goes on."""
+        """Let the poll thread take acknowledgements again."""
         self._ticking = False
         self._work.set()
 
@@ -204,7 +204,7 @@ class KafkaProducer:
     def _settle(
         self, done: Stored, headers: Headers, generation: list[int], error: KafkaError | None, message: Message
     ) -> None:
-        """Never raises: the records behind this one, and the next poll, are not its affair."""
+        """Pass one acknowledgement on. Never raises: an error of one caller must not affect the records after it."""
         self._outstanding -= 1
         generation[0] -= 1
         try:
@@ -221,18 +221,20 @@ class KafkaProducer:
             else:
                 done(failure(error))
         except Exception:
-            log.exception("who waited for a record failed when told of it", topic=message.topic())
+            log.exception("the callback for a stored record failed", topic=message.topic())
 
     def _late(self, topic: str, latency_s: float) -> None:
+        # Only a record that waited longer than a retry takes can have been sent twice: the hot path skips the rest.
         now_s = time.monotonic()
         if self._stored_again.acknowledged(topic, now_s - latency_s, now_s):
             self._observe.stored_again(topic, 1)
 
     def _send_alone(self, done: Stored, headers: Headers, message: Message) -> None:
-        """To the partition it was meant for: the order of what was sent at the same time was never promised."""
+        """Send a record again by itself, to the same partition. Records that were out at the same time have no
+        guaranteed order, so it may come after later ones."""
         if self._alone is None:
             log.warning(
-                "a batch was refused as too large: its records are sent again one by one", topic=message.topic()
+                "a batch was rejected as too large: its records are sent again one by one", topic=message.topic()
             )
             config = replace(self.config, name=self.config.name + "-alone", batch_records_max=1)
             self._alone = KafkaProducer(config, self._observe, self._crashed)
@@ -275,7 +277,7 @@ class KafkaProducer:
             self.connected = False
 
     def _on_statistics(self, stored_again: StoredAgain, statistics: str) -> None:
-        """In either thread: what belongs to the event loop is done there."""
+        """Called in either thread; passes the result to the event loop, which owns the counts."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._looked, stored_again, identity_of(statistics))
 
@@ -303,7 +305,7 @@ class KafkaProducer:
             self._loop.call_soon_threadsafe(self._crashed, problem)
 
     def _serve(self, client: Producer) -> None:
-        """One turn: acknowledgements, errors, and how long records may gather."""
+        """One round of the poll thread: acknowledgements, errors, and how long records gather."""
         try:
             if self._ticking:
                 self._work.clear()
@@ -318,13 +320,13 @@ class KafkaProducer:
             self._resting = False
 
     def _failed(self, problem: KafkaException) -> None:
-        """Raised out of a poll. A fatal error is noted for the poll thread; from others there is no way on."""
+        """Handle what a poll raised: a fatal error makes the poll thread replace the client, others are raised."""
         if not is_fatal(problem.args[0]):
             raise problem
         self._fatal = problem.args[0].str()
 
     def _rest(self, client: Producer) -> None:
-        """Nothing is out: serve errors, and find out whether Kafka is back."""
+        """No record is out: serve errors, and check whether Kafka is reachable again."""
         client.poll(0)
         self._work.clear()
         self._resting = True
@@ -348,31 +350,33 @@ class KafkaProducer:
             self.connected = self.ever_connected = True
 
     def _replace(self, client: Producer, grace_s: float) -> None:
-        """Start afresh, and let the former client settle what it still can: nothing, after a fatal error."""
+        """Build a new client. The former one has `grace_s` to get acknowledgements (none after a fatal error)."""
         if self._fatal:
-            log.error("the producer met a fatal error and is built again", reason=self._fatal)
-            time.sleep(max(0.0, self._built_at + _REBUILD_S - time.monotonic()))  # what is sent meanwhile fails at once
+            log.error("the producer had a fatal error and is replaced", reason=self._fatal)
+            time.sleep(max(0.0, self._built_at + _REBUILD_S - time.monotonic()))  # records sent meanwhile fail at once
         else:
-            log.warning(
-                "Kafka has left events unacknowledged: the producer is built again", after_s=self.config.timeout_s
-            )
+            log.warning("Kafka has not acknowledged events: the producer is replaced", after_s=self.config.timeout_s)
         fresh = self._build()
+        # Before the switch: the ages of the former client's records must not count against the new one.
         self._waiting.forget(time.monotonic())
         self._fatal = ""
-        self._client = fresh  # the loop sends to the new one from here on
+        self._client = fresh  # one assignment: the event loop sends to the new client from here on
         self._retiring.append((client, time.monotonic() + grace_s))
 
     def _let_go(self) -> None:
-        """One turn of each client that was replaced. When its time is up, what it still has fails; for a while again
-        and again, because the loop may have been about to give it a last record."""
+        """Poll each client that was replaced, and fail its remaining records when its grace period has ended.
+
+        It purges more than once, because the event loop may have read `_client` just before the switch and add one
+        last record to the former client.
+        """
         now_s = time.monotonic()
         for client, until_s in self._retiring:
             if now_s >= until_s:
                 client.purge()
             try:
                 client.poll(0)
-            except KafkaException as problem:  # the same error again, for as often as the client met it
-                log.debug("the former producer", reason=problem.args[0].str())
+            except KafkaException as problem:  # repeats the fatal error, once for each time that the client had it
+                log.debug("error of a former producer", reason=problem.args[0].str())
         self._retiring = [
             (client, until_s)
             for client, until_s in self._retiring
@@ -381,7 +385,7 @@ class KafkaProducer:
 
 
 def _purge(clients: Sequence[Producer | None]) -> None:
-    """What they still have fails; a function of its own, so that nothing here keeps one of them."""
+    """Fail their remaining records. A function of its own, so that no local variable of `stop` keeps a client alive."""
     for client in clients:
         if client is not None:
             client.purge()

@@ -1,4 +1,4 @@
-"""Settings of the Kafka producer, and what its client's errors mean for the one who sent a record."""
+"""Settings of the Kafka producer, and what errors of its client mean for the sender of a record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from knative.ports import ProduceFailure, ProduceProblem
 
-_CLIENT_TIMEOUT_S = 300.0  # beyond ours: librdkafka's own is not to be reached
+_CLIENT_TIMEOUT_S = 300.0  # added to ours, so that librdkafka's own time-out is never reached (see `producer`)
 _STATISTICS_S = 5.0
 TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 _REFUSED = frozenset(
@@ -45,7 +45,7 @@ class ProducerConfig:
         return {
             "acks": "all",
             "enable.idempotence": True,
-            "partitioner": "murmur2_random",  # where Java producers put the same key
+            "partitioner": "murmur2_random",  # same partition for a key as Java producers
             "compression.type": self.compression,
             "linger.ms": self.linger_ms,
             "delivery.timeout.ms": int((self.timeout_s + _CLIENT_TIMEOUT_S) * 1000),
@@ -54,17 +54,17 @@ class ProducerConfig:
             "batch.num.messages": self.batch_records_max,
             "queue.buffering.max.messages": self.queue_records_max,
             "queue.buffering.max.kbytes": self.queue_bytes_max // 1024,
-            "topic.metadata.refresh.interval.ms": 30_000,  # partitions that were added are used within this
+            "topic.metadata.refresh.interval.ms": 30_000,  # added partitions are used within this time
             "reconnect.backoff.max.ms": 2_000,
             "statistics.interval.ms": int(_STATISTICS_S * 1000),
             "client.id": self.name,
             **self.kafka,
-            "log_level": 3,  # errors: a broker that has just started makes the client warn of what it mends itself
+            "log_level": 3,  # errors only: while a broker starts, the client warns of faults that it repairs itself
         }
 
 
 def failure(error: KafkaError) -> ProduceFailure:
-    """What a client error means for the one who sent the record."""
+    """What a client error means for the sender of the record."""
     code = error.code()
     if code in TOO_LARGE:
         problem = ProduceProblem.TOO_LARGE

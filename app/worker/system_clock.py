@@ -1,4 +1,4 @@
-"""`Clock` by the system's clocks. Refuses to be adjusted: simulations have one of their own."""
+"""`Clock` on the clocks of the operating system. Simulations have a clock of their own."""
 
 from __future__ import annotations
 

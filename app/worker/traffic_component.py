@@ -1,10 +1,10 @@
-"""Everything in a worker that is about traffic windows, as one part of it: made, started and stopped together.
+"""The part of a worker that counts traffic and keeps traffic windows, started and stopped together.
 
-    every role              Tallies (hot path) -> TrafficFlush -> traffic topic
+    every role              TrafficCounters (hot path) -> TrafficFlush -> traffic topic
     all, controller         TrafficWindows (the second Faust app), and TrafficRows for /traffic
 
-Started when the worker is ready, so that neither readiness nor a start's time depends on it. With
-PENSTOCK_TRAFFIC=false nothing of it exists. Refuses to raise: what fails in here is told, and events flow on.
+It starts once the worker is ready, so that neither readiness nor the start time depends on it. With
+PENSTOCK_TRAFFIC=false it does not exist. Errors in it are logged and never affect events.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tables.traffic_windows.view import TrafficRows
 
 _SERVING = ("all", "controller")
 _LOOK_S = 0.25
-_STOP_S = 3.0  #: more than it had while events drained; a process that ends need not close everything
+_STOP_S = 3.0  #: in addition to the time while events drained; a process that ends need not close everything
 
 
 class TrafficComponent:
@@ -45,9 +45,8 @@ class TrafficComponent:
             traffic,
         )
         topics = Topics(config)
-        self.counters = TrafficCounters(
-            f"{worker_id}.{secrets.token_hex(4)}"
-        )  # a worker's id may be the same after a restart
+        # The random part makes delta numbers unique: a worker may have the same id after a restart.
+        self.counters = TrafficCounters(f"{worker_id}.{secrets.token_hex(4)}")
         self._flush = TrafficFlush(
             traffic.topic, self.counters, produce, SystemClock(), metrics.traffic_delta, topics.make
         )
@@ -60,11 +59,11 @@ class TrafficComponent:
         self._stopping: asyncio.Task[None] | None = None
 
     def start(self, ready: Callable[[], bool]) -> None:
-        """Begin as soon as the worker is ready; returns at once."""
+        """Start as soon as the worker is ready. Returns at once."""
         self._starting = asyncio.get_running_loop().create_task(self._start(ready))
 
     async def _start(self, ready: Callable[[], bool]) -> None:
-        # Once in the life of a process: whoever makes it ready need not know of this.
+        # Polling happens once in the life of a process, and keeps this out of everything that makes a worker ready.
         while not ready():  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_S)
         self._flush.start()
@@ -73,7 +72,8 @@ class TrafficComponent:
             self.rows.start()
 
     def leave(self) -> None:
-        """The worker stops: windows are summed up elsewhere, or later. Returns at once; deltas are still taken."""
+        """Leave the group of the windows, which another worker keeps from now on. Returns at once; deltas still
+        count."""
         if self._starting is not None:
             self._starting.cancel()
         self._stopping = asyncio.get_running_loop().create_task(self._stop())
@@ -83,14 +83,14 @@ class TrafficComponent:
             await asyncio.gather(self._windows.stop(), self.rows.stop())
 
     async def stop(self) -> None:
-        """After `leave`, when nothing is counted any more: the last second goes to the producer."""
+        """Call after `leave`, when nothing is counted any more: passes the last second to the producer."""
         self._flush.stop()
         if self._stopping is not None:
             await asyncio.wait({self._stopping}, timeout=_STOP_S)
 
 
 def why_not(settings: Settings) -> str:
-    """The sentence for /traffic in a process that has no windows."""
+    """What /traffic answers in a process that has no windows."""
     if not settings.traffic:
         return "traffic is not summed up here; set PENSTOCK_TRAFFIC=true to have windows of it"
     return f"a process of role {settings.role} has no traffic windows; ask one of role all or controller"

@@ -1,13 +1,12 @@
-"""Once a second: what this process has summed up goes to the traffic topic, one record for each channel, subscription,
-type and source.
+"""Publishes the traffic deltas of this process once a second: one record for each channel or subscription, type and
+source.
 
-    Tallies --take--> deltas --> waiting, bounded --Produce--> topic <instance>.traffic
-                                    ^                  | not stored, or nobody knows
-                                    +------------------+
+    TrafficCounters --take--> deltas --> waiting, bounded --Produce--> topic <instance>.traffic
+                                            ^                  | not stored, or not known
+                                            +------------------+
 
-A delta that Kafka may or may not have taken is sent again under its number; whoever reads them knows it by that. The
-data plane never waits for any of this: what cannot be kept is counted as lost, and a fault in here is logged. Refuses
-to be in the way of a start, a stop or an event.
+A delta that Kafka may have stored is sent again with the same number, by which readers recognize it. The data plane
+never waits for this: deltas that cannot be kept are counted as lost, and errors are logged.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from knative.traffic.delta import encode, key_of
 
 log = structlog.get_logger(__name__)
 
-#: Deltas that wait for Kafka: some 5 MB; the oldest go first.
+#: Deltas that wait for Kafka, some 5 MB; the oldest ones are dropped first.
 WAITING_MAX = 10_000
 _AGAIN = frozenset({ProduceProblem.FULL, ProduceProblem.UNAVAILABLE})
 
@@ -34,7 +33,7 @@ _Waiting = tuple[bytes, bytes]
 
 
 def _nothing() -> None:
-    """The topic is there."""
+    """The topic exists already."""
 
 
 class TrafficFlush:
@@ -49,8 +48,8 @@ class TrafficFlush:
         count: Callable[[str], None],
         make_topic: Callable[[], None] = _nothing,
     ) -> None:
-        """`count` is told "stored" or "lost" for each delta. `make_topic` blocks, raises ActionFailed (it is tried
-        again), and is called in a thread before anything is sent."""
+        """`count` gets "stored" or "lost" for each delta. `make_topic` is called in a thread before anything is sent;
+        it may block, and is called again when it raises ActionFailed."""
         self._topic = topic
         self._make_topic = make_topic
         self._there = False
@@ -63,12 +62,12 @@ class TrafficFlush:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the task. Returns at once."""
         self._since = int(self._clock.time())
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """Send what the last second held. Who stops the producer afterwards waits for it to be stored."""
+        """Send the deltas of the last second. The producer's own stop waits until they are stored."""
         if self._task is not None:
             self._task.cancel()
         self._try_flush()
@@ -87,7 +86,7 @@ class TrafficFlush:
                 await asyncio.to_thread(self._make_topic)
                 self._there = True
             except ActionFailed as problem:
-                log.info("the traffic topic cannot be made yet", reason=str(problem), again_in_s=wait_s)
+                log.info("the traffic topic cannot be created yet", reason=str(problem), again_in_s=wait_s)
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, 60.0)
 
@@ -99,11 +98,11 @@ class TrafficFlush:
     def _try_flush(self) -> None:
         try:
             self.flush()
-        except Exception as problem:  # no reason for any event to wait
-            log.error("traffic could not be summed up", exc_info=problem)
+        except Exception as problem:  # statistics only: events go on
+            log.error("traffic could not be published", exc_info=problem)
 
     def flush(self) -> None:
-        """Take what was counted and send it, and what waits from before; without Kafka it waits."""
+        """Send the deltas since the last call and those that wait. While Kafka is unreachable they wait."""
         now = int(self._clock.time())
         for delta in self._counters.take(self._since):
             self._wait(key_of(delta), encode(delta))

@@ -1,11 +1,11 @@
-"""The second Faust app of a process: it keeps the traffic windows, and it may fail.
+"""The second Faust app of a process: it keeps the traffic windows, and its failures never reach the data plane.
 
     ready --> topics there? --> app starts --> ... --> stop          consumer, producer and table are Faust's own
-                  ^                  | fails, at whatever
+                  ^                  | fails for any reason
                   +---- waits -------+         longer each time, up to a minute
 
-It is started when the worker is ready, in the background, and nobody waits for it but a stop, briefly. What Faust and
-its Kafka client say of their troubles is said once, here. Refuses to let any fault of its own reach the data plane.
+It starts in the background when the worker is ready. Only the worker's stop waits for it, and not for long. This module
+logs each failure once; the loggers of Faust and its Kafka client are silent.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ log = structlog.get_logger(__name__)
 
 _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 60.0
-_STEADY_S = 60.0  #: after so long without a fault the next one is the first again
+_STEADY_S = 60.0  #: after this time without a failure, waits begin at the shortest one again
 _START_S = 60.0
-_STOP_S = 10.0  #: of an app; then its parts, and what is left is let go
+_STOP_S = 10.0  #: for an app; its parts have `_CLOSE_S` each, then the rest is abandoned
 _CLOSE_S = 3.0
 _ADMIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficWindowsConfig:
-    """`kafka`: librdkafka client settings, for making the topics."""
+    """`kafka`: librdkafka client settings, for creating the topics."""
 
     kafka: Mapping[str, Any]
     worker: str
@@ -64,7 +64,7 @@ class TrafficWindowsApp(MemoryApp):
 
 
 class Topics:
-    """Makes the topics once for everybody in this process, and again when somebody has failed with them."""
+    """Creates the topics once for the whole process, and checks them again after a failure."""
 
     def __init__(self, config: TrafficWindowsConfig) -> None:
         self._config = config
@@ -79,19 +79,19 @@ class Topics:
                 self._made = True
 
     def doubt(self) -> None:
-        """They may be gone."""
+        """The topics may have been deleted: the next `make` checks again."""
         self._made = False
 
 
 def make_topics(config: TrafficWindowsConfig) -> None:
-    """The traffic topic and the table's changelog, unless they are there. Blocks. Raises ActionFailed."""
+    """Create the traffic topic and the table's changelog if they do not exist. Blocks. Raises ActionFailed."""
     traffic = config.traffic
     topics = KafkaTopics(admin_client(config.kafka), _ADMIN_S)
     topics.ensure_traffic(traffic.topic, config.retention_s, [traffic.changelog], config.replication)
 
 
 def build(config: TrafficWindowsConfig) -> TrafficWindowsApp:
-    """An app that was never started; a failed one cannot be started again."""
+    """A new app. Faust cannot start an app again that has failed, so each start has its own."""
     group = kafka_names.windows_group(config.traffic.instance)
     app = TrafficWindowsApp(
         group,
@@ -102,9 +102,9 @@ def build(config: TrafficWindowsConfig) -> TrafficWindowsApp:
         autodiscover=False,
         web_enabled=False,
         topic_disable_leader=True,
-        topic_allow_declare=False,  # they are there, with configs that Faust would not give them
+        topic_allow_declare=False,  # they exist already, with configs that Faust would not set
         topic_replication_factor=config.replication,
-        table_standby_replicas=0,  # everybody reads the changelog for what /traffic shows
+        table_standby_replicas=0,  # every process reads the changelog for /traffic anyway
         broker_session_timeout=config.session_timeout_s,
         broker_heartbeat_interval=config.session_timeout_s / 4,
         broker_request_timeout=15.0,
@@ -121,7 +121,7 @@ class TrafficWindows:
     """Runs from `start` to `stop`. Event loop only."""
 
     def __init__(self, config: TrafficWindowsConfig, topics: Topics, count: Callable[[str], None]) -> None:
-        """`count` is told "started" and "failed"."""
+        """`count` gets "started" and "failed"."""
         self._config = config
         self._topics = topics
         self._count = count
@@ -129,11 +129,11 @@ class TrafficWindows:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the task. Returns at once."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Returns when the app has left its group and closed its connections, or did not in time."""
+        """Returns when the app has left its group and closed its connections, or after the time limits."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=_STOP_S + 2 * _CLOSE_S)
@@ -170,18 +170,18 @@ class TrafficWindows:
 
 
 async def _end(app: TrafficWindowsApp) -> None:
-    """Stop it, whatever state it is in; what does not stop in time is let go."""
-    # Its consumer has a thread with a loop of its own, and closes that loop there, while this thread may still wake it:
-    # uvloop then ends the process with a segmentation fault. So it is closed here, when the thread has ended.
+    """Stop an app in any state. Parts that do not stop in time are abandoned."""
+    # The consumer has a thread with an event loop of its own, and closes that loop in the thread while this thread may
+    # still wake it: uvloop then crashes the process with a segmentation fault. So close it here, after the thread.
     thread: Any = getattr(app.consumer, "_thread", None)
     if thread is not None:
         thread._close_thread_loop_on_stop = False
     stopping = asyncio.ensure_future(app.stop())
     await asyncio.sleep(0)
     for agent in app.agents.values():
-        agent.cancel()  # one that was started again by its supervisor would keep `stop` waiting for ever
+        agent.cancel()  # Faust's supervisor may have restarted one, and `stop` would wait for it for ever
     await _within(stopping, _STOP_S)
-    # Faust passes over what comes after a service that stops badly; these hold connections and tasks.
+    # When one service fails to stop, Faust does not stop those after it, and these hold connections and tasks.
     for service in (app.consumer, app.producer):
         await _within(asyncio.ensure_future(service.stop()), _CLOSE_S)
     for service in [app, *_below(app), *app.agents.values()]:
@@ -198,13 +198,13 @@ def _below(service: Any) -> Iterator[Any]:
 
 
 async def _within(stopping: asyncio.Future[None], limit_s: float) -> None:
-    """Not `wait_for`: that waits for what is cancelled to end, and some of Faust's does not."""
+    """Wait up to `limit_s`. Not `wait_for`: it waits until a cancelled task has ended, and some of Faust's never do."""
     done, _ = await asyncio.wait({stopping}, timeout=limit_s)
     if not done:
         stopping.cancel()
         log.debug("a part of the app of the traffic windows did not stop in time")
     elif not stopping.cancelled() and (problem := stopping.exception()):
-        log.debug("a part of the app of the traffic windows stopped badly", reason=_words(problem))
+        log.debug("a part of the app of the traffic windows failed to stop", reason=_words(problem))
 
 
 def _words(problem: BaseException) -> str:

@@ -1,7 +1,6 @@
-"""A thread that ends the process when its event loop no longer turns. Liveness is progress, not an open port.
+"""A thread that ends the process when its event loop is stuck. Liveness is progress, not an open port.
 
-Refuses to guess why: it writes the stacks of all threads and leaves; the next owner of the partitions starts at the
-watermark.
+It writes the stacks of all threads and exits; the next owner of the partitions starts at their committed offsets.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Watchdog:
     def __init__(
         self, limit_s: float = 60.0, beat_s: float = 1.0, lagged: Callable[[float], None] = lambda _: None
     ) -> None:
-        """`limit_s` without a turn of the loop end the process; `lagged(seconds)` is told at each beat."""
+        """The process ends when the loop has not run for `limit_s`. `lagged` gets the lag in seconds at each beat."""
         self.limit_s = limit_s
         self.beat_s = beat_s
         self._lagged = lagged
@@ -40,23 +39,23 @@ class Watchdog:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Watch from now on."""
+        """Start to watch the running loop."""
         loop = asyncio.get_running_loop()
         self._beat(loop, time.monotonic())
-        # Faust would start a debugger on a terminal that a worker does not have, and stand still for ever.
+        # Faust's handler starts a debugger on a terminal that a worker does not have, and would hang the process.
         loop.remove_signal_handler(DUMP_SIGNAL)
         faulthandler.enable(sys.__stderr__ or sys.stderr)  # a crash in a C library says where, too
         faulthandler.register(DUMP_SIGNAL, file=sys.__stderr__ or sys.stderr, all_threads=True)
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def stop(self) -> None:
-        """No longer."""
+        """Stop watching."""
         self._stop.set()
         if self._timer is not None:
             self._timer.cancel()
 
     def end_within(self, seconds: float, code: int = EXIT_STUCK) -> None:
-        """The process is leaving; should it still be there after so long, it is ended with this exit code."""
+        """The process is stopping: if it still runs after `seconds`, end it with this exit code."""
         self._end_at, self._code = time.monotonic() + seconds, code
 
     def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
@@ -66,16 +65,18 @@ class Watchdog:
         self._timer = loop.call_later(self.beat_s, self._beat, loop, self._beaten + self.beat_s)
 
     def _watch(self) -> None:
-        looked = time.monotonic()
+        last_check = time.monotonic()
         while not self._stop.wait(self.beat_s):
             now = time.monotonic()
-            if now - looked > 5 * self.beat_s + 5:
-                self._beaten = now  # the whole process stood still (SIGSTOP, suspend): the loop is not to blame
-            looked = now
+            # This thread was late too, so the whole process was suspended (SIGSTOP, a sleeping laptop). The loop gets
+            # a full limit again; without this every resume would kill a healthy worker.
+            if now - last_check > 5 * self.beat_s + 5:
+                self._beaten = now
+            last_check = now
             if now > self._end_at:
-                if self._code == 0:  # nothing is left to do but to go
+                if self._code == 0:  # everything of ours has stopped; only threads of libraries are left
                     os._exit(0)
-                log.critical("the worker does not come to its end; ending the process")
+                log.critical("the worker did not stop in time; ending the process")
                 _end()
             if now - self._beaten > self.limit_s:
                 log.critical("the event loop is stuck; ending the process", seconds=round(now - self._beaten, 1))
@@ -83,5 +84,7 @@ class Watchdog:
 
 
 def _end() -> None:
+    # Written by C code, which needs neither the loop nor the interpreter lock that a stuck thread may hold. `_exit`
+    # for the same reason: a normal exit would wait for the threads that hang.
     faulthandler.dump_traceback(file=sys.__stderr__ or sys.stderr, all_threads=True)
     os._exit(EXIT_STUCK)

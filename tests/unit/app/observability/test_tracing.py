@@ -232,7 +232,7 @@ def test_more_spans_than_fit_are_dropped_and_that_is_told_once() -> None:
         asyncio.run(export.stop(20))
 
     assert [line["log_level"] for line in lines] == ["warning"]
-    assert "more spans than can be exported" in lines[0]["event"]
+    assert "too many spans to export" in lines[0]["event"]
 
 
 def test_after_its_end_nothing_is_sent() -> None:

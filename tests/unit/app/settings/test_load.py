@@ -273,14 +273,14 @@ def test_an_unknown_variable_is_warned_about_with_the_nearest_name(
 
 
 def test_an_unknown_override_is_an_error() -> None:
-    with pytest.raises(UsageError, match=r"http_prot is no setting .did you mean PENSTOCK_HTTP_PORT"):
+    with pytest.raises(UsageError, match=r"http_prot is not a setting .did you mean PENSTOCK_HTTP_PORT"):
         load_settings({"http_prot": "1"})
 
 
 def test_a_settings_file_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_CONFIG", str(tmp_path / "none.env"))
 
-    with pytest.raises(UsageError, match="names no file"):
+    with pytest.raises(UsageError, match="there is no such file"):
         load_settings()
 
 

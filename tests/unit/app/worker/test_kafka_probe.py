@@ -30,9 +30,9 @@ def test_one_broker_that_takes_connections_is_enough() -> None:
 
 
 def test_a_name_that_is_not_known_is_told() -> None:
-    assert refusal("nowhere.invalid:9092") == "the name nowhere.invalid is not known"
+    assert refusal("nowhere.invalid:9092") == "the host name nowhere.invalid cannot be resolved"
     both = refusal(f"nowhere.invalid,{LOOPBACK}:{free_port()}")
-    assert both == "the name nowhere.invalid is not known; connection refused"
+    assert both == "the host name nowhere.invalid cannot be resolved; connection refused"
 
 
 def test_an_ipv6_address_is_taken_apart() -> None:

@@ -156,4 +156,4 @@ async def test_a_fault_in_it_is_told_and_stops_nothing(capsys: pytest.CaptureFix
 
     flushed.flush.stop()
 
-    assert "traffic could not be summed up" in "".join(capsys.readouterr())
+    assert "traffic could not be published" in "".join(capsys.readouterr())

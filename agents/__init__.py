@@ -1,8 +1,8 @@
 """Delivery: one Faust agent per subscription, from its consumer group to its subscriber by HTTP.
 
-    feed (thread, consumer group) -> batches -> channel -> agent -> window (lanes, slots) -> sender -> subscriber
+    consumer (thread, group) -> batches -> channel -> agent -> scheduler (lanes, slots) -> connection pool -> subscriber
                  ^                                                       |
-                 +------ commits: watermark + metadata <-- settled ------+---> retries, replies, dead letters (tasks)
+                 +-- commits: committable offset, metadata <-- settled --+---> retries, replies, dead letters (tasks)
 
-Refuses to know resources, topics' administration or the ingress: what to serve comes in as contract entries.
+The contract says what to serve. Resources, the administration of topics and the ingress are not known here.
 """

@@ -1,4 +1,4 @@
-"""Waiting that ends. Refuses to say whether what was waited for has come: who wants to know looks."""
+"""Bounded wait: returns when the awaitable is done or after `limit_s`. Callers check which of the two it was."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 
 async def at_most(what: Awaitable[object], limit_s: float) -> None:
-    """Until it is done, or the time is over; it is cancelled then."""
+    """Wait for `what`; cancel it after `limit_s`."""
     try:
         async with asyncio.timeout(limit_s):
             await what

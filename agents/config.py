@@ -1,4 +1,4 @@
-"""What the delivery plane can be told. Frozen; sizes in bytes, times in seconds; `app/` fills it from the settings."""
+"""Settings of the data plane's delivery side. Sizes are in bytes, times in seconds; `app/` fills them in."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class DeliveryConfig:
-    """Limits and waits of every subscription in this process."""
+    """Limits and waits that apply to every subscription in this process."""
 
     kafka: Mapping[str, Any]  #: librdkafka client settings, `bootstrap.servers` among them
     instance: str = "penstock"  #: first part of client names
-    buffer_bytes_max: int = 4 * 1_048_576  #: records held by one subscription, beside the client's own queue
+    buffer_bytes_max: int = 4 * 1_048_576  #: records held by one subscription, in addition to the client's own queue
     fetch_bytes: int = 2 * 1_048_576  #: the client's queue of one subscription
     event_bytes_max: int = 1_048_576
     commit_interval_s: float = 0.5
-    commit_timeout_s: float = 2.0  #: new events wait when Kafka has confirmed no commit for so long
+    commit_timeout_s: float = 2.0  #: new events wait when Kafka confirms no commit for this long
     session_timeout_s: float = 8.0
     group_protocol: str = "classic"  #: or "consumer" (KIP-848)
     revoke_drain_s: float = 3.0
     drain_s: float = 20.0
     retry_delay_cap_s: float = 600.0
     retry_after_cap_s: float = 600.0
-    log_deliveries: bool = False  #: a line at debug for each plain success
+    log_deliveries: bool = False  #: one line at debug for each delivery that succeeds at once
     client: Mapping[str, Any] = field(default_factory=dict)  #: further librdkafka consumer settings
 
     @property
     def max_poll_interval_s(self) -> float:
-        """A consumer that takes no turn for so long is given up, by Kafka and by us; no drain takes as long."""
+        """A consumer that does not poll for this long has failed, for Kafka and `/healthz`. Longer than any drain."""
         return max(300.0, max(self.drain_s, self.revoke_drain_s) + 60.0)

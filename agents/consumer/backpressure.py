@@ -1,9 +1,9 @@
-"""How fast a feed takes records: it waits while too much is held, and pauses partitions that keep the others waiting.
+"""Slows a consumer down while it holds too much: it waits, or pauses the partitions that make the others wait.
 
-Looking is dear. For each look, and for each call to the client, the event loop has to hand over the interpreter, and
-while the thread waits for it every event costs the loop a system call more: so it is looked at after many bytes or
-some time, and slept through what the subscriber will need. Refuses to decide who is paused:
-`agents/consumer/memory_budget` does.
+Checking the budget is expensive. Every check and every client call takes the GIL from the event loop, and while the
+thread waits for the GIL each event costs the loop one more system call. So it checks only after 1/16 of the budget or
+0.1 s, and sleeps for the time that the subscriber probably needs. `agents/consumer/memory_budget` decides which
+partitions are paused.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from confluent_kafka import Consumer, TopicPartition
 from agents.consumer.memory_budget import MemoryBudget
 from agents.ordering.partition import PartitionState
 
-_BATCHES_AHEAD = 48  # handed over and not yet taken by the agent; its channel holds 64
-_LOOK_S = 0.1  # at least so often it is looked at who holds how much
-_LOOK_PART = 16  # and after so small a part of the budget
-_AGAIN_S = 0.005  # at least between two looks when all is full
-_FULL_S = 0.2  # how long everything may be full before partitions are paused and polling goes on
+_BATCHES_AHEAD = 48  # handed over and not yet enqueued by the agent; its channel holds 64
+_LOOK_S = 0.1  # longest time between two checks
+_LOOK_PART = 16  # also checks after this fraction of the budget
+_AGAIN_S = 0.005  # shortest time between two checks while the budget is full
+_FULL_S = 0.2  # how long it waits without polling; then it pauses partitions and polls again
 
 
 class Backpressure:
-    """Of one feed; used by its thread only, but for `batches_enqueued`. One consumer after the other: `begin` for
-    each."""
+    """Backpressure of one subscription. Consumer's thread only, except `batches_enqueued`. Call `begin` for each new
+    client."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Backpressure:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`bytes_max`: of all partitions together. `stop` ends waiting soon. Tests hand in a clock of their own."""
+        """`bytes_max`: of all partitions together. `stop` ends a wait early. Tests pass in their own clock."""
         self._bytes_max = bytes_max
         self._stop = stop
         self._monotonic, self._sleep = monotonic, sleep
@@ -43,32 +43,33 @@ class Backpressure:
         self.begin()
 
     def begin(self) -> None:
-        """A fresh consumer: nothing is held or paused."""
+        """Start with a new client: nothing is held or paused."""
         self.budget = MemoryBudget(self._bytes_max)
-        self._unseen_bytes = 0  # handed over since the last look
+        self._unseen_bytes = 0  # handed over since the last check
         self._look_at = 0.0
 
     def handed(self, size: int) -> None:
-        """Some batches of `size` bytes together were handed to the event loop."""
+        """Batches of `size` bytes in total were handed to the event loop."""
         self._handed += 1
         self._unseen_bytes += size
 
     def batches_enqueued(self) -> None:
-        """The batches of one `handed` are in the lanes; on the event loop."""
+        """The scheduler has the batches of one `handed`. Event loop only."""
         self._taken += 1
 
     @property
     def all_enqueued(self) -> bool:
-        """Nothing is on its way to the lanes."""
+        """No batch is on its way to the scheduler."""
         return self._taken == self._handed
 
     def throttle(self, consumer: Consumer, partitions: Collection[PartitionState]) -> bool:
-        """Wait while too much is held, pause and resume; True while partitions are paused, which want to be looked at
-        often."""
+        """Wait while too much is held, then pause and resume partitions. True while any is paused: poll often then, so
+        that it is resumed soon."""
         budget, now = self.budget, self._monotonic()
         if self._unseen_bytes < self._bytes_max // _LOOK_PART and now < self._look_at and not budget.paused:
             return False
         self._unseen_bytes, self._look_at = 0, now + _LOOK_S
+        # Waiting comes first: pausing discards what the client has fetched ahead.
         full = budget.is_full(partitions) or self._ahead()
         in_time = self._wait(partitions) if full else True
         pause = budget.to_pause(partitions, self._monotonic(), in_time)
@@ -80,8 +81,8 @@ class Backpressure:
         return bool(budget.paused)
 
     def forget(self, consumer: Consumer, partition: PartitionState) -> None:
-        """The partition goes, or is assigned anew. It is resumed while it is still there: the client would keep it
-        paused over all assignments to come, and nobody would know."""
+        """The partition goes, or is assigned again. Resume it while the client still has it: librdkafka keeps the pause
+        over all later assignments, and the partition would never be read again."""
         consumer.resume([TopicPartition(partition.topic, partition.number)])
         self.budget.forget(partition.number)
 
@@ -89,8 +90,7 @@ class Backpressure:
         return self._handed - self._taken >= _BATCHES_AHEAD
 
     def _wait(self, partitions: Collection[PartitionState]) -> bool:
-        """False when there is no room after a while. Sleeps for as long as settling the rest will take at the rate
-        seen."""
+        """Wait until there is room; False when there is none after `_FULL_S`."""
         budget = self.budget
         began = now = self._monotonic()
         first = budget.surplus(partitions)
@@ -102,6 +102,7 @@ class Backpressure:
             if surplus <= 0 and not self._ahead():
                 return True
             gone = first - surplus
+            # Sleep for as long as the rest takes at the rate so far; without progress, twice as long as before.
             wait_s = (now - began) * surplus / gone if gone > 0 else 2 * wait_s
             wait_s = min(max(wait_s, _AGAIN_S), max(began + _FULL_S - now, 0.0))
         return False

@@ -1,21 +1,20 @@
-"""Commits of one consumer: watermarks and their metadata, at most one commit on its way, none when nothing moved.
+"""Commits committable offsets and their metadata: one commit in flight at most, none when nothing has changed.
 
-    loop:    settle / failed -> touch() -> timer (commit interval) -> snapshot          result for each partition
+    loop:    settle / failed -> schedule_commit() -> timer (interval) -> request        result for each partition
                                              ^                           |                    |            |
                                              +------- still dirty -------|--------------------+            +-> barriers
     thread:                                                  commit(async), then on_commit
 
-    waiting:  no  --(a commit without success for `timeout_s`)-->  yes  --(success, or nothing is owned)-->  no
+    waiting:  no  --(no commit succeeds for `timeout_s`)-->  yes  --(one succeeds, or nothing is owned)-->  no
 
 While it is waiting, no first attempts are made: what is delivered now would be delivered again if the partition went
-to another worker.
-A retry waits at the barrier until the attempts made so far are committed, so that a crash costs at most one attempt.
-The client is used by its own thread only: a commit from another one waits for ever while the first one polls.
-A request that was made before a partition was let go and is sent after it would put the last commit back, and the next
-owner would repeat what lies between: it is looked at again when it is sent.
+to another worker. A retry waits at the barrier until the attempts made so far are committed, so that a crash costs at
+most one attempt.
 
-Refuses to commit for a partition that this process has let go, and to believe a commit whose partitions were not
-looked at one by one.
+Only the client's own thread uses the client: a commit from another thread blocks for ever while the first one polls.
+Two checks prevent wrong commits. A request may be older than the release of a partition and its last commit; sent
+after that, it would move the committed offset back. So the thread checks again what is owned when it sends. And a
+commit can succeed for some partitions only, so the result of each one is checked.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from agents.ordering.partition import PartitionState
 
 log = structlog.get_logger(__name__)
 
-#: The event in the log when first attempts pause.
+#: The log event for the pause of first attempts.
 WAITING_MESSAGE = "Kafka confirms no commits; new events wait"
-_AWAKE_S = 1.0  # a timer that comes later than this: the process was frozen
+_AWAKE_S = 1.0  # a timer that is later than this was held up: the process was frozen
 _SOON_S = 0.02
 _AGAIN_S = 0.1
-_RELEASED_MAX = 32  # in one turn of the event loop
+_RELEASED_MAX = 32  # barriers per turn of the event loop
 _REBALANCING = frozenset(
     {KafkaError.REBALANCE_IN_PROGRESS, KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_EPOCH}
 )
-#: Passes when somebody grants it, and not by itself.
+#: Does not pass by itself: an administrator has to grant the permission.
 _DENIED = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -49,13 +48,13 @@ _DENIED = frozenset(
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-_DENIED_S = 60.0  # what is delivered meanwhile is delivered again after a restart: not for ever
-#: The broker's limits are below ours: the same commit would be refused for ever, and all be repeated at each restart.
+_DENIED_S = 60.0  # then the process ends: all that is delivered meanwhile is delivered again after a restart
+#: The broker's limits are below ours. The same commit would fail for ever, and each restart would repeat everything.
 _NEVER = frozenset({KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaError.INVALID_COMMIT_OFFSET_SIZE})
 
 
 def offsets(partitions: Iterable[PartitionState]) -> list[TopicPartition]:
-    """What to commit for these partitions now."""
+    """Offset and metadata of each of these partitions that has uncommitted changes."""
     return [
         TopicPartition(p.topic, p.number, p.tracker.committable, p.tracker.metadata())
         for p in partitions
@@ -64,8 +63,8 @@ def offsets(partitions: Iterable[PartitionState]) -> list[TopicPartition]:
 
 
 def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tries: int = 3) -> set[int]:
-    """Commit and wait; from the consumer's own thread. Gives the partitions that could not be committed: they are
-    logged, and what they settled may be delivered again."""
+    """Commit and wait for the result; consumer's own thread only. Logs and returns the partitions that could not be
+    committed: what was settled in them may be delivered again."""
     for left in reversed(range(tries)):
         if not wanted:
             break
@@ -86,12 +85,13 @@ def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tri
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """One commit from its request to its answer: what is committed, of which partition, at which of its changes."""
+    """One commit from request to answer: each partition, the value of its `changes` counter, and what is committed."""
 
     wanted: tuple[tuple[PartitionState, int, TopicPartition], ...]
 
     def answered_by(self, results: Iterable[TopicPartition]) -> bool:
         """True when the results are of this commit and not of an earlier one that was given up."""
+        # librdkafka's callback does not say which commit it answers; offset and metadata do.
         mine = {_place(where) for _, _, where in self.wanted}
         return all(_place(result) in mine for result in results)
 
@@ -101,7 +101,11 @@ def _place(where: TopicPartition) -> tuple[int, int, str]:
 
 
 class Commits:
-    """Event loop only, but for `send_requested` and `on_commit`, which run in the consumer's thread."""
+    """Commits of one subscription. Event loop only, except `send_requested` and `on_commit` (consumer's thread).
+
+    One commit is in one of these states: none (`_flight` is None), requested (`_request` is `_flight`: the thread has
+    not taken it yet), sent (`_request` is None). The answer of a commit that was given up is ignored.
+    """
 
     def __init__(
         self,
@@ -112,9 +116,9 @@ class Commits:
         timeout_s: float = 2.0,
         waiting: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        """`label`: the subscription, for logs. `fatal` ends the process: nothing of it can be committed any more.
-        `waiting(True)` is called when a commit has gone without success for `timeout_s`, `waiting(False)` when one has
-        succeeded again, or nothing is left to commit for."""
+        """`label`: the subscription, for logs. `fatal` ends the process when commits can no longer succeed. Calls
+        `waiting(True)` when no commit has succeeded for `timeout_s`, and `waiting(False)` when one succeeds again or
+        no partition is left."""
         self._label = label
         self._fatal = fatal
         self._interval_s = interval_s
@@ -123,37 +127,37 @@ class Commits:
         self._loop = asyncio.get_running_loop()
         self._attached = False
         self._partitions: dict[int, PartitionState] = {}
-        self._request: _Flight | None = None  # of `_flight`, until the thread takes it
+        self._request: _Flight | None = None  # the same as `_flight` until the thread takes it
         self._flight: _Flight | None = None
-        self._overdue: asyncio.TimerHandle | None = None  # since the first commit that had no success
-        self.waiting = False  #: Kafka has confirmed no commit for too long
-        self.silent = False  #: the same, and this process was awake all the time: nobody could commit
+        self._overdue: asyncio.TimerHandle | None = None  # runs from the first commit without success
+        self.waiting = False  #: Kafka has confirmed no commit for `timeout_s`
+        self.silent = False  #: the same while this process was not frozen: so other members could not commit either
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
-        self._missed = False  # a commit was due while another one was on its way
+        self._missed = False  # a commit was due while another one was in flight
         self._barriers: list[tuple[PartitionState, int, asyncio.Future[None]]] = []
         self._failing = False
         self._denied_since: float | None = None
         self.count = 0  #: commits that succeeded
-        self.failures = 0  #: commits that did not
+        self.failures = 0  #: commits that failed
 
     @property
     def wanted(self) -> bool:
-        """A commit is due soon or on its way: the thread should look often (it may ask from outside the loop)."""
+        """A commit is due or in flight, so the thread should poll often. May be read from any thread."""
         return self._timer is not None or self._flight is not None
 
     @property
     def in_flight(self) -> bool:
-        """A commit was sent and is not answered; for the consumer's thread, while it sends none."""
+        """A commit was sent and is not answered. For the consumer's thread, while it is not sending one."""
         return self._flight is not None and self._request is None
 
     def attach(self, partitions: dict[int, PartitionState]) -> None:
-        """A consumer is there; commit the partitions in this (live) mapping from now on."""
+        """Commit for the partitions in this live mapping from now on: a new client has joined."""
         self._attached, self._partitions = True, partitions
         self.forget()
 
     def detach(self) -> None:
-        """The consumer is about to be closed."""
+        """Stop committing: the client is about to be closed."""
         self._attached = False
         self.forget()
         if self._timer is not None:
@@ -161,12 +165,12 @@ class Commits:
             self._timer = None
 
     def forget(self) -> None:
-        """The group has taken every partition away: what is on its way counts for nothing, and nobody waits for it."""
+        """Every partition was lost: ignore the answer of a commit in flight, and do not wait for it."""
         self._request = self._flight = None
         self._confirmed()
 
     def schedule_commit(self, within_s: float | None = None) -> None:
-        """Something moved: commit within the interval, or sooner."""
+        """Something has changed: commit within the interval, or within `within_s`."""
         if self._timer is not None:
             if within_s is None or self._loop.time() + within_s >= self._due:
                 return
@@ -176,14 +180,14 @@ class Commits:
         self._timer = self._loop.call_later(wait_s, self._commit)
 
     def give_up_flight(self) -> None:
-        """The thread is about not to poll for a while, and so not to hear of the commit that is on its way: it counts
-        for nothing, and others are made meanwhile."""
+        """Ignore the commit in flight. Called before the thread stops polling for a while: it would not get the answer,
+        and other commits must be possible meanwhile."""
         if self._flight is not None and self._request is None:
             self._flight = None
             self.schedule_commit(_SOON_S)
 
     async def barrier(self, partition: PartitionState) -> None:
-        """Returns when everything that is known of this partition now is committed. Cancel it when it is revoked."""
+        """Return when the present state of this partition is committed. Cancel it when the partition is revoked."""
         if partition.committed >= partition.tracker.changes:
             return
         future = self._loop.create_future()
@@ -194,9 +198,9 @@ class Commits:
     def _commit(self) -> None:
         try:
             if self._loop.time() - self._due > self._timeout_s and not self.waiting:
-                self._wait()  # the process was frozen: its session may be over, and the group at work elsewhere
+                self._wait()  # the process was frozen: its session may have ended, and others own the partitions
             self._request_commit()
-        except Exception as problem:  # nobody else would hear of what a timer raises
+        except Exception as problem:  # the loop only logs what a timer raises
             self._fatal(problem)
 
     def _request_commit(self) -> None:
@@ -204,18 +208,20 @@ class Commits:
         if not self._attached:
             return
         if self._flight is not None:
-            self._missed = True  # one at a time; the answer brings the next one
+            self._missed = True  # one at a time; `_answered` schedules the next
             return
         dirty = [p for p in self._owned() if p.tracker.changes != p.committed]
         if not dirty:
             return
         wanted = zip(dirty, [p.tracker.changes for p in dirty], offsets(dirty), strict=True)
         self._request = self._flight = _Flight(tuple(wanted))
+        # The timer runs from the first commit that is not confirmed; later ones do not restart it.
         if self._overdue is None:
             due = self._loop.time() + self._timeout_s
             self._overdue = self._loop.call_at(due, self._unanswered, due)
 
     def _unanswered(self, due: float) -> None:
+        # On time: Kafka was silent, probably to all members. Late: this process was frozen, and others went on.
         self.silent = self._loop.time() - due < _AWAKE_S
         self._wait()
 
@@ -234,11 +240,11 @@ class Commits:
             self._listener(False)
 
     def _owned(self) -> list[PartitionState]:
-        """Copied in one step: the consumer's thread changes the mapping."""
+        """Copied in one step, because the consumer's thread changes the mapping."""
         return list(self._partitions.values())
 
     def send_requested(self, consumer: Consumer, wait: bool = False) -> None:
-        """Send what was requested; from the consumer's thread. `wait` where nobody polls for the result."""
+        """Send the requested commit, from the consumer's thread. `wait`: the thread does not poll for the result."""
         flight, self._request = self._request, None
         if flight is None:
             return
@@ -248,7 +254,7 @@ class Commits:
             if owned.get(partition.number) is partition:
                 partition.requested = where.offset
                 wanted.append(where)
-        if not wanted:  # all of it was let go, with a last commit of its own, or lost
+        if not wanted:  # all of it was revoked (with its own last commit) or lost
             self._loop.call_soon_threadsafe(self._answered, flight, None, [])
             return
         try:
@@ -260,23 +266,23 @@ class Commits:
 
     def on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """librdkafka's callback, in the consumer's thread."""
-        self._loop.call_soon_threadsafe(self._heard, error, partitions)
+        self._loop.call_soon_threadsafe(self._on_result, error, partitions)
 
-    def _heard(self, error: KafkaError | None, results: list[TopicPartition]) -> None:
+    def _on_result(self, error: KafkaError | None, results: list[TopicPartition]) -> None:
         if self._flight is not None and self._flight.answered_by(results):
             self._answered(self._flight, error, results)
 
     def _answered(self, flight: _Flight, error: KafkaError | None, results: list[TopicPartition]) -> None:
         if flight is not self._flight:
-            return  # it was given up
+            return  # given up meanwhile
         self._flight = None
         errors = {result.partition: result.error or error for result in results}
         problem: KafkaError | None = None
         for partition, changes, where in flight.wanted:
             if self._partitions.get(partition.number) is not partition:
-                continue  # let go before the commit was sent, or since: what it said of this one is not known
+                continue  # revoked or lost before the commit was sent, or since: its result is not known
             refused = errors.get(partition.number, error)
-            if refused is None:
+            if refused is None:  # `changes` of the request: what has changed since then is not in this commit
                 partition.committed = max(partition.committed, changes)
                 partition.acknowledged = max(partition.acknowledged, where.offset)
             else:
@@ -286,6 +292,7 @@ class Commits:
         else:
             self._succeeded()
         self._release()
+        # Soon only after a success: a broker that fails would otherwise get a commit every few milliseconds.
         soon = problem is None and (self._missed or bool(self._barriers))
         self._missed = False
         if any(p.tracker.changes != p.committed for p in self._owned()):
@@ -318,8 +325,8 @@ class Commits:
         return now - self._denied_since > _DENIED_S
 
     def _release(self) -> None:
-        """Let those go on whose attempts are committed, some in each turn of the event loop: one commit may be what
-        hundreds wait for."""
+        """Release the barriers whose changes are committed, some in each turn of the event loop, because hundreds may
+        wait for one commit."""
         if not self._barriers:
             return
         waiting, released = [], 0

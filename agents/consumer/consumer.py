@@ -1,14 +1,12 @@
-"""The feed of one subscription: a librdkafka consumer in its group, in a thread of its own.
+"""Reads one subscription's topic: a librdkafka consumer in its consumer group, in a thread of its own.
 
     thread:  poll -> records by partition -> hand over (bounded in bytes, records and batches)
                  assigned, revoked, lost: `agents/consumer/rebalance`
 
-A partition and its watermark exist before the first record of it can be fetched, and a batch carries its partition: a
-record without one is a crash, never a skip. Where no committed offset is left (retention, an expired group), the feed
-goes on at the start of the log and says so; an offset beyond the end stops that partition loudly. It never jumps to
-the end in silence.
-
-Refuses to know lanes, HTTP and what settling means.
+A `PartitionState` and its offset tracker exist before the first record can be fetched, and a batch carries its
+partition. A record of an unknown partition is an error and ends the process; it is never skipped. Without a committed
+offset (retention, an expired group) the consumer starts at the beginning of the log and logs a warning. An offset
+beyond the end stops the partition with an error. Does not jump to the end of the log, which would lose events silently.
 """
 
 from __future__ import annotations
@@ -43,42 +41,42 @@ log = structlog.get_logger(__name__)
 Batch = tuple[PartitionState, list[Delivery]]
 
 _POLL_S = 0.25  # at rest
-_BUSY_POLL_S = 0.03  # while commits are due, or may be at once: a retry waits for one
-_PAUSED_POLL_S = 0.01  # while partitions wait for room
+_BUSY_POLL_S = 0.03  # while a commit is due or may become due: a retry waits for it
+_PAUSED_POLL_S = 0.01  # while partitions are paused
 _BATCH = 1000
-_ALONE_S = 0.0015  # a record so long after the one before is taken as alone: looking for more would cost as much as it
-_MUCH = 100  # after so many records at once more are expected to be there
-_STEADY_S = 60.0  # a consumer that failed after this begins again soon
-_UNSUBSCRIBE_S = 2.0  # Kafka is not asked for it
-_LEAVE_S = 4.0  # at stop: for the last commit and leaving the group, and for a call that was under way before
+_ALONE_S = 0.0015  # after a gap this long a record is taken alone: a call for more would cost as much as the record
+_MUCH = 100  # after a call with this many records, more are probably ready
+_STEADY_S = 60.0  # a consumer that ran this long before it failed joins again soon
+_UNSUBSCRIBE_S = 2.0  # local work of the client; Kafka is not asked
+_LEAVE_S = 4.0  # at stop: for the last commit and for leaving the group, and again for a call that is under way
 
 
 class ConsumerListener(RebalanceListener, Protocol):
     """Called on the event loop."""
 
     def enqueue(self, batches: list[Batch]) -> None:
-        """Records, in order; call `SubscriptionConsumer.batches_enqueued` once for each call when they are in the
-        lanes."""
+        """Fetched records, in order. Call `SubscriptionConsumer.batches_enqueued` once per call, when the scheduler has
+        them."""
 
     def waiting_for_kafka(self, waiting: bool) -> None:
-        """Kafka confirms no commits: start nothing new until it does."""
+        """True: Kafka confirms no commits, so start nothing new. False: it does again."""
 
     def failing(self) -> None:
         """A partition has been stopped."""
 
     def fatal(self, problem: BaseException) -> None:
-        """The thread met something it cannot go on from."""
+        """The thread cannot continue."""
 
 
 class SubscriptionConsumer:
-    """Thread and consumer of one subscription."""
+    """The thread and the Kafka client of one subscription."""
 
     def __init__(
         self, subscription: Subscription, config: DeliveryConfig, owner: ConsumerListener, observe: Observe
     ) -> None:
         self.subscription = subscription
         self.client_name = f"{config.instance}-{subscription.namespace}-{subscription.name}"
-        #: Its name in the group, and of those that replace it.
+        #: The static member name in the group, kept when a new client replaces a failed one.
         self.instance_id = f"{self.client_name}-{uuid.uuid4().hex[:12]}"
         self._config = config
         self._listener = owner
@@ -98,23 +96,23 @@ class SubscriptionConsumer:
             subscription, config, owner, self.commits, self._backpressure, self._bridge, observe, self._stop
         )
         self._drained, self._ended = asyncio.Event(), asyncio.Event()
-        self._much = False  # the last call gave many records: more are expected to be there
-        self._last = 0.0  # when the last one came by itself
+        self._much = False  # the last call returned many records, so more are probably ready
+        self._last = 0.0  # when the last single record came
         self._drain_s = 0.0
-        self._fatal: KafkaError | None = None  # the client is unusable for good
-        self._halted = ""  # why none of its partitions may be served; "" = they may
+        self._fatal: KafkaError | None = None  # the client can never be used again
+        self._halted = ""  # why its partitions must not be served; "" = they may be
         self._polled_at = time.monotonic()
         self._thread = threading.Thread(target=self._guarded, name=f"feed-{subscription.label}", daemon=True)
 
     # -- event loop
 
     def start(self) -> None:
-        """Join the group; returns at once."""
+        """Join the group. Returns at once."""
         self._thread.start()
 
     async def stop(self, drain_s: float) -> None:
-        """Drain, commit, leave the group. Bounded: `drain_s`, and some seconds each before and after it for a Kafka
-        that does not answer. The thread is left to itself then: it may not hold up the end of the process."""
+        """Drain, commit and leave the group, in `drain_s` plus some seconds before and after it. If Kafka does not
+        answer in that time, the thread is left behind, so that it does not hold up the end of the process."""
         self._drain_s = drain_s
         self._stop.set()
         if self._thread.ident is None:
@@ -125,12 +123,12 @@ class SubscriptionConsumer:
             log.error("the consumer did not stop in time", subscription=self.subscription.label)
 
     def halt(self, reason: str) -> None:
-        """Serve none of its partitions any more, those that come later neither, and say why."""
+        """Stop serving all partitions, also those assigned later, and report the reason."""
         self._halted = reason
 
     @property
     def partitions(self) -> list[PartitionState]:
-        """Owned now."""
+        """The partitions that it owns now."""
         return list(self._rebalance.partitions.values())
 
     @property
@@ -140,11 +138,11 @@ class SubscriptionConsumer:
 
     @property
     def poll_age_s(self) -> float:
-        """Seconds since the thread took a turn: small, unless a call to Kafka holds it."""
+        """Seconds since the thread last polled. Grows only while a call to Kafka blocks it."""
         return time.monotonic() - self._polled_at
 
     def batches_enqueued(self) -> None:
-        """The batches of one `enqueue` are in the lanes."""
+        """The scheduler has the batches of one `enqueue`."""
         self._backpressure.batches_enqueued()
 
     # -- thread
@@ -152,7 +150,7 @@ class SubscriptionConsumer:
     def _guarded(self) -> None:
         try:
             self._sessions()
-        except Exception as problem:  # whatever it is: the owner ends the process
+        except Exception as problem:  # of any kind: the listener ends the process
             self._bridge.notify(self._listener.fatal, problem)
         self._bridge.notify(self._drained.set)
         self._bridge.notify(self._ended.set)
@@ -181,7 +179,7 @@ class SubscriptionConsumer:
                 if self._fatal is not None:
                     raise KafkaException(self._fatal)
                 self._polled_at = time.monotonic()
-                self.commits.send_requested(consumer)
+                self.commits.send_requested(consumer)  # here, because only this thread may use the client
                 owned = rebalance.partitions.values()
                 if self._halted:
                     self._fail(consumer, owned, self._halted)
@@ -197,10 +195,10 @@ class SubscriptionConsumer:
                 rebalance.release(consumer, list(rebalance.partitions.values()), self._drain_s, self._drained)
                 _leave(consumer)
         finally:
-            rebalance.drop()  # what an exception has left
+            rebalance.drop()  # the partitions that an exception has left open
             hangs = rebalance.stuck or self.commits.in_flight
             self._bridge.call(self.commits.detach)
-            if hangs:  # it closes when its last commit has failed, which may take minutes
+            if hangs:  # `close` waits until the last commit has failed, which can take minutes
                 threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
             else:
                 consumer.close()
@@ -209,13 +207,14 @@ class SubscriptionConsumer:
         self._rebalance.open_deferred(consumer, now)
         partitions = self._rebalance.partitions.values()
         self._log_end_offsets.refresh(consumer, partitions, now)
+        # Only then is it certain that no record below the end is still on its way to the scheduler.
         if self._backpressure.all_enqueued:
             for partition in read_to_end(partitions):
                 self._bridge.call(skip_to_end, partition)
                 self._bridge.call(self.commits.schedule_commit)
         for stalled in self._stall_detector.stalled(partitions, self._backpressure.budget.paused, now):
             log.warning(
-                "a partition gives nothing although there is more; it is assigned anew",
+                "partition returns no records although its log has more; assigning it again",
                 subscription=self.subscription.label,
                 partition=stalled.number,
                 offset=stalled.tracker.fetched,
@@ -224,7 +223,7 @@ class SubscriptionConsumer:
             self._rebalance.read_from(consumer, stalled, stalled.tracker.fetched)
 
     def _fetch(self, consumer: Consumer, wait_s: float) -> list[Message]:
-        """What there is, or comes within `wait_s`, by as few calls as will do."""
+        """Return the records that are ready, or arrive within `wait_s`, with as few calls to the client as possible."""
         if self._much:
             ready = consumer.consume(_BATCH, 0)
             self._much = len(ready) >= _MUCH
@@ -235,11 +234,11 @@ class SubscriptionConsumer:
             return []
         number = first.partition()
         partitions = self._rebalance.partitions
-        owner = partitions.get(number)  # type: ignore[arg-type]  # None: an error of the client's
+        owner = partitions.get(number)  # type: ignore[arg-type]  # None: an error of the client
         now = time.monotonic()
         rest = consumer.consume(_BATCH - 1, 0) if now - self._last < _ALONE_S else []
         self._last, self._much = now, len(rest) >= _MUCH
-        # A rebalance inside consume() may have taken its partition away: the next owner reads it again.
+        # A rebalance inside consume() may have revoked its partition: then the next owner reads this record.
         moved = partitions.get(number) is not owner  # type: ignore[arg-type]
         return rest if moved else [first, *rest]
 
@@ -251,7 +250,7 @@ class SubscriptionConsumer:
         for message in messages:
             error = message.error()
             if error is not None:
-                errors.append((message, error))  # after the records that came before it
+                errors.append((message, error))  # handled after the records that came before it
                 continue
             number: int = message.partition()  # type: ignore[assignment]  # records have one
             batch = batches.get(number)
@@ -277,7 +276,7 @@ class SubscriptionConsumer:
             self._on_message_error(consumer, message, error)
 
     def _on_error(self, error: KafkaError) -> None:
-        if _is_fatal(error):  # nothing is raised for it
+        if _is_fatal(error):  # only reported here; no call raises it
             self._fatal = error
         elif error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
             log.warning("consumer", subscription=self.subscription.label, reason=error.str())
@@ -288,7 +287,7 @@ class SubscriptionConsumer:
         if error.code() == KafkaError._AUTO_OFFSET_RESET and partition is not None:
             self._out_of_range(consumer, partition)
         elif error.code() == KafkaError._PARTITION_EOF:
-            if partition is not None:  # else it was lost meanwhile
+            if partition is not None:  # None: lost meanwhile
                 partition.reached = message.offset() or 0
         elif _is_fatal(error) or error.code() == KafkaError._MAX_POLL_EXCEEDED:
             raise KafkaException(error)
@@ -296,13 +295,13 @@ class SubscriptionConsumer:
             log.warning("consumer", subscription=self.subscription.label, reason=error.str())
 
     def _out_of_range(self, consumer: Consumer, partition: PartitionState) -> None:
-        """The position is not in the log: below its start (retention) or beyond its end (topic re-made)."""
+        """The offset is not in the log: below its start (retention) or beyond its end (the topic was created again)."""
         until = time.monotonic() + LOOP_S
-        while not self._backpressure.all_enqueued:  # what was fetched before is still delivered
+        while not self._backpressure.all_enqueued:  # deliver what was fetched before
             if self._stop.wait(0.001):
                 return
             if time.monotonic() > until:
-                raise TimeoutError("records were not taken off the channel")
+                raise TimeoutError("the agent did not take the fetched records from its channel")
         where = TopicPartition(partition.topic, partition.number)
         low, high = consumer.get_watermark_offsets(where, timeout=10)
         at = partition.tracker.fetched
@@ -320,10 +319,12 @@ class SubscriptionConsumer:
             self._bridge.call(self.commits.schedule_commit)
             self._rebalance.read_from(consumer, partition, low)
         else:
-            self._fail(consumer, [partition], f"offset {at} is beyond the end {high}: the topic was made anew, or cut")
+            self._fail(
+                consumer, [partition], f"offset {at} is beyond the end {high}: the topic was created again or truncated"
+            )
 
     def _fail(self, consumer: Consumer, partitions: Collection[PartitionState], reason: str) -> None:
-        """These are not served any more although owned: the status says so."""
+        """Stop serving these partitions, although it owns them; the status reports the reason."""
         for partition in [one for one in partitions if not one.failure]:
             partition.failure = reason
             log.error(
@@ -346,14 +347,14 @@ class SubscriptionConsumer:
 
 
 def _is_fatal(error: KafkaError) -> bool:
-    """The client will never work again. A join whose answer was lost is enough: Kafka takes the client that joins again
-    for another one with its name, and fences the former. Errors that come as messages do not say that they are fatal.
-    """
+    """The client can never be used again. A lost answer to a join is enough for that: Kafka takes the client that joins
+    again for another one with the same instance id, and fences the first. An error that comes as a message does not say
+    that it is fatal, so the codes are checked too."""
     return error.fatal() or error.code() in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID)
 
 
 def _leave(consumer: Consumer) -> None:
-    """Leave the group at once. A static member that only closes stays in it until its session ends."""
+    """Leave the group at once. A static member that only closes its client stays in it until its session ends."""
     consumer.unsubscribe()
     until = time.monotonic() + _UNSUBSCRIBE_S
     while consumer.assignment() and time.monotonic() < until:

@@ -1,11 +1,11 @@
-"""Where the partitions end, as far as the Kafka client knows: what lag is counted against.
+"""Keeps the log end offset of each partition up to date; lag is counted against it.
 
-The client hears the end with every fetch, so looking costs nothing. It hears nothing while it does not fetch: while a
-partition is paused or the client's queue is full, which is when lag is of interest; then, and only then, the broker is
-asked, now and then and briefly. Refuses to fail: an end that cannot be had stays as it was.
+Every fetch brings the log end offset, so reading the cached one costs nothing. It gets old while the client does not
+fetch: a partition is paused, or the client's queue is full. That is when lag matters, so only then the broker is asked,
+with a short timeout and not often. When it does not answer, the last known offset stays.
 
-A log may end in offsets that are no records: markers of transactions, and what was aborted. The client reads over them
-in silence, and says only that it has reached the end.
+A log may end in offsets without records: transaction markers and aborted records. The client skips them without a
+message, and reports only that it has reached the end.
 """
 
 from __future__ import annotations
@@ -22,38 +22,39 @@ _ASK_LIMIT_S = 0.5
 
 
 def read_to_end(partitions: Collection[PartitionState]) -> list[PartitionState]:
-    """Those that were read to an end beyond their newest record: what lies between is no record. Ask when every record
-    that was handed over is in its lane."""
+    """Partitions whose reached end is beyond their newest record, with no records in between. Call it only when the
+    scheduler has every record that was handed over."""
     return [p for p in partitions if p.reached > p.tracker.fetched and not p.failure]
 
 
 def skip_to_end(partition: PartitionState) -> None:
-    """On the event loop: the committed offset may move to the end that was reached, once all below is settled. What
-    was handed over to a partition that is closed has been dropped, and is not settled."""
+    """Let the committable offset move to the reached end once everything below is settled. Event loop only. Not for a
+    closed partition: records that were handed over to it have been dropped, not settled."""
     if partition.open and partition.reached > partition.tracker.fetched:
         partition.tracker.skip_to(partition.reached)
 
 
 class LogEndOffsets:
-    """One consumer's partitions; used by its thread only."""
+    """Log end offsets of one consumer's partitions. Consumer's thread only."""
 
     def __init__(self) -> None:
         self._look_at = self._ask_at = 0.0
 
     def refresh(self, consumer: Consumer, partitions: Collection[PartitionState], now: float) -> None:
-        """Bring `PartitionState.log_end_offset` up to date when it is time to; `now`: monotonic seconds."""
+        """Update `PartitionState.log_end_offset`, once per REFRESH_S. `now`: monotonic seconds."""
         if now < self._look_at:
             return
         self._look_at = now + REFRESH_S
-        still = []
+        unchanged = []
         for partition in partitions:
             before = partition.log_end_offset
             self._read_cached(consumer, partition)
+            # The same end and not all of it read: probably the client is not fetching, and the cached end is old.
             if partition.log_end_offset == before and partition.tracker.fetched < before:
-                still.append(partition)
-        if still and now >= self._ask_at:
+                unchanged.append(partition)
+        if unchanged and now >= self._ask_at:
             self._ask_at = now + _ASK_S
-            self._query(consumer, still)
+            self._query(consumer, unchanged)
 
     @staticmethod
     def _read_cached(consumer: Consumer, partition: PartitionState) -> None:
@@ -72,6 +73,6 @@ class LogEndOffsets:
             try:
                 found = consumer.get_watermark_offsets(where, timeout=_ASK_LIMIT_S)
             except KafkaException:
-                return  # the others would not answer either
+                return  # no need to wait for the timeout of each partition
             if found is not None:
                 partition.log_end_offset = max(partition.log_end_offset, found[1])

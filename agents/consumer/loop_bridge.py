@@ -1,4 +1,4 @@
-"""Calls from a consumer's thread into the event loop that wait for the result, each with a limit."""
+"""Calls from a consumer's thread into the event loop, with a time limit on each result."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-LOOP_S = 30.0  #: the event loop answers within this, or the process is beyond help
+LOOP_S = 30.0  #: an event loop that does not answer in this time is considered dead
 
 
 class LoopBridge:
-    """For one event loop; every method is for other threads than the loop's."""
+    """Calls into one event loop. Do not call its methods from the loop's own thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def call(self, function: Callable[..., T], *args: Any) -> T:
-        """The result of `function(*args)`, called on the loop. Raises TimeoutError after LOOP_S."""
+        """Call `function(*args)` on the loop and return its result. Raises TimeoutError after LOOP_S."""
 
         async def run() -> T:
             return function(*args)
@@ -31,5 +31,5 @@ class LoopBridge:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def notify(self, function: Callable[..., object], *args: Any) -> None:
-        """Call `function(*args)` on the loop soon; does not wait."""
+        """Call `function(*args)` on the loop soon, without waiting for it."""
         self._loop.call_soon_threadsafe(function, *args)

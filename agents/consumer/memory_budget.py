@@ -1,10 +1,9 @@
-"""How much a subscription may hold in memory, and which partitions must wait so that it holds no more. Pure.
+"""Limits the bytes of records that a subscription holds, and decides which partitions to pause for that. Pure.
 
-While the partitions that run hold their budget together, the feed waits a moment without polling: cheap, and enough
-when all move alike. Pausing throws away what the Kafka client has fetched ahead, so it is for a partition that keeps
-the others waiting: one that holds half the budget, or more than its share and settles nothing, or very many records.
-
-Refuses to count the client's own queue: that has a bound of its own.
+While the running partitions together hold their budget, the consumer waits briefly without polling. That is cheap, and
+enough when all partitions progress alike. Pausing discards what the Kafka client has fetched ahead, so only a partition
+that makes the others wait is paused: it holds half the budget, or more than its share without settling anything, or
+very many records. The client's own queue has a limit of its own and does not count here.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from agents.ordering.offset_metadata import SPAN_MAX
 from agents.ordering.partition import PartitionState
 
 RECORDS_MAX = 4_096  #: of one partition
-OVERHEAD_BYTES = 1_024  #: of a record, beside what it holds
-NO_PROGRESS_S = 0.2  #: a partition above its share that settles nothing for so long is paused
+OVERHEAD_BYTES = 1_024  #: per record, in addition to its contents
+NO_PROGRESS_S = 0.2  #: a partition above its share that settles nothing for this long is paused
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> int:
-    """What it takes in memory, about."""
+    """Approximate size of a record in memory, in bytes."""
     size = OVERHEAD_BYTES
     if value is not None:
         size += len(value)
     if key is not None:
         size += len(key)
-    for name, text in headers:  # the hot path: faster than any clever sum
+    for name, text in headers:  # hot path: faster than sum() over a generator
         size += len(name)
         if text is not None:
             size += len(text)
@@ -35,24 +34,26 @@ def record_bytes(key: bytes | None, value: bytes | None, headers: list[tuple[str
 
 
 class MemoryBudget:
-    """One consumer's partitions; used by its thread only."""
+    """The budget of one consumer's partitions. Consumer's thread only."""
 
     def __init__(self, bytes_max: int) -> None:
         """`bytes_max`: of all partitions together."""
         self.bytes_max = bytes_max
         self.paused: set[int] = set()
-        self._progress: dict[int, tuple[int, float]] = {}  # above its share -> released, and since when
+        self._progress: dict[
+            int, tuple[int, float]
+        ] = {}  # partition above its share -> its `released`, and since when that is unchanged
 
     def is_full(self, partitions: Collection[PartitionState]) -> bool:
-        """The running partitions hold their whole budget."""
+        """True when the running partitions hold their whole budget."""
         return self._held(partitions) >= self._allowed(partitions) > 0
 
     def surplus(self, partitions: Collection[PartitionState]) -> int:
-        """Bytes that the running partitions must settle before there is room again for a good batch."""
+        """Bytes that the running partitions must settle: down to half the budget, so that a good batch fits again."""
         return self._held(partitions) - self._allowed(partitions) // 2 + 1
 
     def to_pause(self, partitions: Collection[PartitionState], now: float, in_time: bool) -> list[PartitionState]:
-        """Which to pause now (they are noted as paused). `in_time`: it became roomy while it was waited."""
+        """Partitions to pause now, added to `paused`. `in_time`: there was room again while the consumer waited."""
         share = self.bytes_max // max(1, len(partitions))
         half = self.bytes_max // 2 if len(partitions) > 1 else sys.maxsize
         found = [
@@ -64,9 +65,10 @@ class MemoryBudget:
         return found
 
     def to_resume(self, partitions: Collection[PartitionState]) -> list[PartitionState]:
-        """Which to resume now (they are no longer noted as paused)."""
+        """Partitions to resume now; they are removed from `paused`."""
         if not self.paused:
             return []
+        # Well below the limits for pausing: a partition that flips at one limit would refetch its queue each time.
         share = self.bytes_max // max(1, len(partitions))
         found = [
             p
@@ -81,7 +83,7 @@ class MemoryBudget:
         return found
 
     def forget(self, number: int) -> None:
-        """The partition is gone."""
+        """Forget a partition that is no longer assigned."""
         self.paused.discard(number)
         self._progress.pop(number, None)
 
@@ -89,7 +91,7 @@ class MemoryBudget:
         return sum(p.held_bytes for p in partitions if p.number not in self.paused)
 
     def _allowed(self, partitions: Collection[PartitionState]) -> int:
-        """Paused partitions keep their shares."""
+        """The budget of the running partitions; paused ones keep their shares."""
         running = sum(p.number not in self.paused for p in partitions)
         return self.bytes_max * running // max(1, len(partitions))
 

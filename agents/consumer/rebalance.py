@@ -1,17 +1,17 @@
-"""The partitions that one consumer owns: assigned, revoked with a last commit, or lost without one.
+"""Follows the group's rebalances: partitions are assigned, revoked with a last commit, or lost without one.
 
-    assigned:  committed offset + metadata -> Partition -> opened() on the loop -> only then fetching begins
-    revoked:   drain() on the loop -> last commit -> let go
-    lost:      drain() on the loop, briefly -> let go without a commit; what is settled is retained
+    assigned:  committed offset + metadata -> PartitionState -> opened() on the loop -> only then fetching begins
+    revoked:   drain() on the loop -> last commit -> released
+    lost:      drain() on the loop, briefly -> dropped without a commit; what is settled is retained
 
-A partition that comes back goes on where this process left it (`agents/consumer/retained`). When Kafka did not answer,
-every member of the group has probably lost its partitions, and each knows something that is not committed:
+A partition that comes back continues where this process left it (`agents/consumer/retained`). When Kafka did not
+answer for a while, probably every member has lost its partitions, and each knows offsets that are not committed:
 
     member A   assigned {0, 1}, had {0, 2}   commits what it knows of 2      opens 0 at once, 1 after HANDOVER_S
     member B   assigned {2, 3}, had {1, 3}   commits what it knows of 1      opens 3 at once, 2 after HANDOVER_S
 
-Any member of the current generation may commit for any partition of the group. Waiting costs time and no event; a
-member that comes too late costs duplicates, as a crash does.
+Any member of the current generation may commit for any partition of the group. The wait costs time only. A member that
+commits too late costs duplicates, as a crash does.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from knative.ports import Observe
 
 log = structlog.get_logger(__name__)
 
-HANDOVER_S = 3.0  #: for the others to join again and to commit what they know; a heartbeat tells them within 1.2 s
-_LOST_DRAIN_S = 0.5  # for answers that are on their way; the next owner may be at work already
+HANDOVER_S = 3.0  #: time for the others to rejoin and commit what they know; a heartbeat informs them within 1.2 s
+_LOST_DRAIN_S = 0.5  # for answers that are on their way; the next owner may have started already
 _HANDOVER_LIMIT_S = 2.0
 
 
@@ -50,14 +50,15 @@ class RebalanceListener(Protocol):
         """Partitions were assigned; records of them follow."""
 
     async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
-        """Start nothing more, wait for what is in flight, at most `limit_s`; afterwards nothing of them changes."""
+        """Start nothing more and wait up to `limit_s` for what is in flight. Nothing of them changes afterwards."""
 
     def dropped(self, partitions: Sequence[PartitionState]) -> None:
-        """Let go of partitions at once."""
+        """Abandon these partitions at once."""
 
 
 class Rebalance:
-    """Of one subscription, over all its consumers. The consumer's thread only, but for reading `partitions`."""
+    """The assignment of one subscription, over all its clients. Consumer's thread only, except for reading
+    `partitions`."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Rebalance:
         stop: threading.Event,
     ) -> None:
         self.partitions: dict[int, PartitionState] = {}
-        self.counts = {"assigned": 0, "revoked": 0, "lost": 0}  #: how often
+        self.counts = {"assigned": 0, "revoked": 0, "lost": 0}  #: number of each
         self._topic = subscription.topic
         self._label = subscription.label
         self._config = config
@@ -82,12 +83,12 @@ class Rebalance:
         self._observe = observe
         self._stop = stop
         self._retained = RetainedOffsets()
-        self._deferred: dict[int, tuple[TopicPartition, float]] = {}  # assigned, opened at that monotonic time
+        self._deferred: dict[int, tuple[TopicPartition, float]] = {}  # assigned, to be opened at that monotonic time
         self._consumer: Consumer | None = None
-        self.stuck = False  #: the client will not join its group again for long; another one is to take its place
+        self.stuck = False  #: the client cannot rejoin its group for minutes; a new client must replace it
 
     def begin(self, consumer: Consumer) -> None:
-        """Join the group with a new consumer, which owns nothing yet. The one before may still be closing."""
+        """Join the group with a new client, which owns nothing yet. The previous one may still be closing."""
         self._consumer = consumer
         self.partitions = {}
         self._deferred = {}
@@ -95,14 +96,16 @@ class Rebalance:
         self._bridge.call(self._commits.attach, self.partitions)
         consumer.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
-    # -- callbacks of the client, inside poll()
+    # -- callbacks of the client, inside poll(); a replaced client that is still closing may call them too
 
     def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
-        """Open what this process knows best; leave what others may know more of for later."""
+        """Open the partitions that this process knows best; defer those of which other members may know more."""
         if consumer is not self._consumer:
             return
         late: list[TopicPartition] = []
         if self._retained.joining:
+            # The first assignment after Kafka was silent. Commit what this process knows of partitions that others got,
+            # and give the others time to do the same for those that it got.
             late = [where for where in assigned if not self._retained.knows(where.partition)]
             self._hand_over(consumer, self._retained.joined(where.partition for where in assigned))
         if not assigned:
@@ -113,7 +116,7 @@ class Rebalance:
         self._open(consumer, [where for where in assigned if where.partition not in self._deferred])
 
     def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
-        """Drain, commit, let go."""
+        """Drain, commit and release."""
         if consumer is not self._consumer:
             return
         self._forget_deferred(consumer, revoked)
@@ -124,7 +127,7 @@ class Rebalance:
             log.info("partitions revoked", subscription=self._label, partitions=[p.number for p in mine])
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
-        """Others may own them already: no commit, and only a moment for the answers that are on their way."""
+        """Others may own them already: no commit, and only a short wait for answers that are on their way."""
         if consumer is not self._consumer:
             return
         self.counts["lost"] += 1
@@ -133,28 +136,33 @@ class Rebalance:
         for partition in mine:
             self._backpressure.forget(consumer, partition)
         self._bridge.begin(self._listener.drain(mine, _LOST_DRAIN_S)).result(LOOP_S)
-        # Where only this process was cut off or frozen, others have been at work since.
+        # Hand over only if Kafka was silent for all. If just this process was cut off or frozen, others have gone on,
+        # and know more of these partitions than it does.
         self._retained.keep(mine, hand_over=self._commits.silent)
-        # The client unassigns, and so joins again, only when the commit under way has failed: with retries, minutes.
+        # librdkafka unassigns, and so rejoins, only when the commit in flight has failed. With its retries that takes
+        # minutes.
         self.stuck = self._commits.in_flight
-        self._bridge.call(self._commits.forget)  # not before: new events of these partitions would no longer wait
+        self._bridge.call(
+            self._commits.forget
+        )  # only after the drain: it ends `waiting`, and first attempts would start again
         log.warning("partitions lost", subscription=self._label, partitions=[p.number for p in mine])
 
-    # -- from the consumer's turns
+    # -- called by the consumer between two polls
 
     def open_deferred(self, consumer: Consumer, now: float) -> None:
-        """Open the deferred partitions whose time has come; `now`: monotonic seconds."""
+        """Open the deferred partitions that are due; `now`: monotonic seconds."""
         due = [where for where, due in self._deferred.values() if due <= now]
         if not due:
             return
         for where in due:
             del self._deferred[where.partition]
+        # Assigned and paused so far. `_open` assigns them again, at the offset that is committed by now.
         consumer.resume(due)
         consumer.incremental_unassign(due)
         self._open(consumer, due)
 
     def read_from(self, consumer: Consumer, partition: PartitionState, offset: int) -> None:
-        """Assigned again at `offset`: the client cannot seek in a partition whose position was refused."""
+        """Assign the partition again at `offset`: the client cannot seek after an out-of-range error."""
         self._backpressure.forget(consumer, partition)
         where = TopicPartition(partition.topic, partition.number, offset)
         consumer.incremental_unassign([where])
@@ -163,7 +171,7 @@ class Rebalance:
     def release(
         self, consumer: Consumer, partitions: list[PartitionState], limit_s: float, drained: asyncio.Event | None = None
     ) -> None:
-        """Drain for at most `limit_s`, then commit. `drained` is set before the last commit."""
+        """Drain for up to `limit_s`, then commit. Sets `drained` before the last commit."""
         if partitions:
             self._drain(consumer, partitions, limit_s)
         if drained is not None:
@@ -171,11 +179,12 @@ class Rebalance:
         for partition in partitions:
             self.partitions.pop(partition.number, None)
             self._backpressure.forget(consumer, partition)
+        # Removed from `partitions` before the commit: a request for a commit that is still waiting is then not sent.
         refused = commit_now(consumer, self._bridge.call(offsets, partitions), self._label)
         self._retained.keep([partition for partition in partitions if partition.number in refused])
 
     def drop(self) -> None:
-        """The consumer failed: everything is given up as if it had been lost."""
+        """The client failed: treat all its partitions as lost."""
         left = list(self.partitions.values())
         self.partitions.clear()
         if left:
@@ -190,7 +199,7 @@ class Rebalance:
         opened = []
         for found in committed_offsets(consumer, assigned, self._stop):
             start = found.offset
-            if start < 0:
+            if start < 0:  # nothing is committed
                 start = log_start(consumer, found, self._label)
                 if start:
                     self._observe.expired(self._label, start)
@@ -198,15 +207,16 @@ class Rebalance:
             partition = PartitionState(found.topic, found.partition, tracker)
             partition.acknowledged = partition.requested = start
             opened.append(partition)
+        # The loop must know the partitions before the client can fetch their records, hence the order of these calls.
         self._bridge.call(self._listener.opened, opened)
         self.partitions.update((p.number, p) for p in opened)
-        if any(p.tracker.changes for p in opened):
+        if any(p.tracker.changes for p in opened):  # this process knows more than Kafka: commit that
             self._bridge.call(self._commits.schedule_commit)
         consumer.incremental_assign([TopicPartition(p.topic, p.number, p.tracker.committable) for p in opened])
         log.info("partitions assigned", subscription=self._label, partitions=[p.number for p in opened])
 
     def _defer(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
-        """The client wants to hear within the callback that they were taken: they are, and paused."""
+        """Assign them paused: the client requires an assignment within the callback."""
         due = time.monotonic() + HANDOVER_S
         self._deferred.update(
             (where.partition, (TopicPartition(where.topic, where.partition), due)) for where in assigned
@@ -218,34 +228,37 @@ class Rebalance:
         consumer.pause(assigned)
 
     def _forget_deferred(self, consumer: Consumer, going: Collection[TopicPartition]) -> None:
-        """The client keeps a partition paused over all assignments to come: it is resumed while it is still there."""
+        """Resume them while they are assigned: the client keeps the pause over all later assignments."""
         gone = [where for where in going if self._deferred.pop(where.partition, None) is not None]
         if gone:
             consumer.resume(gone)
 
     def _hand_over(self, consumer: Consumer, partitions: list[PartitionState]) -> None:
-        """Commit what is known of partitions that others have now, where nobody has committed since."""
+        """Commit what this process knows of partitions that others own now, unless others have committed since."""
         if not partitions:
             return
         try:
-            positions = consumer.committed(
+            committed = consumer.committed(
                 [TopicPartition(p.topic, p.number) for p in partitions], timeout=_HANDOVER_LIMIT_S
             )
         except KafkaException as problem:
-            log.warning("positions were not handed over", subscription=self._label, reason=problem.args[0].str())
+            log.warning("offsets were not handed over", subscription=self._label, reason=problem.args[0].str())
             return
+        # The committed offset is still our last confirmed or requested one: no other member has committed since.
         wanted = []
-        for partition, found in zip(partitions, positions, strict=True):
+        for partition, found in zip(partitions, committed, strict=True):
             if found.error is None and found.offset in (partition.acknowledged, partition.requested):
                 known = read(found.offset, found.metadata)
-                mark = resumed(found.offset, known, partition.tracker, partition.acknowledged)
-                wanted.append(TopicPartition(partition.topic, partition.number, mark.committable, mark.metadata()))
+                merged = resumed(found.offset, known, partition.tracker, partition.acknowledged)
+                where = TopicPartition(partition.topic, partition.number, merged.committable, merged.metadata())
+                wanted.append(where)
         commit_now(consumer, wanted, self._label)
-        log.info("positions handed over", subscription=self._label, partitions=[w.partition for w in wanted])
+        log.info("offsets handed over", subscription=self._label, partitions=[w.partition for w in wanted])
 
     def _drain(self, consumer: Consumer, partitions: list[PartitionState], limit_s: float) -> None:
-        """Commits go on meanwhile, of these partitions and of those that stay."""
+        """Drain these partitions. Commits continue meanwhile, for them and for those that stay."""
         until = time.monotonic() + limit_s + LOOP_S
+        # This thread is inside poll() and gets no commit callbacks, so it sends commits itself and waits for each.
         self._bridge.call(self._commits.give_up_flight)
         work = self._bridge.begin(self._listener.drain(partitions, limit_s))
         while True:

@@ -1,12 +1,12 @@
-"""What a process still knows of partitions that it lost: everything it settled, committed or not. Pure.
+"""Remembers what a process settled in partitions that it lost, committed or not. Pure.
 
     lost:        committed 100 (acknowledged), settled up to 140, and 143        Kafka did not answer the later commits
-    comes back:  found 100 to 140  -> go on at 140, skip 143                     nothing is delivered twice
-                 found 160         -> go on at 160                               another owner was faster
-                 found 80          -> go on at 80                                somebody moved the group back by hand
-    goes to another worker: commit 140 for it, while the position in Kafka is still the one we left there
+    comes back:  found 100 to 140  -> continue at 140, skip 143                  nothing is delivered twice
+                 found 160         -> continue at 160                            another owner has been further
+                 found 80          -> continue at 80                             an operator reset the group's offset
+    goes to another worker: commit 140 for it, if the committed offset is still the one that this process left
 
-A settled event stays settled whoever owns the partition, so this knowledge never expires; it is only superseded.
+A settled event stays settled whichever worker owns the partition. So this knowledge never expires; it is only replaced.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from agents.ordering.partition import PartitionState
 
 
 def resumed(found: int, known: OffsetMetadata, kept: OffsetTracker, acknowledged: int) -> OffsetTracker:
-    """Where to go on, from the committed offset `found`, what its metadata says, and what is `kept` from before.
+    """The tracker to continue with: merges the committed offset `found`, its metadata `known`, and the `kept` tracker.
 
-    `acknowledged`: the last offset of ours that Kafka confirmed. A `found` below it was set by hand, and is obeyed.
+    `acknowledged`: our last commit that Kafka confirmed. A `found` below it was set by an operator, and is respected.
     """
     if found < acknowledged:
         return OffsetTracker(found, known)
+    # Settled by any owner is settled, so the sets are united. Of attempts the higher count is the later one.
     start = max(found, kept.committable)
     settled = frozenset(offset for offset in known.settled | kept.settled if offset >= start)
     attempts = dict(known.attempts)
@@ -39,21 +40,21 @@ def resumed(found: int, known: OffsetMetadata, kept: OffsetTracker, acknowledged
     )
     tracker = OffsetTracker(start, merged)
     if (start, merged) != (found, known):
-        tracker.changes += 1  # Kafka does not know it yet
+        tracker.changes += 1  # more than Kafka has: to be committed
     return tracker
 
 
 class RetainedOffsets:
-    """The partitions that one consumer owned until it lost them. Consumer's thread only."""
+    """Partitions that one consumer has lost. Consumer's thread only."""
 
     def __init__(self) -> None:
         self._kept: dict[int, PartitionState] = {}
-        self.joining = False  #: Kafka was silent until partitions were lost, and none has been assigned since
+        self.joining = False  #: partitions were lost because Kafka was silent, and none has been assigned since
         self._uncommitted: list[PartitionState] = []
 
     def keep(self, partitions: Collection[PartitionState], *, hand_over: bool = False) -> None:
-        """These were lost, or their last commit failed; nothing of them changes any more. `hand_over`: whoever has them
-        next begins when this process can tell what it knows."""
+        """Keep partitions that were lost, or whose last commit failed. They no longer change. `hand_over`: their next
+        owner waits until this process has committed what it knows."""
         self._kept.update((partition.number, partition) for partition in partitions)
         if hand_over and partitions:
             self.joining = True
@@ -64,15 +65,15 @@ class RetainedOffsets:
         return number in self._kept
 
     def tracker(self, number: int, found: int, known: OffsetMetadata = NO_METADATA) -> OffsetTracker:
-        """Where an assigned partition goes on; what was kept of it is used up."""
+        """The tracker of an assigned partition; consumes what was kept of it."""
         kept = self._kept.pop(number, None)
         if kept is None:
             return OffsetTracker(found, known)
         return resumed(found, known, kept.tracker, kept.acknowledged)
 
     def joined(self, assigned: Iterable[int]) -> list[PartitionState]:
-        """The first assignment after a loss: the partitions that went to others with something uncommitted."""
+        """After the first assignment since a loss: the partitions with uncommitted changes that went to others."""
         mine = set(assigned)
-        unsaid = {partition.number: partition for partition in self._uncommitted if partition.number not in mine}
+        elsewhere = {partition.number: partition for partition in self._uncommitted if partition.number not in mine}
         self._uncommitted, self.joining = [], False
-        return list(unsaid.values())
+        return list(elsewhere.values())

@@ -1,4 +1,4 @@
-"""What the librdkafka consumer of a subscription is told. Refuses to hold callbacks: they belong to the feed."""
+"""The librdkafka settings of a subscription's consumer, without its callbacks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from agents.config import DeliveryConfig
 
 
 def consumer_settings(config: DeliveryConfig, group: str, client_name: str, instance_id: str) -> dict[str, Any]:
-    """librdkafka's names and values; what the user set for Kafka comes last and wins.
+    """librdkafka's names and values. The user's Kafka settings come last and win.
 
-    `instance_id`: a name that this consumer and those that replace it have for themselves. With it (static membership)
-    a member that Kafka did not hear of for a while has its partitions again as soon as it joins; without it, the group
-    waits for the session of its former self to end, and may give its partitions to others.
+    `instance_id`: the static member name of this consumer and of those that replace it. With it, a member whose
+    heartbeats were missing for a while gets its partitions back as soon as it rejoins. Without it, the group waits for
+    the old session to end, and may give the partitions to others.
     """
     classic = {
         "group.instance.id": instance_id,
@@ -27,11 +27,11 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str, inst
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
-        "enable.partition.eof": True,  # where a log ends in what is no record, nothing else says that all was read
+        "enable.partition.eof": True,  # if a log ends in offsets without records, only this says that all was read
         "fetch.wait.max.ms": 200,
         "queued.max.messages.kbytes": max(64, config.fetch_bytes // 1024),
         "fetch.queue.backoff.ms": 10,  # by default a full queue stops fetching for a whole second
-        "fetch.message.max.bytes": max(65_536, config.fetch_bytes // 8),  # of one partition at a time
+        "fetch.message.max.bytes": max(65_536, config.fetch_bytes // 8),  # per partition
         "fetch.max.bytes": max(config.fetch_bytes, config.event_bytes_max + 524_288),
         "message.max.bytes": config.event_bytes_max + 524_288,
         "topic.metadata.refresh.interval.ms": 30_000,

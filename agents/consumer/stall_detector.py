@@ -1,9 +1,9 @@
-"""Partitions that give nothing although there is more in the log: the client has lost track of them. Pure.
+"""Finds partitions that return no records although their log has more: the client has lost track of them. Pure.
 
-Nothing else would notice: their consumer polls, its group is content, and the events wait for the next rebalance. A
-partition that we have paused or stopped ourselves is no such case. The end of a log may also be markers of
-transactions, which are no records: so each time that nothing comes of it, twice as long is waited. Refuses to mend it:
-the feed assigns it anew.
+No other check notices this: the consumer polls, its group is stable, and the events wait for the next rebalance.
+Partitions that Penstock has paused or stopped do not count. A log may also end in transaction markers, which are not
+records; so each time that nothing comes of it, the next wait is twice as long. The consumer assigns the partition
+again.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Collection
 
 from agents.ordering.partition import PartitionState
 
-STALL_S = 20.0  #: of nothing; a fetch takes a quarter of a second
+STALL_S = 20.0  #: without a record; a fetch takes a quarter of a second
 LONGEST_S = 3600.0
 _LOOK_S = 1.0
 
 
 class StallDetector:
-    """One consumer's partitions; used by its thread only."""
+    """Watches one consumer's partitions. Consumer's thread only."""
 
     def __init__(self) -> None:
         self._look_at = 0.0
-        #: records taken, since when there are no more, and how long that may be so
+        #: partition, records fetched, since when that is unchanged, and how long it may be
         self._seen: dict[int, tuple[PartitionState, int, float, float]] = {}
 
     def stalled(
         self, partitions: Collection[PartitionState], paused: Collection[int], now: float
     ) -> list[PartitionState]:
-        """Those that have given nothing for STALL_S, or longer when they were named before. `now`: monotonic
+        """Partitions without records for STALL_S; longer for those that were reported before. `now`: monotonic
         seconds."""
         if now < self._look_at:
             return []

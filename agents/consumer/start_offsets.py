@@ -1,7 +1,7 @@
-"""Where an assigned partition is read from: what was committed for it, else the start of its log. Never its end.
+"""Finds the start offset of an assigned partition: its committed offset, else the start of its log, never the end.
 
-Calls to Kafka that wait for the answer, from the consumer's own thread. Refuses to make a position up: when Kafka does
-not answer in time the call fails, and the consumer joins its group again.
+The calls block the consumer's own thread. Does not guess an offset: when Kafka does not answer in time the call fails,
+and the consumer rejoins its group.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PAUSE_S = 0.2
 def committed_offsets(
     consumer: Consumer, assigned: list[TopicPartition], stop: threading.Event
 ) -> list[TopicPartition]:
-    """Committed offsets with their metadata; a coordinator that still loads is asked again. Raises KafkaException."""
+    """Committed offsets with their metadata. Tries again while the coordinator loads. Raises KafkaException."""
     end = time.monotonic() + _LIMIT_S
     while True:
         try:
@@ -40,11 +40,11 @@ def committed_offsets(
 
 
 def log_start(consumer: Consumer, where: TopicPartition, label: str) -> int:
-    """The first offset of a partition without a committed one; told when there has ever been something in it."""
+    """The start of the log, for a partition without a committed offset. Logs a warning if it ever had records."""
     low, high = consumer.get_watermark_offsets(where, timeout=2 * _TRY_S)
     if high > 0:
         log.warning(
-            "no committed offset; going on at the start of the log",
+            "no committed offset; reading from the start of the log",
             subscription=label,
             partition=where.partition,
             offset=low,

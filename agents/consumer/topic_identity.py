@@ -1,13 +1,12 @@
-"""Topics that are not the ones their subscriptions began with: deleted and made anew, while a process runs or before.
+"""Halts subscriptions whose topic was deleted and created again, while a process runs or before it started.
 
-    contract: the topic's id when the start was committed      Kafka: its id now, asked now and then
-                                 |------- different, twice in a row -------|--> the subscription is halted, loudly
+    contract: topic id when the start offset was committed     Kafka: topic id now, polled every 5 s
+                                 |------- different, twice in a row -------|--> the subscription is halted with an error
 
-A topic made anew begins again at offset 0. Where it has grown past a subscription's position no client would notice,
-and the events before that position would never be delivered. Asked twice, because an answer that was on its way while a
-channel was replaced tells of the past. Kafka before 2.8 has no ids, and a contract may have none: nothing is judged.
-
-Refuses to decide what is to be done about it: people do.
+A topic that was created again begins at offset 0. Once it has grown past the committed offset, no client notices the
+change, and the events below that offset would never be delivered. It takes two answers, because the first one may be
+from before a channel was replaced. Without ids (Kafka before 2.8, or an older contract) nothing is checked. Does not
+repair anything: an operator decides whether to deliver the new topic from its start.
 """
 
 from __future__ import annotations
@@ -31,29 +30,29 @@ _LIMIT_S = 10.0
 
 
 class ReplacedTopics:
-    """Pure: which subscriptions have lost their topic, by answers that agree."""
+    """Finds subscriptions whose topic was replaced, from two answers that agree. Pure."""
 
     def __init__(self) -> None:
-        self._mismatched: dict[str, str] = {}  # uid -> the other id that was seen last
+        self._mismatched: dict[str, str] = {}  # uid -> the unexpected id in the last answer
 
     def judge(self, subscriptions: Collection[Subscription], ids: Mapping[str, str]) -> dict[str, str]:
-        """uid -> why, of those for which this answer (topic -> id) says the same as the one before."""
+        """uid -> reason, where this answer (topic -> id) shows the same mismatch as the one before."""
         mismatched = {
             one.uid: found
             for one in subscriptions
             if one.topic_id and (found := ids.get(one.topic, "")) and found != one.topic_id
         }
-        sure = {uid for uid, found in mismatched.items() if self._mismatched.get(uid) == found}
+        confirmed = {uid for uid, found in mismatched.items() if self._mismatched.get(uid) == found}
         self._mismatched = mismatched
         return {
-            one.uid: f"topic {one.topic} was deleted and made anew (id {one.topic_id}, now {mismatched[one.uid]})"
+            one.uid: f"topic {one.topic} was deleted and created again (id {one.topic_id}, now {mismatched[one.uid]})"
             for one in subscriptions
-            if one.uid in sure
+            if one.uid in confirmed
         }
 
 
 class TopicIdentity:
-    """Asks Kafka and tells. Event loop only; `start` once, `stop` once."""
+    """Polls Kafka for topic ids and halts subscriptions. Event loop only; `start` once, `stop` once."""
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class TopicIdentity:
         halt: Callable[[str, str], None],
         fatal: Callable[[BaseException], None],
     ) -> None:
-        """`subscriptions`: those at work now. `halt(uid, why)` is called again for as long as it is so."""
+        """`subscriptions`: those served now. Calls `halt(uid, why)` at each poll while the mismatch lasts."""
         self._asker = _Asker(kafka)
         self._subscriptions = subscriptions
         self._halt = halt
@@ -70,11 +69,11 @@ class TopicIdentity:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """From now on."""
+        """Start polling."""
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
     async def stop(self) -> None:
-        """No more."""
+        """Stop polling and close the client."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
@@ -95,7 +94,7 @@ class TopicIdentity:
 
 
 class _Asker:
-    """One Kafka client, made with the first question. Call it in a thread: making and destroying a client can take
+    """One Kafka client, created at the first request. Call it in a thread: creating and destroying a client can take
     55 ms each."""
 
     def __init__(self, kafka: Mapping[str, Any]) -> None:
@@ -103,7 +102,7 @@ class _Asker:
         self._admin: AdminClient | None = None
 
     def ask(self, topics: Collection[str]) -> Mapping[str, Future[Any]]:
-        """The answers to come, by topic."""
+        """Request the topics; returns a future for each."""
         if self._admin is None:
             self._admin = AdminClient({"log_level": 2, **self._kafka})
         return self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_LIMIT_S)
@@ -114,13 +113,13 @@ class _Asker:
 
 
 async def _ids(asker: _Asker, topics: Collection[str]) -> dict[str, str]:
-    """The id of each topic that Kafka knows; nothing of those for which it does not answer."""
+    """The ids by topic. A topic for which Kafka does not answer is left out."""
     found: dict[str, str] = {}
     for topic, future in (await asyncio.to_thread(asker.ask, topics)).items():
         try:
             described = await asyncio.wait_for(asyncio.wrap_future(future), 2 * _LIMIT_S)
         except (KafkaException, TimeoutError) as problem:
-            log.debug("a topic's id is not known", topic=topic, reason=str(problem))
+            log.debug("topic id not known", topic=topic, reason=str(problem))
         else:
             found[topic] = topic_id(described.topic_id)
     return found

@@ -1,13 +1,11 @@
-"""What a commit says beside its offset: what is settled above it, the attempts made, when the next ones are due. Pure.
+"""Codec of the commit metadata: offsets settled above the committed one, attempts made, and their next times. Pure.
 
     "p2:" + base85( check . r|z . raw )            z = raw is deflated, where that is shorter
     raw = bits of the settled offsets, base time, then for each failing record: distance, attempts, time code
 
-The broker refuses a string of 4,096 characters. What was settled is never cut: what is forgotten of it is delivered
-twice. A time takes one byte: seconds after the earliest one, on a scale of seven steps for each doubling, rounded up; a
-next owner so waits at most a tenth longer than was left, and never less.
-
-Refuses to know Kafka and the clock: offsets and times in, a string out.
+The broker rejects a string of 4,096 characters. Settled offsets are never dropped, because each one that is dropped is
+delivered twice. A time takes one byte: seconds after the earliest time, on a scale with seven steps per doubling,
+rounded up. The next owner waits at most a tenth longer than the time that was left, and never less.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-#: Offsets between the watermark and the newest started record: 12,288 bits = 1,536 bytes raw, in the worst case.
+#: Offsets from the committable one to the newest started record: 12,288 bits = 1,536 bytes raw, in the worst case.
 SPAN_MAX = 12_288
 #: Started and unsettled records, each with attempts and a time: at most 5 bytes each.
 STARTED_MAX = 320
@@ -32,7 +30,7 @@ _CODE_MAX = 127  # one varint byte; 0 = no time
 
 @dataclass(frozen=True, slots=True)
 class OffsetMetadata:
-    """What the metadata of a commit says."""
+    """The decoded metadata of one commit."""
 
     settled: frozenset[int] = frozenset()
     attempts: Mapping[int, int] = field(default_factory=dict)  #: failed ones, by offset of an unsettled record
@@ -43,18 +41,19 @@ NO_METADATA = OffsetMetadata()
 
 
 def write(base: int, settled: Set[int], attempts: Mapping[int, int], due: Mapping[int, float]) -> str:
-    """The metadata of a commit at offset `base`, which `settled` lies above; "" when there is nothing to say."""
+    """The metadata of a commit at offset `base`; all of `settled` is above it. "" when both collections are empty."""
     if not settled and not attempts:
         return ""
     bits = bytearray((max(settled) - base) // 8 + 1) if settled else bytearray()
     for offset in settled:
         index = offset - base
         bits[index >> 3] |= 1 << (index & 7)
-    # An earlier owner may have counted attempts of records that have since gone from the log.
+    # An earlier owner may have counted attempts of records that retention has deleted since.
     entries = [(offset, attempts[offset]) for offset in sorted(attempts) if offset >= base]
     text = _pack(base, bits, entries, due)
     while len(text) > METADATA_MAX:
-        # Only when an earlier owner counted many in another order mode. A forgotten count costs an attempt more.
+        # Happens only when an earlier owner counted many attempts under another DeliveryOrder. Counts may be dropped,
+        # settled offsets may not: a lost count costs one more attempt, a lost offset costs a duplicate.
         assert entries, f"commit metadata of {len(text)} characters: started beyond what fits"
         entries = entries[: len(entries) * 3 // 4]
         text = _pack(base, bits, entries, due)
@@ -75,9 +74,10 @@ def _pack(base: int, bits: bytes | bytearray, entries: Iterable[tuple[int, int]]
 
 
 def read(offset: int, metadata: str | None) -> OffsetMetadata:
-    """What was written for a commit at `offset`; NOTHING for metadata that is not ours.
+    """Decode the metadata of a commit at `offset`; NO_METADATA for metadata that Penstock did not write.
 
-    Forgetting costs duplicates, inventing would cost events: every doubt reads as "nothing is settled".
+    A settled offset that is missed costs a duplicate, an invented one costs an event. So anything doubtful decodes as
+    "nothing is settled".
     """
     if not metadata or not metadata.startswith(_PREFIX):
         return NO_METADATA
@@ -92,7 +92,7 @@ def read(offset: int, metadata: str | None) -> OffsetMetadata:
 
 
 def _unpack(offset: int, raw: bytes) -> OffsetMetadata:
-    """Raises ValueError, IndexError."""
+    """Raises ValueError or IndexError when `raw` is incomplete."""
     size, at = _read_varint(raw, 0)
     bits = raw[at : at + size]
     if len(bits) != size:
@@ -116,7 +116,7 @@ def _unpack(offset: int, raw: bytes) -> OffsetMetadata:
 
 
 def _code(seconds: float) -> int:
-    """1 to _CODE_MAX, which stands for three days and everything beyond."""
+    """1 to _CODE_MAX; _CODE_MAX means three days or longer."""
     code = 1 + math.ceil(_STEPS * math.log2(1 + max(seconds, 0.0)))
     return min(code, _CODE_MAX)
 
@@ -126,12 +126,12 @@ def _seconds(code: int) -> float:
 
 
 def _check(offset: int, body: bytes) -> bytes:
-    """Ties the metadata to its offset: whoever resets a group's offset by hand does not inherit what was settled."""
+    """Ties the metadata to its offset: old metadata does not apply after `kafka-consumer-groups --reset-offsets`."""
     return (zlib.crc32(body, offset & 0xFFFFFFFF) & 0xFFFF).to_bytes(2, "big")
 
 
 def _inflate(packed: bytes) -> bytes:
-    """At most 64 KiB: somebody else's metadata must not be a bomb."""
+    """Inflate to at most 64 KiB: another client may have written the metadata, as a decompression bomb."""
     inflater = zlib.decompressobj()
     raw = inflater.decompress(packed, 65_536)
     if inflater.unconsumed_tail or not inflater.eof:

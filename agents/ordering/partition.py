@@ -1,4 +1,4 @@
-"""One partition of a subscription, and its deliveries: what of it is in memory here, and how far each one is."""
+"""What a worker holds of one partition of a subscription: counters, lanes and deliveries."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from agents.ordering.state import DeliveryState
 
 _QUEUED = DeliveryState.QUEUED
 
-#: Lane of a record that needs none.
+#: Marks a delivery without a lane.
 NO_LANE: bytes = b"\x00no lane"
 #: The one lane of a partition in `ordered`.
 WHOLE: bytes = b"\x00the partition"
 
 
 class PartitionState:
-    """One partition of one subscription from its assignment to its revocation. A re-assignment makes a new one."""
+    """One partition of one subscription, from its assignment until it is revoked or lost. The next assignment makes a
+    new object."""
 
     __slots__ = (
         "acknowledged",
@@ -48,36 +49,37 @@ class PartitionState:
         self.number = number
         self.tracker = tracker
         self.open = True  #: False: nothing new is started (being revoked, or gone)
-        self.owned = True  #: False: let go; results that still arrive are not committed
-        self.committed = 0  #: the watermark's `changes` as last committed
+        self.owned = True  #: False: revoked or lost; results that still arrive are not committed
+        self.committed = 0  #: the tracker's `changes` at the last successful commit
         self.acknowledged = tracker.committable  #: the committed offset that Kafka confirmed last
-        self.requested = tracker.committable  #: the committed offset last asked for; Kafka may not have answered
-        self.log_end_offset = -1  #: one past the newest record in the log, as last heard; -1 = not heard yet
-        self.reached = -1  #: the client met the end of the log here: every record below it has been handed over
-        self.failure = ""  #: why it is not served although owned
-        self.lanes: dict[bytes, deque[Delivery] | None] = {}  # lane -> records behind its started one
-        self.shared: dict[bytes, int] = {}  # lane -> started records beside its first (after a change of order only)
-        self.out_of_span: deque[Delivery] = deque()  # fetched, but too far above the watermark to be started
+        self.requested = tracker.committable  #: the offset of the last commit request; Kafka may not have answered it
+        self.log_end_offset = -1  #: one past the newest record in the log, as last reported; -1 = not known yet
+        self.reached = -1  #: the client reached the end of the log here; every record below has been handed over
+        self.failure = ""  #: why this owned partition is not served
+        self.lanes: dict[bytes, deque[Delivery] | None] = {}  # lane -> deliveries that wait behind its started one
+        self.shared: dict[bytes, int] = {}  # lane -> further started deliveries (only after a change of order)
+        self.out_of_span: deque[Delivery] = deque()  # fetched, but too far above the committable offset to be started
         self.over_limit: deque[Delivery] = deque()  # ready, but too many are started in this partition
         self.started = 0  #: started and unsettled
         self.in_flight = 0  #: HTTP requests under way
-        # Two counters with one writer each, not one with two: the consumer's thread adds, the event loop takes off.
+        # The consumer's thread writes the first pair, the event loop the second. With two writers a
+        # counter would need a lock, since `+=` is not atomic across threads.
         self.fetched_count = self.fetched_bytes = 0
         self.released = self.released_bytes = 0
 
     @property
     def held(self) -> int:
-        """Records in memory."""
+        """Number of records in memory."""
         return self.fetched_count - self.released
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of records in memory."""
+        """Size of the records in memory, in bytes."""
         return self.fetched_bytes - self.released_bytes
 
 
 class Delivery:
-    """One Kafka record on its way to being settled."""
+    """One event on its way to one subscription, from the fetch of its record until it is settled."""
 
     __slots__ = (
         "began",
@@ -112,5 +114,5 @@ class Delivery:
         self.timestamp_ms = timestamp_ms
         self.state = _QUEUED  #: changed by `Scheduler` only, as `agents/ordering/state` allows
         self.lane = NO_LANE
-        self.began = 0.0  #: monotonic time at which the present attempt began
+        self.began = 0.0  #: monotonic start time of the current attempt
         self.resume: Callable[[], None] | None = None  #: set while a retry waits for a slot

@@ -1,19 +1,18 @@
-"""Lanes: which record may be delivered next, so that what must stay in order does. Pure: records in, starts out.
+"""Decides which delivery is started next, so that what must stay in order does. Pure: deliveries in, starts out.
 
-    feed(partition, records)                 settle(record)
+    enqueue(partition, deliveries)           settle(delivery)
           |                                        |
           v                                        v
-    lane free? --no--> waits behind its lane   lane's next record -> ready
-          | yes                                or the lane is gone
+    lane free? --no--> waits behind its lane   lane's next delivery -> ready,
+          | yes                                or the lane ends
           v
-        ready --(slots free)--> start(record) --attempt ended--> attempt_over, and then settle, or later retry(record)
+        ready --(slots free)--> start(delivery) --attempt ends--> attempt_over, then settle, or later retry(delivery)
 
-A lane is a partition (`ordered`), a record key of a partition (`key-ordered`; records without a key have no lane), or
-nothing (`unordered`). A lane has at most one unsettled started record. A *slot* is one HTTP request in flight: a record
-that waits for its retry holds its lane and no slot, so waiting blocks nobody else.
+A lane is a partition (`ordered`) or a record key in a partition (`key-ordered`; records without a key have no lane);
+`unordered` has no lanes. A lane has at most one started, unsettled delivery. A *slot* is one HTTP request in flight. A
+delivery that waits for its retry holds its lane and no slot, so it does not block other lanes.
 
-No Task, no Future and no lane object per record. Refuses to do I/O, to look at the clock and to decide what an answer
-means.
+There is no Task, Future or lane object per delivery, because this code runs for every event.
 """
 
 from __future__ import annotations
@@ -28,30 +27,30 @@ from agents.ordering.throttle import FAILING, score
 from agents.ordering.turns import FEW, Turns, unlimited
 from knative.delivery.policy import DeliveryOrder
 
-# Names of the module: an attribute of an enum costs twice as much, and each delivery takes three.
+# Module names: the lookup of an enum's attribute costs twice as much, and each delivery needs three.
 _QUEUED, _READY, _IN_FLIGHT = DeliveryState.QUEUED, DeliveryState.READY, DeliveryState.IN_FLIGHT
 _BACKING_OFF, _SETTLED, _ABANDONED = DeliveryState.BACKING_OFF, DeliveryState.SETTLED, DeliveryState.ABANDONED
 
 
 class Scheduler:
-    """The scheduler of one subscription: all its partitions, one pool of slots. Event loop only."""
+    """Schedules one subscription: all its partitions share one pool of slots. Event loop only."""
 
     def __init__(
         self, start: Callable[[Delivery], None], order: DeliveryOrder, concurrency: int, turns: Turns | None = None
     ) -> None:
-        """`start(record)` begins the first attempt; before it returns it calls nothing here but `release_slot`.
+        """`start(delivery)` begins the first attempt; before it returns it may only call `release_slot`.
         `turns` is shared with the other subscriptions of the event loop."""
         self._start = start
         self._turns = turns or unlimited()
-        self.waits = False  #: for its turn
-        self.throttled = False  #: it waits because its attempts keep failing, and the loop is busy
-        self.score = 0  #: of its attempts, see `agents/ordering/throttle`
+        self.waits = False  #: queued in `Turns`
+        self.throttled = False  #: queued in `Throttle`: its attempts keep failing and the loop is busy
+        self.score = 0  #: how often its attempts fail, see `agents/ordering/throttle`
         self.order = order
         self.concurrency = concurrency
         self.ready: deque[Delivery] = deque()
         self.in_flight = 0  #: slots in use
         self.started: set[Delivery] = set()  #: started and unsettled, whether in flight or waiting for a retry
-        self.settled = 0  #: records settled so far
+        self.settled = 0  #: deliveries settled so far
         self.paused = False  #: True: no first attempt is started; see `pause`
 
     def pause(self, paused: bool) -> None:
@@ -60,7 +59,7 @@ class Scheduler:
         self.start_ready()
 
     def enqueue(self, partition: PartitionState, records: Sequence[Delivery]) -> None:
-        """Take fetched records of one partition, in offset order. Those of a closed partition are dropped: the next
+        """Add fetched records of one partition, in offset order. Those of a closed partition are dropped: the next
         owner reads them again."""
         if not partition.open:
             _abandon(records)
@@ -74,7 +73,8 @@ class Scheduler:
         self.start_ready()
 
     def _admit_as_fits(self, partition: PartitionState, delivery: Delivery) -> None:
-        """In offset order: what comes after one that is too far above the watermark waits behind it."""
+        """Admit the delivery, or let it wait until the committable offset is closer. Those after it wait too, so that
+        they stay in offset order."""
         if partition.out_of_span or not partition.tracker.fits(delivery.offset):
             partition.out_of_span.append(delivery)
         else:
@@ -104,14 +104,15 @@ class Scheduler:
             self.ready.append(delivery)
 
     def start_ready(self) -> None:
-        """Start what may be started."""
+        """Start as many ready deliveries as slots, turns and throttle allow."""
         ready, turns = self.ready, self._turns
         throttle, failing = turns.throttle, self.score >= FAILING
         if not failing:
             throttle.others = True
         while ready and self.in_flight < self.concurrency:
-            if self.paused and ready[0].resume is None:  # retries are in front of all first attempts
+            if self.paused and ready[0].resume is None:  # `retry` puts retries in front of all first attempts
                 return
+            # With few requests in flight it never waits: a subscription with one slot would get one event a turn.
             if turns.left <= 0 and self.in_flight >= FEW:
                 turns.wait(self)
                 return
@@ -127,15 +128,18 @@ class Scheduler:
             if resume is None and not partition.open:
                 delivery.state = _ABANDONED
                 continue
+            # Each started delivery may add an attempt count to the commit metadata, whose length is limited. A retry is
+            # counted already.
             if resume is None and partition.started >= STARTED_MAX:
                 delivery.state = _QUEUED
                 partition.over_limit.append(delivery)
                 continue
+            # Count the slot first: `resume` and `start` may release it before they return.
             self.in_flight += 1
             partition.in_flight += 1
             if resume is not None:
                 delivery.resume = None
-                if delivery.state is _BACKING_OFF:  # a dead letter on its way to its sink stays one
+                if delivery.state is _BACKING_OFF:  # a retry of the dead letter sink stays DEAD_LETTERING
                     delivery.state = _IN_FLIGHT
                 resume()
             else:
@@ -145,17 +149,17 @@ class Scheduler:
                 self._start(delivery)
 
     def attempt_over(self, delivery: Delivery) -> None:
-        """The request has ended without settling: its slot is free, its lane is not."""
+        """The request has ended and the delivery is not settled: release its slot, keep its lane."""
         self.release_slot(delivery)
         if self.ready:
             self.start_ready()
 
     def judged(self, succeeded: bool) -> None:
-        """Of an attempt that `done` does not follow: whether it was a success."""
+        """Report the result of an attempt that does not end with `done`."""
         self.score = score(self.score, succeeded)
 
     def release_slot(self, delivery: Delivery) -> None:
-        """The slot of a record that makes no request: for `start` and `resume`, after which `start_ready` goes on."""
+        """Release the slot and start nothing: for `start` and `resume`, whose caller `start_ready` continues anyway."""
         self.in_flight -= 1
         delivery.partition.in_flight -= 1
         if delivery.state is _IN_FLIGHT:
@@ -166,19 +170,19 @@ class Scheduler:
         delivery.state = DeliveryState.DEAD_LETTERING
 
     def retry(self, delivery: Delivery, resume: Callable[[], None]) -> None:
-        """The record wants a slot for its next attempt: before anything new. `resume` is called when it has one."""
+        """Ask for a slot for the next attempt, ahead of all first attempts. `resume` is called with the slot held."""
         delivery.resume = resume
         self.ready.appendleft(delivery)
         self.start_ready()
 
     def cancel_retry(self, delivery: Delivery) -> None:
-        """The record no longer wants the slot that `retry` asked for."""
+        """Withdraw a request for a slot that `retry` made."""
         if delivery.resume is not None:
             delivery.resume = None
             self.ready.remove(delivery)
 
     def done(self, delivery: Delivery) -> None:
-        """The attempt has ended and the record is settled: the happy path, both steps in one."""
+        """The attempt has ended and the delivery is settled: both steps of the happy path in one call."""
         if self.score:
             self.score = score(self.score, True)
         self.in_flight -= 1
@@ -186,7 +190,7 @@ class Scheduler:
         self.settle(delivery)
 
     def settle(self, delivery: Delivery) -> None:
-        """The record is settled (it holds no slot): the watermark may move and its lane goes on."""
+        """The delivery is settled and holds no slot: update the offset tracker and start the next one of its lane."""
         delivery.state = _SETTLED
         partition = delivery.partition
         partition.started -= 1
@@ -206,7 +210,7 @@ class Scheduler:
                 del partition.lanes[lane]
         if partition.out_of_span:
             self._admit_beyond(partition)
-        if partition.over_limit:
+        if partition.over_limit:  # one has ended, so one may start; the others follow as more end
             waited = partition.over_limit.popleft()
             waited.state = _READY
             self.ready.append(waited)
@@ -215,7 +219,11 @@ class Scheduler:
 
     @staticmethod
     def _still_shared(partition: PartitionState, lane: bytes) -> bool:
-        """One of several started records of this lane is settled: True while others are not."""
+        """Count down the started deliveries of a lane that has several. True while others are left.
+
+        Normally a lane has one. Only `reorder` can put several started deliveries into one lane, and then the lane
+        must not go on before the last of them is settled.
+        """
         others = partition.shared.pop(lane, 0)
         if others > 1:
             partition.shared[lane] = others - 1
@@ -234,8 +242,8 @@ class Scheduler:
         partition.released_bytes += delivery.size
 
     def close(self, partitions: Iterable[PartitionState]) -> None:
-        """Nothing more of these partitions is started; what is under way may still be settled, for which it may want
-        another slot."""
+        """Start nothing more of these partitions. What is under way may still be settled, and may need another slot for
+        that."""
         for partition in partitions:
             partition.open = False
             for queue in (partition.out_of_span, partition.over_limit, *partition.lanes.values()):
@@ -253,8 +261,9 @@ class Scheduler:
         self.started.discard(delivery)
 
     def reorder(self, order: DeliveryOrder, partitions: Iterable[PartitionState]) -> None:
-        """Change the order mode: what waits is laned anew, and waits for all that is started in its new lane."""
+        """Change the order: waiting deliveries get new lanes, and wait for everything that is started in their lane."""
         self.order = order
+        # 1. Collect everything of the open partitions that is not started, from all places where it may wait.
         waiting: dict[PartitionState, list[Delivery]] = {
             p: [*p.out_of_span, *p.over_limit] for p in partitions if p.open
         }
@@ -265,12 +274,15 @@ class Scheduler:
             partition.shared.clear()
             partition.out_of_span.clear()
             partition.over_limit.clear()
+        # Retries stay in `ready`: they are started deliveries that ask for a slot, not new ones.
         retrying = [delivery for delivery in self.ready if delivery.resume is not None]
         for delivery in self.ready:
             if delivery.resume is None and delivery.partition in waiting:
                 waiting[delivery.partition].append(delivery)
         self.ready = deque(retrying)
+        # 2. Started deliveries take their new lanes first, so that the waiting ones queue behind them.
         self._assign_lanes()
+        # 3. Admit the waiting ones in offset order, whatever their old lanes were.
         for partition, records in waiting.items():
             for delivery in sorted(records, key=lambda r: r.offset):
                 if delivery.state is _READY:
@@ -279,7 +291,7 @@ class Scheduler:
         self.start_ready()
 
     def _assign_lanes(self) -> None:
-        """Give each started record its new lane."""
+        """Give each started delivery its new lane. Several may share one: `shared` counts those beyond the first."""
         for delivery in self.started:
             partition = delivery.partition
             if self.order is DeliveryOrder.ORDERED:

@@ -10,8 +10,8 @@
                      v
                  ABANDONED <--- from any state but SETTLED: the partition went to another owner
 
-A delivery carries its state, and only `Scheduler` changes it. The table is not looked up on the way of an event: the
-simulation of the scheduler checks every change against it.
+A delivery carries its state, and only `Scheduler` changes it. The happy path does not look the table up; the simulation
+of the scheduler checks every change against it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from enum import Enum
 
 
 class DeliveryState(Enum):
-    """How far a delivery is. Each value is the sentence for people."""
+    """How far a delivery is. The values are sentences for people to read."""
 
     QUEUED = "waits behind an earlier event of its lane, or for the committable offset to move"
     READY = "may be started; waits for a slot"
@@ -36,15 +36,15 @@ _S = DeliveryState
 
 TRANSITIONS: Mapping[DeliveryState, frozenset[DeliveryState]] = {
     _S.QUEUED: frozenset({_S.READY, _S.ABANDONED}),
-    # Back to QUEUED: too many are started in its partition, or the subscription's order has changed.
+    # Back to QUEUED: its partition has too many started deliveries, or the subscription's order has changed.
     _S.READY: frozenset({_S.IN_FLIGHT, _S.QUEUED, _S.ABANDONED}),
     _S.IN_FLIGHT: frozenset({_S.SETTLED, _S.BACKING_OFF, _S.DEAD_LETTERING, _S.ABANDONED}),
-    # To SETTLED: a retry frees its slot before its answer is judged.
+    # To SETTLED: a retry releases its slot before its answer is evaluated.
     _S.BACKING_OFF: frozenset({_S.IN_FLIGHT, _S.DEAD_LETTERING, _S.SETTLED, _S.ABANDONED}),
     _S.DEAD_LETTERING: frozenset({_S.SETTLED, _S.ABANDONED}),
     _S.SETTLED: frozenset(),
     _S.ABANDONED: frozenset(),
 }
 
-#: Started and unsettled: these count against the limit of started records of a partition, and hold their lane.
+#: Started and unsettled: these hold their lane, and count towards the partition's limit of started deliveries.
 STARTED = frozenset({_S.IN_FLIGHT, _S.BACKING_OFF, _S.DEAD_LETTERING})

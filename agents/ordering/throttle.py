@@ -1,4 +1,4 @@
-"""The throttle: subscriptions whose attempts keep failing leave most of the event loop's time to the others.
+"""Limits subscriptions whose attempts keep failing, so that the others get most of the event loop's time.
 
     more than a third of its attempts fail? --no--> start, as all others
              | yes
@@ -6,14 +6,14 @@
     starts left in this tick? --yes--> start
              | no
              v
-           wait --next tick--> each that waits gets the same share of the tick's starts
+           wait --next tick--> each waiting subscription gets the same share of the tick's starts
 
-An attempt that fails costs several times what a delivery costs, and its retries follow: without a limit a few such
-subscriptions fill the loop, and each event of the others waits for several full turns of it. The starts of a tick
-follow how busy the loop is: they grow while it has time to spare. There is no limit while no other subscription has
-any events.
+A failed attempt costs several times as much as a successful delivery, and retries follow it. Without a limit a few such
+subscriptions fill the loop, and each event of the others waits for several full turns of it. The number of starts in a
+tick depends on how busy the loop is: it grows while the loop has idle time. There is no limit while no other
+subscription has events.
 
-A throttled attempt comes later, never earlier. Order, the number of attempts and dead letters stay as they are.
+A throttled attempt only comes later. Order, the number of attempts and dead letters do not change.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-#: A subscription is failing from this score on: a failure adds 2 to it, a success takes 1 off.
+#: A subscription is failing from this score on. A failure adds 2, a success subtracts 1: so the score grows when more
+#: than a third of the attempts fail.
 FAILING = 40
 _SCORE_MAX = 60
 
 TICK_S = 0.01
-STARTS_MIN, STARTS_MAX = 2.0, 256.0  #: in a tick, of all failing subscriptions together
+STARTS_MIN, STARTS_MAX = 2.0, 256.0  #: per tick, for all failing subscriptions together
 _STARTS = 8.0  # in the first tick
-_BUSY = 0.3  # the part of a tick that the loop should be at work while failing ones have to wait
-_LATE_S = 0.01  # a tick so late weighs as much: other threads or processes have the CPU
-_LESS, _MORE = 0.8, 1.05  # at most by so much from one tick to the next
-_ALONE_S = 60.0  # nobody else has started anything for so long
+_BUSY = 0.3  # share of a tick for which the loop may be busy before failing subscriptions get fewer starts
+_LATE_S = 0.01  # a tick this late counts as busy too: other threads or processes have the CPU
+_LESS, _MORE = 0.8, 1.05  # limits of the change from one tick to the next
+_ALONE_S = 60.0  # no other subscription has started anything for this long
 
 
 def score(before: int, succeeded: bool) -> int:
@@ -43,20 +44,21 @@ def score(before: int, succeeded: bool) -> int:
 
 
 def adapted(starts: float, busy: float, late_s: float) -> float:
-    """The starts of the next tick. So far there were `starts` in a tick, the loop's thread was at work for a part
-    `busy` of the time, and this tick is `late_s` late."""
+    """The starts of the next tick: `starts` is the present number, `busy` the share of the time for which the loop's
+    thread used the CPU, `late_s` the delay of this tick."""
+    # CPU time alone is not enough: on a loaded machine the loop gets little of it and is late all the same.
     load = max(busy / _BUSY, late_s / _LATE_S)
     factor = min(max(1.0 / load, _LESS), _MORE) if load > 0 else _MORE
     return min(max(starts * factor, STARTS_MIN), STARTS_MAX)
 
 
 class Throttled(Protocol):
-    """A scheduler that starts requests while it has some and `Throttle.left` is at least 1."""
+    """A scheduler that starts requests while it has any and `Throttle.left` is at least 1."""
 
     throttled: bool  #: queued here
 
     def start_ready(self) -> None:
-        """Start what may be started."""
+        """Start ready deliveries."""
 
 
 def _later(delay_s: float, function: Callable[[], None]) -> object:
@@ -64,8 +66,8 @@ def _later(delay_s: float, function: Callable[[], None]) -> object:
 
 
 class Throttle:
-    """Of one event loop. `left`: starts that failing subscriptions may make before they have to wait; each one takes 1
-    off. There is a timer only while one of them waits."""
+    """The throttle of one event loop. `left`: starts that failing subscriptions may make before they have to wait; each
+    start subtracts 1. There is a timer only while one of them waits."""
 
     __slots__ = (
         "_at",
@@ -90,14 +92,14 @@ class Throttle:
         clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`fatal` ends the process: what was to be started is not. `later` calls a function on the loop after so many
-        seconds; `clock`: seconds; `cpu_clock`: CPU seconds of the loop's thread."""
+        """`fatal` ends the process when a start raises. `later(seconds, function)` calls a function on the loop;
+        `clock`: seconds; `cpu_clock`: CPU seconds of the loop's thread."""
         self._fatal = fatal
         self._later = later
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._waiting: deque[Throttled] = deque()
-        self._at = self._others_at = clock()  # the last tick; when others have started something
+        self._at = self._others_at = clock()  # time of the last tick, and of the last start by another subscription
         self._cpu_s = cpu_clock()  # at the last tick
         self._due = 0.0  # the next tick
         self._starts = _STARTS
@@ -106,7 +108,7 @@ class Throttle:
         self.others = False  #: set it when a subscription that is not failing has something to start
 
     def wait(self, one: Throttled) -> None:
-        """It has more to start than it may now: it is asked in one of the next ticks."""
+        """Queue a scheduler that has more to start than it may now; one of the next ticks calls it."""
         if one.throttled:
             return
         one.throttled = True
@@ -121,15 +123,17 @@ class Throttle:
 
     def _tick(self) -> None:
         now, cpu_s = self._clock(), self._cpu_clock()
-        # Since the last tick, also where nobody had to wait in between: while all wait the loop has little to do.
+        # Measured since the last tick, even if none had to wait in between: while all of them wait the loop has little
+        # to do, and would look idle.
         busy = (cpu_s - self._cpu_s) / max(now - self._at, TICK_S)
         late_s = max(0.0, now - self._due)
         self._starts = adapted(self._starts, busy, late_s)
         self._at, self._cpu_s = now, cpu_s
         if self.others:
             self.others, self._others_at = False, now
-        alone = now - self._others_at > _ALONE_S
+        # A late tick allows more starts, so that the minimum is a rate and not a number of ticks.
         least = min(STARTS_MIN * (1.0 + late_s / TICK_S), STARTS_MAX)
+        alone = now - self._others_at > _ALONE_S
         self._share_out(STARTS_MAX if alone else self.left + max(self._starts, least))
         self._ticking = False
         if self._waiting:
@@ -144,9 +148,9 @@ class Throttle:
             self.left = granted = min(share, budget)
             try:
                 one.start_ready()
-            except Exception as problem:  # nobody else would hear of it
+            except Exception as problem:  # the loop only logs what a timer raises
                 self._fatal(problem)
             budget -= granted - self.left
-        waiting.extend(self._waiting)  # they have had some: behind those that have not
+        waiting.extend(self._waiting)  # these had their share and want more: behind those that had none
         self._waiting = waiting
         self.left = budget % 1.0 if waiting else min(budget, self._starts)

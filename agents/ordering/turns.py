@@ -1,14 +1,14 @@
-"""Fair turns on the event loop: a subscription with a deep backlog does not make the others wait for its requests.
+"""Shares the event loop fairly: a subscription with a deep backlog does not delay the requests of the others.
 
-    pump --> starts left, or few in flight? --> start         (nobody waits: nothing is queued, nothing is scheduled)
+    start_ready --> starts left, or few in flight? --> start         (no queue and no timer while starts are left)
                | no
                v
-             queue --next turn of the loop--> each that waits gets the same share of starts, and may queue again
+             queue --next turn of the loop--> each waiting scheduler gets the same share of starts, and may queue again
 
-In one turn the loop handles everything that has come, and each answer starts the next request. Without a limit a turn
-takes as long as all slots of all subscriptions together, and a subscription that may have one event under way gets one
-event a turn. The starts of a turn are as many as fit into a few milliseconds. What they cost differs twentyfold,
-between an answer at once and a connection that is refused: turns are measured, for as long as somebody waits.
+In one turn the loop handles all input that has arrived, and each answer starts the next request. Without a limit a turn
+takes as long as all slots of all subscriptions together, and a subscription with one slot gets one event per turn. The
+number of starts in a turn is what fits into a few milliseconds. A refused connection costs twenty times as much as an
+immediate answer, so turns are measured while any scheduler waits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Protocol
 
 from agents.ordering.throttle import Throttle
 
-#: Who has no more requests under way than this never waits for a turn.
+#: A scheduler with fewer requests in flight than this never waits for a turn.
 FEW = 4
 
 STARTS_MIN, STARTS_MAX = 4, 256
@@ -36,17 +36,17 @@ def _soon(function: Callable[[], None]) -> object:
 
 
 class Pumping(Protocol):
-    """A scheduler that starts requests while it has some and `Turns.left` is above 0."""
+    """A scheduler that starts requests while it has any and `Turns.left` is above 0."""
 
     waits: bool  #: queued here
 
     def start_ready(self) -> None:
-        """Start what may be started."""
+        """Start ready deliveries."""
 
 
 class Turns:
-    """Of one event loop. `left`: starts that may still be made before whoever wants more has to queue; each one takes
-    1 off. Where nobody waits it is filled up now and then, so that few subscriptions with little to do never notice."""
+    """The turns of one event loop. `left`: starts that are left in this turn; each start subtracts 1, at 0 schedulers
+    queue. A turn in which none has queued refills it, so a few subscriptions with little to do never wait."""
 
     __slots__ = ("_clock", "_fatal", "_of_a_turn", "_soon", "_turned", "_waiting", "left", "throttle")
 
@@ -57,19 +57,19 @@ class Turns:
         clock: Callable[[], float] = time.thread_time,
         throttle: Throttle | None = None,
     ) -> None:
-        """`fatal` ends the process: what was to be started is not. `soon` calls a function in the next turn of the
-        loop; `clock`: CPU seconds of its thread, since smaller turns do not help where others have the CPU."""
-        self.throttle = throttle or Throttle(fatal)  #: for who keeps failing
+        """`fatal` ends the process when a start raises. `soon` calls a function in the loop's next turn. `clock`: CPU
+        seconds of its thread, since smaller turns do not help when other processes use the CPU."""
+        self.throttle = throttle or Throttle(fatal)  #: for subscriptions whose attempts keep failing
         self._fatal = fatal
         self._soon = soon
         self._clock = clock
         self._waiting: deque[Pumping] = deque()
-        self._turned: float | None = None  # when the last turn was, if the next one follows it at once
+        self._turned: float | None = None  # time of the last turn while turns follow each other, else None
         self._of_a_turn = _STARTS
         self.left: float = _STARTS
 
     def wait(self, one: Pumping) -> None:
-        """It has more to start than it may now: it is pumped in the next turn."""
+        """Queue a scheduler that has more to start than it may now; the next turn calls it."""
         if one.waits:
             return
         one.waits = True
@@ -89,9 +89,9 @@ class Turns:
             self.left = share
             try:
                 one.start_ready()
-            except Exception as problem:  # nobody else would hear of it
+            except Exception as problem:  # the loop only logs what a callback raises
                 self._fatal(problem)
-        self.left = 0 if self._waiting else self._of_a_turn  # some want more: until the next turn nobody else has any
+        self.left = 0 if self._waiting else self._of_a_turn  # 0 while some want more: the others have to queue too
         if waiting:
             self._soon(self._turn)
 
@@ -103,7 +103,7 @@ class Turns:
 
 
 def unlimited() -> Turns:
-    """For who has the loop to itself: nobody ever waits."""
+    """Turns without a limit, for a scheduler that has the loop to itself."""
     turns = Turns(lambda _: None)
     turns.left = turns.throttle.left = math.inf
     return turns

@@ -57,7 +57,7 @@ def test_a_subscription_whose_topic_was_made_anew_stops_and_can_begin_again(
 
             def halted() -> bool:
                 [row] = worker.subscribers(installation.resources.channel)
-                return row["ready"] == "False" and "made anew" in row["message"]
+                return row["ready"] == "False" and "created again" in row["message"]
 
             wait_until("the subscription is halted", halted, LIMIT_S, 0.2)
             wait_until(

@@ -42,7 +42,7 @@ def test_only_whose_start_is_of_another_topic() -> None:
     unknown = replace(ONE, uid="u3", topic_id="")
     for _ in range(2):
         found = suspicions.judge([ONE, TWO, unknown], {"t": "B"})
-    assert found == {"u1": "topic t was deleted and made anew (id A, now B)"}
+    assert found == {"u1": "topic t was deleted and created again (id A, now B)"}
 
 
 def test_a_subscription_that_was_added_again_is_not_suspected_for_its_former_self() -> None:

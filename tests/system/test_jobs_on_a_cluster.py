@@ -66,7 +66,7 @@ from app.operations.traffic_plan import plan_traffic
 
 def ask(rows):
     import knative.traffic.latency_sketch
-    yield knative.sketch.__file__
+    yield knative.traffic.latency_sketch.__file__
 
 master, kafka, instance, folder, now, since, compute = sys.argv[1:]
 client = {"bootstrap.servers": kafka}

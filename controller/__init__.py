@@ -1,5 +1,5 @@
-"""The control plane: objects in, actions out, then acted upon: topics, start offsets, the contract, statuses.
+"""The control plane: makes topics, start offsets, the contract and statuses from the resources that people write.
 
-`reconcile` decides and is pure; `service` is the shell that observes, asks it, acts and observes again. The data plane
-meets it in the contract topic only. Refuses to be needed at run time: workers serve on without it.
+`plan/reconcile` decides and is pure; `service` observes, asks it, acts and observes again. The data plane only reads
+the contract topic, so workers go on delivering without a controller.
 """

@@ -1,7 +1,7 @@
-"""Carrying actions out, one after the other: the only place where a decision of `reconcile` becomes a fact.
+"""Carries out the actions of `reconcile`, one after the other.
 
-Each failure is remembered under its action's target and said once; the next decision sees it. Before the first action
-Kafka is asked whether this process still leads, and before each the lease is looked at. Refuses to decide anything.
+A failure is remembered under its action's target and logged once; the next decision sees it. Before the first action
+Kafka confirms that this process leads, and before each action the election's local state is checked.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ log = structlog.get_logger(__name__)
 
 
 class LeadershipLost(Exception):
-    """Another process leads now; whatever was to be done is its business."""
+    """Another process leads now. It will carry out the remaining actions."""
 
 
 class Executor:
-    """Looks at Kafka and acts on it. Event loop only; blocking calls go to threads, each with its limit."""
+    """Observes and changes Kafka. Event loop only; blocking calls run in threads, each with a time limit."""
 
     def __init__(
         self,
@@ -76,17 +76,17 @@ class Executor:
 
     @property
     def removals(self) -> Mapping[str, Removal]:
-        """What is being removed, by uid."""
+        """Removals in progress, by uid."""
         return dict(self._removals)
 
     async def begin_term(self) -> None:
-        """Forget what an earlier term knew, of the files too; read the notes of removals. Raises OSError."""
+        """Forget the state of an earlier term, and read the saved removals. Raises OSError."""
         self._failures.clear()
         self._files.forget()
         self._removals = await asyncio.to_thread(self._files.load_removals)
 
     async def observe(self, wanted: Wanted) -> ObservedKafka:
-        """Ask Kafka. Raises ActionFailed."""
+        """The state in Kafka of everything in `wanted`. Raises ActionFailed."""
         return await self._blocking(partial(self._observe, wanted))
 
     def _observe(self, wanted: Wanted) -> ObservedKafka:
@@ -99,7 +99,10 @@ class Executor:
         return ObservedKafka(topics, committed, self._topics.group_states(wanted.groups))
 
     async def carry_out(self, actions: Sequence[Action]) -> None:
-        """Do them in order. Raises LeadershipLost; KafkaAway when trying the rest is pointless."""
+        """Carry out actions in order. Raises LeadershipLost, and KafkaUnavailable because then the rest would fail
+        too. Other failures are remembered, and the next action is tried."""
+        # A process that was stopped for long still believes that it leads. So Kafka must confirm it first, and the term
+        # must stay the same: leadership that was lost and gained again means that another leader acted in between.
         term = self._election.term
         if not await self._election.confirm():
             raise LeadershipLost
@@ -116,8 +119,8 @@ class Executor:
                 if self._failures.pop(action.target, None) is not None:
                     log.info("controller action succeeds again", target=action.target)
 
-    def forgive_all_but(self, targets: frozenset[str]) -> None:
-        """Drop failures of targets that nothing is to be done about any more."""
+    def keep_failures_of(self, targets: frozenset[str]) -> None:
+        """Drop the failures of all other targets, because no action is planned for them any more."""
         for target in self._failures.keys() - targets:
             del self._failures[target]
 
@@ -135,22 +138,22 @@ class Executor:
         elif isinstance(action, Retract):
             await self._publisher.retract(action.uid)
         elif isinstance(action, Remember):
-            self._tell(action.removal)
-            await self._note({**self._removals, action.removal.uid: action.removal})
+            self._log_removal(action.removal)
+            await self._save_removals({**self._removals, action.removal.uid: action.removal})
         elif isinstance(action, Forget):
             if action.why:
-                log.error("removal given up", target=action.target, reason=action.why)
-            await self._note({uid: one for uid, one in self._removals.items() if uid != action.uid})
+                log.error("removal was given up", target=action.target, reason=action.why)
+            await self._save_removals({uid: one for uid, one in self._removals.items() if uid != action.uid})
         else:
             await self._blocking(self._kafka_call(action))
 
     @staticmethod
-    def _tell(removal: Removal) -> None:
+    def _log_removal(removal: Removal) -> None:
         what = {"kind": removal.kind, "resource": removal.label}
         if removal.topics:
-            log.warning("resource is gone; its topics are deleted with it", **what, topics=", ".join(removal.topics))
+            log.warning("resource was removed; deleting its topics", **what, topics=", ".join(removal.topics))
         else:
-            log.info("resource is gone", **what, group=removal.group)
+            log.info("resource was removed", **what, group=removal.group)
 
     async def _blocking(self, call: Callable[[], T]) -> T:
         try:
@@ -158,7 +161,8 @@ class Executor:
         except TimeoutError as problem:
             raise KafkaUnavailable(f"Kafka did not answer within {self._limit_s:g} s") from problem
 
-    async def _note(self, removals: dict[str, Removal]) -> None:
+    async def _save_removals(self, removals: dict[str, Removal]) -> None:
+        # To disk first: if that fails, the action fails, and the contract record is not retracted.
         await asyncio.to_thread(self._files.save_removals, removals)
         self._removals = removals
 
@@ -175,5 +179,5 @@ class Executor:
             return partial(self._topics.delete_group, action.group)
         if isinstance(action, CommitStart):
             return partial(self._offsets.commit_start, action.group, action.topic, action.partitions, action.start)
-        assert not isinstance(action, WriteStatus), "statuses go to the sink, all at once"
-        raise TypeError(f"no way to carry out {action!r}")
+        assert not isinstance(action, WriteStatus), "the service writes all statuses together"
+        raise TypeError(f"unknown action {action!r}")

@@ -1,11 +1,10 @@
-"""The shell around `reconcile`: looks at the directory and at Kafka, asks, acts, and asks again until all is done.
+"""The controller's loop around `reconcile`: scans the directory, observes Kafka, acts, and repeats until all is done.
 
-    file saved, contract or workers' word changed, time passed
+    file saved, contract or workers' status changed, time passed
         -> scan -> identities -> observe -> reconcile -> act -> observe -> reconcile -> ... -> statuses
 
-Only the process that leads does any of it. While Kafka is away everything stays as it is, and is tried again with
-growing pauses. A defect (any exception that is no failed action) ends the service and with it the process.
-Refuses to decide: that is `reconcile`'s, and to serve events: that is the workers'.
+Only the leader does this. While Kafka is unavailable, everything stays as it is and is retried with growing pauses. Any
+exception that is not a failed action is a defect: it ends the service and the process.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ from controller.executor import Executor, LeadershipLost
 from controller.kafka.leader_election import LeaderElection
 from controller.kafka.publisher import Publisher
 from controller.kafka.topics import ActionFailed, Topics, admin_client
+from controller.model import FileProblem, Record
 from controller.plan.actions import ObservedKafka, World, WriteStatus
 from controller.plan.reconcile import reconcile, wanted
-from controller.source.directory import Directory, FileProblem, Snapshot
-from controller.source.identities import Identities, Record
+from controller.source.directory import Directory, Snapshot
+from controller.source.identities import Identities
 from controller.status.files import StatusFiles
 from controller.status.reporter import StatusReporter
 from knative.contract import kafka_names
@@ -35,11 +35,11 @@ from tables.status_table import StatusTable
 
 log = structlog.get_logger(__name__)
 
-STEPS_MAX = 20  #: rounds of observe, decide, act in one go; what is left waits for the next
+STEPS_MAX = 20  #: rounds of observe, decide, act in one pass; the rest waits for the next pass
 
 
 async def ensure_internal_topics(config: ControllerConfig) -> None:
-    """Make the contract and status topics unless they are there. Raises ActionFailed (KafkaAway: try again)."""
+    """Create the contract and status topics unless they exist. Raises ActionFailed (KafkaUnavailable: try again)."""
     await asyncio.to_thread(_make_internal_topics, config)
 
 
@@ -51,13 +51,13 @@ def _make_internal_topics(config: ControllerConfig) -> None:
 
 @dataclass(slots=True)
 class _Term:
-    """What is remembered from round to round, for as long as this process leads."""
+    """The state of one term of leadership, kept from round to round."""
 
     number: int
     snapshot: Snapshot = field(default_factory=Snapshot)
-    begun: bool = False  #: what an earlier leader left behind is known
-    wrong_directory: tuple[FileProblem, ...] = ()  #: that the contract holds what this directory never held
-    noted: frozenset[str] = frozenset()  #: the strangers on disk
+    begun: bool = False  #: the state that an earlier leader saved is loaded
+    wrong_directory: tuple[FileProblem, ...] = ()  #: the problem that the contract has foreign resources
+    saved_foreign: frozenset[str] = frozenset()  #: uids of foreign resources, as on disk
     observed: ObservedKafka | None = None  #: None = Kafka must be asked before anything is decided
     scanned_at: float = 0.0
     observed_at: float = 0.0
@@ -68,7 +68,7 @@ class _Term:
 
 
 class Controller:
-    """Runs from `start` to `stop`; `crashed` is called once with what ended it otherwise. Event loop only."""
+    """Runs from `start` to `stop`. `crashed` is called once with the exception that ended it. Event loop only."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class Controller:
         produce: Produce,
         crashed: Callable[[BaseException], None],
     ) -> None:
-        """The tables are started and stopped, and the internal topics made, by who composes the process."""
+        """The caller starts and stops the tables, and creates the internal topics."""
         self._config = config
         self._contract = contract
         self._status = status
         self._crashed = crashed
         self._wake = asyncio.Event()
-        self._contract_changed = self._news = False
+        self._contract_changed = self._status_changed = False
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._directory = Directory(config.resources_dir)
@@ -111,7 +111,7 @@ class Controller:
         return self._election.leading
 
     async def start(self) -> None:
-        """Check both directories (UsageError when one cannot be used), then begin; returns at once."""
+        """Check both directories (UsageError if one cannot be used), then start; returns at once."""
         await asyncio.to_thread(self._directory.check)
         await asyncio.to_thread(self._files.check)
         self._election.start()
@@ -119,7 +119,7 @@ class Controller:
         self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Finish the step under way, within the limit, and give leadership up."""
+        """Finish the current step within the time limit, and give up leadership."""
         self._stopping = True
         self._wake.set()
         if self._task is not None:
@@ -138,7 +138,7 @@ class Controller:
         self._wake.set()
 
     def _on_status(self) -> None:
-        self._news = True
+        self._status_changed = True
         self._wake.set()
 
     async def _run(self) -> None:
@@ -162,17 +162,18 @@ class Controller:
         self._wake.clear()
 
     async def _begin(self, term: _Term) -> None:
-        """Forget what was known when this process led before. Raises OSError: the notes of removals are needed."""
-        # What the leader before wrote in its last moment must have arrived here before anything is decided on it.
+        """Forget the state of an earlier term, and load what the last leader saved. Raises OSError: saved removals are
+        required."""
+        # The last records of the previous leader must have arrived in the tables before the first decision.
         await asyncio.sleep(self._config.debounce_s * 3)
         await self._executor.begin_term()
-        term.noted = await asyncio.to_thread(self._files.load_foreign)
-        self._identities.forget(term.noted)
+        term.saved_foreign = await asyncio.to_thread(self._files.load_foreign)
+        self._identities.forget(term.saved_foreign)
         term.begun = True
 
     async def _round(self, term: _Term) -> None:
         now = time.monotonic()
-        if now - term.scanned_at >= self._config.poll_s * 0.9:  # two looks in a row must be apart in time
+        if now - term.scanned_at >= self._config.poll_s * 0.9:  # two scans must be apart: they decide what was removed
             term.scanned_at = now
             snapshot = await asyncio.to_thread(self._directory.scan)
             await self._report_problems((*snapshot.problems, *term.wrong_directory))
@@ -182,10 +183,14 @@ class Controller:
         if self._contract_changed or now >= term.retry_at or now - term.observed_at >= self._config.resync_s:
             term.observed = None
         if term.failure and now < term.retry_at:
-            return  # Kafka is away: not asked at every look
-        if term.observed is not None and not self._news and now - term.reported_at < self._config.status_tick_s:
+            return  # Kafka is unavailable: do not ask it after every scan
+        if (
+            term.observed is not None
+            and not self._status_changed
+            and now - term.reported_at < self._config.status_tick_s
+        ):
             return
-        self._contract_changed = self._news = False
+        self._contract_changed = self._status_changed = False
         term.reported_at = now
         try:
             await self._settle(term)
@@ -193,15 +198,15 @@ class Controller:
             term.observed = None
         except (ActionFailed, OSError) as problem:
             term.observed = None
-            self._put_off(term, str(problem))
+            self._retry_later(term, str(problem))
 
     async def _settle(self, term: _Term) -> None:
-        """Act until only statuses are left. Raises LeadershipLost, ActionFailed, OSError."""
+        """Act until only statuses are left, then write them. Raises LeadershipLost, ActionFailed, OSError."""
         if not term.begun:
             await self._begin(term)
         if self._contract.problem:
             raise ActionFailed(f"the contract holds records that this version cannot read: {self._contract.problem}")
-        await self._recognise(term)
+        await self._find_foreign(term)
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):
             world = self._world(term)
@@ -212,7 +217,8 @@ class Controller:
             decided = reconcile(world, self._config)
             statuses = [action for action in decided if isinstance(action, WriteStatus)]
             actions = [action for action in decided if not isinstance(action, WriteStatus)]
-            self._executor.forgive_all_but(frozenset(action.target for action in actions))
+            self._executor.keep_failures_of(frozenset(action.target for action in actions))
+            # Failed actions wait for `retry_at`; the others must not wait for them.
             due = time.monotonic() >= term.retry_at
             actions = [action for action in actions if due or action.target not in world.failures]
             if not actions:
@@ -221,34 +227,35 @@ class Controller:
                 term.retry_at = float("inf")
             await self._executor.carry_out(actions)
             term.observed = None
-            self._contract_changed = False  # what we wrote ourselves is no news, and all is observed anew anyway
+            self._contract_changed = False  # our own records are not news, and Kafka is observed again anyway
             if any(action.target in self._executor.failures for action in actions):
-                self._put_off(term, "")
+                self._retry_later(term, "")
         retained = [record for record in self._published() if record.uid in world.retained]
         await self._write(term, statuses, retained)
         self._schedule(term)
 
-    async def _recognise(self, term: _Term) -> None:
-        """Note who must not be removed before anything is published: the next start would take all for ours."""
+    async def _find_foreign(self, term: _Term) -> None:
+        """Save which resources are foreign before anything is published. Otherwise, after the first publication, the
+        next start would find a resource of this directory in the contract, and remove the others."""
         published = self._published()
-        # While a file cannot be read, what it names is not known; requests wait, and end by themselves.
+        # While a file cannot be read, it may name the resource that a person wants to remove. Requests wait and expire.
         asked = self._reporter.take_requests(time.time()) if term.snapshot.complete else ()
         removing = self._executor.removals.keys()
         term.wrong_directory = self._identities.find_foreign(term.snapshot, published, removing, asked)
-        if self._identities.strangers != term.noted:
-            await asyncio.to_thread(self._files.save_foreign, self._identities.strangers)
-            term.noted = self._identities.strangers
+        if self._identities.foreign != term.saved_foreign:
+            await asyncio.to_thread(self._files.save_foreign, self._identities.foreign)
+            term.saved_foreign = self._identities.foreign
 
     def _published(self) -> list[Record]:
         return [*self._contract.channels.values(), *self._contract.subscriptions.values()]
 
     def _schedule(self, term: _Term) -> None:
-        """When to look at Kafka again although nothing changed here."""
+        """Decide when to observe Kafka again without a change here."""
         if term.failure:
-            log.info("controller works again", tries=term.failed_tries)
+            log.info("controller has recovered", tries=term.failed_tries)
             term.failure = ""
         if self._executor.failures:
-            return  # `_put_off` has said when
+            return  # `_retry_later` has set the time
         term.failed_tries = 0
         waits = bool(self._executor.removals)  # for members to leave a group
         term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
@@ -277,7 +284,7 @@ class Controller:
             self._files.write_all(statuses, time.time())
             self._files.keep_only([*statuses, *retained])
 
-        self._reporter.report(statuses, term.snapshot.problems, term.wrong_directory, term.noted)
+        self._reporter.report(statuses, term.snapshot.problems, term.wrong_directory, term.saved_foreign)
         self._reporter.sweep(time.monotonic())
         await asyncio.to_thread(write)
 
@@ -290,28 +297,30 @@ class Controller:
                     object=problem.object,
                     field=problem.field,
                     problem=problem.what,
-                    cure=problem.cure,
+                    cure=problem.hint,
                 )
         mended = {one.file for one in self._problems} - {one.file for one in problems}
         for file in sorted(mended):
-            log.info("resource file is well again, or gone", file=file)
+            log.info("resource file has no problem any more, or was removed", file=file)
         self._problems = problems
         try:
             await asyncio.to_thread(self._files.write_problems, problems)
         except OSError as error:
             log.error("problems.json cannot be written", reason=str(error))
 
-    def _put_off(self, term: _Term, failure: str) -> None:
-        """Try again after a pause that grows with each failure in a row."""
+    def _retry_later(self, term: _Term, failure: str) -> None:
+        """Retry after a pause that grows with each consecutive failure."""
         term.failed_tries += 1
         pause_s = min(self._config.poll_s * 2 ** min(term.failed_tries, 16), self._config.backoff_max_s)
         term.retry_at = time.monotonic() + pause_s
         if failure and failure != term.failure:
-            log.warning("controller cannot work; it goes on trying", reason=failure)
+            log.warning("controller cannot make progress; retrying", reason=failure)
         term.failure = failure or term.failure
 
 
 def _what_is_wrong(problem: FileProblem) -> str:
     if problem.file == ".":
-        return "resources directory"
-    return "resource file" if problem.ignored else "resource file is not taken; its last good state stays"
+        return "problem of the resources directory"
+    return (
+        "problem in a resource file" if problem.ignored else "resource file was rejected; keeping its last good state"
+    )

@@ -1,8 +1,8 @@
-"""What is wrong with a directory of resources, found without a Kafka: in its files, and between its objects.
+"""Validates a directory of resources without Kafka: its files, and the references between its objects.
 
     files -> Directory -> objects -> reconcile, as if Kafka granted all -> False conditions -> file, line, field
 
-The rules are those of the controller itself, so what passes here is served, unless Kafka refuses it.
+The controller's own code does the checks, so valid resources are served unless Kafka rejects them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, replace
 
 from controller.config import ControllerConfig
+from controller.model import FileProblem
 from controller.plan.actions import (
     Action,
     CommitStart,
@@ -22,7 +23,7 @@ from controller.plan.actions import (
     WriteStatus,
 )
 from controller.plan.reconcile import reconcile
-from controller.source.directory import Directory, FileProblem, Written
+from controller.source.directory import Directory, Written
 from controller.source.identities import Identities
 from knative.resources.conditions import ConditionStatus
 
@@ -38,15 +39,15 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Objects that can be served, and what is wrong. A problem that is `ignored` and no `slip` is only a warning."""
+    """The objects of a directory, and its problems. A problem with `ignored` but not `suspected_typo` is a warning."""
 
     objects: tuple[Written, ...]
     problems: tuple[FileProblem, ...]
 
     @property
     def errors(self) -> tuple[FileProblem, ...]:
-        """Those that keep something from being served as it was meant."""
-        return tuple(one for one in self.problems if one.slip or not one.ignored)
+        """The problems that keep a resource from being served as its author intended."""
+        return tuple(one for one in self.problems if one.suspected_typo or not one.ignored)
 
 
 def validate(config: ControllerConfig) -> Found:
@@ -64,7 +65,7 @@ def validate(config: ControllerConfig) -> Found:
 
 
 def _settle(world: World, config: ControllerConfig) -> list[Action]:
-    """The statuses that are left when a Kafka that grants everything has done all that was asked of it."""
+    """The statuses after a Kafka that grants everything has carried out all actions."""
     for _ in range(_ROUNDS_MAX):
         actions = reconcile(world, config)
         steps = [action for action in actions if not isinstance(action, WriteStatus)]
@@ -88,7 +89,7 @@ def _granted(world: World, step: Action) -> World:
     if isinstance(step, PublishSubscription):
         one = step.subscription
         return replace(world, subscriptions={**world.subscriptions, one.uid: one})
-    return world  # nothing that is new is altered or removed
+    return world  # other actions change or remove existing things, and here everything is new
 
 
 def _refused(status: WriteStatus, one: Written) -> list[FileProblem]:

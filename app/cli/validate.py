@@ -13,7 +13,7 @@ import typer
 from app.cli.output.format import Listing, View, Views, note
 from app.settings.load import load_settings
 from app.worker.controller_config import controller_config
-from controller.source.directory import FileProblem
+from controller.model import FileProblem
 from controller.validation import Found
 from controller.validation import validate as check
 
@@ -70,5 +70,5 @@ def _row(one: FileProblem, found: Found) -> dict[str, object]:
         "field": one.field,
         "level": "error" if one in found.errors else "warning",
         "object": one.object,
-        "problem": f"{one.what}; {one.cure}" if one.cure else one.what,
+        "problem": f"{one.what}; {one.hint}" if one.hint else one.what,
     }

@@ -1,1 +1,1 @@
-"""What the controller does in Kafka: topics, offsets, the contract, and the election of a leader."""
+"""The controller's access to Kafka: topics, offsets, the contract, and leader election."""

@@ -1,7 +1,7 @@
-"""A blocking call away from the event loop, with a limit, in a thread that cannot hold the process up at its end.
+"""Runs a blocking call outside the event loop, with a time limit, in a daemon thread.
 
-The loop's own pool is joined at exit: a call to a Kafka that does not answer would delay every stop. Refuses to cancel
-what cannot be cancelled: after its limit a call runs on unheard.
+The event loop's own thread pool is joined at exit, so a call to a Kafka that does not answer would delay every stop.
+A thread cannot be cancelled: after the time limit the call goes on and its result is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ async def call_in_thread(function: Callable[[], T], limit_s: float, name: str) -
         if future.done():
             return
         if problem is None:
-            future.set_result(result)  # type: ignore[arg-type]  # None is a T where no problem is
+            future.set_result(result)  # type: ignore[arg-type]  # without a problem, None is a valid T
         else:
             future.set_exception(problem)
 
@@ -31,14 +31,14 @@ async def call_in_thread(function: Callable[[], T], limit_s: float, name: str) -
         try:
             result = function()
         except Exception as problem:
-            _tell(loop, settle, None, problem)
+            _call_soon(loop, settle, None, problem)
         else:
-            _tell(loop, settle, result, None)
+            _call_soon(loop, settle, result, None)
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return await asyncio.wait_for(future, limit_s)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, settle: Callable[..., None], *args: object) -> None:
+def _call_soon(loop: asyncio.AbstractEventLoop, settle: Callable[..., None], *args: object) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(settle, *args)

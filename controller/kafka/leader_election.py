@@ -1,11 +1,10 @@
-"""Leadership: who owns the single partition of the lock group leads, the others wait.
+"""Leader election by a group lock: the owner of the lock group's single partition leads, the others wait.
 
     thread: poll -> assigned -> leading      revoked, lost -> not leading        confirm(): a commit, fenced by Kafka
 
-The group's topic is the contract, whose one partition makes one owner; nothing is fetched from it. A process that was
-stopped longer than the session (SIGSTOP, a frozen machine) still believes that it leads until it hears otherwise: so
-`confirm` asks Kafka, by a commit that only the present owner gets through, before anything is done. Refuses to do
-anything with the leadership.
+The group subscribes to the contract topic, whose single partition has a single owner; nothing is fetched from it. A
+process that was stopped longer than the session timeout (SIGSTOP, a frozen machine) still believes that it leads. So
+`confirm` makes a commit, which Kafka accepts only from the present owner, before the leader acts.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 
 log = structlog.get_logger(__name__)
 
-_POLL_S = 0.1  #: also how long a question may wait to be asked
+_POLL_S = 0.1  #: also the longest time until a `confirm` is sent
 
 
 class LeaderElection:
@@ -37,14 +36,14 @@ class LeaderElection:
         crashed: Callable[[BaseException], None],
         quiet: bool = False,
     ) -> None:
-        """`kafka`: librdkafka client settings. `crashed`: gets what ended the thread, which must end the process.
-        `quiet`: nothing is logged, as the owner tells what matters."""
+        """`kafka`: librdkafka client settings. `crashed` gets the exception that ended the thread, and must end the
+        process. `quiet`: log nothing, because the owner reports what matters."""
         self._quiet = quiet
         self._session_timeout_s = session_timeout_s
         session_ms = int(session_timeout_s * 1000)
         self._conf = {
             "topic.metadata.refresh.interval.ms": 10_000,
-            "log_level": 2,  # an absent Kafka is said once, by who meets it
+            "log_level": 2,  # the caller of a failed action reports an unavailable Kafka once
             **kafka,
             "group.id": group,
             "enable.auto.commit": False,
@@ -58,7 +57,7 @@ class LeaderElection:
         self._topic = topic
         self._changed, self._crashed = changed, crashed
         self._stop = threading.Event()
-        self._questions: deque[asyncio.Future[bool]] = deque()  #: put in by the loop, taken out by the thread
+        self._questions: deque[asyncio.Future[bool]] = deque()  #: the event loop appends, the thread pops
         self._asked: list[asyncio.Future[bool]] = []
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -73,24 +72,24 @@ class LeaderElection:
 
     @property
     def term(self) -> int:
-        """Counts the times that leadership was gained; who acts compares it before and after."""
+        """How often leadership was gained. Compare it before and after acting: it changes if leadership was lost."""
         return self._term
 
     def start(self) -> None:
-        """Begin to try; returns at once."""
+        """Start trying to lead; returns at once."""
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._guarded, name="controller-lease", daemon=True)
+        self._thread = threading.Thread(target=self._guarded, name="controller-election", daemon=True)
         self._thread.start()
 
     async def stop(self, limit_s: float) -> None:
-        """Give leadership up, so that another process has it at once."""
+        """Give up leadership by leaving the group, so that another process can lead at once."""
         self._stop.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, limit_s)
         self._leading = False
 
     async def confirm(self) -> bool:
-        """Whether Kafka agrees that this process leads. False as well when Kafka does not answer."""
+        """Whether Kafka confirms that this process leads. False also if Kafka does not answer in time."""
         if not self._leading:
             return False
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -100,10 +99,11 @@ class LeaderElection:
         except TimeoutError:
             return False
 
-    # -- thread (the consumer's callbacks run in it, inside of poll)
+    # -- thread (the consumer's callbacks run in it, within poll)
 
     def _ask(self, consumer: Consumer) -> None:
-        """Commit for everybody who asked meanwhile; asynchronously, as a Kafka that is away must not stop the polls."""
+        """One commit for all waiting calls of `confirm`. Asynchronous, because an unavailable Kafka must not stop the
+        polls."""
         if not self._questions:
             return
         while self._questions:
@@ -123,7 +123,7 @@ class LeaderElection:
     def _guarded(self) -> None:
         try:
             self._run()
-        except Exception as problem:  # handed to the process's owner, who ends it
+        except Exception as problem:  # passed to `crashed`, which ends the process
             self._call(self._crashed, problem)
 
     def _run(self) -> None:
@@ -143,7 +143,7 @@ class LeaderElection:
         for partition in partitions:
             partition.offset = OFFSET_END
         consumer.incremental_assign(partitions)
-        consumer.pause(partitions)
+        consumer.pause(partitions)  # only ownership matters, the contract's records are read elsewhere
         if partitions:
             self._set(leading=True)
 
@@ -156,14 +156,15 @@ class LeaderElection:
         self._term += leading
         self._leading = leading
         if not self._quiet:
-            log.info("controller leads" if leading else "controller no longer leads", group=self._conf["group.id"])
+            event = "controller is the leader" if leading else "controller is no longer the leader"
+            log.info(event, group=self._conf["group.id"])
         self._call(self._changed)
 
     def _report(self, error: KafkaError | None) -> None:
         text = error.str() if error is not None else ""
         if text != self._error and not self._quiet:
             self._error = text
-            log.warning("lock group", reason=text)
+            log.warning("error in the lock group", reason=text)
 
     def _call(self, function: Callable[..., None], *args: object) -> None:
         if self._loop is not None and not self._loop.is_closed():

@@ -1,10 +1,10 @@
-"""Where a subscription begins: offsets committed for its group before it has any member, and read back.
+"""Commits the start offsets of a subscription for its group, before the group has members, and reads them back.
 
-    list offsets (earliest | latest) -> commit -> look at each partition's own error -> read back -> equal? done
+    list offsets (earliest | latest) -> commit -> check each partition's own error -> read back -> equal? done
 
-The call as a whole succeeds while every partition carries an error (a fresh broker's coordinator is still loading, a
-member lives): so each is looked at, what passes with time is tried again, and only what was read back counts.
-Blocking: call it in a thread. Refuses to move a group that has members: Kafka does not take it.
+The call as a whole can succeed although every partition has an error (the coordinator of a new broker is still loading,
+the group has a member). So each error is checked, temporary ones are retried, and only offsets that were read back
+count. Kafka rejects the commit if the group has members. Blocking: call it in a thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PASSING = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,  # of a topic made a moment ago
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # of a topic that was just created
     }
 )
 _FIRST_PAUSE_S = 0.05
@@ -56,16 +56,16 @@ class Offsets:
             future = self._admin.list_consumer_group_offsets(request, request_timeout=self._limit_s)[group]
             result = outcome(future, what, self._limit_s, _PASSING)
             if result is None:
-                raise _Again
+                raise _TryAgain
             _check(result.topic_partitions or [], what)
             return {one.partition: one.offset for one in result.topic_partitions or [] if one.offset >= 0}
 
-        return self._patiently(read, what)
+        return self._with_retries(read, what)
 
     def commit_start(self, group: str, topic: str, partitions: Sequence[int], start: Start) -> None:
         """Commit the earliest or latest offset of these partitions and read it back. Raises ActionFailed."""
         what = f"committing the start of group {group}"
-        wish = self._patiently(lambda: self._group_offsets(topic, partitions, start), what)
+        wish = self._with_retries(lambda: self._group_offsets(topic, partitions, start), what)
 
         def commit() -> None:
             offsets = [TopicPartition(topic, partition, offset) for partition, offset in wish.items()]
@@ -73,14 +73,14 @@ class Offsets:
             future = self._admin.alter_consumer_group_offsets(request, request_timeout=self._limit_s)[group]
             result = outcome(future, what, self._limit_s, _PASSING)
             if result is None:
-                raise _Again
+                raise _TryAgain
             _check(result.topic_partitions or [], what)
 
-        self._patiently(commit, what)
+        self._with_retries(commit, what)
         found = self.committed(group, topic, partitions)
         if found != wish:
             raise ActionFailed(
-                f"{what}: read back {found} where {wish} was committed; is somebody else using the group?"
+                f"{what}: read back {found} after committing {wish}; check whether another client uses the group"
             )
 
     def _group_offsets(self, topic: str, partitions: Sequence[int], start: Start) -> dict[int, int]:
@@ -93,17 +93,17 @@ class Offsets:
         for one, future in asked.items():
             found = outcome(future, f"looking up the {start} offset of {topic}", self._limit_s, _PASSING)
             if found is None:
-                raise _Again
+                raise _TryAgain
             positions[one.partition] = found.offset
         return positions
 
-    def _patiently(self, call: Callable[[], T], what: str) -> T:
-        """Try again, with pauses, while the reason is one that passes; until the limit."""
+    def _with_retries(self, call: Callable[[], T], what: str) -> T:
+        """Call again, with pauses, while the error is temporary and the time limit is not reached."""
         deadline, pause_s = time.monotonic() + self._limit_s, _FIRST_PAUSE_S
         while True:
             try:
                 return call()
-            except _Again as problem:
+            except _TryAgain as problem:
                 if time.monotonic() + pause_s > deadline:
                     raise ActionFailed(
                         f"{what}: Kafka's coordinator was not ready within {self._limit_s:g} s"
@@ -112,17 +112,17 @@ class Offsets:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
-class _Again(Exception):
-    """It did not succeed, and may in a moment."""
+class _TryAgain(Exception):
+    """A temporary error: the call may succeed in a moment."""
 
 
 def _check(partitions: Iterable[TopicPartition], what: str) -> None:
-    """Look at each partition's own error: the call as a whole does not tell."""
+    """Check each partition's own error, because the call as a whole does not report them."""
     for one in partitions:
         error = one.error
         if error is None:
             continue
         known = error.args[0] if isinstance(error, KafkaException) else error
         if known.code() in _PASSING:
-            raise _Again
+            raise _TryAgain
         raise explain(f"{what}, partition {one.partition}", known)

@@ -1,7 +1,6 @@
-"""Contract records into their topic, through the `Produce` port; done only when they were read back. Event loop only.
+"""Publishes contract records through the `Produce` port, and waits until they are read back. Event loop only.
 
-Reading back closes the circle: what the next decision sees as published is what every worker sees. Refuses to decide
-what is published.
+After reading back, the next decision sees as published exactly what every worker sees.
 """
 
 from __future__ import annotations
@@ -66,5 +65,5 @@ class Publisher:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError as problem:
-            message = f"{what}: stored, but not read back within {self._limit_s:g} s; a newer generation may be there"
+            message = f"{what}: stored, but not read back within {self._limit_s:g} s; the topic may have a newer one"
             raise ActionFailed(message) from problem

@@ -1,6 +1,6 @@
-"""Topics and groups in Kafka: looking at them, making, changing and deleting them. Blocking: call it in a thread.
+"""Describes, creates, changes and deletes topics and groups in Kafka. Blocking: call it in a thread.
 
-Every call has a time limit. What is already as it should be is a success. Refuses to decide anything.
+Every call has a time limit. A topic or group that is already as requested is a success.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from knative.contract.kafka_names import topic_id
 
 T = TypeVar("T")
 
-#: Configs that are observed: those that are kept in step.
+#: The topic configs that the controller manages, and therefore observes.
 KEPT_CONFIGS = frozenset({"cleanup.policy", "max.message.bytes", "retention.ms"})
 
 _HINTS: Mapping[int, str] = {
@@ -32,14 +32,14 @@ _HINTS: Mapping[int, str] = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant the controller Create, Describe, Alter and Delete on its topics",
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant the controller Create on the cluster",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "grant the controller Describe, Read and Delete on groups kafka.*",
-    KafkaError.POLICY_VIOLATION: "ask who runs this Kafka which topics its policy allows",
+    KafkaError.POLICY_VIOLATION: "ask the administrator of this Kafka which topics its policy allows",
     KafkaError.TOPIC_EXCEPTION: "choose another name or topic template",
     KafkaError.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers, or delete it by hand",
 }
 
 
 class ActionFailed(Exception):
-    """An action did not succeed; the message says what, why and, where known, the cure. It will be tried again."""
+    """An action failed and will be tried again. The message says what failed, why and, if known, a hint."""
 
 
 class KafkaUnavailable(ActionFailed):
@@ -47,7 +47,7 @@ class KafkaUnavailable(ActionFailed):
 
 
 def explain(what: str, error: KafkaError) -> ActionFailed:
-    """The failure of one Kafka call in words."""
+    """The exception for the error of one Kafka call."""
     if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
         return KafkaUnavailable(f"{what}: Kafka does not answer ({error.str()})")
     hint = _HINTS.get(error.code(), "")
@@ -55,7 +55,7 @@ def explain(what: str, error: KafkaError) -> ActionFailed:
 
 
 def outcome(future: Future[T], what: str, limit_s: float, fine: frozenset[int] = frozenset()) -> T | None:
-    """A call's result; None when it failed with a code that is fine. Raises ActionFailed."""
+    """A call's result; None if it failed with one of the codes `fine`. Raises ActionFailed."""
     try:
         return future.result(limit_s)
     except KafkaException as problem:
@@ -68,7 +68,7 @@ def outcome(future: Future[T], what: str, limit_s: float, fine: frozenset[int] =
 
 
 def admin_client(kafka: Mapping[str, Any]) -> AdminClient:
-    """A client of these librdkafka settings that keeps quiet: an absent Kafka is said once, by who meets it."""
+    """A client with these librdkafka settings that does not log: the caller reports an unavailable Kafka once."""
     return AdminClient({"log_level": 2, **kafka})
 
 
@@ -80,7 +80,7 @@ class Topics:
         self._limit_s = limit_s
 
     def observe(self, names: Iterable[str]) -> dict[str, ObservedTopic]:
-        """Those of `names` that exist. Raises ActionFailed."""
+        """The topics of `names` that exist. Raises ActionFailed."""
         wanted = sorted(names)
         if not wanted:
             return {}
@@ -88,7 +88,7 @@ class Topics:
         unknown = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
         found: dict[str, Any] = {}
         for name, future in asked.items():
-            described = outcome(future, f"looking at topic {name}", self._limit_s, unknown)
+            described = outcome(future, f"describing topic {name}", self._limit_s, unknown)
             if described is not None and described.partitions:
                 found[name] = described
         configs = self._configs(found)
@@ -116,7 +116,7 @@ class Topics:
         return result
 
     def create(self, topic: str, partitions: int, replication: int, configs: Configs) -> None:
-        """Make a topic; one that is there already is fine. Raises ActionFailed."""
+        """Create a topic; it may exist already. Raises ActionFailed."""
         new = NewTopic(topic, num_partitions=partitions, replication_factor=replication, config=dict(configs))
         asked = self._admin.create_topics([new], operation_timeout=self._limit_s, request_timeout=self._limit_s)
         outcome(asked[topic], f"creating topic {topic}", self._limit_s, frozenset({KafkaError.TOPIC_ALREADY_EXISTS}))
@@ -129,45 +129,46 @@ class Topics:
         outcome(asked[resource], f"setting the configs of topic {topic}", self._limit_s)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Raise a topic to `partitions` in all; that it has them already is fine. Raises ActionFailed."""
+        """Raise a topic to `partitions` in total; it may have them already. Raises ActionFailed."""
         asked = self._admin.create_partitions(
             [NewPartitions(topic, partitions)], operation_timeout=self._limit_s, request_timeout=self._limit_s
         )
-        fine = frozenset({KafkaError.INVALID_PARTITIONS})  # more by now than were asked for: the next look tells
+        fine = frozenset({KafkaError.INVALID_PARTITIONS})  # it has as many or more by now; observed next time
         outcome(asked[topic], f"adding partitions to topic {topic}", self._limit_s, fine)
 
     def delete(self, topic: str) -> None:
-        """Delete a topic; that there is none is fine. Raises ActionFailed."""
+        """Delete a topic; it may be gone already. Raises ActionFailed."""
         asked = self._admin.delete_topics([topic], operation_timeout=self._limit_s, request_timeout=self._limit_s)
         fine = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART})
         outcome(asked[topic], f"deleting topic {topic}", self._limit_s, fine)
 
     def group_states(self, groups: Iterable[str]) -> dict[str, GroupState]:
-        """What there is of each group. Raises ActionFailed."""
+        """The state of each group. Raises ActionFailed."""
         states: dict[str, GroupState] = {}
         gone = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
         for group in sorted(groups):
             asked = self._admin.describe_consumer_groups([group], request_timeout=self._limit_s)
-            states[group] = _group_state(outcome(asked[group], f"looking at group {group}", self._limit_s, gone))
+            states[group] = _group_state(outcome(asked[group], f"describing group {group}", self._limit_s, gone))
         return states
 
     def delete_group(self, group: str) -> None:
-        """Delete a group without members; that there is none is fine. Raises ActionFailed."""
+        """Delete a group without members; it may be gone already. Raises ActionFailed."""
         asked = self._admin.delete_consumer_groups([group], request_timeout=self._limit_s)
         fine = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
         outcome(asked[group], f"deleting group {group}", self._limit_s, fine)
 
     def ensure_compacted(self, names: Iterable[str], replication: int) -> None:
-        """Make the internal topics (one partition, compacted) unless they are there. Raises ActionFailed."""
+        """Create the internal topics (one partition, compacted) unless they exist. Raises ActionFailed."""
         configs = (("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0.1"), ("segment.ms", "3600000"))
         for name in names:
             self.create(name, 1, replication, configs)
 
     def ensure_traffic(self, topic: str, retention_s: float, changelogs: Iterable[str], replication: int) -> None:
-        """Make the traffic topic, and the compacted ones of what is made of it, unless they are there (one partition
-        each). Segments are short, so that what was overwritten goes soon and reading them again takes no time.
+        """Create the traffic topic and the compacted topics made from it (one partition each) unless they exist.
 
-        Raises ActionFailed."""
+        Segments are small, so that compaction soon removes overwritten rows and reading a topic stays fast. Raises
+        ActionFailed.
+        """
         kept = (("cleanup.policy", "delete"), ("retention.ms", str(int(retention_s * 1000))))
         self.create(topic, 1, replication, kept)
         configs = (

@@ -1,6 +1,6 @@
-"""What reconcile takes and gives: objects with identity, the world as observed, and actions as frozen values.
+"""The input and output of `reconcile`: objects with identity, the observed world, and actions, all frozen values.
 
-An action says what, never how; whoever carries it out looks only at its fields. Refuses to do anything.
+An action says what to do, never how: `executor` needs only its fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Configs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Object(Generic[R]):
-    """A resource with its identity: a new uid is a new object, a new generation a new wish."""
+    """A resource with its identity: a new uid is a new object, a new generation a changed spec."""
 
     uid: str
     generation: int
@@ -38,16 +38,16 @@ AnyObject = Object[KafkaChannel] | Object[Subscription]
 
 @dataclass(frozen=True, slots=True)
 class ObservedTopic:
-    """A topic as Kafka has it; `configs` holds those that we keep in step."""
+    """A topic as observed in Kafka. `configs` has those that the controller manages."""
 
     partitions: int
     replication: int
     configs: Mapping[str, str] = field(default_factory=dict)
-    id: str = ""  #: another one for a topic made anew; "" = this Kafka has none
+    id: str = ""  #: changes if the topic is deleted and created again; "" = this Kafka has no topic ids
 
 
 class GroupState(Enum):
-    """What there is of a consumer group; one that was not looked at counts as ABSENT."""
+    """The state of a consumer group. A group that was not observed counts as ABSENT."""
 
     ABSENT = "absent"
     EMPTY = "empty"
@@ -56,7 +56,7 @@ class GroupState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ObservedKafka:
-    """What Kafka answered to the questions of `wanted`; a topic that is not here does not exist."""
+    """The state in Kafka of everything in `Wanted`. A topic that is missing here does not exist."""
 
     topics: Mapping[str, ObservedTopic] = field(default_factory=dict)
     committed: Mapping[str, frozenset[int]] = field(default_factory=dict)  #: group -> partitions with an offset
@@ -65,7 +65,7 @@ class ObservedKafka:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What has to be asked of Kafka before deciding."""
+    """What must be observed in Kafka before deciding."""
 
     topics: frozenset[str]
     starts: tuple[tuple[str, str], ...]  #: (group, topic) of subscriptions that are not published yet
@@ -74,7 +74,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is left of a resource that is gone from the contract; remembered until nothing is."""
+    """What a removed resource leaves in Kafka. Remembered until all of it is deleted."""
 
     uid: str
     kind: str
@@ -87,7 +87,7 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything that a decision rests on, at one moment."""
+    """Everything that a decision depends on, at one moment."""
 
     objects: tuple[AnyObject, ...] = ()
     observed: ObservedKafka = field(default_factory=ObservedKafka)
@@ -104,7 +104,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """Make a topic; one that is there already is a success."""
+    """Create a topic. It is a success if the topic exists already."""
 
     topic: str
     partitions: int
@@ -113,51 +113,51 @@ class CreateTopic:
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"topic {self.topic}"
 
 
 @dataclass(frozen=True, slots=True)
 class AlterTopicConfig:
-    """Set these configs of a topic, leave the others."""
+    """Set these configs of a topic, and leave the others."""
 
     topic: str
     configs: Configs
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"topic {self.topic}"
 
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """Raise a topic to so many partitions."""
+    """Raise a topic to `partitions` in total."""
 
     topic: str
     partitions: int
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"topic {self.topic}"
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
-    """Remove a topic with everything in it."""
+    """Delete a topic with all its records."""
 
     topic: str
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"topic {self.topic}"
 
 
 @dataclass(frozen=True, slots=True)
 class CommitStart:
-    """Commit where a group begins in these partitions, and read it back."""
+    """Commit the start offsets of a group in these partitions, and read them back."""
 
     group: str
     topic: str
@@ -166,19 +166,19 @@ class CommitStart:
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"group {self.group}"
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Remove a consumer group that has no members."""
+    """Delete a consumer group that has no members."""
 
     group: str
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"group {self.group}"
 
 
@@ -190,7 +190,7 @@ class PublishChannel:
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"contract {self.channel.uid}"
 
 
@@ -202,7 +202,7 @@ class PublishSubscription:
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"contract {self.subscription.uid}"
 
 
@@ -214,38 +214,38 @@ class Retract:
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"contract {self.uid}"
 
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """Note a removal durably, before its contract record goes: a crash must not leave a topic that nobody knows."""
+    """Save a removal durably before its contract record is retracted: a crash must not leave an unknown topic."""
 
     removal: Removal
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"removal {self.removal.uid}"
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Nothing is left of this removal, or it is given up (`why`)."""
+    """Forget a removal, because it is complete or was given up (`why`)."""
 
     uid: str
     why: str = ""
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"removal {self.uid}"
 
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """What an object's status should say. Conditions are without times: the sink knows the last change."""
+    """Write an object's status. Conditions have no times: the writer knows their last change."""
 
     kind: str
     namespace: str
@@ -257,7 +257,7 @@ class WriteStatus:
 
     @property
     def target(self) -> str:
-        """What a failure of this action is remembered under."""
+        """The key under which a failure of this action is remembered."""
         return f"status {self.kind} {self.namespace}/{self.name}"
 
 

@@ -1,9 +1,9 @@
-"""What a KafkaChannel needs: its two topics, its hosts, its contract record. Pure.
+"""Plans what a KafkaChannel needs: its two topics, its hosts and its contract record. Pure.
 
-    names free? -> topics there? -> partitions and configs in step? -> record published? -> conditions
+    names free? -> topics exist? -> partitions and configs as specified? -> record published? -> conditions
 
-A topic that is there already is taken as it is: its real number of partitions is published, differences are reported.
-Refuses to lower partitions, to rename a published topic, and to publish a channel whose topics are not both there.
+An existing topic is used as it is: its real number of partitions is published, and differences are reported. Does not
+lower partitions, rename a published topic, or publish a channel before both its topics exist.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from knative.contract import kafka_names, records
 from knative.resources.conditions import Condition, false, true, unknown
 from knative.resources.kinds import KafkaChannel
 
-TOPIC_DIFFERS = "TopicDiffers"  #: reason of a TopicReady that is True although something asked for was refused
+TOPIC_DIFFERS = "TopicDiffers"  #: reason of a True TopicReady if the topic differs from the spec in some way
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelPlan:
-    """One channel: what to do for it and what to say of it."""
+    """The plan for one channel: its actions and its conditions."""
 
     object: Object[KafkaChannel]
     topic: str
     dlq_topic: str
-    record: records.Channel | None  #: as it is served, or will be after the actions; None = not at all
+    record: records.Channel | None  #: as served now, or after the actions; None = not served
     conditions: tuple[Condition, ...]  #: TopicReady, ContractPublished, Addressable
     actions: tuple[Action, ...] = ()
 
@@ -44,14 +44,14 @@ class ChannelPlan:
 @dataclass(frozen=True, slots=True)
 class _Topics:
     condition: Condition
-    partitions: int = 0  #: to publish; 0 = not yet
+    partitions: int = 0  #: the number to publish; 0 = do not publish yet
     actions: tuple[Action, ...] = ()
 
 
 def plan_channel(
     channel: Object[KafkaChannel], world: World, config: ControllerConfig, claims: Ownership
 ) -> ChannelPlan:
-    """Decide for one channel. Called in the order of precedence: who comes first gets a contested name."""
+    """Plan one channel. Call it in order of precedence: the first channel gets a contested name."""
     topic = channel_topic(channel, world, config)
     dlq_topic = kafka_names.dlq_topic(topic)
     published = world.channels.get(channel.uid)
@@ -60,6 +60,7 @@ def plan_channel(
     topics = _plan_topics(channel, topic, dlq_topic, world, config, claims)
     hosts, addressable = _plan_hosts(channel, config, claims)
     if not topics.partitions:
+        # The topics are not ready. A published channel is still served with its old record.
         unpublished = unknown("ContractPublished", topics.condition.reason, "waits for the topic")
         contract_published = unpublished if published is None else _older(channel, published)
         if published is None:
@@ -86,7 +87,7 @@ def plan_channel(
 
 
 def published_condition(pending: bool, uid: str, world: World, type_: str = "ContractPublished") -> Condition:
-    """Whether the contract says what it should."""
+    """Whether the contract record is published as planned."""
     if not pending:
         return true(type_)
     failure = world.failures.get(f"contract {uid}")
@@ -98,17 +99,19 @@ def published_condition(pending: bool, uid: str, world: World, type_: str = "Con
 def _older(channel: Object[KafkaChannel], published: records.Channel) -> Condition:
     if published.generation == channel.generation:
         return true("ContractPublished")
-    message = f"generation {published.generation} is served until the topic is as generation {channel.generation} asks"
+    message = (
+        f"generation {published.generation} is served until the topic is ready for generation {channel.generation}"
+    )
     return unknown("ContractPublished", "OlderGenerationServed", message)
 
 
 def topic_configs(channel: KafkaChannel, config: ControllerConfig) -> Configs:
-    """The configs of a channel's topic that are kept in step."""
+    """The managed configs of a channel's topic."""
     return _configs(config.event_bytes_max + 256 * KIB, channel.retention_s)
 
 
 def dlq_configs(config: ControllerConfig) -> Configs:
-    """The configs of a dead letter topic: a dead letter is larger than its event, and waits longer for somebody."""
+    """The managed configs of a DLQ topic: a dead letter is larger than its event, and is kept longer."""
     return _configs(config.event_bytes_max + 512 * KIB, config.dlq_retention_s)
 
 
@@ -130,7 +133,9 @@ def _plan_topics(
     me = channel_owner(channel.uid, resource.namespace, resource.name)
     owner = claims.claim_topics(me, (topic, dlq_topic))
     if owner is not None and owner.leaving:
-        message = f"topic {topic!r} or {dlq_topic!r} of a former {owner.label} is being removed; it is made anew then"
+        message = (
+            f"topic {topic!r} or {dlq_topic!r} of a former {owner.label} is being removed, then it is created again"
+        )
         return _Topics(unknown("TopicReady", "TopicBeingRemoved", message))
     if owner is not None:
         message = f"topic {topic!r} or {dlq_topic!r} belongs to {owner.label}; rename this channel or that one"
@@ -146,7 +151,7 @@ def _plan_topics(
     if failure:
         condition = false("TopicReady", "KafkaRefused", failure)
     elif under_way:
-        condition = unknown("TopicReady", under_way, f"topic {topic!r}: Kafka has been asked")
+        condition = unknown("TopicReady", under_way, f"topic {topic!r}: waits for Kafka")
     else:
         condition = true("TopicReady", TOPIC_DIFFERS if notes else "", "; ".join(notes))
     there = seen is not None and dlq_topic in world.observed.topics and not under_way
@@ -154,7 +159,7 @@ def _plan_topics(
 
 
 def _align(wish: CreateTopic, world: World) -> tuple[list[Action], str, list[str]]:
-    """(what to do, reason why publishing has to wait or "", differences that stay)."""
+    """(actions, reason why publishing must wait or "", differences that stay)."""
     seen = world.observed.topics.get(wish.topic)
     if seen is None:
         return [wish], "TopicBeingCreated", []
@@ -199,5 +204,5 @@ def _plan_hosts(
 
 
 def in_order_of_precedence(channels: list[Object[KafkaChannel]], world: World) -> list[Object[KafkaChannel]]:
-    """Published channels first, then by name: who has a name keeps it."""
+    """Published channels first, then by name: a published channel keeps its names."""
     return sorted(channels, key=lambda one: (one.uid not in world.channels, one.key))

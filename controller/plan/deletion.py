@@ -1,9 +1,9 @@
-"""What is left when a resource is gone: its contract record, its group, its topics; in this order. Pure.
+"""Plans the removal of resources: first the contract record, then the group, then the topics. Pure.
 
-    noted durably -> retracted -> group deleted once it is empty -> topics deleted -> forgotten
+    saved durably -> retracted -> group deleted once it is empty -> topics deleted -> forgotten
 
-A note comes before the retraction, so that a crash in between leaves nothing that nobody knows of. Refuses to touch a
-topic that a living channel uses, and what is held because its file cannot be read.
+The removal is saved before the retraction, so that a crash in between does not leave unknown topics and groups. Does
+not delete a topic that another channel uses, or a retained resource whose file cannot be read.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from controller.plan.actions import (
     Retract,
     World,
 )
-from knative.contract import records as contract
+from knative.contract.records import Channel, Subscription
 
 
 def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig) -> list[Action]:
-    """`alive`: uids of the objects that are to be served."""
+    """The next steps of all removals. `alive`: uids of the objects that must be served."""
     keep = alive | world.retained | world.removals.keys()
-    records: list[contract.Channel | contract.Subscription] = [*world.subscriptions.values(), *world.channels.values()]
+    records: list[Channel | Subscription] = [*world.subscriptions.values(), *world.channels.values()]
     actions: list[Action] = [Remember(_removal(record, world.now)) for record in records if record.uid not in keep]
     used = {
         topic
@@ -41,15 +41,16 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
     return actions
 
 
-def _removal(record: contract.Channel | contract.Subscription, now: float) -> Removal:
+def _removal(record: Channel | Subscription, now: float) -> Removal:
     label = f"{record.namespace}/{record.name}"
-    if isinstance(record, contract.Channel):
+    if isinstance(record, Channel):
         topics = () if record.keep_topic else (record.topic, record.dlq_topic)
         return Removal(record.uid, record.kind, label, record.topic, topics=topics, since=now)
     return Removal(record.uid, record.kind, label, record.topic, group=record.group, since=now)
 
 
 def _next_step(removal: Removal, world: World, used: set[str], config: ControllerConfig) -> Iterable[Action]:
+    # Workers stop consuming when the contract record is gone; only then can the group become empty.
     if removal.uid in world.channels or removal.uid in world.subscriptions:
         return [Retract(removal.uid)]
     state = world.observed.groups.get(removal.group, GroupState.ABSENT)
@@ -67,7 +68,7 @@ def _next_step(removal: Removal, world: World, used: set[str], config: Controlle
 
 
 def _readers(removal: Removal, world: World, config: ControllerConfig) -> bool:
-    """Whether somebody may still read the topic: deleting it under a reader is legal, but noisy and pointless."""
+    """Whether a subscription may still read the topic. Kafka allows deleting it then, but the readers log errors."""
     if any(record.topic == removal.topic for record in world.subscriptions.values()):
         return True
     return world.now - removal.since < config.group_wait_s and any(

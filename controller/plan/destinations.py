@@ -1,11 +1,11 @@
-"""Where events go: what a `uri` or a `ref` stands for, from what the controller knows already. Pure.
+"""Resolves Destinations: the address of a `uri` or a `ref`, from what the controller knows already. Pure.
 
     uri                    as written
     ref: v1 Service        http://<name>.<namespace>.svc.<cluster domain>/
     ref: KafkaChannel      the address that the channel's status publishes, once it is published
     uri beside a ref       relative to it (RFC 3986)
 
-A ref to anything else stays unresolved, and the message says the cure. Refuses to ask a cluster or a name server.
+A ref to anything else stays unresolved, and the message has a hint. Does not ask a cluster or a name server.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ ChannelKey = tuple[str, str]  #: (namespace, name)
 
 
 class Unresolved(Exception):
-    """A destination that is not known; `condition(type)` says it, False when a person has to act."""
+    """A Destination that cannot be resolved. Its condition is False if a person must act, Unknown if it `waits`."""
 
     def __init__(self, reason: str, message: str, *, waits: bool = False) -> None:
         super().__init__(message)
         self.reason, self.message, self.waits = reason, message, waits
 
     def condition(self, type_: str) -> Condition:
-        """What is said of the object that needs the destination."""
+        """The condition of the object that has the Destination."""
         return (unknown if self.waits else false)(type_, self.reason, self.message)
 
 
 class AddressResolver:
-    """Answers for one state of the world."""
+    """Resolves Destinations for one state of the world."""
 
     def __init__(self, world: World, config: ControllerConfig) -> None:
         self._config = config
@@ -55,35 +55,35 @@ class AddressResolver:
         }
 
     def addresses(self, channel: records.Channel) -> tuple[str, ...]:
-        """The URLs that a published channel's status shows, the one that refs stand for first."""
+        """The URLs in a published channel's status. The first one is the address for refs."""
         base = self._config.ingress_url.rstrip("/")
         by_path = (f"{base}{channel.path}",) if base else ()
         return (*by_path, *(f"http://{host}" for host in channel.hosts))
 
-    def resolve(self, target: Destination | None, namespace: str, what: str, reason: str) -> Addressable | None:
-        """Where to POST; None when there is no target. `namespace`: of a ref that names none.
+    def resolve(self, destination: Destination | None, namespace: str, what: str, reason: str) -> Addressable | None:
+        """Where to POST; None without a Destination. `namespace`: for a ref without one.
 
         Raises Unresolved with `reason` and a message that begins with `what`, the field.
         """
-        if target is None:
+        if destination is None:
             return None
-        if target.ref is None:
-            return Addressable(target.uri, target.ca_certs)
-        ref = replace(target.ref, namespace=target.ref.namespace or namespace)
+        if destination.ref is None:
+            return Addressable(destination.uri, destination.ca_certs)
+        ref = replace(destination.ref, namespace=destination.ref.namespace or namespace)
         uri = self._address(ref, what, reason)
-        if target.uri:
-            uri = urljoin(uri, target.uri)
+        if destination.uri:
+            uri = urljoin(uri, destination.uri)
         wrong = uri_problem(uri)
         if wrong is not None:
-            raise Unresolved(reason, f"{what} stands for a URI that {wrong[0]}; {wrong[1]}")
-        return Addressable(uri, target.ca_certs)
+            raise Unresolved(reason, f"{what} resolves to a URI that {wrong[0]}; {wrong[1]}")
+        return Addressable(uri, destination.ca_certs)
 
     def delivery(
         self, rules: DeliveryRules | None, channel: DeliveryRules | None, default: DeliverySpec, namespace: str
     ) -> DeliverySpec:
-        """The policy in force: the subscription's own wholly, else the channel's wholly, else the default.
+        """The effective policy: all of the subscription's, else all of the channel's, else the default.
 
-        Raises Unresolved.
+        Policies are never merged. Raises Unresolved.
         """
         chosen = rules or channel
         if chosen is None:
@@ -103,7 +103,7 @@ class AddressResolver:
         raise Unresolved(
             reason,
             f"{what} is a ref to {ref} of {ref.api_version or 'no apiVersion'}; without a cluster only a Service of v1 "
-            f"and a KafkaChannel of {MESSAGING}/v1beta1 are known: write one of these, or an absolute `uri` instead",
+            f"and a KafkaChannel of {MESSAGING}/v1beta1 can be resolved: use one of these, or an absolute `uri`",
         )
 
     def _channel_address(self, ref: Ref, what: str, reason: str) -> str:
@@ -114,4 +114,4 @@ class AddressResolver:
             return urls[0]
         if key in self._expected:
             raise Unresolved(reason, f"{what} waits until {ref} is published; see the status of that one", waits=True)
-        raise Unresolved(reason, f"{what}: there is no {ref}; add it, or mend the ref")
+        raise Unresolved(reason, f"{what}: there is no {ref}; add it, or correct the ref")

@@ -1,6 +1,6 @@
-"""Who owns which topic and which host: no two resources share one by accident, dead letter topics included.
+"""Ownership of topics and hosts: no two resources may share one by accident. This includes DLQ topics.
 
-First come, first served, and who is published came first; then by name. Refuses to take anything away from an owner.
+The first resource to claim a name owns it and keeps it. Published resources claim first, then the others by name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from knative.resources.kinds import KafkaChannel
 
 @dataclass(frozen=True, slots=True)
 class ClaimOwner:
-    """Who has a name. `leaving`: it is being removed, and the name is free when that is done."""
+    """The owner of a name. `leaving`: it is being removed, and the name is free afterwards."""
 
     uid: str
     label: str
@@ -24,18 +24,18 @@ class ClaimOwner:
 
 
 class Ownership:
-    """Names that are taken, and by whom."""
+    """The owners of topics and hosts."""
 
     def __init__(self) -> None:
         self._topics: dict[str, ClaimOwner] = {}
         self._hosts: dict[str, ClaimOwner] = {}
 
     def claim_topics(self, owner: ClaimOwner, topics: Iterable[str]) -> ClaimOwner | None:
-        """Take all of them or none. None = taken; else who has one of them already."""
+        """Claim all of `topics` or none. None = claimed; else the present owner of one of them."""
         return _claim(self._topics, owner, [kafka_names.collision_key(topic) for topic in topics])
 
     def claim_host(self, owner: ClaimOwner, host: str) -> ClaimOwner | None:
-        """Take a host. None = taken; else who has it already."""
+        """Claim a host. None = claimed; else its present owner."""
         return _claim(self._hosts, owner, [host])
 
 
@@ -49,13 +49,13 @@ def _claim(taken: dict[str, ClaimOwner], owner: ClaimOwner, keys: Sequence[str])
 
 
 def service_hosts(channel: KafkaChannel, config: ControllerConfig) -> tuple[str, str]:
-    """The hosts that every channel has, the full one first."""
+    """The cluster host names that every channel has, the full one first."""
     short = f"{channel.name}-kn-channel.{channel.namespace}.svc".lower()
     return f"{short}.{config.cluster_domain}".lower(), short
 
 
 def channel_topic(channel: Object[KafkaChannel], world: World, config: ControllerConfig) -> str:
-    """The recorded topic of a published channel, whatever the template says by now; else the template's."""
+    """The recorded topic of a published channel, even if the template has changed; else the template's."""
     published = world.channels.get(channel.uid)
     if published is not None:
         return published.topic
@@ -63,12 +63,12 @@ def channel_topic(channel: Object[KafkaChannel], world: World, config: Controlle
 
 
 def channel_owner(uid: str, namespace: str, name: str) -> ClaimOwner:
-    """A channel as the owner of names."""
+    """A channel as an owner of names."""
     return ClaimOwner(uid, f"KafkaChannel {namespace}/{name}")
 
 
 def first_claims(channels: Sequence[Object[KafkaChannel]], world: World, config: ControllerConfig) -> Ownership:
-    """What is owned before anybody asks: by who is published, by removals under way, and every channel's own hosts."""
+    """The claims that come first: published channels, removals in progress, and every channel's cluster host names."""
     claims = Ownership()
     for record in world.channels.values():
         owner = channel_owner(record.uid, record.namespace, record.name)

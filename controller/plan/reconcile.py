@@ -1,11 +1,11 @@
-"""Objects, Kafka as observed, the contract as read back and the workers' word in; actions out. Pure.
+"""Decides the next actions from the objects, the observed Kafka, the contract and the workers' records. Pure.
 
-    wanted(world)    -> what to ask Kafka
+    wanted(world)    -> what to observe in Kafka
     reconcile(world) -> what to do next, and every object's status
 
-One call gives only the steps whose conditions are met already; the shell does them, observes anew and asks again until
-nothing is left but statuses. So each rule is one row of a table: no step relies on one before it having gone well.
-Refuses to do anything, to keep anything, and to know where objects come from.
+One call returns only the steps whose preconditions are met. The service carries them out, observes again and calls
+again until only statuses are left. So no step depends on the success of another step of the same call, and each rule
+can be tested as one row of a table.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from knative.resources.kinds import KafkaChannel, Subscription
 class _Sorted:
     channels: list[Object[KafkaChannel]]
     subscriptions: list[Object[Subscription]]  #: objects of their own, then entries of channels
-    written: frozenset[str]  #: uids of those that are objects of their own
+    written: frozenset[str]  #: uids of the subscriptions that are objects of their own
 
 
 def wanted(world: World, config: ControllerConfig) -> Wanted:
-    """What must be asked of Kafka before `reconcile` can decide."""
+    """What must be observed in Kafka before `reconcile` can decide."""
     found = _sort(world)
     topics: set[str] = set()
     topic_of: dict[ChannelKey, str] = {}
@@ -55,7 +55,7 @@ def wanted(world: World, config: ControllerConfig) -> Wanted:
 
 
 def reconcile(world: World, config: ControllerConfig) -> list[Action]:
-    """The next steps, in the order in which to do them, then one WriteStatus for each object."""
+    """The next actions in the order to carry them out, then one WriteStatus for each object."""
     found = _sort(world)
     claims = first_claims(found.channels, world, config)
     channels = [plan_channel(one, world, config, claims) for one in in_order_of_precedence(found.channels, world)]
@@ -67,6 +67,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         for one in found.subscriptions
     ]
     alive = {plan.object.uid for plan in channels} | {plan.object.uid for plan in subscriptions if not plan.remove}
+    # Removals first: a name that is being removed must be free before its next owner's topics are created.
     actions = plan_removals(world, frozenset(alive), config)
     for channel in channels:
         actions.extend(channel.actions)
@@ -92,7 +93,7 @@ def _sort(world: World) -> _Sorted:
     seen = set(written)
     for channel in channels:
         for entry in entries(channel):
-            if entry.uid not in seen:  # a uid is served once; two channels cannot both own it
+            if entry.uid not in seen:  # a uid is served once, even if two channels list it
                 seen.add(entry.uid)
                 subscriptions.append(entry)
     return _Sorted(channels, subscriptions, written)

@@ -1,4 +1,4 @@
-"""What is said of each object: its conditions and the rest of its status. Pure; refuses to decide anything."""
+"""Makes the status of each object from its plan: the conditions and the other fields. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from controller.plan.actions import World, WriteStatus
 from controller.plan.channels import ChannelPlan
 from controller.plan.destinations import AddressResolver, Unresolved
 from controller.plan.subscriptions import SubscriptionPlan
-from knative.contract import records as contract
+from knative.contract.records import SubscriberStatus, Subscription
 from knative.delivery.policy import Addressable
 from knative.resources.conditions import Condition, ConditionStatus, ready, true, unknown, with_note
 from tables.status_table import serving, subscriber_status
@@ -86,9 +86,7 @@ def _dead_letter_sink(plan: ChannelPlan, destinations: AddressResolver) -> tuple
     return sink, true("DeadLetterSinkResolved")
 
 
-def _subscribers_ready(
-    records: Sequence[contract.Subscription], rows: Sequence[contract.SubscriberStatus]
-) -> Condition:
+def _subscribers_ready(records: Sequence[Subscription], rows: Sequence[SubscriberStatus]) -> Condition:
     parts = [
         serving("SubscribersReady", row, f"Subscription {record.label}")
         for record, row in zip(records, rows, strict=True)

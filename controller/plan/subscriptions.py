@@ -1,9 +1,9 @@
-"""What a Subscription needs: resolved destinations, start offsets in every partition, its contract record. Pure.
+"""Plans what a Subscription needs: resolved Destinations, start offsets in every partition, its contract record. Pure.
 
-    channel there? -> destinations resolved? -> start committed and read back? -> record published -> conditions
+    channel exists? -> destinations resolved? -> start committed and read back? -> record published -> conditions
 
-A subscription that was published and is edited into something that cannot be served goes on as it was. Refuses to
-publish one whose start offsets are not read back for every partition: its first events would be lost.
+If a published subscription is edited into something that cannot be served, the published state is still served. Does
+not publish a subscription before its start offsets are read back for every partition: its first events could be lost.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from knative.resources.kinds import KafkaChannel, Subscription
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlan:
-    """One subscription: what to do for it and what to say of it."""
+    """The plan for one subscription: its actions and its conditions."""
 
     object: Object[Subscription]
     resolved: Condition
     added: Condition
-    record: records.Subscription | None = None  #: as published now; None = not at all
-    remove: bool = False  #: take it out of the contract, its channel is gone
+    record: records.Subscription | None = None  #: as published now; None = not published
+    remove: bool = False  #: remove it from the contract, because its channel is gone
     actions: tuple[Action, ...] = ()
 
 
 def entries(channel: Object[KafkaChannel]) -> list[Object[Subscription]]:
-    """The subscriptions that a channel carries in `spec.subscribers`, as objects with the identity they bring."""
+    """The subscriptions in a channel's `spec.subscribers`, as objects with the identity given there."""
     resource = channel.resource
     return [
         Object(
@@ -58,10 +58,10 @@ def plan_subscription(
     world: World,
     config: ControllerConfig,
     channels: Mapping[ChannelKey, ChannelPlan],
-    held_channels: frozenset[ChannelKey],
+    retained_channels: frozenset[ChannelKey],
     destinations: AddressResolver,
 ) -> SubscriptionPlan:
-    """Decide for one subscription."""
+    """Plan one subscription."""
     resource = one.resource
     key = (resource.namespace, resource.channel)
     published = world.subscriptions.get(one.uid)
@@ -72,19 +72,26 @@ def plan_subscription(
             "is still served. Delete the Subscription and add it again, or give it another name"
         )
         old = (published.namespace, published.channel)
-        gone = old not in held_channels and (old not in channels or channels[old].object.uid != published.channel_uid)
+        gone = old not in retained_channels and (
+            old not in channels or channels[old].object.uid != published.channel_uid
+        )
         return _refused(one, published, false("ReferencesResolved", "ChannelImmutable", message), remove=gone)
     if channel is None:
-        if key in held_channels:
-            message = f"the file of channel {resource.channel!r} cannot be read; mend it, see problems.json"
+        if key in retained_channels:
+            message = f"the file of channel {resource.channel!r} cannot be read; fix it, see problems.json"
             return _refused(one, published, unknown("ReferencesResolved", "ChannelFileUnreadable", message))
-        message = f"there is no KafkaChannel {resource.namespace}/{resource.channel}; add it, or mend spec.channel.name"
+        message = (
+            f"there is no KafkaChannel {resource.namespace}/{resource.channel}; add it, or correct spec.channel.name"
+        )
         return _refused(one, published, false("ReferencesResolved", "ChannelNotFound", message), remove=True)
     if published is not None and published.channel_uid != channel.object.uid:
-        message = f"channel {resource.channel!r} was made anew; this subscription is taken up again in a moment"
+        # Another channel under the same name has another topic: the subscription starts again, with a new group.
+        message = (
+            f"channel {resource.channel!r} was deleted and created again; this subscription is added to it shortly"
+        )
         return _refused(one, published, unknown("ReferencesResolved", "ChannelReplaced", message), remove=True)
     if one.uid in world.removals:
-        message = "what it left behind under its former channel is being removed first"
+        message = "waits until its group under its former channel is removed"
         return _refused(one, published, unknown("ReferencesResolved", "BeingRemoved", message))
     try:
         record = _record(one, channel, config, destinations)
@@ -93,7 +100,8 @@ def plan_subscription(
     if record is None:
         waits = unknown("AddedToChannel", "ChannelNotReady", f"waits for channel {resource.channel!r}")
         return SubscriptionPlan(one, true("ReferencesResolved"), waits)
-    # The id of the topic that its offsets are of: known from the moment in which they were committed.
+    # The id of the topic that its offsets belong to, as recorded when they were committed. It must not follow the
+    # topic: if the topic is deleted and created again, the committed offsets are meaningless (see `_other_topic`).
     began_with = (published.topic_id if published is not None else "") or _topic_id(record.topic, world)
     record = _never_older(replace(record, topic_id=began_with), published)
     return _publish(one, record, published, world)
@@ -118,7 +126,7 @@ def _record(
     subscriber = destinations.resolve(resource.subscriber, namespace, "spec.subscriber", "SubscriberNotResolved")
     reply = destinations.resolve(resource.reply, namespace, "spec.reply", "ReplyNotResolved")
     delivery = destinations.delivery(resource.delivery, channels, config.default_delivery, namespace)
-    assert subscriber is not None, "a Subscription without subscriber is refused when it is read"
+    assert subscriber is not None, "the reader rejects a Subscription without subscriber"
     if channel.record is None:
         return None
     return records.Subscription(
@@ -143,8 +151,8 @@ def _record(
 
 
 def _never_older(record: records.Subscription, published: records.Subscription | None) -> records.Subscription:
-    """A generation that somebody lowered (it is a field of a channel's `spec.subscribers`) goes on from the published
-    one: readers of the contract pass over what looks older than what they have."""
+    """The record with a generation that is not older than the published one. A generation in a channel's
+    `spec.subscribers` may be lowered, but readers of the contract ignore records that look older than theirs."""
     if published is None or record.generation >= published.generation:
         return record
     same = replace(record, generation=published.generation)
@@ -167,7 +175,7 @@ def _publish(
                 else unknown("AddedToChannel", "StartBeingCommitted", "its start offsets are being committed")
             )
             return SubscriptionPlan(one, resolved, added, actions=(commit,))
-    # Partitions that were added since are not committed: their group begins there at the start of the log.
+    # Partitions that were added later have no committed offset: the group starts there at the beginning of the log.
     pending = record != published
     added = _other_topic(record, world) or published_condition(pending, one.uid, world, "AddedToChannel")
     actions = (PublishSubscription(record),) if pending else ()
@@ -180,11 +188,11 @@ def _topic_id(topic: str, world: World) -> str:
 
 
 def _other_topic(record: records.Subscription, world: World) -> Condition | None:
-    """What is wrong when the topic is not the one that the subscription's offsets are of."""
+    """The problem if the topic is not the one that the subscription's offsets belong to, else None."""
     if _topic_id(record.topic, world) in ("", record.topic_id):
         return None
     message = (
-        f"topic {record.topic} was deleted and made anew, so the subscription's place in it means nothing; delete the "
-        "Subscription and add it again, with penstock.dev/start: earliest to get all that the topic holds now"
+        f"topic {record.topic} was deleted and created again, so the committed offsets are meaningless; delete the "
+        "Subscription and add it again, with penstock.dev/start: earliest to get all events that the topic has now"
     )
     return false("AddedToChannel", "TopicReplaced", message)

@@ -1,14 +1,18 @@
-"""Objects from a directory of YAML files: what `kubectl apply` and `delete` are in a cluster, saving a file is here.
+"""Reads objects from a directory of YAML files: saving or removing a file is like `kubectl apply` or `delete`.
 
     stat -> changed? -> read -> documents -> resources -> the file's good state, or problems and the last good state
 
-A file is taken whole or not at all; a document of a kind that is not ours is left out. A file that held resources and
-is empty now keeps what it said: only taking the file away removes that. While a file has any problem, or
-its folder cannot be read, nothing that it held counts as removed; nor what vanished when the file got its problem, for
-it may have moved there. Apart from that an object counts as removed when two looks in a row did not find it: editors
-save by truncating, or by renaming, and a look in between must not delete a topic. When all of several files vanish at
-once, a volume may have come off: what they said stays for half a minute, and a problem says so. Refuses to give
-identities (`identities`), to follow links to folders, to stop for a bad file.
+A file is accepted as a whole or not at all; documents of other kinds are ignored. The rules against removing things by
+accident:
+
+- An object counts as removed only if two scans in a row do not find it. Editors save by truncating or renaming, and a
+  scan in between must not delete a topic.
+- While a file has a problem, or its folder cannot be read, none of its objects count as removed. Nor do objects that
+  vanished elsewhere when the file got its problem, because they may have moved there.
+- A file that is empty now keeps its resources. Only removing the file removes them.
+- If all of several files vanish at once, a volume may be unmounted: everything stays for half a minute.
+
+Links to folders are not followed.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from controller.model import FileProblem, Key
 from controller.source.yaml_reader import FILE_BYTES_MAX, BadDocument, Document, read_documents
 from knative.errors import UsageError
 from knative.resources import kinds
@@ -29,31 +34,14 @@ from knative.resources.kinds import Invalid, Resource
 
 SUFFIXES = (".yaml", ".yml", ".json")
 FILES_MAX = 10_000
-SCANS_MIN = 2  #: looks in a row that must not find an object
-EMPTIED_S = 30.0  #: how long everything stays when several files, and all there were, vanish at once
-RACY_S = 2.0  #: a file changed so recently may change again within one tick of its clock
-
-Key = tuple[str, str, str]  #: (kind, namespace, name)
-
-
-@dataclass(frozen=True, slots=True)
-class FileProblem:
-    """Something wrong in the directory. `ignored`: only this document is left out, the rest of the file counts;
-    `slip`: of what is ignored, what was probably meant to be served."""
-
-    file: str  #: relative to the directory; "." is the directory itself
-    line: int
-    field: str
-    what: str
-    cure: str
-    ignored: bool = False
-    slip: bool = False
-    object: str = ""  #: such as `KafkaChannel default/orders`; "" = it is not known, or not about one object
+SCANS_MIN = 2  #: an object counts as removed after this many scans without it
+EMPTIED_S = 30.0  #: how long everything stays if all of several files vanish at once
+RACY_S = 2.0  #: a file that changed this recently may change again within the resolution of its time stamp
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One object as it stands in a file."""
+    """One object as written in a file."""
 
     resource: Resource
     spec_hash: str
@@ -72,46 +60,48 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What the directory says at one look."""
+    """The content of the directory at one scan."""
 
     objects: tuple[Written, ...] = ()
     problems: tuple[FileProblem, ...] = ()
-    complete: bool = False  #: what is not here is nowhere: all was read, twice, and nothing has a problem
+    complete: bool = (
+        False  #: every file was read, at least twice, without problems: objects that are missing here do not exist
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    signature: tuple[int, int, int]  #: mtime in ns, size, inode; (0, 0, 0) = look into it next time
+    signature: tuple[int, int, int]  #: mtime in ns, size, inode; (0, 0, 0) = read it again next time
     digest: bytes
     good: tuple[Written, ...] = ()  #: the last good state
     problems: tuple[FileProblem, ...] = ()
-    since: int = 0  #: the look since which it has problems
-    emptied: bool = False  #: it holds no document any more; `good` is what it held, and counts unless it is elsewhere
+    since: int = 0  #: the scan since which it has problems
+    emptied: bool = False  #: it has no document any more; its objects in `good` count unless another file has them
 
 
 class _Unreadable(Exception):
-    """The directory as a whole cannot be taken at this look."""
+    """The directory as a whole cannot be read at this scan."""
 
-    def __init__(self, what: str, cure: str) -> None:
+    def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
-        self.problem = FileProblem(".", 0, "", what, cure)
+        self.problem = FileProblem(".", 0, "", what, hint)
 
 
 class Directory:
-    """The files of one directory and what they say. Blocking: call `scan` in a thread, one at a time."""
+    """The files of one directory and their objects. Blocking: call `scan` in a thread, one at a time."""
 
     def __init__(self, root: Path, emptied_s: float = EMPTIED_S) -> None:
         self._root = root
         self._emptied_s = emptied_s
         self._emptied_at: float | None = None
         self._files: dict[str, _File] = {}
-        #: kept although not found -> the first look that did not find it, and how many in a row could have found it
+        #: object that is kept although it was not found -> (first scan without it, scans without it that count)
         self._missed: dict[Key, tuple[int, int]] = {}
         self._scans = 0
         self._objects: dict[Key, Written] = {}
 
     def check(self) -> None:
-        """Raises UsageError with a sentence when there is no such directory, or it cannot be read."""
+        """Raises UsageError if the directory does not exist or cannot be read."""
         if not self._root.is_dir():
             raise UsageError(
                 f"The resources directory {str(self._root)!r} does not exist.",
@@ -123,7 +113,7 @@ class Directory:
             )
 
     def scan(self) -> Snapshot:
-        """Look once. A directory that has gone, or holds too many files, is a problem, and everything stays."""
+        """Scan once. If the directory is gone or has too many files, that is a problem, and everything stays."""
         try:
             found, unread = _walk(self._root)
         except _Unreadable as untaken:
@@ -141,7 +131,7 @@ class Directory:
         return self._merge(unread)
 
     def _emptied(self, found: Collection[str]) -> FileProblem | None:
-        """The problem that all files are gone at once, for as long as what they said stays."""
+        """The problem that all files vanished at once, as long as their objects stay."""
         if found or len(self._files) < 2:
             self._emptied_at = None
             return None
@@ -150,8 +140,8 @@ class Directory:
             self._emptied_at = now
         if now - self._emptied_at >= self._emptied_s:
             return None
-        what = f"all {len(self._files)} files are gone at once; what they said stays for {self._emptied_s:g} s"
-        return FileProblem(".", 0, "", what, "put them back, or else their channels and topics are removed then")
+        what = f"all {len(self._files)} files are gone at once; their resources stay for {self._emptied_s:g} s"
+        return FileProblem(".", 0, "", what, "put them back, otherwise their channels and topics are removed then")
 
     def _scan_file(self, name: str, path: Path, before: _File | None) -> _File:
         try:
@@ -159,13 +149,14 @@ class Directory:
             signature = (status.st_mtime_ns, status.st_size, status.st_ino)
             if before is not None and before.signature == signature:
                 return before
-            if not stat.S_ISREG(status.st_mode):  # opening a FIFO waits until somebody writes
-                problem = FileProblem(name, 0, "", "this is a FIFO, a socket or a device, no file", "take it away")
+            if not stat.S_ISREG(status.st_mode):  # opening a FIFO blocks until another process writes to it
+                problem = FileProblem(name, 0, "", "this is a FIFO, a socket or a device, not a file", "remove it")
                 return self._state(signature, b"", before, (), (problem,))
             with path.open("rb") as file:
                 data = file.read(FILE_BYTES_MAX + 1)
         except OSError as error:
             return self._state((0, 0, 0), b"", before, (), (_unreadable(name, path, error),))
+        # A second change within the resolution of the time stamp would not be noticed: read the file again next time.
         if abs(time.time() - status.st_mtime) < RACY_S:
             signature = (0, 0, 0)
         digest = hashlib.sha256(data).digest()
@@ -195,7 +186,7 @@ class Directory:
         objects: dict[Key, Written] = {}
         problems = [*unread]
         for _, file in sorted(self._files.items()):
-            problems += () if file.emptied else file.problems  # `_keep_emptied` knows better
+            problems += () if file.emptied else file.problems  # `_keep_emptied` reports these
         for written in self._in_order_of_precedence():
             first = objects.setdefault(written.key, written)
             if first is not written:
@@ -208,18 +199,18 @@ class Directory:
                         what,
                         "remove one",
                         str(written),
-                        slip=True,
+                        suspected_typo=True,
                     )
                 )
         problems += self._keep_emptied(objects)
         problems += self._keep_missing(objects, {problem.file for problem in problems})
         self._objects = dict(sorted(objects.items()))
-        # A first look may fall between two steps of an editor.
+        # The first scan may fall between two steps of an editor.
         complete = self._scans >= SCANS_MIN and not problems
         return Snapshot(tuple(self._objects.values()), tuple(problems), complete)
 
     def _keep_emptied(self, objects: dict[Key, Written]) -> list[FileProblem]:
-        """Add to `objects` what emptied files held and no other file has; a problem for each such file."""
+        """Add to `objects` those of emptied files that no other file has; returns a problem for each such file."""
         problems: list[FileProblem] = []
         for name, file in sorted(self._files.items()):
             if not file.emptied:
@@ -230,7 +221,8 @@ class Directory:
         return problems
 
     def _keep_missing(self, objects: dict[Key, Written], troubled: Collection[str]) -> list[FileProblem]:
-        """Add to `objects` what was not found and does not count as removed yet; the problems that keep some of it."""
+        """Add to `objects` those that were not found but do not count as removed yet; returns the problems that keep
+        some of them."""
         problems: list[FileProblem] = []
         missed: dict[Key, tuple[int, int]] = {}
         for key in sorted(self._objects.keys() - objects.keys()):
@@ -239,8 +231,8 @@ class Directory:
             holder = self._holder(before, vanished, troubled)
             if holder:
                 what = f"{before}, which was in {before.file}, stays until this file has no problem any more"
-                cure = "mend what is wrong in it; what is in no file then is removed"
-                problems.append(_left_out(holder, 0, "", what, cure, str(before)))
+                hint = "fix this file; resources that are in no file then are removed"
+                problems.append(_left_out(holder, 0, "", what, hint, str(before)))
             looks = 0 if holder else looks + 1
             if looks < SCANS_MIN:
                 missed[key], objects[key] = (vanished, looks), before
@@ -248,14 +240,14 @@ class Directory:
         return problems
 
     def _holder(self, missing: Written, vanished: int, troubled: Collection[str]) -> str:
-        """The file whose problems keep an object that was not found since look `vanished`; "" = none."""
+        """The file whose problems keep an object that is missing since scan `vanished`; "" = none."""
         if missing.file in troubled and missing.file in self._files:
             return missing.file
         moved = (name for name, file in self._files.items() if file.problems and file.since >= vanished - 1)
         return min(moved, default="")
 
     def _in_order_of_precedence(self) -> list[Written]:
-        """Of two that claim one name, the one whose file had it at the last look comes first, then by file."""
+        """Objects sorted so that, of two with the same name, the one in the same file as before comes first."""
 
         def is_new(one: Written) -> bool:
             before = self._objects.get(one.key)
@@ -266,9 +258,9 @@ class Directory:
 
 
 def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
-    """Files with our suffixes, and the folders that cannot be looked into. Raises _Untaken.
+    """Files with our suffixes, and problems of folders that cannot be read. Raises _Unreadable.
 
-    Hidden files and folders are left out: editors and mounted ConfigMaps keep theirs there.
+    Hidden files and folders are skipped: editors and mounted ConfigMaps use them.
     """
     files: dict[str, Path] = {}
     unread: list[FileProblem] = []
@@ -277,10 +269,10 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
         if Path(error.filename) == root:
             raise _Unreadable(f"the directory cannot be read: {error.strerror}", "bring it back")
         name = _shown(Path(error.filename), root)
-        unread.append(FileProblem(name, 0, "", f"the folder cannot be read: {error.strerror}", "mend its permissions"))
+        unread.append(FileProblem(name, 0, "", f"the folder cannot be read: {error.strerror}", "fix its permissions"))
 
     for folder, folders, names in os.walk(root, onerror=fail):
-        if not os.access(folder, os.X_OK):  # then its names can be listed, but not what they are
+        if not os.access(folder, os.X_OK):  # its names can be listed, but its files cannot be read
             fail(PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder))
             folders.clear()
             continue
@@ -288,30 +280,30 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
         for path in (Path(folder, name) for name in folders):
             if os.path.islink(path):
                 what = "this is a link to a folder, which is not followed"
-                cure = "put a folder there, or link its files"
-                unread.append(_left_out(_shown(path, root), 0, "", what, cure, slip=True))
+                hint = "put a folder there, or link its files"
+                unread.append(_left_out(_shown(path, root), 0, "", what, hint, suspected_typo=True))
         for name in sorted(names):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
                 if len(files) == FILES_MAX:
-                    raise _Unreadable(f"it holds over {FILES_MAX} files, and no change is taken", "use fewer files")
+                    raise _Unreadable(f"it has more than {FILES_MAX} files; changes are ignored", "use fewer files")
                 path = Path(folder, name)
                 files[_shown(path, root)] = path
     return files, unread
 
 
 def _shown(path: Path, root: Path) -> str:
-    """Its name relative to the directory; bytes that are no UTF-8 as \\x.., for names end up in files and logs."""
+    """A path relative to the directory. Bytes that are not UTF-8 become \\x.., as names appear in files and logs."""
     name = path.relative_to(root).as_posix()
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _unreadable(name: str, path: Path, error: OSError) -> FileProblem:
     if isinstance(error, FileNotFoundError):
-        what, cure = "this is a link to nothing", "mend or remove the link"
+        what, hint = "this is a broken link", "fix or remove the link"
         if not os.path.islink(path):
-            what, cure = "the file is gone while it is read", "nothing needs to be done if it was removed"
-        return FileProblem(name, 0, "", what, cure)
-    return FileProblem(name, 0, "", f"the file cannot be read: {error.strerror}", "mend its permissions")
+            what, hint = "the file vanished while it was read", "do nothing if it was removed"
+        return FileProblem(name, 0, "", what, hint)
+    return FileProblem(name, 0, "", f"the file cannot be read: {error.strerror}", "fix its permissions")
 
 
 def _emptied_file(name: str, kept: list[Written]) -> FileProblem:
@@ -321,19 +313,19 @@ def _emptied_file(name: str, kept: list[Written]) -> FileProblem:
 
 
 def _holds_nothing(name: str) -> FileProblem:
-    """For a file without a document. What it held before this process first read it is not known here."""
+    """The problem of a file without a document. This process may not know what it held before."""
     what = "the file is empty; if it held resources, they stay"
     return _left_out(name, 0, "", what, "delete the file")
 
 
 def _left_out(
-    file: str, line: int, field: str, what: str, cure: str, about: str = "", *, slip: bool = False
+    file: str, line: int, field: str, what: str, hint: str, about: str = "", *, suspected_typo: bool = False
 ) -> FileProblem:
-    return FileProblem(file, line, field, what, cure, ignored=True, slip=slip, object=about)
+    return FileProblem(file, line, field, what, hint, ignored=True, suspected_typo=suspected_typo, object=about)
 
 
 def read_file(name: str, data: bytes) -> tuple[list[Written], list[FileProblem]]:
-    """What a file says, and everything wrong with it. A kind that is not ours is reported and ignored."""
+    """The objects of a file, and all its problems. Documents of other kinds are reported and ignored."""
     try:
         documents = read_documents(data, is_json=name.lower().endswith(".json"))
     except BadDocument as bad:
@@ -347,8 +339,8 @@ def read_file(name: str, data: bytes) -> tuple[list[Written], list[FileProblem]]
             continue
         if one.key in written:
             what = f"{one} is already on line {written[one.key].line} of this file"
-            cure = "remove or rename one of the two"
-            problems.append(FileProblem(name, one.line, "metadata.name", what, cure, object=str(one)))
+            hint = "remove or rename one of the two"
+            problems.append(FileProblem(name, one.line, "metadata.name", what, hint, object=str(one)))
         written[one.key] = one
     return list(written.values()), problems
 
@@ -368,15 +360,17 @@ def _read_object(name: str, document: Document, problems: list[FileProblem]) -> 
         what = f"{document.value.get('apiVersion')} {kind} is not served here; it is ignored"
         meant = kinds.meant(kind)
         known = ", ".join(kind for _, kind in kinds.KINDS)
-        cure = f"did you mean {meant}?" if meant else f"served are {known}"
-        cure += "; move the document elsewhere if it is not meant for this directory"
-        problems.append(_left_out(name, document.line_of(("kind",)), "kind", what, cure, about, slip=bool(meant)))
+        hint = f"did you mean {meant}?" if meant else f"served are {known}"
+        hint += "; move the document elsewhere if it is not meant for this directory"
+        problems.append(
+            _left_out(name, document.line_of(("kind",)), "kind", what, hint, about, suspected_typo=bool(meant))
+        )
         return None
     return Written(resource, kinds.spec_hash(document.value), name, document.line)
 
 
 def _label(value: Mapping[str, object]) -> str:
-    """What a document calls its object, such as `KafkaChannel default/orders`; "" = it does not say."""
+    """The name of a document's object, such as `KafkaChannel default/orders`; "" if it has none."""
     metadata = value.get("metadata")
     kind, name = value.get("kind"), metadata.get("name") if isinstance(metadata, Mapping) else None
     if not isinstance(metadata, Mapping) or not isinstance(kind, str) or not isinstance(name, str):

@@ -1,9 +1,9 @@
-"""Who is who when objects come from files: a random uid for each (kind, namespace, name), a generation for each wish.
+"""Assigns uid and generation to resources read from files.
 
-The contract is the memory: after a restart, or in another process, uid and generation come from its records. When this
-process begins to lead and nothing in the directory is in the contract, it is likely to be the wrong directory, or the
-Kafka of another installation: what is served then are strangers, and none of them is removed until its own file was
-here. Refuses to give the uid of what is being removed a second time: who comes back after a deletion is somebody new.
+The contract is the memory: after a restart, or in another process, uid and generation come from its records. If nothing
+in the directory is in the contract when this process begins to lead, it is probably the wrong directory, or the Kafka
+of another installation. The published resources are then *foreign*: kept until their own file appears here and is
+removed. A resource that is created again while its removal is in progress gets a new uid.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, Object
-from controller.source.directory import FileProblem, Key, Snapshot
-from knative.contract import records as contract
+from controller.source.directory import Snapshot
+from knative.contract.records import Subscription
 from knative.resources.kinds import KafkaChannel, Resource
-
-Record = contract.Channel | contract.Subscription
 
 
 def _random_uid() -> str:
@@ -31,14 +30,14 @@ class Identities:
         self._identities: dict[Key, tuple[str, int, str]] = {}  #: uid, generation, hash
         self._seen: set[Key] = set()
         self._compared = False
-        self.strangers: frozenset[str] = frozenset()  #: uids of the contract; to be noted before anything is done
+        self.foreign: frozenset[str] = frozenset()  #: uids of the contract; save them before anything is published
 
-    def forget(self, strangers: Collection[str] = ()) -> None:
-        """Start over, from the contract alone: another process may have led in between. `strangers`: as noted."""
+    def forget(self, foreign: Collection[str] = ()) -> None:
+        """Start again from the contract alone, because another process may have led. `foreign`: as saved."""
         self._identities.clear()
         self._seen.clear()
         self._compared = False
-        self.strangers = frozenset(strangers)
+        self.foreign = frozenset(foreign)
 
     def find_foreign(
         self,
@@ -47,27 +46,27 @@ class Identities:
         removing: Collection[str],
         asked: Collection[str] = (),
     ) -> tuple[FileProblem, ...]:
-        """Find out who the strangers are; the problem that there are some. Before `assign` and `retained`.
+        """Find the foreign resources; returns the problem that there are some. Call it before `assign` and `retained`.
 
-        `asked`: uids that a person wants removed; a stranger among them is no longer kept.
+        `asked`: uids that a person wants to remove. They are no longer kept.
         """
         keys = {written.key for written in snapshot.objects}
         served = {record.uid: record for record in published if record.uid not in removing}
         if not self._compared and (keys or snapshot.complete):
             self._compared = True
             if not any(_key(record) in keys for record in served.values()):
-                self.strangers |= served.keys()
+                self.foreign |= served.keys()
         here = _entries(snapshot)
-        self.strangers = frozenset(
-            uid for uid in self.strangers & served.keys() if _key(served[uid]) not in keys and uid not in here
+        self.foreign = frozenset(
+            uid for uid in self.foreign & served.keys() if _key(served[uid]) not in keys and uid not in here
         )
-        self.strangers -= releasable(self.strangers & set(asked), served.values())
-        return (_problem(sorted(_key(served[uid]) for uid in self.strangers)),) if self.strangers else ()
+        self.foreign -= releasable(self.foreign & set(asked), served.values())
+        return (_problem(sorted(_key(served[uid]) for uid in self.foreign)),) if self.foreign else ()
 
     def assign(
         self, snapshot: Snapshot, published: Iterable[Record], removing: Collection[str]
     ) -> tuple[AnyObject, ...]:
-        """The snapshot's objects with identity. `removing`: uids whose removal is under way."""
+        """The snapshot's objects with identity. `removing`: uids whose removal is in progress."""
         entries = _entries(snapshot)
         records: Mapping[Key, Record] = {
             _key(record): record
@@ -82,10 +81,10 @@ class Identities:
         return tuple(self._object(written.key, written.resource) for written in snapshot.objects)
 
     def retained(self, snapshot: Snapshot, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
-        """Uids of the contract that must stay: strangers, and what may be in a file that nobody could read so far."""
+        """Uids of the contract that must stay: foreign ones, and those that may be in a file that could not be read."""
         alive = {one.uid for one in objects}
         unseen = {record.uid for record in published if not snapshot.complete and _key(record) not in self._seen}
-        return (self.strangers | unseen) - alive
+        return (self.foreign | unseen) - alive
 
     def _identity(self, key: Key, spec_hash: str, record: Record | None) -> tuple[str, int, str]:
         before = self._identities.get(key)
@@ -106,8 +105,8 @@ class Identities:
 
 
 def releasable(asked: Collection[str], served: Iterable[Record]) -> frozenset[str]:
-    """Those that may go: a channel only together with every subscription that reads it."""
-    read = {one.channel_uid for one in served if isinstance(one, contract.Subscription) and one.uid not in asked}
+    """The resources that may be removed: a channel only together with all its subscriptions."""
+    read = {one.channel_uid for one in served if isinstance(one, Subscription) and one.uid not in asked}
     return frozenset(asked) - read
 
 
@@ -116,15 +115,15 @@ def _key(record: Record) -> Key:
 
 
 def _entries(snapshot: Snapshot) -> set[str]:
-    """Uids of subscriptions that somebody else has resolved, within channels."""
+    """Uids of the subscriptions in `spec.subscribers` of channels."""
     channels = (one.resource for one in snapshot.objects if isinstance(one.resource, KafkaChannel))
     return {entry.uid for channel in channels for entry in channel.subscribers}
 
 
-def _problem(strangers: list[Key]) -> FileProblem:
-    kind, namespace, name = strangers[0]
-    more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
-    what = f"what was served before ({kind} {namespace}/{name}{more}) never was in a file here; it stays"
+def _problem(foreign: list[Key]) -> FileProblem:
+    kind, namespace, name = foreign[0]
+    more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+    what = f"resources in the contract ({kind} {namespace}/{name}{more}) never were in a file here; they stay"
     hint = (
         "give this installation a name of its own (PENSTOCK_INSTANCE), or name the directory that they came from; "
         f"to have one removed: `penstock remove {kind}/{namespace}/{name} --yes`"

@@ -1,8 +1,8 @@
-"""YAML and JSON text to plain values that know their lines; what is wrong is said with line and cure.
+"""Reads YAML and JSON text to plain values with their line numbers. Problems have a line and a hint.
 
-The values are those of YAML 1.2: only `true` and `false` are truth values (`y`, `no`, `on` are texts), dates are texts.
-Keys must be texts and may not repeat. Refuses files over a size or with too many values, aliases that blow up, tags of
-its own, merge keys, and what cannot be written as UTF-8 again.
+Values follow YAML 1.2: only `true` and `false` are booleans (`y`, `no`, `on` are text), and dates are text. Keys must
+be text and may not repeat. Does not support tags, merge keys, or text that cannot be encoded as UTF-8. The size and the
+number of values are limited, also after aliases are expanded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from knative.resources.object_reader import Path
 
 FILE_BYTES_MAX = 1024 * 1024
 NODES_MAX = 50_000  #: per file; counted as they are written, and again with aliases expanded
-ANCHORS_MAX = 1_000  #: per file; no file of resources needs more, and each costs time before anything is known of it
+ANCHORS_MAX = 1_000  #: per file; resources need none, and each costs time before the file can be checked
 DEPTH_MAX = 64
 
 _TAG = "tag:yaml.org,2002:"
@@ -66,7 +66,7 @@ class _Loader(yaml.SafeLoader):
         """Merge keys are not applied."""
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
-        """A node more. Values and anchors are counted here: reading the rest of a refused file would take seconds."""
+        """Count values and anchors while composing, because reading the rest of a rejected file could take seconds."""
         is_key = isinstance(parent, MappingNode) and index is None
         self._values += not is_key
         if self._values > NODES_MAX:
@@ -83,7 +83,7 @@ class _Loader(yaml.SafeLoader):
 def read_documents(data: bytes, *, is_json: bool = False) -> list[Document]:
     """Every object of a file; empty documents are skipped, a `kind: List` is opened. Raises BadDocument."""
     if len(data) > FILE_BYTES_MAX:
-        raise BadDocument(1, (), f"the file has {len(data)} bytes", f"{FILE_BYTES_MAX} is the most; split it")
+        raise BadDocument(1, (), f"the file has {len(data)} bytes", f"write at most {FILE_BYTES_MAX}; split it")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -105,7 +105,7 @@ def _nodes(text: str) -> list[Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(part for part in (error.context, error.problem) if part)
-        hint = "indent with spaces, not with tabs" if "'\\t'" in what else "mend the YAML there or just before"
+        hint = "indent with spaces, not with tabs" if "'\\t'" in what else "fix the YAML there or just before"
         raise BadDocument((mark.line + 1) if mark else 1, (), what, hint) from error
     except yaml.YAMLError as error:
         line = _line_of_reader_error(error, text)
@@ -114,7 +114,7 @@ def _nodes(text: str) -> list[Node]:
         raise
     except (ValueError, OverflowError) as error:
         line = loader.line + 1 if loader else 1  # the parser turns \U... into a character without looking
-        raise BadDocument(line, (), "an escape (\\U...) there is no character", "write the character itself") from error
+        raise BadDocument(line, (), "an escape (\\U...) is not a character", "write the character itself") from error
     except RecursionError as error:
         raise BadDocument(1, (), "the file is nested too deep", f"{DEPTH_MAX} levels are the most") from error
 
@@ -138,7 +138,9 @@ def _documents(nodes: list[Node]) -> list[Document]:
         if value is None:
             continue
         if not isinstance(value, dict):
-            raise BadDocument(line, (), "this document is no mapping", "write apiVersion:, kind:, metadata: and spec:")
+            raise BadDocument(
+                line, (), "this document is not a mapping", "write apiVersion:, kind:, metadata: and spec:"
+            )
         items = value.get("items")
         if value.get("kind") == "List" and isinstance(items, list):
             documents.extend(_items(items, line, lines))
@@ -152,7 +154,9 @@ def _items(items: list[object], line: int, lines: dict[Path, int]) -> Iterator[D
         prefix: Path = ("items", index)
         start = lines.get(prefix, line)
         if not isinstance(item, dict):
-            raise BadDocument(start, prefix, "this item is no mapping", "write apiVersion:, kind:, metadata: and spec:")
+            raise BadDocument(
+                start, prefix, "this item is not a mapping", "write apiVersion:, kind:, metadata: and spec:"
+            )
         yield Document(item, start, {path[2:]: at for path, at in lines.items() if path[:2] == prefix})
 
 
@@ -180,12 +184,12 @@ def _mapping(node: MappingNode, path: Path, lines: dict[Path, int], budget: Iter
         key = _scalar(key_node, line, path) if isinstance(key_node, ScalarNode) else None
         if not isinstance(key, str):
             raise BadDocument(
-                line, path, "a key here is no text", 'write a name, in quotes ("...") if it looks like a number'
+                line, path, "a key here is not text", 'write a name, in quotes ("...") if it looks like a number'
             )
         if key == "<<" and key_node.style is None:
             raise BadDocument(line, path, "merge keys (<<) are not supported", "write the fields out")
         if key in result:
-            raise BadDocument(line, (*path, key), f"key {key[:64]!r} is there twice", "remove one of the two")
+            raise BadDocument(line, (*path, key), f"key {key[:64]!r} appears twice", "remove one of the two")
         lines[(*path, key)] = line
         result[key] = _value(value_node, (*path, key), lines, budget)
     return result

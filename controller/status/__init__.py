@@ -1,1 +1,1 @@
-"""Where the status of resources goes: files, and sentences for people."""
+"""Writes the status of resources: to files, and to the status topic."""

@@ -1,12 +1,12 @@
-"""Statuses and notes as files: one JSON file for each object, the directory's problems, removals under way.
+"""State files: the status of each object, the directory's problems, and what the next leader must know.
 
-    <state_dir>/<kind>/<namespace>.<name>.json    status of an object, gone with it
-    <state_dir>/problems.json                     what is wrong in the resources directory
-    <state_dir>/removals.json                     what is being removed, for the next process
-    <state_dir>/strangers.json                    what was served before and never had a file here, for the next process
+    <state_dir>/<kind>/<namespace>.<name>.json    status of an object, removed with it
+    <state_dir>/problems.json                     problems in the resources directory
+    <state_dir>/removals.json                     removals in progress, for the next process
+    <state_dir>/strangers.json                    uids of foreign resources, for the next process
 
-Each is written beside itself and renamed, and only when it says something new: a reader never sees half a file. A name
-too long for a file system is cut and ends in a digest. Blocking, but short. Refuses to decide what is said.
+A file is written under a temporary name and renamed, and only if its content changes, so readers never see half a file.
+A name that is too long for a file system is truncated and ends with a digest. Blocking, but short.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from typing import Any
 
 import structlog
 
+from controller.model import FileProblem, Record
 from controller.plan.actions import Removal, WriteStatus
 from controller.plan.channels import TOPIC_DIFFERS
-from controller.source.directory import FileProblem
-from controller.source.identities import Record
 from knative.errors import UsageError
 from knative.resources.conditions import Condition, ConditionStatus, with_transitions
 
@@ -37,7 +36,7 @@ NAME_BYTES_MAX = 255  #: of a file name, on every file system in common use
 
 
 class StatusFiles:
-    """The files of one state directory. Errors of the file system are raised as OSError unless it says otherwise."""
+    """The files of one state directory. Methods raise OSError unless they say otherwise."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -45,7 +44,7 @@ class StatusFiles:
         self._unwritten: dict[str, str] = {}  #: target of a status -> why its file could not be written
 
     def check(self) -> None:
-        """Make the directory. Raises UsageError with a sentence when nothing can be written there."""
+        """Create the directory. Raises UsageError if it cannot be written."""
         hint = "Set PENSTOCK_STATE_DIR to a directory that this user can write."
         try:
             self._root.mkdir(parents=True, exist_ok=True)
@@ -56,11 +55,11 @@ class StatusFiles:
             raise UsageError(f"The state directory {str(self._root)!r} cannot be written.", hint)
 
     def forget(self) -> None:
-        """Look at the files themselves from here on: another process may have written them."""
+        """Drop the cached contents, because another process may have written the files."""
         self._written.clear()
 
     def write_all(self, statuses: Iterable[WriteStatus], now: float) -> None:
-        """Write every status that can be written; what cannot is logged once, and tried again at the next call."""
+        """Write every status. A failure is logged once, does not stop the others, and is retried at the next call."""
         unwritten: dict[str, str] = {}
         for status in statuses:
             try:
@@ -73,7 +72,7 @@ class StatusFiles:
         self._unwritten = unwritten
 
     def write(self, status: WriteStatus, now: float) -> bool:
-        """Write an object's status; False when it said the same already. `now`: Unix seconds."""
+        """Write an object's status; False if it has not changed. `now`: Unix seconds."""
         path = self._path(status.kind, status.namespace, status.name)
         before = _conditions(self._load(path).get("status"))
         moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -97,7 +96,7 @@ class StatusFiles:
         return self._save(path, document)
 
     def keep_only(self, alive: Iterable[WriteStatus | Record]) -> None:
-        """Remove the files of objects that are no more."""
+        """Remove the files of objects that no longer exist."""
         keep = {self._path(one.kind, one.namespace, one.name) for one in alive}
         for kind in API_VERSIONS:
             for path in (self._root / kind).glob("*.json"):
@@ -106,37 +105,35 @@ class StatusFiles:
                     self._written.pop(path, None)
 
     def write_problems(self, problems: Sequence[FileProblem]) -> bool:
-        """Write problems.json; an empty list says that all is well."""
-        return self._save(self._root / "problems.json", {"problems": [asdict(problem) for problem in problems]})
+        """Write problems.json. An empty list means that there are no problems."""
+        return self._save(self._root / "problems.json", {"problems": [_problem_row(problem) for problem in problems]})
 
     def load_removals(self) -> dict[str, Removal]:
-        """Removals that a process before this one did not finish."""
+        """Removals that an earlier process did not finish."""
         path = self._root / "removals.json"
         try:
             found = self._read(path).get("removals", [])
             removals = [Removal(**{**one, "topics": tuple(one["topics"])}) for one in found]
         except (ValueError, TypeError, KeyError) as error:
-            log.error(
-                "notes of removals cannot be read; their topics and groups stay", file=str(path), reason=repr(error)
-            )
+            log.error("saved removals cannot be read; their topics and groups stay", file=str(path), reason=repr(error))
             return {}
         return {removal.uid: removal for removal in removals}
 
     def save_removals(self, removals: Mapping[str, Removal]) -> None:
-        """Note them durably: on the disk, not only on its way."""
+        """Save removals durably (fsync)."""
         self._save(self._root / "removals.json", {"removals": [asdict(one) for one in removals.values()]}, durable=True)
 
     def load_foreign(self) -> frozenset[str]:
-        """Uids of the contract that never had a file in the directory, as a process before this one noted them."""
+        """Uids of foreign resources, as an earlier process saved them."""
         path = self._root / "strangers.json"
         try:
             return frozenset(map(str, self._read(path).get("strangers", [])))
-        except (ValueError, TypeError) as error:  # without the notes, what they name would be removed
-            hint = "mend it, or remove it if no other installation is served by this contract"
+        except (ValueError, TypeError) as error:  # going on without it would remove the foreign resources
+            hint = "fix it, or remove it if no other installation is served by this contract"
             raise OSError(f"{path} cannot be read ({error}); {hint}") from error
 
     def save_foreign(self, uids: Iterable[str]) -> None:
-        """Note them durably."""
+        """Save the uids of foreign resources durably (fsync)."""
         self._save(self._root / "strangers.json", {"strangers": sorted(uids)}, durable=True)
 
     def _path(self, kind: str, namespace: str, name: str) -> Path:
@@ -150,11 +147,11 @@ class StatusFiles:
         try:
             return self._read(path)
         except ValueError as error:
-            log.warning("state file cannot be read; it is written anew", file=str(path), reason=str(error))
+            log.warning("state file cannot be read; writing it again", file=str(path), reason=str(error))
             return {}
 
     def _read(self, path: Path) -> dict[str, Any]:
-        """What a file says; {} when there is none. Raises ValueError when it is no JSON object in UTF-8."""
+        """The content of a file; {} if it does not exist. Raises ValueError if it is not a JSON object in UTF-8."""
         text = self._written.get(path)
         if text is None:
             try:
@@ -163,7 +160,7 @@ class StatusFiles:
                 return {}
         found = json.loads(text)
         if not isinstance(found, dict):
-            raise ValueError("it holds no JSON object")
+            raise ValueError("it is not a JSON object")
         self._written[path] = text
         return found
 
@@ -188,9 +185,16 @@ class StatusFiles:
         return True
 
 
+def _problem_row(problem: FileProblem) -> dict[str, object]:
+    """A problem in problems.json, whose field names do not change with the code."""
+    row = asdict(problem)
+    names = {"hint": "cure", "suspected_typo": "slip"}
+    return {names.get(name, name): value for name, value in row.items()}
+
+
 def _conditions(status: object) -> list[Condition]:
     found = status.get("conditions") if isinstance(status, dict) else None
-    known = {truth.value for truth in ConditionStatus}
+    known = {value.value for value in ConditionStatus}
     return [
         Condition(
             one["type"],
@@ -205,14 +209,14 @@ def _conditions(status: object) -> list[Condition]:
 
 
 def _log_changes(status: WriteStatus, before: Sequence[Condition], after: Sequence[Condition]) -> None:
-    """One line when an object becomes ready or ceases to be, or is not ready for another reason; and one when something
-    that it asks for is refused, whether it is ready or not."""
+    """Log one line if an object becomes ready, or becomes not ready, or the reason changes; and one if a part of its
+    spec is rejected, whether it is ready or not."""
     old = {one.type: one for one in before}
     for new in after:
         known = old.get(new.type)
         if new.type != "Ready":
             if new.reason == TOPIC_DIFFERS and (known is None or known.message != new.message):
-                _log(log.warning, "resource is not served as it asks", status, new)
+                _log(log.warning, "resource is not served exactly as specified", status, new)
         elif new.status is ConditionStatus.TRUE:
             if known is None or known.status is not ConditionStatus.TRUE:
                 _log(log.info, "resource is ready", status, new)

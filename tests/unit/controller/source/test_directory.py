@@ -75,7 +75,7 @@ def test_a_bad_file_keeps_its_last_good_state_as_long_as_it_is_bad(
     (problem,) = snapshot.problems
     assert (problem.file, problem.line, problem.field, problem.ignored) == ("a.yaml", line, field, False)
     assert problem.what
-    assert problem.cure
+    assert problem.hint
     write(tmp_path, "a.yaml", "one", "two", partitions=2)
     mended = directory.scan()
     assert (found(mended), mended.problems) == ({"one": 2, "two": 2, "three": 1}, ())
@@ -95,7 +95,7 @@ def test_kinds_of_others_are_told_and_left_out(tmp_path: Path) -> None:
     assert found(snapshot) == {"one": 1}
     (problem,) = snapshot.problems
     assert (problem.line, problem.ignored, problem.object) == (2, True, "ConfigMap default/x")
-    assert not problem.slip
+    assert not problem.suspected_typo
 
 
 def test_what_looks_like_a_slip_is_told_from_what_is_no_business_of_ours(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_looks_like_a_slip_is_told_from_what_is_no_business_of_ours(tmp_pat
     write(tmp_path, "b.yaml", "two")
     write(tmp_path, "c.yaml", "two")
     problems = Directory(tmp_path).scan().problems
-    assert [(problem.file, problem.ignored, problem.slip) for problem in problems] == [
+    assert [(problem.file, problem.ignored, problem.suspected_typo) for problem in problems] == [
         ("a.yaml", True, True),
         ("c.yaml", True, True),
     ]

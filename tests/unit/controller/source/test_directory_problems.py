@@ -55,7 +55,7 @@ def test_a_kind_that_looks_like_ours_is_pointed_at_it(tmp_path: Path) -> None:
     text = TEXT.format(name="one", partitions=1).replace("KafkaChannel", "KafkaChanel")
     (tmp_path / "a.yaml").write_text(text)
     (problem,) = Directory(tmp_path).scan().problems
-    assert "did you mean apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel?" in problem.cure
+    assert "did you mean apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel?" in problem.hint
 
 
 def test_problems_name_their_object(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_file_that_was_emptied_keeps_what_it_held_until_it_is_deleted(tmp_path
         (problem,) = snapshot.problems
         assert (problem.file, problem.ignored) == ("a.yaml", False)
         assert problem.what == "the file is empty now; KafkaChannel default/one and 1 more, which it held, stay"
-        assert "delete the file" in problem.cure
+        assert "delete the file" in problem.hint
         assert not snapshot.complete
     (tmp_path / "a.yaml").unlink()
     directory.scan()
@@ -116,7 +116,9 @@ def test_what_an_emptied_file_held_may_be_in_another_one(tmp_path: Path) -> None
     write(tmp_path, "b.yaml", "one", "two", partitions=4)
     snapshot = directory.scan()
     assert found(snapshot) == {"one": 4, "two": 4}
-    assert [(problem.file, problem.ignored, problem.slip) for problem in snapshot.problems] == [("a.yaml", True, False)]
+    assert [(problem.file, problem.ignored, problem.suspected_typo) for problem in snapshot.problems] == [
+        ("a.yaml", True, False)
+    ]
     write(tmp_path, "a.yaml", "five")
     assert directory.scan().problems == ()
     assert found(directory.scan()) == {"one": 4, "two": 4, "five": 1}
@@ -139,7 +141,9 @@ def test_nobody_knows_what_an_empty_file_held_before_the_first_look(tmp_path: Pa
     for _ in range(3):
         snapshot = directory.scan()
     assert not snapshot.complete, "what nobody saw go is not removed"
-    assert [(problem.file, problem.ignored, problem.slip) for problem in snapshot.problems] == [("b.yaml", True, False)]
+    assert [(problem.file, problem.ignored, problem.suspected_typo) for problem in snapshot.problems] == [
+        ("b.yaml", True, False)
+    ]
     assert "if it held resources, they stay" in snapshot.problems[0].what
     (tmp_path / "a.yaml").unlink()
     directory.scan()
@@ -194,7 +198,7 @@ def test_what_is_in_a_folder_that_cannot_be_read_stays(mode: int) -> None:
         for _ in range(3):
             snapshot = directory.scan()
             assert {"two", "three"} <= found(snapshot).keys()
-            assert [(problem.file, problem.cure) for problem in snapshot.problems] == [("team", "mend its permissions")]
+            assert [(problem.file, problem.hint) for problem in snapshot.problems] == [("team", "fix its permissions")]
             assert not snapshot.complete
         assert "one" not in found(snapshot)
         assert Directory(root).scan().problems != ()
@@ -214,7 +218,7 @@ def test_a_file_that_cannot_be_read_keeps_its_last_good_state() -> None:
         for _ in range(3):
             snapshot = directory.scan()
         assert found(snapshot) == {"one": 1}
-        assert snapshot.problems[0].cure == "mend its permissions"
+        assert snapshot.problems[0].hint == "fix its permissions"
 
 
 def test_a_link_to_a_folder_is_told_and_keeps_what_was_there(tmp_path: Path) -> None:
@@ -238,7 +242,7 @@ def test_links_to_files_are_followed_and_one_to_nothing_is_told(tmp_path: Path) 
     (root / "b.yaml").symlink_to(tmp_path / "nowhere.yaml")
     snapshot = Directory(root).scan()
     assert found(snapshot) == {"one": 1}
-    assert [(problem.file, problem.cure) for problem in snapshot.problems] == [("b.yaml", "mend or remove the link")]
+    assert [(problem.file, problem.hint) for problem in snapshot.problems] == [("b.yaml", "fix or remove the link")]
 
 
 def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
@@ -263,7 +267,7 @@ def test_over_the_limit_of_files_nothing_changes(tmp_path: Path, monkeypatch: py
     for _ in range(3):
         snapshot = directory.scan()
         assert found(snapshot) == {"k": 1, "l": 1, "m": 1}
-        assert [problem.what for problem in snapshot.problems] == ["it holds over 3 files, and no change is taken"]
+        assert [problem.what for problem in snapshot.problems] == ["it has more than 3 files; changes are ignored"]
         assert not snapshot.complete
     (tmp_path / "b.yaml").unlink()
     directory.scan()

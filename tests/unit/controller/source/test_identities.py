@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from itertools import count
 
+from controller.model import Record
 from controller.plan.actions import AnyObject
 from controller.source.directory import Snapshot, Written
-from controller.source.identities import Identities, Record, releasable
+from controller.source.identities import Identities, releasable
 from knative.contract import records
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.destination import Destination
@@ -95,7 +96,7 @@ OTHERS = [record("a", "ua", 1, "h1"), record("b", "ub", 1, "h1")]
 
 def strangers(identities: Identities, now: Snapshot, published: list[records.Channel]) -> frozenset[str]:
     problems = identities.find_foreign(now, published, ())
-    assert bool(problems) == bool(identities.strangers)
+    assert bool(problems) == bool(identities.foreign)
     return identities.retained(now, published, identities.assign(now, published, ()))
 
 
@@ -107,8 +108,8 @@ def test_when_nothing_of_the_contract_is_in_the_directory_nothing_of_it_is_remov
     assert strangers(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, "nor later"
     (problem,) = identities.find_foreign(here, [*OTHERS, mine], ())
     assert "KafkaChannel default/a and 1 more" in problem.what
-    assert "PENSTOCK_INSTANCE" in problem.cure
-    noted = identities.strangers
+    assert "PENSTOCK_INSTANCE" in problem.hint
+    noted = identities.foreign
     identities.forget(noted)
     assert strangers(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, "nor after a restart, when one of it is there"
 
@@ -119,7 +120,7 @@ def test_a_stranger_whose_file_was_here_is_none() -> None:
     assert strangers(identities, snapshot(written("mine"), written("a")), OTHERS) == {"ub"}
     assert strangers(identities, snapshot(written("mine")), OTHERS) == {"ub"}
     assert strangers(identities, snapshot(written("mine")), []) == frozenset(), "and who is gone is forgotten"
-    assert identities.strangers == frozenset()
+    assert identities.foreign == frozenset()
 
 
 def test_one_match_makes_it_this_directorys_contract() -> None:
@@ -148,7 +149,7 @@ def test_an_entry_of_a_channel_that_is_here_is_no_stranger() -> None:
     identities = made()
     identities.forget({"e"})
     identities.find_foreign(snapshot(written("a", "h1", entry)), [record("a", "e", 1, "h1")], ())
-    assert identities.strangers == frozenset()
+    assert identities.foreign == frozenset()
 
 
 def test_a_stranger_goes_when_a_person_asks_for_it() -> None:

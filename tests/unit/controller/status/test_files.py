@@ -13,8 +13,8 @@ from controller.executor import Executor
 from controller.kafka.leader_election import LeaderElection
 from controller.kafka.publisher import Publisher
 from controller.kafka.topics import admin_client
+from controller.model import FileProblem
 from controller.plan.actions import Removal, WriteStatus
-from controller.source.directory import FileProblem
 from controller.status.files import StatusFiles
 from knative.errors import UsageError
 from knative.resources.conditions import Condition, false, ready, true, unknown
@@ -203,5 +203,5 @@ def test_strangers_are_noted_for_the_next_process(tmp_path: Path) -> None:
     StatusFiles(tmp_path).save_foreign(["u2", "u1"])
     assert StatusFiles(tmp_path).load_foreign() == {"u1", "u2"}
     (tmp_path / "strangers.json").write_bytes(b"\xff")
-    with pytest.raises(OSError, match="mend it, or remove it"):
+    with pytest.raises(OSError, match="fix it, or remove it"):
         StatusFiles(tmp_path).load_foreign()

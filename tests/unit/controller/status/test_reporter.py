@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.model import FileProblem
 from controller.plan.actions import WriteStatus
-from controller.source.directory import FileProblem
 from controller.status.reporter import SILENT_S, StatusReporter, fitting, resource_problems
 from knative.contract.records import ResourceProblem, WorkerStatus
 from knative.ports import ProduceProblem
@@ -42,7 +42,7 @@ def test_of_a_file_and_the_worst_first() -> None:
     ignored = FileProblem("b.yaml", 1, "kind", "a Deployment is not served here", "move it", ignored=True)
     differs = _status(true("TopicReady", "TopicDiffers", "m"), name="a")
     suspected_typo = FileProblem(
-        "c.yaml", 1, "kind", "a Subscripton is not served here", "mend it", ignored=True, slip=True
+        "c.yaml", 1, "kind", "a Subscripton is not served here", "mend it", ignored=True, suspected_typo=True
     )
     gone = FileProblem(".", 0, "", "gone", "bring it back")
     found = resource_problems([differs, _status(REFUSED)], [PROBLEM, ignored, suspected_typo, gone])

@@ -1,0 +1,25 @@
+"""Values that both the sources of resources and the writers of their status use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from knative.contract.records import Channel, Subscription
+
+Key = tuple[str, str, str]  #: (kind, namespace, name)
+Record = Channel | Subscription  #: of the contract
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """A problem in the resources directory. `ignored`: only this document is left out, the rest of the file counts.
+    `suspected_typo`: an ignored document that was probably meant to be served."""
+
+    file: str  #: relative to the directory; "." is the directory itself
+    line: int
+    field: str
+    what: str
+    hint: str
+    ignored: bool = False
+    suspected_typo: bool = False
+    object: str = ""  #: such as `KafkaChannel default/orders`; "" = not known, or not about one object

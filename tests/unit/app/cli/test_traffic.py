@@ -10,6 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+import web.pages.traffic  # noqa: F401 - imported late by the command; Faust under it starts a process meanwhile
 from app.cli import cli, traffic
 from app.cli.output.format import print_yaml
 from app.cli.traffic import rows

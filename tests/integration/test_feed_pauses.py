@@ -26,7 +26,7 @@ async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_othe
     config = tight(kafka)
 
     class Stuck(Settler):
-        def take(self, batches: list[Batch]) -> None:
+        def enqueue(self, batches: list[Batch]) -> None:
             for partition, records in batches:
                 for record in records:
                     partition.tracker.add(record.offset)
@@ -60,7 +60,7 @@ async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
     class Stuck(Settler):
         stuck = True
 
-        def take(self, batches: list[Batch]) -> None:
+        def enqueue(self, batches: list[Batch]) -> None:
             if not self.stuck:
                 super().enqueue(batches)
                 return

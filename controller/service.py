@@ -299,8 +299,8 @@ class Controller:
                     problem=problem.what,
                     cure=problem.hint,
                 )
-        mended = {one.file for one in self._problems} - {one.file for one in problems}
-        for file in sorted(mended):
+        fixed = {one.file for one in self._problems} - {one.file for one in problems}
+        for file in sorted(fixed):
             log.info("resource file has no problem any more, or was removed", file=file)
         self._problems = problems
         try:

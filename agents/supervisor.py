@@ -1,8 +1,6 @@
-"""The fleet: every subscription of the contract at work in this process, added, changed and removed at run time.
+"""Keeps one `SubscriptionService` running for every subscription of the contract, and follows its changes.
 
-    contract changes -> diff by uid -> start | update in place | stop (each bounded, none waits for another)
-
-Refuses to read topics and to deliver anything: it only keeps the right `SubscriptionService`s running.
+contract changes -> diff by uid -> start | update in place | stop (each bounded, none waits for another)
 """
 
 from __future__ import annotations
@@ -24,11 +22,11 @@ log = structlog.get_logger(__name__)
 
 
 class Contract(Protocol):
-    """What it reads of the contract."""
+    """What the supervisor needs of the contract."""
 
     @property
     def loaded(self) -> bool:
-        """Read to its end once."""
+        """True once the contract topic has been read to its end."""
 
     @property
     def subscriptions(self) -> Mapping[str, Subscription]:
@@ -55,14 +53,14 @@ class Supervisor:
         self._topic_identity = TopicIdentity(context.config.kafka, self._subscriptions, self._halt, context.fatal)
 
     def start(self) -> None:
-        """Follow the contract from now on."""
+        """Start to follow the contract."""
         self._task = asyncio.get_running_loop().create_task(self._follow())
         self._contract.on_change(self._wake.set)
         self._wake.set()
         self._topic_identity.start()
 
     async def stop(self, drain_s: float) -> None:
-        """Drain all subscriptions side by side, commit, leave the groups."""
+        """Drain all subscriptions in parallel, commit and leave the groups."""
         self._stopping = True
         if self._task is not None:
             self._task.cancel()
@@ -74,24 +72,24 @@ class Supervisor:
             await asyncio.wait(set(self._leaving.values()), timeout=drain_s + 20)
 
     def statuses(self) -> dict[str, WorkerSubscription]:
-        """What this process says of each subscription, by uid."""
+        """The status of each subscription in this process, by uid."""
         return {uid: service.status() for uid, service in self._services.items()}
 
     def poll_age_s(self) -> float:
-        """Seconds since the consumer that has been still longest took a turn; 0 without one."""
+        """The largest poll age of all consumers, in seconds; 0 without any."""
         return max((service.poll_age_s for service in self._services.values()), default=0.0)
 
     @property
     def max_poll_interval_s(self) -> float:
-        """One that is still for so long will not go on."""
+        """A consumer with this poll age does not recover."""
         return self._context.config.max_poll_interval_s
 
     def snapshots(self) -> list[SubscriptionSnapshot]:
-        """Numbers of this moment, for the metrics; may be called from any thread."""
+        """Current values for the metrics. May be called from any thread."""
         return [service.snapshot() for service in list(self._services.values())]
 
     def stats(self) -> dict[str, SubscriptionStats]:
-        """What the other workers are told of each subscription, by uid."""
+        """Statistics of each subscription for the status topic, by uid."""
         return {uid: service.stats() for uid, service in self._services.items()}
 
     def _subscriptions(self) -> list[Subscription]:
@@ -115,6 +113,7 @@ class Supervisor:
             self._remove(uid, 0.0)
         for uid, subscription in wanted.items():
             service = self._services.get(uid)
+            # Another topic or group means other offsets: that needs a new consumer, not an update.
             if service is not None and _moved(service.subscription, subscription):
                 self._remove(uid, self._context.config.revoke_drain_s)
                 service = None
@@ -126,7 +125,9 @@ class Supervisor:
     async def _add(self, subscription: Subscription) -> None:
         leaving = self._leaving.get(subscription.uid)
         if leaving is not None:
-            leaving.add_done_callback(lambda _: self._wake.set())  # one group, one consumer: after the old one left
+            leaving.add_done_callback(
+                lambda _: self._wake.set()
+            )  # one consumer at a time: start when the old one has left
             return
         service = self._service(self._app, subscription, self._context)
         self._services[subscription.uid] = service
@@ -146,9 +147,9 @@ class Supervisor:
             await service.leave(drain_s)
         except Exception as problem:
             self._context.fatal(problem)
-        if service in self._app._children:  # Faust keeps runtime services for ever otherwise
+        if service in self._app._children:  # otherwise Faust keeps runtime services for ever
             self._app._children.remove(service)
-        self._app.beacon.discard(service.beacon)  # and their places in its tree of services
+        self._app.beacon.discard(service.beacon)  # and their nodes in its tree of services
         if not self._stopping:
             self._context.observe.forget(service.subscription.label)
             log.info("subscription stopped", subscription=service.subscription.label, uid=service.subscription.uid)

@@ -102,7 +102,7 @@ class SubscriptionConsumer:
         self._fatal: KafkaError | None = None  # the client can never be used again
         self._halted = ""  # why its partitions must not be served; "" = they may be
         self._polled_at = time.monotonic()
-        self._thread = threading.Thread(target=self._guarded, name=f"feed-{subscription.label}", daemon=True)
+        self._thread = threading.Thread(target=self._guarded, name=f"consumer-{subscription.label}", daemon=True)
 
     # -- event loop
 
@@ -247,6 +247,7 @@ class SubscriptionConsumer:
         errors: list[tuple[Message, KafkaError]] = []
         partitions = self._rebalance.partitions
         total = 0
+        # The hot path of the thread: one loop, and no call per record that can be avoided.
         for message in messages:
             error = message.error()
             if error is not None:
@@ -271,6 +272,7 @@ class SubscriptionConsumer:
             for number, (_, records) in batches.items():
                 self._observe.consumed(self.client_name, topic, number, len(records))
             self._backpressure.handed(total)
+            # Counted before it is handed over: `batches_enqueued` may run at once, and must not be ahead.
             self._bridge.notify(self._listener.enqueue, list(batches.values()))
         for message, error in errors:
             self._on_message_error(consumer, message, error)
@@ -305,7 +307,7 @@ class SubscriptionConsumer:
         where = TopicPartition(partition.topic, partition.number)
         low, high = consumer.get_watermark_offsets(where, timeout=10)
         at = partition.tracker.fetched
-        if low <= at <= high:
+        if low <= at <= high:  # in range by now: the error was temporary
             self._rebalance.read_from(consumer, partition, at)
         elif at < low:
             log.warning(
@@ -332,18 +334,11 @@ class SubscriptionConsumer:
                 subscription=self.subscription.label,
                 partition=partition.number,
                 reason=reason,
-                cure="delete the Subscription and add it again; with penstock.dev/start: earliest it gets all there is",
+                cure="delete the Subscription and add it again; with penstock.dev/start: earliest it gets all events",
             )
             self._backpressure.budget.paused.add(partition.number)
             consumer.pause([TopicPartition(partition.topic, partition.number)])
             self._bridge.notify(self._listener.failing)
-
-    def _read_from(self, consumer: Consumer, partition: PartitionState, offset: int) -> None:
-        """Assigned anew at `offset`: a partition whose position was refused cannot be told to seek."""
-        self._backpressure.forget(consumer, partition)
-        where = TopicPartition(partition.topic, partition.number, offset)
-        consumer.incremental_unassign([where])
-        consumer.incremental_assign([where])
 
 
 def _is_fatal(error: KafkaError) -> bool:

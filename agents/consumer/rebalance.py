@@ -136,7 +136,7 @@ class Rebalance:
         for partition in mine:
             self._backpressure.forget(consumer, partition)
         self._bridge.begin(self._listener.drain(mine, _LOST_DRAIN_S)).result(LOOP_S)
-        # Hand over only if Kafka was silent for all. If just this process was cut off or frozen, others have gone on,
+        # Hand over only if Kafka was silent for all. If just this process was cut off or frozen, others have continued,
         # and know more of these partitions than it does.
         self._retained.keep(mine, hand_over=self._commits.silent)
         # librdkafka unassigns, and so rejoins, only when the commit in flight has failed. With its retries that takes

@@ -1,14 +1,20 @@
-"""What the dispatchers of a process share."""
+"""What dispatchers share: configuration and ports of the process, and what the retry path needs of its dispatcher."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from agents.config import DeliveryConfig
 from agents.http.egress_guard import EgressGuard
-from agents.http.pool import PoolConfig
+from agents.http.pool import ConnectionPool, PoolConfig
+from agents.listeners.spans import Spans
+from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.scheduler import Scheduler
 from agents.ordering.turns import Turns
+from knative.contract.records import Subscription
+from knative.delivery.policy import Addressable
 from knative.ports import Clock, Observe, Produce
 from knative.tracing import Trace
 from knative.traffic.counters import TrafficCounters
@@ -25,8 +31,31 @@ class DeliveryContext:
     observe: Observe
     clock: Clock
     fatal: Callable[[BaseException], None]
-    changed: Callable[[], None]  #: owned partitions or state are different now
+    changed: Callable[[], None]  #: call it when owned partitions or the state have changed
     trace: Trace | None = None  #: None = no spans
-    counters: TrafficCounters | None = None  #: None = what is settled is not summed up
-    turns: Turns | None = None  #: None = none has to wait for the others
-    gone: Callable[[], None] = lambda: None  #: a subscription was removed, and everything of it is free
+    counters: TrafficCounters | None = None  #: None = no traffic counts
+    turns: Turns | None = None  #: None = no limit on starts per turn of the loop
+    gone: Callable[[], None] = lambda: None  #: call it when a subscription was removed and its memory can be freed
+
+
+class RetryContext(Protocol):
+    """What the retry path needs of its subscription. Everything may change between two attempts."""
+
+    subscription: Subscription
+    scheduler: Scheduler
+    spans: Spans
+
+    def pool(self, destination: Addressable) -> ConnectionPool:
+        """The pool for a destination."""
+
+    def settled(self, delivery: Delivery, verdict: str, failed: int) -> None:
+        """Count a settled delivery."""
+
+    def schedule_commit(self) -> None:
+        """Request a commit."""
+
+    async def barrier(self, partition: PartitionState) -> None:
+        """Return when the attempts known now are committed."""
+
+    def fatal(self, problem: BaseException) -> None:
+        """End the process."""

@@ -1,6 +1,6 @@
-"""What a dead letter looks like: the event as it was, why it failed, and where it came from. Pure.
+"""Builds the headers of a dead letter: those of the event, why it failed, and where it came from. Pure.
 
-Refuses to send anything: `agents/dispatch/retry_path` posts to a sink or stores in the DLQ topic.
+`agents/dispatch/retry_path` posts it to the sink or stores it in the DLQ topic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HeaderList = list[tuple[str, bytes | None]]
 
 
 def rfc3339(unix_s: float) -> str:
-    """UTC, milliseconds, `Z`."""
+    """An RFC 3339 time in UTC, with milliseconds and `Z`."""
     return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -30,7 +30,7 @@ def plain_headers(
     last_failure: float,
     reason: str,
 ) -> list[tuple[str, str]]:
-    """Headers of a DLQ record that are not the event's."""
+    """Penstock's own headers of a DLQ record, in addition to those of the event."""
     return [
         ("penstock-subscription-uid", subscription.uid),
         ("penstock-subscription", subscription.label),
@@ -47,9 +47,9 @@ def plain_headers(
 def versions(
     delivery: Delivery, subscription: Subscription, outcome: Outcome, first_failure: float
 ) -> Sequence[HeaderList]:
-    """Headers for the DLQ topic, each smaller than the one before, for a broker that refuses the larger.
+    """Headers for the DLQ topic in three sizes, the largest first, in case the broker rejects a record as too large.
 
-    First without `knativeerrordata`, then without our plain headers; the event itself stays whole.
+    The second is without `knativeerrordata`, the third also without Penstock's own headers. The event is never cut.
     """
     verdict = outcome.verdict
     assert isinstance(verdict, RetryableFailure | FinalFailure)
@@ -64,7 +64,7 @@ def versions(
 
 
 def unreadable_versions(delivery: Delivery, subscription: Subscription, reason: str, at: float) -> Sequence[HeaderList]:
-    """The same for a record that is no CloudEvent: as it is, with our plain headers only."""
+    """The same for a record that is not a valid CloudEvent: unchanged, with and without Penstock's own headers."""
     own = {name for name, _ in plain_headers(delivery, subscription, 0, at, at, reason)}
     kept = [(name, value) for name, value in delivery.headers if name not in own]
     plain = [(name, value.encode()) for name, value in plain_headers(delivery, subscription, 0, at, at, reason)]

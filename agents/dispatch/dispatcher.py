@@ -44,10 +44,10 @@ _AGENT_STOP_S = 5.0
 
 
 class SubscriptionService(Service):
-    """A mode Service; the Faust App it is handed is its parent. Event loop only."""
+    """A mode Service whose parent is the Faust App. Event loop only."""
 
     abstract = False
-    logger = logging.getLogger("mode.subscription")  # `agents/supervisor` tells of starts and stops
+    logger = logging.getLogger("mode.subscription")  # quiet: `agents/supervisor` logs starts and stops
 
     def __init__(self, app: Any, subscription: Subscription, context: DeliveryContext) -> None:
         super().__init__(loop=asyncio.get_running_loop())
@@ -66,7 +66,7 @@ class SubscriptionService(Service):
             self._counter = context.counters.subscription(*names)
         self._rate = snapshots.Rate()
         self._pools: dict[Addressable, ConnectionPool] = {}
-        self._retired: set[ConnectionPool] = set()  # of destinations it no longer has, with attempts still in flight
+        self._retired: set[ConnectionPool] = set()  # of former destinations, with attempts still in flight
         self._consumer = SubscriptionConsumer(subscription, context.config, self, context.observe)
         self._incoming: deque[list[Batch]] = deque()
         self._arrived = asyncio.Event()
@@ -90,7 +90,7 @@ class SubscriptionService(Service):
         self._consumer.start()
 
     async def leave(self, drain_s: float) -> None:
-        """Drain, commit and leave the group, then end the agent. At most `drain_s` and some seconds."""
+        """Drain, commit and leave the group, then end the agent, in `drain_s` plus some seconds."""
         self._drain_s = drain_s
         await self.stop()
 
@@ -99,7 +99,7 @@ class SubscriptionService(Service):
         self._arrived.set()
         await self._consumer.stop(self._drain_s)
         left = self._consumer.partitions
-        if left:  # the thread hangs in a call to Kafka: nothing is committed, and above all nothing is judged any more
+        if left:  # the thread hangs in a call to Kafka: nothing is committed any more, so no answer may be evaluated
             self.dropped(left)
         for pool in (*self._pools.values(), *self._retired):
             pool.abort()
@@ -113,7 +113,7 @@ class SubscriptionService(Service):
             self._counter.close()
 
     async def _end_agent(self) -> None:
-        """Faust's own `stop` of an agent may wait for ever: it is started, the agent cancelled, and awaited briefly."""
+        """Stop the agent. Faust's own `stop` may wait for ever: start it, cancel the agent, and limit the wait."""
         agent = self._agent
         stopping = asyncio.ensure_future(agent.stop())
         await asyncio.sleep(0)
@@ -123,12 +123,12 @@ class SubscriptionService(Service):
             stopping.cancel()
             log.warning("agent did not stop in time", subscription=self.subscription.label)
         self.app.agents.pop(agent.name, None)
-        self.app.agents.beacon.discard(agent.beacon)  # Faust's trees of services would keep it for ever
+        self.app.agents.beacon.discard(agent.beacon)  # otherwise Faust's trees of services keep it for ever
         self.app.topics.beacon.discard(agent)
 
     @Service.task
     async def _hand_over(self) -> None:
-        """Batches from the feed's thread go through the channel to the agent."""
+        """Pass batches from the consumer's thread through the channel to the agent."""
         put = self._agent.channel.put
         incoming, arrived = self._incoming, self._arrived
         while not self.should_stop:
@@ -138,7 +138,7 @@ class SubscriptionService(Service):
                 await put(incoming.popleft())
 
     def _enqueue(self, batches: list[Batch]) -> None:
-        """The agent's body: it never raises, or Faust would start it again and skip the batch."""
+        """The body of the agent. It never raises: Faust would restart the agent and skip the batch."""
         try:
             for partition, records in batches:
                 self.scheduler.enqueue(partition, records)
@@ -147,14 +147,15 @@ class SubscriptionService(Service):
         finally:
             self._consumer.batches_enqueued()
 
-    # -- what it is told
+    # -- for the supervisor
 
     def halt(self, reason: str) -> None:
-        """Deliver nothing more of the topic, and say why in the status."""
+        """Stop delivering events of the topic, and report the reason in the status."""
         self._consumer.halt(reason)
 
     def update(self, subscription: Subscription) -> None:
-        """A new generation of the same subscription (same uid, topic and group)."""
+        """Apply a new generation of the same subscription (same uid, topic and group)."""
+        # In this order: new lanes and the new subscriber apply before anything else is started.
         before = self.subscription
         self._apply(subscription)
         if before.order is not subscription.order:
@@ -168,7 +169,7 @@ class SubscriptionService(Service):
         self._context.changed()
 
     async def _retire(self, pool: ConnectionPool, limit_s: float) -> None:
-        """What is in flight to a former destination ends as it may."""
+        """Close the pool of a former destination; requests in flight have `limit_s` to end."""
         self._retired.add(pool)
         try:
             await pool.close(limit_s)
@@ -184,8 +185,9 @@ class SubscriptionService(Service):
         self._timeout_s, self._uri = subscription.delivery.timeout_s, subscription.subscriber.uri
 
     def status(self) -> WorkerSubscription:
-        """For the status topic."""
+        """The status of this subscription in this process, for the status topic."""
         partitions = self._consumer.partitions
+        # A failed partition outranks a wait for Kafka: it needs an operator, the wait ends by itself.
         failures = "; ".join(f"partition {p.number}: {p.failure}" for p in partitions if p.failure)
         state = WAITING_FOR_KAFKA if self._consumer.commits.waiting else "running" if partitions else "starting"
         if failures:
@@ -195,11 +197,11 @@ class SubscriptionService(Service):
 
     @property
     def poll_age_s(self) -> float:
-        """Seconds since its consumer took a turn."""
+        """Seconds since its consumer last polled."""
         return self._consumer.poll_age_s
 
     def snapshot(self) -> SubscriptionSnapshot:
-        """For the metrics; may be called from any thread."""
+        """Current values for the metrics. May be called from any thread."""
         partitions = self._consumer.partitions
         return SubscriptionSnapshot(
             subscription=self._label,
@@ -218,7 +220,7 @@ class SubscriptionService(Service):
         )
 
     def stats(self) -> SubscriptionStats:
-        """For the status topic; the rate is over the last minute of calls."""
+        """Statistics for the status topic. The rate is over the calls of the last minute."""
         partitions, failures = self._consumer.partitions, self._failures
         delivered = self.scheduler.settled - failures.not_delivered
         return SubscriptionStats(
@@ -235,8 +237,8 @@ class SubscriptionService(Service):
     # -- the happy path
 
     def _start(self, delivery: Delivery) -> None:
-        """First attempt of a record; the window has given it a slot."""
-        if delivery.offset in delivery.partition.tracker.due:
+        """Make the first attempt of a delivery; the scheduler has given it a slot."""
+        if delivery.offset in delivery.partition.tracker.due:  # failed at an earlier owner: its wait may not be over
             self._retry_path.inherited(delivery)
             return
         try:
@@ -257,7 +259,7 @@ class SubscriptionService(Service):
     ) -> None:
         try:
             self._judge(delivery, uri, status, pairs, body)
-        except Exception as problem:  # in a protocol callback nobody else would hear of it
+        except Exception as problem:  # the loop only logs what a protocol callback raises
             self.fatal(problem)
 
     def _judge(
@@ -277,10 +279,10 @@ class SubscriptionService(Service):
             context.observe.attempt(self._label, 0, seconds)
         else:
             verdict = decide(status, pairs, body)
-            if verdict is DELIVERED:
+            if verdict is DELIVERED:  # the happy path: everything is done here, in one callback
                 age_s = clock.time() - delivery.timestamp_ms * 0.001
                 if self._counter is not None:
-                    earlier = delivery.partition.tracker.attempts  # of an owner before this one
+                    earlier = delivery.partition.tracker.attempts  # by an earlier owner
                     failed = earlier.get(delivery.offset, 0) if earlier else 0
                     self._counter.delivered(delivery.headers, delivery.value, age_s, failed)
                 self.scheduler.done(delivery)
@@ -296,10 +298,10 @@ class SubscriptionService(Service):
         else:
             self._retry_path.failed(delivery, outcome)
 
-    # -- for the slow path
+    # -- for the retry path
 
     def settled(self, delivery: Delivery, verdict: str, failed: int) -> None:
-        """Count what did not take the happy path; `failed`: attempts that failed."""
+        """Count a delivery that the retry path has settled; `failed`: its failed attempts."""
         age_s = self._context.clock.time() - delivery.timestamp_ms * 0.001
         self._context.observe.settled(self._label, verdict, age_s)
         if self._counter is not None:
@@ -315,14 +317,14 @@ class SubscriptionService(Service):
         return pool
 
     def schedule_commit(self) -> None:
-        """Something moved: a commit follows within the interval."""
+        """Commit within the interval."""
         self._consumer.commits.schedule_commit()
 
     async def barrier(self, partition: PartitionState) -> None:
-        """Wait until what is known of the partition is committed."""
+        """Wait until the present state of the partition is committed."""
         await self._consumer.commits.barrier(partition)
 
-    # -- for the feed
+    # -- for the consumer
 
     def opened(self, partitions: Sequence[PartitionState]) -> None:
         """Partitions were assigned."""
@@ -331,17 +333,17 @@ class SubscriptionService(Service):
         self._context.changed()
 
     def enqueue(self, batches: list[Batch]) -> None:
-        """Records from the feed's thread."""
+        """Queue records from the consumer's thread for the agent."""
         self._incoming.append(batches)
         self._arrived.set()
 
     async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
-        """Stop starting, give what is in flight up to `limit_s`, then let go."""
+        """Start nothing more, wait up to `limit_s` for what is in flight, then abandon the rest."""
         loop = asyncio.get_running_loop()
         until = loop.time() + limit_s
         self.scheduler.close(partitions)
         self._retry_path.release(partitions)
-        # Rare and bounded: an event would have to be set on the happy path.
+        # Polling is fine here: drains are rare and short, and an Event would have to be set on the happy path.
         while loop.time() < until and self._under_way(partitions):  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         self._release(partitions)
@@ -350,12 +352,12 @@ class SubscriptionService(Service):
         return any(p.in_flight for p in partitions) or self._retry_path.busy(partitions)
 
     def dropped(self, partitions: Sequence[PartitionState]) -> None:
-        """Partitions are somebody else's already."""
+        """Partitions belong to other workers already."""
         self.scheduler.close(partitions)
         self._release(partitions)
 
     def waiting_for_kafka(self, waiting: bool) -> None:
-        """What is delivered while nothing can be committed may be delivered again: first attempts wait."""
+        """Pause first attempts: events that are delivered while nothing can be committed may be delivered again."""
         self.scheduler.pause(waiting)
         self._context.changed()
 
@@ -365,13 +367,14 @@ class SubscriptionService(Service):
 
     def _release(self, partitions: Sequence[PartitionState]) -> None:
         for partition in partitions:
-            partition.owned = False
+            partition.owned = False  # first, so that the callbacks of aborted requests abandon their deliveries
         numbers = [partition.number for partition in partitions]
         self._context.observe.revoked(self._consumer.client_name, self.subscription.topic, numbers)
         self._retry_path.cancel(partitions)
         going = set(partitions)
 
-        def goes(done: Done) -> bool:  # of the happy path; the tasks of the slow one have been cancelled
+        # First attempts are recognized by their callback; the tasks of the retry path are cancelled already.
+        def goes(done: Done) -> bool:
             return isinstance(done, partial) and isinstance(done.args[0], Delivery) and done.args[0].partition in going
 
         for pool in (*self._pools.values(), *self._retired):

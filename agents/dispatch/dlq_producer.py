@@ -1,8 +1,7 @@
-"""The DLQ topic as the last to take a dead letter: tried until it does, smaller when the broker finds it too large.
+"""Stores dead letters in the DLQ topic: tries until Kafka acknowledges, with smaller headers if it is too large.
 
-Returns only when Kafka has acknowledged the letter, so that nobody settles its event before. Refuses to know what a
-dead letter looks like (`agents/dispatch/dead_letters`), and to give one up: its caller may be cancelled, the event
-then stays unsettled.
+It returns only after the acknowledgement, so the event is not settled before. Does not give up after some tries: that
+would lose the event. When its caller is cancelled, the event stays unsettled.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ _LONGEST_WAIT_S = 30.0
 
 
 class DlqListener(Protocol):
-    """Whose events they are; it may change between two tries."""
+    """The subscription of the events. It may change between two tries."""
 
     subscription: Subscription
 
 
 class DlqProducer:
-    """Of one subscription. Event loop only."""
+    """Stores the dead letters of one subscription. Event loop only."""
 
     def __init__(
         self,
@@ -37,17 +36,17 @@ class DlqProducer:
         rest: Callable[[Delivery, float], Awaitable[None]],
         delivery_log: DeliveryLog,
     ) -> None:
-        """`rest(record, seconds)` waits between two tries; it may be cancelled."""
+        """`rest(delivery, seconds)` waits between two tries. It may be cancelled."""
         self._listener = owner
         self._produce = produce
         self._rest = rest
         self._delivery_log = delivery_log
 
     async def store(self, delivery: Delivery, choices: Iterable[HeaderList]) -> None:
-        """Store it; `choices`: its headers, each smaller than the ones before."""
+        """Store the dead letter. `choices`: its headers in several sizes, the largest first."""
         remaining = list(choices)
         wait_s = _FIRST_WAIT_S
-        told = False
+        reported = False
         while True:
             topic = self._listener.subscription.dlq_topic
             failure = await self._store(topic, delivery, remaining[0])
@@ -56,8 +55,8 @@ class DlqProducer:
             if failure.problem is ProduceProblem.TOO_LARGE and len(remaining) > 1:
                 remaining.pop(0)
                 continue
-            if not told:
-                told = True
+            if not reported:
+                reported = True
                 self._delivery_log.not_stored(delivery, topic, failure.message)
             await self._rest(delivery, wait_s)
             wait_s = min(wait_s * 2, _LONGEST_WAIT_S)

@@ -1,4 +1,4 @@
-"""The slow path: everything that happens to an event whose first attempt was no plain success.
+"""The retry path: everything that happens to a delivery whose first attempt did not simply succeed.
 
     first outcome --> retryable? hold the lane, wait (attempts committed first), try again --+
          |                                                                                   |
@@ -9,8 +9,8 @@
          v
     settled
 
-One task per event on this path, none on the other. Does not settle what nobody has acknowledged: while neither sink
-nor DLQ topic takes a dead letter, the event stays unsettled and holds the committable offset.
+Each delivery on this path has a task; those on the happy path have none. Does not settle a dead letter before it is
+acknowledged: while neither sink nor DLQ topic takes it, the event stays unsettled and holds the committable offset.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any
 
+from agents.dispatch.context import RetryContext
 from agents.dispatch.dead_letters import HeaderList, unreadable_versions, versions
 from agents.dispatch.dlq_producer import DlqProducer
 from agents.dispatch.retrying import Caps, rest_s, until_settled
-from agents.http.pool import ConnectionPool, SendError
+from agents.http.pool import SendError
 from agents.listeners.delivery_log import DeliveryLog
 from agents.listeners.failures import Failures
-from agents.listeners.spans import ABANDONED, Spans
+from agents.listeners.spans import ABANDONED
 from agents.ordering.partition import Delivery, PartitionState
-from agents.ordering.scheduler import Scheduler
 from knative.cloudevents.kafka_binding import to_request
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome
@@ -37,31 +37,8 @@ from knative.delivery.verdicts import DELIVERED, Delivered, FinalFailure, Reply,
 from knative.ports import Clock, Observe, Produce
 
 
-class RetryContext(Protocol):
-    """What the slow path needs of its subscription; everything may change between two attempts."""
-
-    subscription: Subscription
-    scheduler: Scheduler
-    spans: Spans
-
-    def pool(self, destination: Addressable) -> ConnectionPool:
-        """The pool for a destination."""
-
-    def settled(self, delivery: Delivery, verdict: str, failed: int) -> None:
-        """Count it."""
-
-    def schedule_commit(self) -> None:
-        """Something is to be committed."""
-
-    async def barrier(self, partition: PartitionState) -> None:
-        """Returns when the attempts known now are committed."""
-
-    def fatal(self, problem: BaseException) -> None:
-        """Ends the process."""
-
-
 class RetryPath:
-    """All slow-path events of one subscription. Event loop only."""
+    """The retry path of one subscription. Event loop only."""
 
     def __init__(
         self, context: RetryContext, produce: Produce, observe: Observe, clock: Clock, caps: Caps, failures: Failures
@@ -74,22 +51,22 @@ class RetryPath:
         self._caps = caps
         self._failures = failures
         self._tasks: dict[Delivery, asyncio.Task[None]] = {}
-        self._holding: set[Delivery] = set()
-        self._until: dict[Delivery, float] = {}  # the event loop's time before which no slot is asked for
+        self._holding: set[Delivery] = set()  # these only wait, so `release` may cancel them
+        self._until: dict[Delivery, float] = {}  # loop time before which no slot is requested
 
-    # -- beginnings; the record holds a slot
+    # -- entries; the delivery holds a slot
 
     def failed(self, delivery: Delivery, outcome: Outcome) -> None:
-        """The first attempt here has failed."""
+        """The first attempt in this process has failed."""
         self._context.scheduler.judged(False)
         self._context.scheduler.attempt_over(delivery)
         if delivery.partition.owned:
-            self._begin(delivery, self._go_on(delivery, outcome))
+            self._begin(delivery, self._retry(delivery, outcome))
         else:
             self._leave(delivery)
 
     def inherited(self, delivery: Delivery) -> None:
-        """An owner before this one has attempted it, and the time of the next attempt may not have come."""
+        """An earlier owner of the partition has attempted it, and the next attempt may not be due yet."""
         self._context.scheduler.release_slot(delivery)
         self._begin(delivery, self._take_up(delivery))
 
@@ -102,25 +79,29 @@ class RetryPath:
         self._begin(delivery, self._reply_first(delivery, outcome), slot=True)
 
     def unreadable(self, delivery: Delivery, reason: str) -> None:
-        """The record is no CloudEvent."""
+        """The record is not a valid CloudEvent."""
         self._begin(delivery, self._unreadable(delivery, reason), slot=True)
 
     def _leave(self, delivery: Delivery) -> None:
-        """The partition has gone to another owner, who reads this record again."""
+        """Abandon it: the partition went to another owner, who reads the record again."""
         self._context.scheduler.abandon(delivery)
         self._context.spans.settled(delivery, ABANDONED)
 
     def _begin(self, delivery: Delivery, work: Coroutine[Any, Any, str], *, slot: bool = False) -> None:
-        """`slot`: the record still has its slot, and `work` gives it back."""
+        """Run `work` as a task. `slot`: the delivery still holds its slot, and `work` releases it."""
         task = asyncio.get_running_loop().create_task(self._run(delivery, work))
         self._tasks[delivery] = task
         task.add_done_callback(lambda _: self._never_began(delivery, work, slot))
 
     def _never_began(self, delivery: Delivery, work: Coroutine[Any, Any, str], slot: bool) -> None:
-        """A task that is cancelled before its first step runs not even its `finally`."""
+        """Clean up after a task that was cancelled before its first step: not even its `finally` has run.
+
+        Without this, the slot and the lane would stay taken for ever.
+        """
+        # `_run` removes the delivery from `_tasks` when it ends, so only a task that never began is still there.
         if self._tasks.pop(delivery, None) is None:
             return
-        work.close()
+        work.close()  # or Python warns that the coroutine was never awaited
         if slot:
             self._context.scheduler.attempt_over(delivery)
         self._leave(delivery)
@@ -132,11 +113,11 @@ class RetryPath:
             verdict = await work
         except asyncio.CancelledError:
             scheduler.abandon(delivery)
-        except Exception as problem:  # a fault of ours: the owner ends the process, the event stays unsettled
+        except Exception as problem:  # a bug: the process ends, and the event stays unsettled
             scheduler.abandon(delivery)
             self._context.fatal(problem)
         else:
-            failed = delivery.partition.tracker.attempts.get(delivery.offset, 0)
+            failed = delivery.partition.tracker.attempts.get(delivery.offset, 0)  # before `settle` forgets it
             scheduler.settle(delivery)
             self._context.schedule_commit()
             self._failures.over(delivery, verdict)
@@ -151,18 +132,18 @@ class RetryPath:
     # -- ends
 
     def release(self, partitions: Iterable[PartitionState]) -> None:
-        """These partitions go: whoever only waits stops waiting, its attempts are in the watermark."""
+        """Cancel the deliveries of these partitions that only wait: the offset tracker has their attempts."""
         going = set(partitions)
         for delivery in [delivery for delivery in self._holding if delivery.partition in going]:
             self._tasks[delivery].cancel()
 
     def busy(self, partitions: Iterable[PartitionState]) -> bool:
-        """True while something of these partitions is still under way."""
+        """True while a delivery of these partitions is under way."""
         going = set(partitions)
         return any(delivery.partition in going for delivery in self._tasks)
 
     def cancel(self, partitions: Iterable[PartitionState]) -> None:
-        """Let go of everything of these partitions."""
+        """Cancel all deliveries of these partitions."""
         going = set(partitions)
         for delivery, task in list(self._tasks.items()):
             if delivery.partition in going:
@@ -175,16 +156,17 @@ class RetryPath:
             outcome = await self._store_reply(delivery, outcome)
         finally:
             self._context.scheduler.attempt_over(delivery)
-        return await self._go_on(delivery, outcome)
+        return await self._retry(delivery, outcome)
 
     async def _take_up(self, delivery: Delivery) -> str:
         tracker = delivery.partition.tracker
         due = tracker.due[delivery.offset]
+        # The wait that was left continues, so a rebalance neither shortens nor restarts it.
         self._failures.inherited(delivery, tracker.attempts[delivery.offset], due)
         await self._hold(delivery, rest_s(due, self._clock.time(), self._context.subscription.delivery, self._caps))
-        return await self._go_on(delivery, await self._attempt(delivery))
+        return await self._retry(delivery, await self._attempt(delivery))
 
-    async def _go_on(self, delivery: Delivery, first: Outcome) -> str:
+    async def _retry(self, delivery: Delivery, first: Outcome) -> str:
         failures: list[float] = []
 
         def note(outcome: Outcome, wait_s: float) -> None:
@@ -196,6 +178,7 @@ class RetryPath:
         async def hold(wait_s: float) -> None:
             await self._hold(delivery, wait_s)
 
+        # Functions and not values: the contract may change subscriber and policy between two attempts.
         last = await until_settled(
             first,
             lambda: self._attempt(delivery),
@@ -212,16 +195,20 @@ class RetryPath:
         return await self._dead_letter(delivery, last, failures[0] if failures else last.at)
 
     async def _hold(self, delivery: Delivery, wait_s: float) -> None:
-        """The lane is held for `wait_s`, no slot is; attempts made so far are committed before the next one. The time
-        itself is waited for with the slot: thousands that are due at once would wake as many tasks in one turn."""
+        """Set the time of the next attempt, and wait until the attempts so far are committed. Holds the lane, no slot.
+
+        `_slot` waits for the time itself, together with the slot. If each task slept here, thousands of deliveries that
+        are due at once would wake as many tasks in one turn of the loop.
+        """
         self._until[delivery] = asyncio.get_running_loop().time() + wait_s
         self._holding.add(delivery)
+        # `release` has already cancelled those that were holding; one that begins to hold after it must end by itself.
         if not delivery.partition.open:
-            raise asyncio.CancelledError("the partition is going")
+            raise asyncio.CancelledError("the partition is being released")
         await self._context.barrier(delivery.partition)
 
     async def _attempt(self, delivery: Delivery) -> Outcome:
-        """One more attempt: a slot, the request, the answer, and the reply if there is one."""
+        """Make one more attempt: get a slot, send the request, and store the reply if there is one."""
         async with self._slot(delivery):
             self._failures.trying(delivery)
             subscription = self._context.subscription
@@ -239,13 +226,16 @@ class RetryPath:
 
     @asynccontextmanager
     async def _slot(self, delivery: Delivery) -> AsyncIterator[None]:
-        """One of the requests that the subscription may have in flight, when it is time for it; before anything new is
-        started."""
+        """Hold one of the subscription's slots, once the next attempt is due. Retries come before first attempts.
+
+        A timer and a callback lead to the slot, so the task is woken once. Cancellation can come at three moments:
+        while the timer runs, while the scheduler has the request, and after the slot was granted but before it runs.
+        """
         scheduler, loop = self._context.scheduler, asyncio.get_running_loop()
         slot: asyncio.Future[None] = loop.create_future()
 
         def granted() -> None:
-            if slot.done():  # its task has been cancelled, and will hear of it in a moment
+            if slot.done():  # the task was cancelled in this turn and has not run yet: it will not release the slot
                 scheduler.release_slot(delivery)
             else:
                 slot.set_result(None)
@@ -261,11 +251,11 @@ class RetryPath:
             if due is not None:
                 due.cancel()
             if slot.done() and not slot.cancelled():
-                scheduler.attempt_over(delivery)  # the slot came at the very moment of being let go
+                scheduler.attempt_over(delivery)  # granted in the same turn: give it back
             else:
-                scheduler.cancel_retry(delivery)
+                scheduler.cancel_retry(delivery)  # does nothing if the timer had not fired
             raise
-        self._holding.discard(delivery)
+        self._holding.discard(delivery)  # from here a request is in flight: a drain waits for it
         try:
             yield
         finally:
@@ -274,7 +264,7 @@ class RetryPath:
     def _ask_for_slot(self, delivery: Delivery, granted: Callable[[], None]) -> None:
         try:
             self._context.scheduler.retry(delivery, granted)
-        except Exception as problem:  # nobody else would hear of what a timer raises
+        except Exception as problem:  # the loop only logs what a timer raises
             self._context.fatal(problem)
 
     async def _post(
@@ -308,7 +298,7 @@ class RetryPath:
         try:
             verdict, status_seen = await answer
         except asyncio.CancelledError:
-            pool.abort(lambda other: other is done)  # its partition has gone: nobody waits for the answer
+            pool.abort(lambda other: other is done)  # the partition was revoked: the answer has no use
             raise
         seconds = self._clock.monotonic() - began
         if observed:
@@ -316,7 +306,7 @@ class RetryPath:
         return Outcome(verdict, destination.uri, attempts, self._clock.time(), seconds, status_seen)
 
     async def _store_reply(self, delivery: Delivery, outcome: Outcome) -> Outcome:
-        """An answer that is an event is delivered once its target has taken it; if not, the delivery has failed."""
+        """Post the event in an answer to `reply`. The delivery has succeeded only if that accepts it."""
         verdict = outcome.verdict
         if not isinstance(verdict, Reply):
             self._context.scheduler.judged(isinstance(verdict, Delivered))
@@ -330,6 +320,7 @@ class RetryPath:
             answer = await self._post(
                 delivery, subscription.reply, subscription, list(verdict.headers), verdict.value, outcome.attempts
             )
+            # An event in the answer of `reply` is not posted again: a reply has no reply.
             stored = DELIVERED if isinstance(answer.verdict, Reply) else answer.verdict
             destination = outcome.destination if stored is DELIVERED else answer.destination
         self._context.scheduler.judged(isinstance(stored, Delivered))
@@ -361,8 +352,8 @@ class RetryPath:
         return "dead-lettered"
 
     async def _to_sink(self, delivery: Delivery, headers: HeaderList) -> str:
-        """POST to the dead letter sink with the subscription's retry policy, whichever they are at each attempt; the
-        URL that has taken it, "" when there is no sink or it would not take it."""
+        """POST to the dead letter sink by the subscription's retry policy, as both are at each attempt. Returns the URL
+        that accepted it; "" when there is no sink or it did not accept it."""
         made = 0
 
         async def attempt() -> Outcome:
@@ -388,9 +379,9 @@ class RetryPath:
         return last.destination if isinstance(last.verdict, Delivered | Reply) else ""
 
     async def _rest(self, delivery: Delivery, wait_s: float) -> None:
-        """Between two tries of a dead letter; whoever is let go, or is going already, leaves at once."""
+        """Wait between two tries of a dead letter. Ends at once if the partition is or was released."""
         self._holding.add(delivery)
         if not delivery.partition.open:
-            raise asyncio.CancelledError("the partition is going")
+            raise asyncio.CancelledError("the partition is being released")
         await asyncio.sleep(wait_s)
         self._holding.discard(delivery)

@@ -1,6 +1,6 @@
-"""Trying again: tenacity waits, the policy decides. One function for subscribers, replies and dead letter sinks.
+"""The retry loop for subscribers and dead letter sinks: tenacity runs it, the delivery policy decides.
 
-Refuses to know how an attempt is made, what holds a lane, and where an event goes when its retries are used up.
+Callers supply the attempt and the wait, and decide what happens when the retries are used up.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from knative.delivery.verdicts import RetryableFailure, retry_after_s
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The longest waits, in seconds: of the policy, and of a Retry-After without `retryAfterMax`."""
+    """Upper limits of waits, in seconds: for the policy's backoff, and for Retry-After without `retryAfterMax`."""
 
     delay_s: float = 600.0
     retry_after_s: float = 600.0
 
 
 def wait_s(outcome: Outcome, spec: DeliverySpec, caps: Caps, jitter: float) -> float:
-    """Seconds before the next attempt after this failed one; `jitter` in [0, 1)."""
+    """Seconds from this failed attempt to the next one; `jitter` in [0, 1)."""
     verdict = outcome.verdict
     assert isinstance(verdict, RetryableFailure)
     asked = retry_after_s(verdict.retry_after, outcome.at) if verdict.code in (429, 503) else None
@@ -33,8 +33,10 @@ def wait_s(outcome: Outcome, spec: DeliverySpec, caps: Caps, jitter: float) -> f
 
 
 def rest_s(due: float, now: float, spec: DeliverySpec, caps: Caps) -> float:
-    """Seconds that are left until `due`, which another owner wrote down by a clock of its own: never more than the
-    policy could have asked for. Both are Unix seconds."""
+    """Seconds left until `due`, at most the longest wait that the policy allows. `due` and `now` are Unix seconds.
+
+    Another owner wrote `due` by its own clock, so a wrong clock must not delay an attempt for longer than the policy.
+    """
     longest = max(caps.delay_s, retry_after_max_s(spec, caps.retry_after_s))
     return min(max(0.0, due - now), longest * (1.0 + JITTER_SHARE))
 
@@ -48,13 +50,14 @@ async def until_settled(
     failed: Callable[[Outcome, float], None],
     caps: Caps,
 ) -> Outcome:
-    """Repeat `again` while outcomes ask for a retry and the policy allows one; gives the last outcome.
+    """Call `again` while the outcome is retryable and the policy allows a retry; returns the last outcome.
 
-    `spec` is asked each time, so that a changed policy counts from the next attempt on. `failed(outcome, wait_s)` is
-    called before each wait, `hold(wait_s)` does the waiting.
+    `spec` is called each time, so that a changed policy applies from the next attempt on. `failed(outcome, wait_s)` is
+    called before each wait, and `hold(wait_s)` waits.
     """
     made = [first]
 
+    # tenacity makes the attempts itself; the first one has been made, so it is handed out without a request.
     async def attempt() -> Outcome:
         return made.pop() if made else await again()
 
@@ -78,4 +81,4 @@ async def until_settled(
     try:
         return await retrying(attempt)
     finally:
-        retrying.iter_state.reset()  # its actions refer to it: event and answer would wait for the garbage collector
+        retrying.iter_state.reset()  # breaks a reference cycle that keeps event and answer in memory

@@ -1,8 +1,7 @@
-"""A subscription whose deliveries are watched: each attempt is a span when traces are exported, and each plain success
-is a line in the log at debug.
+"""A dispatcher that also makes a span of each attempt (with tracing) and logs each simple success (at debug).
 
-The happy path of `agents/dispatch/dispatcher` is entered with two calls more. It is a class of its own so that the many
-processes that neither trace nor log at debug pay for nothing, not even for asking. Refuses to decide anything.
+It adds two calls to the happy path of `agents/dispatch/dispatcher`. As a separate class it costs nothing, not even a
+check, in processes that neither trace nor log at debug. It makes no decisions of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from knative.tracing import AttemptSpan
 
 
 class TracedDispatcher(SubscriptionService):
-    """See the module's words. Event loop only."""
+    """See the module docstring. Event loop only."""
 
     def __init__(self, app: object, subscription: Subscription, context: DeliveryContext) -> None:
         super().__init__(app, subscription, context)
@@ -41,7 +40,7 @@ class TracedDispatcher(SubscriptionService):
         attempt = self.spans.attempt(delivery, subscription.subscriber.uri, number)
         try:
             request = to_request(self._prefix, attempt.headers(delivery.headers), delivery.value)
-        except Unreadable as problem:  # the attempt is not made, and its span never ends: it is not exported
+        except Unreadable as problem:  # no attempt is made: its span never ends, so it is not exported
             self._retry_path.unreadable(delivery, problem.reason)
             return
         delivery.began = self._context.clock.monotonic()
@@ -65,10 +64,10 @@ class TracedDispatcher(SubscriptionService):
             attempt.ended(status)
         scheduler, clock = self.scheduler, self._context.clock
         seconds = clock.monotonic() - delivery.began
-        settled = scheduler.settled
+        settled = scheduler.settled  # `_answered` does not say what it did; this count does
         self._answered(delivery, uri, status, pairs, body)
         if scheduler.settled == settled:
-            return  # `agents/dispatch/retry_path` has it, and tells how it ends
+            return  # `agents/dispatch/retry_path` has it now, and ends its span
         self.spans.settled(delivery, "delivered")
         if self._log_deliveries and not isinstance(status, SendError):
             outcome = Outcome(DELIVERED, uri, number, clock.time(), seconds, status)

@@ -1,1 +1,1 @@
-"""The HTTP client of deliveries: a pool of connections for each subscriber, with limits on where they may go."""
+"""The HTTP client of deliveries: a connection pool for each destination, with a guard on where it may connect."""

@@ -1,12 +1,11 @@
-"""One HTTP/1.1 connection of a sender: writes a request, reads its answer, says how it ended.
+"""One HTTP/1.1 connection of a pool: writes a request, reads the answer and reports the result.
 
-A protocol of callbacks around httptools' response parser; one request at a time. It is the place for everything that
-an answer can be: informational ones before the final one, bodies that end with the connection or do not end at all,
-bytes that nobody asked for. Memory is bounded by two limits whatever is sent: `head_bytes_max` on bytes that are no
-body (headers, trailers, chunk extensions, informational answers; looked at every 16 KiB) and `body_bytes_max`, which
-is 8 KiB for an answer that fails the attempt.
+An asyncio protocol around httptools' response parser, with one request at a time. It handles every kind of answer:
+interim ones before the final one, bodies that end with the connection or never, and bytes without a request. Two
+limits bound its memory: `head_bytes_max` for bytes outside of bodies (headers, trailers, chunk extensions, interim
+answers; checked every 16 KiB), and `body_bytes_max`, which is 8 KiB for an answer that fails the attempt.
 
-Refuses to connect, to keep time and to choose what happens to a failed attempt: its owner does.
+The pool connects, keeps the time, and decides what happens after a failure.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from knative.delivery.verdicts import may_claim_event
 
 Pairs = list[tuple[bytes, bytes]]
 
-#: Called exactly once for each request: the final status and its headers and body, or why there is none.
+#: Called exactly once for each request: with the final status, its headers and body, or with the error.
 Done = Callable[[int | SendError, Pairs | None, bytes], None]
 
-#: Answers are parsed in pieces of this size, so that a limit is looked at between two pieces.
+#: Answers are parsed in pieces of this size, so that limits are checked between two pieces.
 _PIECE_BYTES = 16_384
-#: Of an answer that fails the attempt no more is read: a dead letter quotes 768 bytes of it.
+#: Bytes to read of an answer that fails the attempt; a dead letter quotes 768 of them.
 FAILURE_BYTES_MAX = 8_192
 
 
 class ConnectionListener(Protocol):
-    """Who a connection reports to. Each request ends with exactly one of `answered`, `failed` and `stale`."""
+    """Gets the events of a connection. Each request ends with exactly one of `answered`, `failed` and `stale`."""
 
     head_bytes_max: int
     body_bytes_max: int
@@ -41,25 +40,23 @@ class ConnectionListener(Protocol):
         """Connected (TLS included)."""
 
     def answered(self, connection: Connection, keep: bool) -> None:
-        """The answer is complete; it is handed to `done` right after this."""
+        """The answer is complete; the connection calls `done` right after this. `keep`: it can take another request."""
 
     def failed(self, connection: Connection, error: SendError) -> None:
-        """The request will not be answered; `connection.done` is still there."""
+        """The request gets no answer; `connection.done` is still set."""
 
     def stale(self, connection: Connection) -> None:
-        """A connection that had been used before was lost before a byte of the answer; `request` is still there."""
+        """A connection with earlier requests was lost before a byte of this answer; `request` is still set."""
 
     def unwanted(self, connection: Connection) -> None:
-        """A connection without a request was closed by the peer, or said something."""
+        """The peer closed a connection without a request, or sent bytes on it."""
 
     def lost(self, connection: Connection) -> None:
-        """The socket is closed. The last call."""
+        """The socket is closed. No call follows."""
 
 
-#: How far an answer has come.
-_UNHEARD, _HEAD, _BODY, _INFORMED, _ENDED = range(
-    5
-)  # _INFORMED: an informational answer came, the final one has not begun
+#: What has been read of an answer. _INTERIM: an interim answer (1xx) is complete, the final one has not begun.
+_NOTHING, _HEAD, _BODY, _INTERIM, _ENDED = range(5)
 
 
 class _NoMore(Exception):
@@ -67,7 +64,7 @@ class _NoMore(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """See the module's docstring. Between two requests `done` is None."""
+    """See the module docstring. `done` is None between two requests."""
 
     __slots__ = (
         "_body",
@@ -95,31 +92,31 @@ class Connection(asyncio.Protocol):
         self._over_limit = False
         self.done: Done | None = None
         self.request = b""
-        self.deadline = 0.0  #: only of interest while there is a request
+        self.deadline = 0.0  #: only meaningful while there is a request
         self.idle_since = 0.0
 
     def send(self, request: bytes, done: Done, deadline: float) -> None:
-        """Write a complete request. The connection must have none in flight."""
+        """Write a complete request. The connection must not have one in flight."""
         self.request = request
         self.done = done
         self.deadline = deadline
         self._head_bytes = 0
-        self._state = _UNHEARD
+        self._state = _NOTHING
         self._transport.write(request)
 
     def take(self) -> Done | None:
-        """End the request: gives its callback to whoever is going to call it."""
+        """End the request and return its callback, which the caller must call."""
         done, self.done = self.done, None
         self.request = b""
         self._body = b""
         return done
 
     def abort(self) -> None:
-        """Close the socket at once, without TLS's good-bye, which a peer could draw out."""
+        """Close the socket at once, without the TLS closing handshake, which a peer could delay."""
         self._transport.abort()
 
     def is_closing(self) -> bool:
-        """True once the socket is closed or about to be."""
+        """True once the socket is closed or closing."""
         return self._transport.is_closing()
 
     # -- transport
@@ -130,7 +127,7 @@ class Connection(asyncio.Protocol):
         self._listener.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        if self.done is None:
+        if self.done is None:  # an answer without a request would be taken for that of the next request
             self._listener.unwanted(self)
             return
         try:
@@ -156,26 +153,26 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.done is not None:
             self._end_of_input(exc)
-        self._parser = None  # it refers back to this object; the garbage collector runs rarely
+        self._parser = None  # breaks a reference cycle; the garbage collector runs rarely
         self._listener.lost(self)
 
     # -- parser
 
     def on_message_begin(self) -> None:
-        if self._state == _ENDED:
+        if self._state == _ENDED:  # a second answer to one request: `_stopped` keeps the first and closes
             raise _NoMore
         self._state = _HEAD
         self._headers: Pairs = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._state == _HEAD:  # trailers are dropped: they must not pass for headers
+        if self._state == _HEAD:  # not for trailers: they must not be taken for headers
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         self._state = _BODY
 
     def on_body(self, data: bytes) -> None:
-        self._head_bytes = 0
+        self._head_bytes = 0  # counts what comes between body bytes, so a long chunked body does not add up
         body = self._body
         if not body:
             self._body_max = self._listener.body_bytes_max
@@ -186,11 +183,13 @@ class Connection(asyncio.Protocol):
             data = data[:room]
             self._over_limit = True
         if not body:
-            self._body = data
+            self._body = data  # most answers have one piece: no copy
         elif isinstance(body, bytearray):
             body += data
         else:
-            self._body = bytearray(body) + data  # from the second piece on: adding bytes to bytes copies all of them
+            self._body = (
+                bytearray(body) + data
+            )  # from the second piece on: bytes + bytes would copy everything each time
             self._over_limit = self._over_limit or self._declares_too_much()
         if self._over_limit:
             raise _NoMore
@@ -198,15 +197,17 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         parser = self._parser
         self._status = status = parser.get_status_code()
-        if status < 200 and 100 <= status != 101:
-            self._state = _INFORMED
+        if status < 200 and 100 <= status != 101:  # 101 is final: the protocol changes after it
+            self._state = _INTERIM
             return
         self._keep = parser.should_keep_alive() and status != 101
         self._state = _ENDED
 
     def _declares_too_much(self) -> bool:
-        """There is no need to read as far as the limit to know that the attempt has failed. A 2xx that cannot hold an
-        event is a success at the limit, and until then it may still time out."""
+        """True when `content-length` alone shows that the body will exceed its limit, so the rest need not be read.
+
+        Not for a 2xx that cannot hold an event: it counts as a success at the limit, and may time out before that.
+        """
         status = self._parser.get_status_code()
         if status < 300 and not _may_hold_event(status, self._headers):
             return False
@@ -222,21 +223,21 @@ class Connection(asyncio.Protocol):
             self._head_bytes += len(piece)
             self._parser.feed_data(piece)
             if self._head_bytes > self._listener.head_bytes_max and self._state != _ENDED:
-                return
+                return  # `data_received` fails the request
 
     def _stopped(self, error: Exception) -> None:
-        """The parser takes no more: by our wish, or because this is no HTTP."""
-        if self._state == _ENDED:  # bytes after the answer: it stands, the connection does not
+        """The parser has stopped: one of our callbacks raised, or the bytes are not valid HTTP."""
+        if self._state == _ENDED:  # bytes after the answer: the answer is valid, the connection is not usable any more
             self._finish(False)
         elif self._over_limit:
             self._abort()
         elif isinstance(error, HttpParserCallbackError):
-            raise error  # our own mistake
+            raise error  # a bug in a callback
         else:
-            self._listener.failed(self, SendError("read", f"the answer is no HTTP/1.1: {error}"))
+            self._listener.failed(self, SendError("read", f"the answer is not valid HTTP/1.1: {error}"))
 
     def _abort(self) -> None:
-        """A body over the limit: no matter unless it may be an event, which would be cut short."""
+        """The body is over its limit. That only matters if it may be an event, which would be incomplete."""
         self._status = self._parser.get_status_code()
         if _may_hold_event(self._status, self._headers):
             self._listener.failed(self, SendError("read", f"the reply is over {self._listener.body_bytes_max} bytes"))
@@ -250,16 +251,16 @@ class Connection(asyncio.Protocol):
         self._listener.failed(self, SendError("read", what))
 
     def _end_of_input(self, exc: Exception | None) -> None:
-        heard = self._head_bytes or self._body
+        received = self._head_bytes or self._body
         state = self._state
-        if not heard and self._used:
+        if not received and self._used:
             self._listener.stale(self)
-        elif exc is None and state == _BODY and self._ends_with_connection():
+        elif exc is None and state == _BODY and self._ends_with_connection():  # the end of the body, not a loss
             self._status = self._parser.get_status_code()
             self._finish(False)
         else:
-            what = "in the middle of the answer" if heard else "before an answer"
-            if state == _INFORMED:  # more was to come: what the subscriber did with the event is not known
+            what = "in the middle of the answer" if received else "before an answer"
+            if state == _INTERIM:  # the subscriber has the event, but what it did with it is not known
                 what = "after an interim answer, before the final one"
             self._listener.failed(self, SendError("read", f"connection lost {what}" + (f": {exc}" if exc else "")))
 
@@ -274,12 +275,14 @@ class Connection(asyncio.Protocol):
         status = self._status
         body = self._body
         if body:
+            # httptools removes only `chunked`: with another transfer coding the body is not the data of the event.
             if _may_hold_event(status, self._headers) and self._is_coded():
                 self._listener.failed(self, SendError("read", "the reply has a transfer coding other than chunked"))
                 return
             self._body = b""
         if keep and self._transport.get_write_buffer_size():
-            keep = False  # answered before the request was taken: its rest must not come before the next one
+            keep = False  # answered before it read the whole request: the rest would precede the next request
+        # First free the connection and report to the pool, then call `done`: it may post again, on this connection.
         done = self.done
         headers = self._headers
         self.done = None
@@ -296,5 +299,5 @@ class Connection(asyncio.Protocol):
 
 
 def _may_hold_event(status: int, headers: Pairs) -> bool:
-    """False where the body does not matter for what the answer means."""
+    """False when the body cannot change what the answer means."""
     return 200 <= status < 300 and status != 202 and may_claim_event(headers)

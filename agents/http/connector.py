@@ -1,9 +1,9 @@
-"""One new connection to a destination: look up, judge, connect, TLS.
+"""Opens a connection to a destination: resolve, check the address, connect, TLS.
 
-    host --Names--> addresses --guard, each--> connect to that very address --> TLS, certificate checked by name
+    host --resolver--> addresses --guard, each--> connect to that very address --> TLS, certificate checked by name
 
-The name is looked up once for each connection, and the connection is made to an address that was judged: there is no
-second look-up in between that could answer differently. Refuses to keep connections and to know HTTP.
+The name is resolved once per connection, and the connection goes to an address that the guard has checked. Does not
+resolve the name a second time: that answer could be another address (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from agents.http.resolver import Resolver
 
 _P = TypeVar("_P", bound=asyncio.Protocol)
 
-#: A name with more addresses than this is not tried to its end within one attempt.
+#: Addresses of one name that are tried within one attempt.
 ADDRESSES_MAX = 8
 
 
 class SendError(Exception):
-    """An attempt that got no answer.
+    """An attempt got no answer.
 
-    `kind`: "connect", "read", "timeout", "dns", "tls", "refused" (the egress guard, or a URI nothing can be sent to) or
+    `kind`: "connect", "read", "timeout", "dns", "tls", "refused" (by the egress guard, or the URI is not valid) or
     "closed" (by us).
     """
 
@@ -38,19 +38,19 @@ class SendError(Exception):
 
 
 async def connect(
-    target: Endpoint,
+    endpoint: Endpoint,
     ca_certs: str,
     guard: EgressGuard,
     connect_limit_s: float,
     loop: asyncio.AbstractEventLoop,
-    names: Resolver,
+    resolver: Resolver,
     factory: Callable[[], _P],
 ) -> _P:
-    """A connected protocol made by `factory`. `connect_limit_s` is for each address. Raises SendError."""
-    context = _tls_context(ca_certs) if target.tls else None
+    """Connect, with a protocol made by `factory`. `connect_limit_s` applies to each address. Raises SendError."""
+    context = _tls_context(ca_certs) if endpoint.tls else None
     refused: list[str] = []
     failed: SendError | None = None
-    for address in await _addresses(target, names):
+    for address in await _addresses(endpoint, resolver):
         reason = guard.judge(address)
         if reason:
             refused.append(f"{address} {reason}")
@@ -60,33 +60,34 @@ async def connect(
                 _, protocol = await loop.create_connection(
                     factory,
                     address,
-                    target.port,
+                    endpoint.port,
                     ssl=context,
-                    server_hostname=target.server_name if context else None,
+                    server_hostname=endpoint.server_name if context else None,
                 )
             return protocol
         except TimeoutError:
-            failed = SendError("connect", f"no connection to {address} port {target.port} in {connect_limit_s:g} s")
+            failed = SendError("connect", f"no connection to {address} port {endpoint.port} in {connect_limit_s:g} s")
         except ssl.SSLError as error:
-            failed = SendError("tls", _said(error))
+            failed = SendError("tls", _reason(error))
         except OSError as error:
-            failed = SendError("connect", f"{address} port {target.port}: {_said(error)}")
+            failed = SendError("connect", f"{address} port {endpoint.port}: {_reason(error)}")
+    # An address that failed says more than one that the guard has refused.
     raise failed or SendError("refused", "; ".join(refused))
 
 
-async def _addresses(target: Endpoint, names: Resolver) -> list[str]:
+async def _addresses(endpoint: Endpoint, resolver: Resolver) -> list[str]:
     try:
-        addresses = await names.addresses()
+        addresses = await resolver.addresses()
     except (OSError, UnicodeError) as error:
-        raise SendError("dns", f"{target.host}: {_said(error)}") from None
+        raise SendError("dns", f"{endpoint.host}: {_reason(error)}") from None
     if not addresses:
-        raise SendError("dns", f"{target.host} has no address")
+        raise SendError("dns", f"{endpoint.host} has no address")
     return addresses[:ADDRESSES_MAX]
 
 
 @lru_cache(maxsize=64)
 def _cached_context(ca_certs: str) -> ssl.SSLContext:
-    # The bundle takes the place of the system's CAs. Reading those takes some 10 ms: once per process and bundle.
+    # The bundle replaces the system's CAs. Loading those takes about 10 ms, so it is done once per process and bundle.
     context = ssl.create_default_context(cadata=ca_certs or None)
     context.set_alpn_protocols(["http/1.1"])
     return context
@@ -96,10 +97,10 @@ def _tls_context(ca_certs: str) -> ssl.SSLContext:
     try:
         return _cached_context(ca_certs)
     except (ssl.SSLError, ValueError, TypeError) as error:
-        raise SendError("tls", f"the CA bundle cannot be read: {_said(error)}") from None
+        raise SendError("tls", f"the CA bundle cannot be read: {_reason(error)}") from None
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     return (getattr(error, "verify_message", "") or getattr(error, "strerror", "") or str(error)) or type(
         error
     ).__name__

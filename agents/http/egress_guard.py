@@ -1,15 +1,14 @@
-"""Which addresses events may be sent to: a pure judgement of one resolved address.
+"""Decides whether events may be sent to a resolved IP address. Pure.
 
-The sender asks for every address a name resolved to, at dial time, and connects to the very address that passed: a
-name that changes its mind between the look-up and the connection gains nothing. Refuses to resolve names and to open
-sockets.
+The connector checks every address of a name when it connects, and connects to the very address that passed. So a name
+that resolves to another address a moment later (DNS rebinding) gains nothing.
 
-Three steps, the first that applies decides:
+There are three steps; the first one that applies decides:
 
     address --unwrap (mapped, 6to4, NAT64, ...)--> each address in it
         1. never:   link-local, cloud metadata, unspecified, multicast, reserved: no setting allows them
-        2. deny:    networks the operator refuses
-        3. loopback, private: by their switches; networks in `allow` are exempt from the switches
+        2. deny:    networks that the operator denies
+        3. loopback, private: as their settings say; networks in `allow` are exempt from these settings
 """
 
 from __future__ import annotations
@@ -31,11 +30,12 @@ Network = IPv4Network | IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class EgressConfig:
-    """Where events may go. `allow` and `deny` are CIDR networks; what is neither loopback nor private is allowed."""
+    """Where events may go. `allow` and `deny` are CIDR networks; addresses that are neither loopback nor private are
+    allowed."""
 
     allow_loopback: bool = True
     allow_private: bool = True
-    allow: tuple[str, ...] = ()  #: exempt from the two switches; `deny` and the addresses refused always still win
+    allow: tuple[str, ...] = ()  #: exempt from the two settings above; `deny` and the addresses of step 1 still apply
     deny: tuple[str, ...] = ()
 
 
@@ -47,7 +47,7 @@ _METADATA = "is a cloud metadata address"
 _LINK_LOCAL = "is link-local"
 _RESERVED = "is reserved"
 
-#: The more telling reason first.
+#: The more specific reason comes first.
 _NEVER: tuple[tuple[str, tuple[Network, ...]], ...] = (
     (
         _METADATA,
@@ -88,7 +88,7 @@ _ISATAP_IDS = frozenset((0x0000_5EFE, 0x0200_5EFE))
 
 
 class EgressGuard:
-    """Judges addresses by one config. Raises ValueError for a network that is no CIDR network."""
+    """Checks addresses against one config. Raises ValueError for a network that is not a valid CIDR network."""
 
     __slots__ = ("_allow", "_config", "_deny")
 
@@ -98,13 +98,13 @@ class EgressGuard:
         self._deny = _networks(*self._config.deny)
 
     def judge(self, address: str) -> str | None:
-        """Why nothing is sent to this IP address (text without a port), or None when it may be."""
+        """Why events must not be sent to this IP address (text without a port); None when they may be."""
         try:
             parsed = ip_address(address)
         except ValueError:
-            return "is no IP address"
+            return "is not a valid IP address"
         if parsed.version == 6 and parsed.scope_id is not None:
-            parsed = IPv6Address(int(parsed))
+            parsed = IPv6Address(int(parsed))  # without its zone
         for each in _unwrapped(parsed):
             reason = self._judge_one(each)
             if reason:
@@ -129,7 +129,7 @@ def _within(address: Address, networks: Iterable[Network]) -> bool:
 
 
 def _unwrapped(address: Address) -> Iterator[Address]:
-    """The IPv4 addresses that an IPv6 address may lead to, then the address itself."""
+    """The IPv4 addresses that an IPv6 address may be translated to, then the address itself."""
     if isinstance(address, IPv6Address):
         for embedded in _embedded(address):
             yield IPv4Address(embedded & 0xFFFF_FFFF)
@@ -146,7 +146,7 @@ def _embedded(address: IPv6Address) -> Iterator[int]:
         yield (bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF
     if address in _SIX_TO_FOUR:
         yield bits >> 80
-    if address in _TEREDO:  # the server, and the client's address with its bits turned over
+    if address in _TEREDO:  # the server, and the client's address with inverted bits
         yield bits >> 64
         yield ~bits
     if bits >> 32 & 0xFFFF_FFFF in _ISATAP_IDS:

@@ -1,8 +1,7 @@
-"""What a destination's URI says to a connection: host, port, TLS, and the head of every request.
+"""Parses a destination's URI for a connection: host, port, TLS, and the head of every request. Pure.
 
-Pure. The controller has checked URIs already (`knative/resources/destination`); here they are read again as what they
-are, text that somebody else wrote, because what comes out is put on the wire. Refuses credentials, and anything that
-could end a line.
+The controller has checked URIs already (`knative/resources/destination`). They are checked again here, because they are
+user input that goes onto the wire: credentials and anything that could end a line are rejected.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ _host = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re.ASCII).full
 _stray_percent = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _namespace = re.compile(r"[!-~]+", re.ASCII).fullmatch
 
-#: Everything RFC 3986 lets stand in a path, and `%`: what is encoded already stays as it is.
+#: Everything that RFC 3986 allows in a path, and `%`: what is already encoded does not change.
 _PATH_SAFE = "/:@!$&'()*+,;=-._~%"
 _QUERY_SAFE = _PATH_SAFE + "?"
 
 
 class BadEndpoint(ValueError):
-    """Nothing can be sent to this URI; the text says why and never quotes credentials."""
+    """The URI is not valid for a request; the text says why and never quotes credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where to connect and how to ask."""
+    """Where to connect, and what to put into the request head."""
 
     host: str  #: an ASCII host name, or an IP address without brackets
     port: int
     tls: bool
     authority: str  #: the Host header
     path: str  #: path and query, percent-encoded
-    address: str | None  #: the host when it is an IP address: there is nothing to look up
+    address: str | None  #: the host when it is an IP address, which needs no DNS
 
     @property
     def server_name(self) -> str:
@@ -44,7 +43,7 @@ class Endpoint:
         return self.host.rstrip(".")
 
     def prefix(self, namespace: str) -> bytes:
-        """A request's head up to, and without, the line end before the event's own headers."""
+        """The head of a request, up to and without the line end before the event's own headers."""
         if not _namespace(namespace):
             raise ValueError(f"namespace {namespace!r} cannot be a header value")
         return (
@@ -54,9 +53,9 @@ class Endpoint:
 
 
 def read_endpoint(uri: str) -> Endpoint:
-    """Raises BadTarget unless `uri` is an absolute http or https URI that one can connect to."""
+    """Raises BadEndpoint unless `uri` is an absolute http or https URI with a valid host and port."""
     if _unfit(uri):
-        raise BadEndpoint("the URI holds white space or control characters")  # `urlsplit` would drop some in silence
+        raise BadEndpoint("the URI holds white space or control characters")  # `urlsplit` would silently drop some
     try:
         parts = urlsplit(uri)
         port = parts.port
@@ -67,7 +66,7 @@ def read_endpoint(uri: str) -> Endpoint:
     if "@" in parts.netloc:
         raise BadEndpoint("the URI holds credentials")
     if port == 0:
-        raise BadEndpoint("port 0 cannot be connected to")
+        raise BadEndpoint("port 0 is not a valid port")
     host, address = _read_host(parts)
     shown = f"[{host}]" if ":" in host else host
     default = _DEFAULT_PORTS[parts.scheme]
@@ -87,12 +86,12 @@ def _read_host(parts: SplitResult) -> tuple[str, str | None]:
         try:
             host = host.encode("idna").decode("ascii").lower()
         except UnicodeError:
-            raise BadEndpoint("the URI's host is no international domain name") from None
+            raise BadEndpoint("the URI's host is not a valid international domain name") from None
     address = _read_address(host)
     if address is not None:
         return str(address), str(address)
     if not _host(host) or len(host) > 253:
-        raise BadEndpoint("the URI names no host that one could connect to")
+        raise BadEndpoint("the URI's host is not a valid host name")
     return host, None
 
 
@@ -102,7 +101,7 @@ def _read_address(host: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        raise BadEndpoint("the URI's address has a zone, which means something on one machine only")
+        raise BadEndpoint("the URI's address has a zone, which is only valid on one machine")
     return address
 
 

@@ -3,17 +3,16 @@
     post --> an idle connection? --> write --> answer --> done(status, headers, body)      callbacks only
               | none                    | lost before a byte, and used before
               v                         v
-             dial (a task) <------------+  once, on a fresh connection, same attempt, same deadline
+           connect (a task) <-----------+  once, on a fresh connection, same attempt, same deadline
 
-An attempt has one deadline, for connecting, sending and the whole answer. A single timer looks after the deadlines
-while something is in flight, a second one after connections that nobody uses; at rest there is neither.
+An attempt has one deadline for connecting, sending and the whole answer. One timer checks the deadlines while requests
+are in flight, another one closes connections that are idle for too long. At rest there is neither.
 
-Answers over a limit: a body over `reply_bytes_max` fails the attempt (kind "read") when it may be an event; where the
-status and the headers decide without it (202, everything that is no 2xx, and what claims no event) they are reported
-with the start of the body. Of what is no 2xx 8 KiB are read. In all cases the connection is closed.
+A body over `reply_bytes_max` fails the attempt (kind "read") if it may be an event. If status and headers decide
+without the body (202, any status that is not 2xx, no event headers), they are reported with the start of the body.
+Of an answer that is not 2xx at most 8 KiB are read. In all these cases the connection is closed.
 
-Refuses to follow redirects, to send credentials, to decide what an answer means (`knative/delivery/verdicts`) and to
-retry.
+Does not follow redirects, send credentials or retry. `knative/delivery/verdicts` decides what an answer means.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ __all__ = ["ConnectionPool", "Done", "PoolConfig", "SendError"]
 
 _SWEEP_S_MIN = 0.005
 _SWEEP_S_MAX = 0.5
-_LATE_MAX = 32  # in one sweep: what began together ends together, and other subscriptions wait meanwhile
+_LATE_MAX = 32  # per sweep: requests that began together time out together, and other subscriptions wait meanwhile
 _NEVER = float("inf")
 _LINGER_S = 1.0  # how long `close` waits for sockets that were closed at once
 
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """Limits of one sender."""
+    """Limits of one connection pool."""
 
-    connections_max: int = 1_000  #: more attempts than this wait in a queue; their deadlines run
+    connections_max: int = 1_000  #: further attempts wait in a queue while their deadlines run
     idle_s: float = 30.0  #: an unused connection is closed after this
-    connect_limit_s: float = 10.0  #: for each address, TLS included; the attempt's own deadline counts too
+    connect_limit_s: float = 10.0  #: per address, TLS included; the deadline of the attempt applies too
     head_bytes_max: int = 65_536  #: headers of an answer
-    reply_bytes_max: int = 1_048_576  #: body of an answer; of a failure less is read
+    reply_bytes_max: int = 1_048_576  #: body of an answer; less is read of a failure
 
 
 class _Attempt:
-    """A request that has no connection yet."""
+    """A request that has no connection yet: it waits, or a connection is being opened for it."""
 
     __slots__ = ("deadline", "done", "request", "task")
 
@@ -66,7 +65,7 @@ class _Attempt:
 class ConnectionPool:
     """A pool for one destination; event loop only. `in_flight` counts posts whose `done` has not been called.
 
-    A destination that nothing can be sent to does not raise: every post ends with SendError("refused").
+    An invalid destination does not raise: every post ends with SendError("refused").
     """
 
     def __init__(
@@ -92,9 +91,9 @@ class ConnectionPool:
         except BadEndpoint as problem:
             self._refusal = str(problem)
         self._prefixes: dict[str, bytes] = {}
-        self._idle: list[Connection] = []  # a stack, so that those which are not needed grow old at its bottom
-        self._connections: set[Connection] = set()  # idle or busy
-        self._sockets: set[Connection] = set()  # the same, and those that are being closed
+        self._idle: list[Connection] = []  # a stack: connections that are not needed age at its bottom
+        self._connections: set[Connection] = set()  # idle or with a request
+        self._sockets: set[Connection] = set()  # `_connections` and those that are being closed
         self._connecting: set[_Attempt] = set()
         self._waiting: deque[_Attempt] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,11 +103,11 @@ class ConnectionPool:
         self._closed = False
         self._at_rest: asyncio.Event | None = None
 
-    # -- for the owner of the sender
+    # -- for the owner of the pool
 
     @property
     def open_sockets(self) -> int:
-        """Connections that are not closed yet, idle ones too."""
+        """Number of connections that are not closed yet, including idle ones."""
         return len(self._sockets)
 
     @property
@@ -117,22 +116,25 @@ class ConnectionPool:
         return self._sweep_timer is not None or self._idle_timer is not None
 
     def prefix(self, namespace: str) -> bytes:
-        """The request head for `kafka_binding.to_request`. Raises ValueError for what is no namespace."""
+        """The request head for `kafka_binding.to_request`. Raises ValueError if it is not a valid namespace."""
         prefix = self._prefixes.get(namespace)
         if prefix is None:
-            target = self._endpoint or Endpoint("", 0, False, "invalid", "/", None)  # never sent: every post is refused
-            prefix = self._prefixes[namespace] = target.prefix(namespace)
+            endpoint = self._endpoint or Endpoint(
+                "", 0, False, "invalid", "/", None
+            )  # never sent: every post is refused
+            prefix = self._prefixes[namespace] = endpoint.prefix(namespace)
         return prefix
 
     def post(self, request: bytes, timeout_s: float, done: Done) -> None:
-        """Send a complete request; `done` is called exactly once, never before `post` has returned."""
+        """Send a complete request. Calls `done` exactly once, and never before `post` has returned."""
         if self._closed:
-            self._loop.call_soon(done, SendError("closed", "the sender is closed"), None, b"")
+            self._loop.call_soon(done, SendError("closed", "the connection pool is closed"), None, b"")
             return
         self.in_flight += 1
         deadline = self._time() + timeout_s
         if deadline < self._sweep_at:
             self._sweep_by(deadline)
+        # An idle connection implies that none wait: `answered` gives a free connection to a waiting attempt first.
         idle = self._idle
         if idle:
             idle.pop().send(request, done, deadline)
@@ -141,19 +143,20 @@ class ConnectionPool:
             self._connect_next()
 
     def abort(self, which: Callable[[Done], bool] = lambda _: True) -> None:
-        """Fail what is in flight (of it, what `which` says of its `done`) with SendError("closed"), now. What the
-        callbacks post goes out."""
+        """Fail the requests in flight whose `done` matches `which` with SendError("closed"), now. Requests that the
+        callbacks post are not affected."""
         error = SendError("closed", "stopped before an answer")
+        # Collect all of them first: callbacks may post again, which takes connections and changes these collections.
         busy = [(each, each.done) for each in self._connections if each.done is not None and which(each.done)]
         unsent = [attempt for attempt in (*self._waiting, *self._connecting) if which(attempt.done)]
         for attempt in unsent:
             self._give_up(attempt, error)
         for connection, done in busy:
-            if connection.done is done:  # the callbacks of others may have changed that
+            if connection.done is done:  # still the same request, whatever the callbacks have posted
                 self.failed(connection, error)
 
     async def close(self, limit_s: float) -> None:
-        """Take no more posts, give those in flight `limit_s`, abort the rest, close all sockets."""
+        """Accept no more posts, wait up to `limit_s` for those in flight, abort the rest and close all sockets."""
         self._closed = True
         self._at_rest = self._at_rest or asyncio.Event()
         if self.in_flight:
@@ -174,18 +177,19 @@ class ConnectionPool:
     # -- for connections
 
     def opened(self, connection: Connection) -> None:
-        """See `sender_connection.Owner`, as for the next five."""
+        """See `ConnectionListener`, also for the next five."""
         self._sockets.add(connection)
 
     def answered(self, connection: Connection, keep: bool) -> None:
         self.in_flight -= 1
+        # A connection that stays open serves a waiting attempt at once, else it becomes idle.
         if keep and not self._waiting and not self._closed:
             connection.idle_since = self._time()
             self._idle.append(connection)
             if self._idle_timer is None:
                 self._idle_timer = self._loop.call_later(self._config.idle_s, self._close_idle)
             return
-        self._look_for_rest()
+        self._check_at_rest()
         if keep and self._waiting:
             attempt = self._waiting.popleft()
             connection.send(attempt.request, attempt.done, attempt.deadline)
@@ -199,10 +203,12 @@ class ConnectionPool:
         self._fail(done, error)
 
     def stale(self, connection: Connection) -> None:
+        # The peer closed the connection while it was idle, so it has probably not seen the request. A second loss is
+        # reported as a failure, since the attempt then has a fresh connection.
         assert connection.done is not None
         attempt = _Attempt(connection.request, connection.done, connection.deadline)
         connection.take()
-        self._waiting.appendleft(attempt)  # it has waited longest, and the place of its connection is free
+        self._waiting.appendleft(attempt)  # it has waited longest; dropping its connection makes room for a new one
         self._drop(connection)
 
     def unwanted(self, connection: Connection) -> None:
@@ -213,12 +219,12 @@ class ConnectionPool:
         if connection in self._connections:
             self._drop(connection)
         if not self._sockets:
-            self._look_for_rest()
+            self._check_at_rest()
 
     # -- connecting
 
     def _connect_next(self) -> None:
-        """Give the waiting attempts connections of their own, as far as there is room."""
+        """Open a connection for each waiting attempt, up to `connections_max`."""
         while self._waiting and len(self._connections) + len(self._connecting) < self._config.connections_max:
             attempt = self._waiting.popleft()
             self._connecting.add(attempt)
@@ -227,7 +233,7 @@ class ConnectionPool:
             attempt.task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, attempt: _Attempt) -> None:
-        # Only `_give_up` cancels this task, and it has told the caller.
+        # Only `_give_up` cancels this task, and it reports to the caller itself.
         made: list[Connection] = []
 
         def make() -> Connection:
@@ -247,16 +253,16 @@ class ConnectionPool:
                 make,
             )
         except asyncio.CancelledError:
-            self._sockets.difference_update(made)  # one that has just opened uvloop closes without telling it
+            self._sockets.difference_update(made)  # uvloop closes one that has just opened without `connection_lost`
             raise
         except SendError as error:
             self._give_up(attempt, error)
             return
         except Exception as problem:
-            self._loop.call_exception_handler({"message": "connecting went wrong in a new way", "exception": problem})
+            self._loop.call_exception_handler({"message": "unexpected error while connecting", "exception": problem})
             self._give_up(attempt, SendError("connect", repr(problem)))
             return
-        if connection.is_closing():  # lost between its opening and this step: nobody would hear of it again
+        if connection.is_closing():  # lost after it opened and before this step: no callback would report it any more
             self._give_up(attempt, SendError("read", "connection lost before an answer"))
             return
         self._connecting.discard(attempt)
@@ -264,7 +270,7 @@ class ConnectionPool:
         connection.send(attempt.request, attempt.done, attempt.deadline)
 
     def _give_up(self, attempt: _Attempt, error: SendError) -> None:
-        """Fail an attempt that has no connection, unless that has happened already."""
+        """Fail an attempt that has no connection, unless it has one by now or has failed already."""
         if attempt in self._connecting:
             self._connecting.discard(attempt)
             if attempt.task is not None and attempt.task is not asyncio.current_task(self._loop):
@@ -281,19 +287,21 @@ class ConnectionPool:
     def _fail(self, done: Done, error: SendError) -> None:
         self.in_flight -= 1
         assert self.in_flight >= 0, "an attempt ended twice"
-        self._look_for_rest()
+        self._check_at_rest()
         try:
             done(error, None, b"")
         except Exception as problem:
-            # One callback that raises must not keep the others of a sweep from being called.
-            self._loop.call_exception_handler({"message": "a sender's callback raised", "exception": problem})
+            # A callback that raises must not prevent the other callbacks of a sweep.
+            self._loop.call_exception_handler(
+                {"message": "a callback of a connection pool raised", "exception": problem}
+            )
 
-    def _look_for_rest(self) -> None:
+    def _check_at_rest(self) -> None:
         if self._at_rest is not None and not self.in_flight:
             self._at_rest.set()
 
     def _drop(self, connection: Connection) -> None:
-        """Close a connection that has no request any more (or never had one) and use its place."""
+        """Close a connection without a request, and open one for a waiting attempt in its place."""
         self._connections.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -303,6 +311,7 @@ class ConnectionPool:
     # -- time
 
     def _sweep_by(self, deadline: float) -> None:
+        # Not later than `_SWEEP_S_MAX`, and not more often than each `_SWEEP_S_MIN`: one timer serves all deadlines.
         now = self._time()
         at = now + min(max(deadline - now, _SWEEP_S_MIN), _SWEEP_S_MAX)
         if at >= self._sweep_at:
@@ -313,7 +322,7 @@ class ConnectionPool:
         self._sweep_timer = self._loop.call_at(at, self._sweep)
 
     def _sweep(self) -> None:
-        """Fail what is late, some at a time; come back for the rest, and stay away when nothing is in flight."""
+        """Fail up to `_LATE_MAX` late requests, and set the timer for the next deadline if any are in flight."""
         self._sweep_timer, self._sweep_at = None, _NEVER
         now = self._time()
         busy = [connection for connection in self._connections if connection.done is not None]
@@ -321,9 +330,8 @@ class ConnectionPool:
         unsent = [attempt for attempt in (*self._connecting, *self._waiting) if attempt.deadline <= now][:_LATE_MAX]
         error = SendError("timeout", "no complete answer within the time limit")
         for connection in late:
-            if (
-                connection.done is not None and connection.deadline <= now
-            ):  # still: the callbacks of others may have changed that
+            # Check again: the callback of another request may have ended this one, or sent a new one here.
+            if connection.done is not None and connection.deadline <= now:
                 self.failed(connection, error)
         for attempt in unsent:
             self._give_up(attempt, error)
@@ -336,7 +344,7 @@ class ConnectionPool:
         self._idle_timer = None
         oldest = self._time() - self._config.idle_s
         count = sum(each.idle_since <= oldest for each in self._idle)
-        expired, self._idle[:] = self._idle[:count], self._idle[count:]  # sorted by age: it is a stack
+        expired, self._idle[:] = self._idle[:count], self._idle[count:]  # the oldest are first: it is a stack
         for connection in expired:
             self._drop(connection)
         if self._idle:

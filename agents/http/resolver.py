@@ -1,10 +1,9 @@
-"""Looks up the host of one destination, in a thread of its own and never twice at a time.
+"""Resolves the host of one destination, in a thread of its own, with at most one query at a time.
 
-A name whose servers do not answer holds its look-up for half a minute. The event loop's own pool has a few threads for
-the whole process, so that one such subscriber would keep all others from connecting; here it holds one thread, its own.
-Attempts that need the name meanwhile wait for the same answer, each for as long as its own deadline lets it.
-
-Refuses to keep an answer: each new connection asks anew, or shares a question that is under way.
+When DNS servers do not answer, a query takes half a minute. The event loop's thread pool has a few threads for the
+whole process, so one such subscriber would prevent all others from connecting. Here it blocks only its own thread.
+Attempts that need the name meanwhile share the query, each until its own deadline. Does not cache answers: each new
+connection resolves the name again, or shares a query that is under way.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from contextlib import suppress
 
 from agents.http.endpoint import Endpoint
 
-#: IP addresses in the order in which to try them, or why there are none.
+#: IP addresses in the order in which to try them, or the error.
 Answer = list[str] | Exception
 
 
 class Resolver:
-    """Of one target, and one event loop."""
+    """The resolver of one endpoint, on one event loop."""
 
-    def __init__(self, target: Endpoint, loop: asyncio.AbstractEventLoop) -> None:
-        self._endpoint = target
+    def __init__(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop) -> None:
+        self._endpoint = endpoint
         self._loop = loop
         self._asked: asyncio.Future[Answer] | None = None
 
@@ -36,10 +35,10 @@ class Resolver:
             asked: asyncio.Future[Answer] = self._loop.create_future()
             try:
                 threading.Thread(target=self._ask, args=(asked,), name="look-up", daemon=True).start()
-            except RuntimeError as problem:  # no thread is to be had now
+            except RuntimeError as problem:  # no thread can be started now
                 raise OSError(str(problem)) from problem
             self._asked = asked
-        answer = await asyncio.shield(self._asked)
+        answer = await asyncio.shield(self._asked)  # one attempt that is cancelled must not cancel the others' query
         if isinstance(answer, list):
             return answer
         raise answer
@@ -51,9 +50,9 @@ class Resolver:
                 self._endpoint.host, self._endpoint.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
             )
             answer = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        except Exception as error:  # whatever it is: who waits for an answer must get one
+        except Exception as error:  # of any kind: the attempts that wait must get an answer
             answer = error
-        with suppress(RuntimeError):  # the loop has been closed meanwhile: nobody waits
+        with suppress(RuntimeError):  # the loop was closed meanwhile, so no attempt waits
             self._loop.call_soon_threadsafe(self._answered, asked, answer)
 
     def _answered(self, asked: asyncio.Future[Answer], answer: Answer) -> None:

@@ -1,1 +1,1 @@
-"""What follows a delivery: its log lines, its spans, the last failures and the numbers of the moment."""
+"""What follows deliveries without deciding on them: log lines, spans, the last failures and snapshots."""

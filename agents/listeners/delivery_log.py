@@ -1,13 +1,12 @@
-"""The log of deliveries: a wide line for each verdict that is no plain first-try success; for those at debug.
+"""The delivery log: a line with all fields for each result except a success at the first attempt (at debug only).
 
-    the first of its kind --> written at once, and ten seconds begin
-    more of them          --> counted                                    (at debug every line is written)
-    ten seconds are over  --> the last one is written, with `count`, and ten seconds begin; none came: back to the start
+    first line of a kind  --> written at once; a period of ten seconds begins
+    more of that kind     --> counted                                    (at debug every line is written)
+    the period ends       --> the last one is written with `count`, and a new period begins; if none came: back to start
 
-A subscriber that refuses everything would otherwise fill the log, and writing takes the event loop's time from other
-subscriptions. A line names the event, the subscription, the record, the attempt and its answer, and the trace when the
-event belongs to one. Does not run on the happy path: `agents/dispatch/traced_dispatcher` calls it where such lines are
-wanted.
+A subscriber that rejects everything would otherwise fill the log, and writing takes the event loop's time from other
+subscriptions. A line names the event, the subscription, the record, the attempt and its answer, and the trace if there
+is one. Does not run on the happy path; `agents/dispatch/traced_dispatcher` calls it there when debug lines are wanted.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Fields = Callable[[], dict[str, object]]
 
 @dataclass(slots=True)
 class _Kind:
-    """Lines of one kind that were not written in the ten seconds that run."""
+    """Lines of one kind that were not written in the present period."""
 
     timer: asyncio.TimerHandle
     count: int = 0
@@ -52,7 +51,7 @@ class DeliveryLog:
         self._kinds: dict[str, _Kind] = {}
 
     def outcome(self, what: str, delivery: Delivery, outcome: Outcome, **more: object) -> None:
-        """What came of an attempt, or of an event; `more` are further fields."""
+        """Log the result of an attempt or of an event. `more`: further fields."""
         failed = isinstance(outcome.verdict, RetryableFailure | FinalFailure)
         if not failed and outcome.attempts == 1:
             if log.is_enabled_for(logging.DEBUG):
@@ -62,16 +61,18 @@ class DeliveryLog:
         self._line(what, level, lambda: _outcome_fields(delivery, outcome, more))
 
     def unreadable(self, delivery: Delivery, reason: str, to: str) -> None:
-        """The record is no CloudEvent, and went `to` that topic."""
-        self._line("record is no CloudEvent", logging.WARNING, lambda: _about(delivery) | {"reason": reason, "to": to})
+        """The record is not a valid CloudEvent and went to the topic `to`."""
+        self._line(
+            "record is not a CloudEvent", logging.WARNING, lambda: _about(delivery) | {"reason": reason, "to": to}
+        )
 
     def not_stored(self, delivery: Delivery, topic: str, reason: str) -> None:
-        """The DLQ topic does not take the record's dead letter."""
+        """The DLQ topic does not accept the dead letter."""
         what = "dead letter cannot be stored; the event stays unsettled and is tried again"
         self._line(what, logging.ERROR, lambda: _about(delivery) | {"topic": topic, "reason": reason})
 
     def close(self) -> None:
-        """No more lines; those that were counted are told now."""
+        """End the log: write the counted lines now."""
         kinds, self._kinds = self._kinds, {}
         for what, kind in kinds.items():
             kind.timer.cancel()
@@ -104,7 +105,7 @@ class DeliveryLog:
 
 
 def _about(delivery: Delivery) -> dict[str, object]:
-    """Which record it is, and its trace when it belongs to one."""
+    """Partition, offset, and the trace id if there is one."""
     found: dict[str, object] = {"partition": delivery.partition.number, "offset": delivery.offset}
     trace = trace_id(delivery.headers)
     return found | {"trace_id": trace} if trace else found

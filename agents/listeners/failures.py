@@ -1,7 +1,7 @@
-"""What goes wrong with the events of one subscription: the last error, and the lane heads that wait for their retry.
+"""Remembers failures of one subscription: the last error, and the deliveries that wait for their retry.
 
-Kept by the slow path only, for those who ask why a subscription is slow. Refuses to decide anything by it: attempts
-that count are in the watermark.
+The retry path keeps it, so that people can see why a subscription is slow. Nothing is decided by it: the attempts that
+count are in the offset tracker.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
 
 class Failures:
-    """Event loop only; `retrying` may be read from anywhere."""
+    """Failures of one subscription. Event loop only; `retrying` may be read from any thread."""
 
     def __init__(self) -> None:
         self.last_error: LastError | None = None
-        self.not_delivered = 0  #: events that were settled without being delivered
-        self._failing: dict[Delivery, tuple[int, float]] = {}  # attempts made, Unix time of the next (0 = now)
+        self.not_delivered = 0  #: events that were settled without a delivery
+        self._failing: dict[Delivery, tuple[int, float]] = {}  # attempts made, Unix time of the next one (0 = now)
 
     @property
     def retrying(self) -> int:
-        """Events whose attempts have failed so far."""
+        """Number of events whose attempts have all failed so far."""
         return len(self._failing)
 
     def inherited(self, delivery: Delivery, attempts: int, due: float) -> None:
-        """An owner before this one made these attempts; the next one is for `due` (Unix seconds)."""
+        """An earlier owner made these attempts; the next one is due at `due` (Unix seconds)."""
         self._failing[delivery] = (attempts, due)
 
     def failed(self, delivery: Delivery, outcome: Outcome, wait_s: float | None) -> None:
@@ -57,13 +57,13 @@ class Failures:
             self._failing[delivery] = (attempts, 0.0)
 
     def over(self, delivery: Delivery, verdict: str = "") -> None:
-        """The event is settled with this verdict, or ("") let go."""
+        """The event is settled with this verdict, or abandoned ("")."""
         self._failing.pop(delivery, None)
         if verdict not in ("", "delivered"):
             self.not_delivered += 1
 
     def failing(self, limit: int = FAILING_MAX) -> tuple[FailingDelivery, ...]:
-        """Those with the most attempts, each with the time of its next one."""
+        """The deliveries with the most attempts, each with the time of its next one."""
         most = heapq.nlargest(limit, self._failing.items(), key=lambda item: item[1][0])
         return tuple(
             FailingDelivery(r.partition.number, r.offset, attempts, due, describe(r.headers).get("id", "")[:TEXT_MAX])

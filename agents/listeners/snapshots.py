@@ -1,7 +1,7 @@
-"""Numbers of this moment, from partitions and window: what metrics and status pages show of a subscription. Pure.
+"""Computes the gauges of a subscription from its partitions and scheduler, for metrics and status pages. Pure.
 
-Everything is copied in one step before it is looked at, so that a scrape may call these functions from its own thread
-while the event loop goes on. Refuses to keep anything up to date event by event: the hot path does not know it is read.
+Collections are copied in one step first, so that a scrape may call these functions from its own thread while the event
+loop runs. Does not update gauges with each event: that would cost time on the happy path.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from itertools import islice
 from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 
-_READY_SEEN = 200  # of what waits for a slot; the oldest are in front
+_READY_SEEN = 200  # deliveries to look at of those that wait for a slot; the oldest are in front
 _MINUTE_S = 60.0
 
 
 def lag(partitions: Iterable[PartitionState]) -> int:
-    """Unsettled events up to the ends as far as they are known; nothing for a partition whose end is not."""
+    """Unsettled events up to the log end offsets; 0 for a partition whose log end offset is not known."""
     return sum(
         max(0, max(p.log_end_offset, p.tracker.fetched) - p.tracker.committable)
         for p in partitions
@@ -27,30 +27,30 @@ def lag(partitions: Iterable[PartitionState]) -> int:
 
 
 def lanes(partitions: Iterable[PartitionState]) -> int:
-    """Lanes that hold an event."""
+    """Number of lanes that hold a delivery."""
     return sum(len(p.lanes) for p in partitions)
 
 
 def buffered_bytes(partitions: Iterable[PartitionState]) -> int:
-    """Records in memory."""
+    """Size of the records in memory, in bytes."""
     return sum(p.held_bytes for p in partitions)
 
 
 def oldest(scheduler: Scheduler) -> float:
-    """Unix seconds at which the oldest unsettled event that is under way or next was stored; 0 = there is none."""
+    """Unix time at which the oldest event that is started or next was stored; 0 = there is none."""
     waiting: Sequence[Delivery] = list(scheduler.started)
-    stamps = [record.timestamp_ms for record in (*waiting, *islice(scheduler.ready.copy(), _READY_SEEN))]
+    stamps = [delivery.timestamp_ms for delivery in (*waiting, *islice(scheduler.ready.copy(), _READY_SEEN))]
     return min((stamp for stamp in stamps if stamp > 0), default=0) / 1000
 
 
 class Rate:
-    """Events a second over the last minute, from a count that is looked at now and then."""
+    """Events per second over the last minute, from samples of a counter."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, int]] = deque()
 
     def per_s(self, count: int, now: float) -> float:
-        """`count`: events so far; `now`: monotonic seconds. Since the first look until a minute has gone by."""
+        """`count`: events so far; `now`: monotonic seconds. In the first minute the rate is since the first call."""
         samples = self._samples
         samples.append((now, count))
         while len(samples) > 1 and samples[1][0] <= now - _MINUTE_S:

@@ -1,7 +1,7 @@
-"""The spans of the records that one subscription has started: begun once, found again at every later attempt.
+"""Keeps the open span of each started delivery, so that later attempts become part of it.
 
-`Spans` is for the many that are not traced, and does nothing; `TracedSpans` keeps one open span for each record that is
-started and unsettled. Refuses to know what a span is made of (`knative/tracing`) and to put anything on the wire.
+`Spans` does nothing, for processes without tracing. `TracedSpans` has one open span for each delivery that is started
+and not settled. `knative/tracing` makes and exports the spans.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from knative.tracing import AttemptSpan, ProcessSpan, Trace
 
 
 class Untraced:
-    """An attempt without a span: headers stay as they are stored."""
+    """An attempt without a span: headers stay as they are in the record."""
 
     __slots__ = ()
 
     def headers(self, stored: Headers) -> Headers:
-        """As they are."""
+        """Return the headers unchanged."""
         return stored
 
     def ended(self, status: int, problem: str = "") -> None:
-        """Nobody is told."""
+        """Do nothing."""
 
 
 UNTRACED = Untraced()
 
 
 class Spans:
-    """Nothing is traced."""
+    """Spans without tracing: does nothing."""
 
     def begin(self, subscription: Subscription, delivery: Delivery) -> None:
-        """The record's first attempt here is about to be made."""
+        """Call it before the first attempt in this process."""
 
     def attempt(self, delivery: Delivery, url: str, number: int) -> AttemptSpan:
-        """A request for this record is about to be made, its `number`-th (from 1)."""
+        """Call it before each attempt; `number` counts from 1."""
         return UNTRACED
 
     def settled(self, delivery: Delivery, verdict: str) -> None:
-        """The record is settled or abandoned; told twice, the first time counts."""
+        """The delivery is settled or abandoned. Only the first call counts."""
 
     def release(self, partitions: Iterable[PartitionState]) -> None:
-        """These partitions are somebody else's."""
+        """These partitions belong to other workers now."""
 
 
 class TracedSpans(Spans):
-    """One open span for each started record. Event loop only."""
+    """One open span for each started delivery. Event loop only."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -58,7 +58,7 @@ class TracedSpans(Spans):
         return len(self._open)
 
     def begin(self, subscription: Subscription, delivery: Delivery) -> None:
-        """See `Spans`, as for the rest."""
+        """See `Spans`, also for the other methods."""
         self._open[delivery] = self._trace.process(
             subscription, delivery.partition.number, delivery.offset, delivery.headers, delivery.value
         )
@@ -78,5 +78,5 @@ class TracedSpans(Spans):
             self.settled(delivery, ABANDONED)
 
 
-#: Verdict of a record that is left to the next owner of its partition.
+#: Verdict of a delivery that is left to the next owner of its partition.
 ABANDONED = "abandoned"

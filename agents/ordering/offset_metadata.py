@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 SPAN_MAX = 12_288
 #: Started and unsettled records, each with attempts and a time: at most 5 bytes each.
 STARTED_MAX = 320
-#: Worst case: (1,536 + 5 * 320 + 20) * 5/4 characters + prefix < METADATA_MAX; the broker refuses 4,096.
+#: Worst case: (1,536 + 5 * 320 + 20) * 5/4 characters + prefix < METADATA_MAX; the broker rejects 4,096.
 METADATA_MAX = 4_000
 _PREFIX = "p2:"
 _ATTEMPTS_MAX = 16_383  # two varint bytes

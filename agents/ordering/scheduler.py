@@ -54,7 +54,7 @@ class Scheduler:
         self.paused = False  #: True: no first attempt is started; see `pause`
 
     def pause(self, paused: bool) -> None:
-        """Start no first attempts, or start them again. Retries and what is in flight go on."""
+        """Start no first attempts, or start them again. Retries and requests in flight continue."""
         self.paused = paused
         self.start_ready()
 
@@ -222,7 +222,7 @@ class Scheduler:
         """Count down the started deliveries of a lane that has several. True while others are left.
 
         Normally a lane has one. Only `reorder` can put several started deliveries into one lane, and then the lane
-        must not go on before the last of them is settled.
+        must not continue before the last of them is settled.
         """
         others = partition.shared.pop(lane, 0)
         if others > 1:

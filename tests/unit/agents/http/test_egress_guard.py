@@ -118,7 +118,7 @@ def test_reasons_name_what_is_in_disguise() -> None:
     "text", ["", "localhost", "127.1", "0x7f000001", "2130706433", "1.2.3.4:80", "[::1]", "a\r\nb"]
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
-    assert OPEN.judge(text) == "is no IP address"
+    assert OPEN.judge(text) == "is not a valid IP address"
 
 
 def test_denied_networks() -> None:

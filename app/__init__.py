@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
         print(problem, file=sys.stderr)
         raise SystemExit(problem.exit_code) from problem
     if "faust.cli.faust" in sys.modules:
-        from app.faust_commands import install
+        from app.operations.faust_commands import install
 
         install()
     globals()["app"] = built  # later accesses do not come here again

@@ -1,7 +1,7 @@
-"""A child process of `penstock up` and of the demo: started in a group of its own, its output kept in a log file.
+"""A child process of `penstock up` and of the demo: it has a session of its own, and its output goes to a log file.
 
-Lines of the log that are warnings or worse also go to the terminal. The child dies with this process, whatever kills
-it. Refuses to restart anything: that a child ended is told, and everything ends.
+Warnings and errors in the log also go to the terminal. The child dies with this process, whatever kills it. Does not
+restart a child: when one ends, the stack stops.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from app.local.kafka.reaping import KILL_LIMIT_S, ended, exit_code, send
 _LAST_LINES = 3
 _LOUD = frozenset({"warning", "error", "critical"})
 _APART = frozenset({"timestamp", "level", "event", "logger", "worker", "exception"})
-#: In the log file only: on a terminal one line must stay one line.
+#: In the log file only, to keep lines short on a terminal.
 _FULL_LOG_ONLY = frozenset({"event_source", "event_type", "destination", "ms", "partition", "offset"})
 
 
@@ -36,9 +36,9 @@ class Child:
         echo: Callable[[str], None] | None = None,
         quiet: Collection[str] = (),
     ) -> None:
-        """Without `log_file` its output is this process's own.
+        """Without `log_file` the child has the same output as this process.
 
-        `echo` is told the loud lines, one by one, but not those whose event begins with one of `quiet`.
+        `echo` gets the warnings and errors, one by one, except events that begin with one of `quiet`.
         """
         self.name = name
         self.log_file = log_file
@@ -46,7 +46,7 @@ class Child:
         self._echoes = echo is not None
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         if log_file is not None and log_file.exists():
-            log_file.replace(log_file.with_suffix(".log.1"))  # the run before this one; not more
+            log_file.replace(log_file.with_suffix(".log.1"))  # keeps one earlier run
         self._process = subprocess.Popen(
             list(command),
             stdin=subprocess.DEVNULL,
@@ -64,7 +64,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process number."""
+        """The process id."""
         return self._process.pid
 
     @property
@@ -74,7 +74,7 @@ class Child:
 
     @property
     def last_words(self) -> str:
-        """Its last complaint, else its last lines, once it has ended; "" when `echo` was told already."""
+        """Its last warning or error, otherwise its last lines, once it has ended; "" when `echo` had them already."""
         self._settle()
         if self._complaint and self._echoes:
             return ""
@@ -108,29 +108,29 @@ class Child:
                 text = line.decode("utf-8", "replace").rstrip()
                 if text:
                     self._last.append(text)
-                if told := loud_line(text, quiet):
-                    self._complaint = told
+                if loud := loud_line(text, quiet):
+                    self._complaint = loud
                     if echo is not None:
-                        echo(told)
+                        echo(loud)
 
 
 def short_line(line: str) -> str:
-    """A log line for people: level, event and details of a JSON line, any other as it is; printable in any case."""
+    """A log line for people: level, event and details of a JSON line, or any other line. Always printable."""
     fields = _fields(line)
-    told = line
+    text = line
     if fields is not None:
         details = [
             f"{name}={value}"
             for name, value in fields.items()
             if name not in _APART | _FULL_LOG_ONLY and value not in ("", None)
         ]
-        why = str(fields.get("exception", "")).strip().rpartition("\n")[2]  # of a traceback, what it ends with
-        told = " ".join([f"{fields.get('level', '')}:", str(fields.get("event", "")), *details, why]).rstrip()
-    return told if told.isprintable() else ascii(told)[1:-1]
+        why = str(fields.get("exception", "")).strip().rpartition("\n")[2]  # the last line of a traceback
+        text = " ".join([f"{fields.get('level', '')}:", str(fields.get("event", "")), *details, why]).rstrip()
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def loud_line(line: str, quiet: Collection[str] = ()) -> str | None:
-    """The short form of a JSON log line that is a warning or worse; None for others and those begun as `quiet`."""
+    """The short form of a JSON log line that is a warning or an error; None for other lines, and for `quiet` events."""
     fields = _fields(line)
     if fields is None or fields.get("level") not in _LOUD:
         return None

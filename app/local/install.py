@@ -1,6 +1,6 @@
-"""Runs `pip install` for make, and says what is downloaded and how many MB: the first set-up takes minutes.
+"""Runs `pip install` for make and prints what it downloads, because the first installation takes minutes.
 
-It runs before anything is installed, so it needs the standard library only:
+It runs before anything is installed, so it uses only the standard library:
 
     python -I app/local/install.py PIP-ARGUMENT...
 """
@@ -21,7 +21,7 @@ _TAIL_LINES = 15
 
 
 def words(lines: Iterable[str]) -> Iterator[str]:
-    """What to say of the lines that pip prints: the large packages as they come, and at the end the sum."""
+    """The lines to print for pip's output: large packages as they come, and the sum at the end."""
     downloaded = cached = 0.0
     count = 0
     for line in lines:
@@ -43,7 +43,7 @@ def words(lines: Iterable[str]) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run pip to its end; its exit code. When it fails, its last lines are shown."""
+    """Run pip and return its exit code. If it fails, print its last lines."""
     command = [sys.executable, "-m", "pip", "install", "--progress-bar", "off", *arguments]
     last: list[str] = []
 

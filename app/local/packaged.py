@@ -1,4 +1,4 @@
-"""Finds what comes with Penstock, files and modules: in the repository where they are written, or in a wheel.
+"""Finds files and modules that come with Penstock, in the repository or in an installed wheel.
 
 examples/quickstart       the repository
 app/examples/quickstart   a wheel: setup.py puts `examples` there
@@ -16,7 +16,7 @@ _EXAMPLES = (_APP / "examples", _APP.parent / "examples")
 
 
 def example(name: str) -> Path:
-    """The folder of an example, such as `quickstart`. Raises PenstockError when this installation lacks it."""
+    """The folder of an example, such as `quickstart`. Raises PenstockError when this installation does not have it."""
     for folder in _EXAMPLES:
         if (folder / name).is_dir():
             return folder / name
@@ -26,7 +26,7 @@ def example(name: str) -> Path:
 
 
 def is_repository() -> bool:
-    """Whether this runs from the repository: examples lie beside the packages, and may be edited."""
+    """Whether this runs from the repository, where the examples are beside the packages and may be edited."""
     return _EXAMPLES[1].is_dir()
 
 
@@ -38,7 +38,7 @@ def package_folder(package: str) -> Path:
 def python_module(name: str, *arguments: str) -> list[str]:
     """The command that runs one of our modules in a process of its own.
 
-    Python looks in the current folder first, where a package `app` or `web` may be the user's: -P stops that.
+    `-P`: otherwise Python searches the current folder first, where the user may have a package `app` or `web`.
     """
     unsafe = [] if Path.cwd() == _APP.parent else ["-P"]
     return [sys.executable, *unsafe, "-m", name, *arguments]

@@ -1,6 +1,6 @@
-"""Is the worker on this machine ready, and are its subscriptions? Asked over HTTP, answered with what is missing.
+"""Checks over HTTP whether the worker on this machine and its subscriptions are ready, and reports what is missing.
 
-Refuses to wait: callers ask again.
+Does not wait: callers repeat the check.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def probe_worker(base: str) -> str:
 
 
 def subscribers_not_ready(base: str, channel: str, expected: int) -> str:
-    """Why not `expected` subscriptions of `channel` (namespace/name) are there and ready; "" = they are."""
+    """Why `channel` (namespace/name) does not have `expected` ready subscriptions; "" = it has."""
     status, body = _get(f"{base}/subscribers/{channel}")
     if status != 200:
         return f"channel {channel} is not served yet ({status})"

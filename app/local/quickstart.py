@@ -1,8 +1,8 @@
-"""Which files `penstock up` serves when none are named: the example, or a copy of it that the user may edit.
+"""The resources that `penstock up` serves by default: the example, or a copy of it that the user may edit.
 
-The copy names another port of the sample subscriber. Its folder is the user's: once it is there it is served, whatever
-the port, because what it does not hold would be deleted from Kafka. A file of it is rewritten only while it is what was
-written here before (`.written.json` has the hashes); what was edited, added or deleted by hand stays so.
+The copy has another port of the sample subscriber. Once the folder exists it is always served, because resources that
+are not in it would be deleted from Kafka. A file in it is rewritten only if the user has not changed it
+(`.written.json` has the hashes); files that were edited, added or deleted by hand stay so.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _ADDRESS = re.compile(rb"\b" + re.escape(LOOPBACK.encode()) + rb":[0-9]+\b")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done to the copy."""
+    """The changes to the copy."""
 
     write: Mapping[str, bytes]
-    written: Mapping[str, str]  #: file -> hash of what was written here last; for the record
-    kept: tuple[str, ...]  #: edited by hand, and not what would be written now
+    written: Mapping[str, str]  #: file -> hash of the content that Penstock wrote last; for the record
+    kept: tuple[str, ...]  #: edited by hand, and different from what Penstock would write
 
 
 def plan(wanted: Mapping[str, bytes], there: Mapping[str, bytes], written: Mapping[str, str]) -> Plan:
-    """`wanted`: the files as they would be written now; `there`: the copy's; `written`: its record."""
+    """Decide what to write. `wanted`: the files for this port; `there`: those in the copy; `written`: its record."""
     write: dict[str, bytes] = {}
     kept: list[str] = []
     record = dict(written)
@@ -42,7 +42,7 @@ def plan(wanted: Mapping[str, bytes], there: Mapping[str, bytes], written: Mappi
         now = there.get(name)
         if now is None and name in written:
             continue  # deleted by hand
-        # A copy of a former version has no record: it is ours if nothing but ports differ.
+        # Copies of earlier versions have no record: such a file is unchanged if only ports differ.
         ours = now is None or (
             _digest(now) == written[name] if name in written else _without_ports(now) == _without_ports(content)
         )
@@ -66,12 +66,12 @@ def resources_of_up(
     if in_place and not copy.is_dir() and subscriber_port in (0, DEFAULT_PORT):
         return example, []
     kept = place_quickstart(example, copy, subscriber_port or DEFAULT_PORT)
-    said = [f"Using the resources in {copy}."]
+    notes = [f"Using the resources in {copy}."]
     if subscriber_port and kept:
-        said.append(
+        notes.append(
             f"Edited by hand, so left as they are: {', '.join(kept)}. The sample subscriber has port {subscriber_port}."
         )
-    return copy, said
+    return copy, notes
 
 
 def place_quickstart(example: Path, copy: Path, subscriber_port: int) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def place_quickstart(example: Path, copy: Path, subscriber_port: int) -> tuple[s
     try:
         copy.mkdir(parents=True, exist_ok=True)
         chosen = plan(wanted, _files(copy), _read_record(copy / _RECORD))
-        # The record last: a file that was written and is not in it is compared with the example again.
+        # The record comes last: after a kill, a file that is not in it yet is compared with the example again.
         for name, content in chosen.write.items():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             _replace(copy / name, content)
@@ -92,7 +92,7 @@ def place_quickstart(example: Path, copy: Path, subscriber_port: int) -> tuple[s
     except OSError as problem:
         raise PenstockError(
             f"The resources cannot be written to {copy}: {problem.strerror or problem}.",
-            "Choose another directory with --home DIR, or mend the permissions or the space of this one.",
+            "Choose another directory with --home DIR, or check the permissions and the free space of this one.",
         ) from problem
     return chosen.kept
 
@@ -111,13 +111,13 @@ def _files(folder: Path) -> dict[str, bytes]:
 def _read_record(path: Path) -> dict[str, str]:
     try:
         found = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):  # nothing is known then, and nothing but ports may differ
+    except (FileNotFoundError, ValueError):  # without a record, files are compared with the example
         return {}
     return {str(name): str(digest) for name, digest in found.items()} if isinstance(found, dict) else {}
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Whole or not at all, for whoever reads meanwhile."""
+    """Replace a file in one step, so a reader never sees a part of it."""
     new = path.with_name(f".{path.name}.new")
     new.write_bytes(content)
     os.replace(new, path)

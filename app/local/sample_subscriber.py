@@ -1,10 +1,10 @@
-"""A subscriber to try things with: prints each event it gets; `/picky` refuses every tenth.
+"""A subscriber for trying things out: it prints each event that it gets; `/picky` rejects every tenth.
 
     POST /good    200 always
     POST /picky   500 for every tenth event (by order of first arrival), at each attempt; else 200
 
-With `--ledger FILE` it writes one JSON line per attempt: subscription, status, time in ns, attributes. Refuses to be
-fast or complete: real subscribers use a CloudEvents SDK.
+With `--ledger FILE` it writes one JSON line per attempt: subscription, status, time in ns, attributes. It is neither
+fast nor complete: for a real subscriber use a CloudEvents SDK.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DATA_CHARS = 100
 
 
 class Refusals:
-    """Which events `/picky` refuses: every `every`th new one, and the same answer when it is tried again."""
+    """Decides which events `/picky` rejects: every `every`th new one, with the same answer at each attempt."""
 
     def __init__(self, every: int = _REFUSE_EVERY, remembered: int = _REMEMBERED) -> None:
         self._every = every
@@ -41,7 +41,7 @@ class Refusals:
         self._verdicts: dict[tuple[str, str], bool] = {}
 
     def refuses(self, source: str, event_id: str) -> bool:
-        """True when this event is to be refused. Remembers the latest events only, so memory stays bounded."""
+        """Whether to reject this event. Remembers only the latest events, so that memory stays bounded."""
         key = (source, event_id)
         if key not in self._verdicts:
             self._seen += 1
@@ -59,7 +59,7 @@ def attributes_of(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def line_of(subscription: str, status: int, attributes: Mapping[str, str], body: bytes) -> str:
-    """What is printed for one attempt."""
+    """The line to print for one attempt."""
     who = " ".join(f"{name}={attributes.get(name, '?')}" for name in ("id", "type", "source"))
     data = " ".join(body[: 4 * _DATA_CHARS].decode("utf-8", "replace").split())
     data = data if len(data) <= _DATA_CHARS else f"{data[:_DATA_CHARS]}... ({len(body)} bytes)"
@@ -101,7 +101,7 @@ async def serve(port: int, ledger: Path | None, quiet: bool) -> None:
         if not quiet:
             print(line_of(subscription, status, attributes, body), flush=True)
 
-    # Whatever ingress takes: an attribute is up to three times as long in a header as it was when it came.
+    # Limits that fit all events that ingress accepts: percent-encoding makes an attribute up to three times as long.
     runner = web.AppRunner(make_app(tell), access_log=None, max_headers=_HEADERS_MAX, max_field_size=_HEADER_BYTES_MAX)
     await runner.setup()
     try:

@@ -3,7 +3,7 @@
     start:  ports free? -> Kafka serves -> subscriber -> worker ready -> every subscription ready
     stop:   worker (it drains) -> subscriber -> Kafka          all within one limit, then SIGKILL
 
-Each is a child process. Refuses to restart what ended: one sentence says what, and everything else stops.
+Each is a child process. Does not restart one that ended: it reports which one, and everything else stops.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from app.local.sample_subscriber import DEFAULT_PORT as SUBSCRIBER_PORT
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _POLL_S = 0.1
-_SILENT_S = 5.0  #: how long a wait may go on before it is said what for
-#: What the sample subscriber brings about on purpose, and prints itself: in the log file only.
+_SILENT_S = 5.0  #: how long a wait may take before its reason is printed
+#: Warnings that the sample subscriber causes on purpose: in the log file only.
 PICKY = ("attempt failed", "dead-lettered")
-#: What the Kafka client says while a Kafka that has just started loads its own state; it tries again by itself.
+#: Warnings of the Kafka client while a new Kafka loads its own state; the client retries by itself.
 _FRESH_KAFKA = ("GETPID ",)
-_DRAIN_S = 4.0  #: at stop, requests in flight; leaves room within the ten seconds for everything
-#: What the worker is told whatever the environment says: field name -> text.
+_DRAIN_S = 4.0  #: at stop, for requests in flight; short enough to stop everything within ten seconds
+#: Settings of the worker that the environment does not change: field name -> text.
 FIXED: Mapping[str, str] = {"role": "all", "bind": LOOPBACK, "drain_s": f"{_DRAIN_S:g}", "log_format": "json"}
 
 
 @dataclass(frozen=True, slots=True)
 class StackConfig:
-    """Where everything lies and listens. `kafka` "" = the embedded one; `subscriber_port` 0 = no sample subscriber."""
+    """Folders, addresses and options. `kafka` "" = the embedded one; `subscriber_port` 0 = no sample subscriber."""
 
     home: Path
     resources: Path
@@ -52,7 +52,7 @@ class StackConfig:
     subscriber_arguments: tuple[str, ...] = ()
     cluster_domain: str = "cluster.local"  #: as the worker's setting says
     settings: Mapping[str, str] = field(default_factory=dict)  #: field name -> text, for the worker
-    expected: tuple[str, ...] = ()  #: beginnings of warnings that stay in the log file: somebody brings them about
+    expected: tuple[str, ...] = ()  #: beginnings of warnings that a demo causes on purpose: in the log file only
     ready_limit_s: float = 60.0
 
 
@@ -60,7 +60,7 @@ class Stack:
     """The processes. `start`, then `check` now and then, then `stop`. From the main thread."""
 
     def __init__(self, config: StackConfig, say: Callable[[str], None], progress: Progress | None = None) -> None:
-        """`say` is told each step, and each warning of the worker's."""
+        """`say` gets each step, and each warning of the worker."""
         self.config = config
         self.bootstrap = config.kafka
         self.kafka_log: Path | None = None
@@ -80,15 +80,15 @@ class Stack:
         return bool(self._children) or (self._kafka is not None and self._kafka.pid is not None)
 
     def start(self) -> None:
-        """Blocks until events flow. Raises PenstockError; call `stop` then too."""
+        """Blocks until every subscription is ready. Raises PenstockError; call `stop` also in that case."""
         config = self.config
         channels = subscriptions_by_channel(resources_in(config.resources))
-        # Before the ports: when another command runs here they are taken, and that is not what is wrong.
+        # Checked before the ports: if another `penstock up` runs here the ports are in use too, but it is the cause.
         running = None if self.bootstrap else self._kafka_of_others()
         self._check_ports()
         self._make_home()
         if self.bootstrap:
-            self._say(f"Using the Kafka at {self.bootstrap}; it is waited for if it does not answer ...")
+            self._say(f"Using the Kafka at {self.bootstrap}; waiting for it if it does not answer ...")
         else:
             self._start_kafka(running)
         if config.subscriber_port:
@@ -116,7 +116,7 @@ class Stack:
             raise PenstockError("The embedded Kafka ended.", f"Its log is {self._kafka.log_file}.")
 
     def stop(self, limit_s: float = 9.0) -> None:
-        """Stops everything in order, what does not end in time by SIGKILL."""
+        """Stop everything in order. Sends SIGKILL to processes that do not end in time."""
         end = time.monotonic() + limit_s
         for child in reversed(self._children):
             if child.code is None and not child.stop(min(_DRAIN_S + 3.0, end - time.monotonic())):
@@ -126,7 +126,7 @@ class Stack:
             self._say("Kafka did not stop in time and was killed; its data is safe.")
 
     def kill(self) -> None:
-        """SIGKILL to everything."""
+        """Send SIGKILL to everything."""
         for child in self._children:
             child.kill()
         if self._kafka is not None:
@@ -142,8 +142,8 @@ class Stack:
         for option, (port, what) in options.items():
             if port and not is_free(port):
                 raise PenstockError(
-                    f"Port {port} of {LOOPBACK}, wanted for {what}, is taken by another program.",
-                    f"Stop that one, or choose another port: {option} {free_port()}.",
+                    f"Port {port} of {LOOPBACK}, wanted for {what}, is used by another program.",
+                    f"Stop that program, or choose another port: {option} {free_port()}.",
                 )
 
     def _make_home(self) -> None:
@@ -156,11 +156,12 @@ class Stack:
         except OSError as problem:
             raise PenstockError(
                 f"Logs and statuses cannot be written to {self.config.home}: {problem.strerror or problem}.",
-                "Choose another directory with --home DIR, or mend the permissions or the space of this one.",
+                "Choose another directory with --home DIR, or check the permissions and the free space of this one.",
             ) from problem
 
     def _kafka_of_others(self) -> Running | None:
-        """The Kafka that runs on our data already, and stays up by itself. Raises UsageError for one that does not."""
+        """The Kafka that already runs in the background on our data, or None. Raises UsageError when it belongs to
+        another command, which would stop it at any time."""
         data = self.config.kafka_data
         running = read_record(data)
         if running is not None and running.attached:
@@ -210,27 +211,27 @@ class Stack:
         return python_module("app.cli", "worker", *given)
 
     def _wait(self, missing: Callable[[], str], end: float) -> None:
-        """Until `missing` says "" (what it says is why one still waits; that is said when it takes long)."""
-        said, say_at = "", time.monotonic() + _SILENT_S
+        """Wait until `missing` returns "". Otherwise it returns the reason to wait, which is printed in a long wait."""
+        printed, print_at = "", time.monotonic() + _SILENT_S
         while why := missing():
             self.check()
             now = time.monotonic()
-            if now >= say_at and why != said:
+            if now >= print_at and why != printed:
                 self._say(f"Waiting: {why} ...")
-                said, say_at = why, now + _SILENT_S
+                printed, print_at = why, now + _SILENT_S
             if now > end:
                 raise NotReadyError(
                     f"Not ready within {self.config.ready_limit_s:.0f} s: {why}.",
-                    f"`penstock status` says why, as far as it is known; the worker's log is {self.worker_log}.",
+                    f"See `penstock status` for the reason; the worker's log is {self.worker_log}.",
                 )
             time.sleep(_POLL_S)
 
 
 def _ended(child: Child) -> PenstockError:
-    """As severe as the child's own end: 2 = a setting was wrong, 3 = something did not answer in time."""
-    told = f" {child.last_words}" if child.log_file else ""
+    """An error with the child's own exit code: 2 = a setting was wrong, 3 = something did not answer in time."""
+    details = f" {child.last_words}" if child.log_file else ""
     kinds = {UsageError.exit_code: UsageError, NotReadyError.exit_code: NotReadyError}
     return kinds.get(child.code or 0, PenstockError)(
-        f"The {child.name} ended (exit code {child.code}).{told.rstrip()}",
+        f"The {child.name} ended (exit code {child.code}).{details.rstrip()}",
         f"Its log is {child.log_file}." if child.log_file else "",
     )

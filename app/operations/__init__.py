@@ -1,1 +1,1 @@
-"""What operators ask for and do, without a terminal: lag, offsets, traffic, dead letters, the topology."""
+"""The operations behind the commands, without terminal output: lag, offsets, traffic, dead letters, topology."""

@@ -1,6 +1,6 @@
-"""The contract and the workers' status as they lie in Kafka, read once: for `status` and to find a channel's topic.
+"""Reads a snapshot of the contract and status topics, for `status` and to find the topic of a channel.
 
-Refuses to misread records of a newer schema: it says that this program is too old.
+Records of a newer schema raise an error that asks for a newer program.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from tables.status_table import decode_status
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Everything that is served, sorted by namespace and name, and what workers and controller say about it."""
+    """Channels and subscriptions by namespace and name, and the statuses of workers and controller."""
 
     channels: tuple[Channel, ...]
     subscriptions: tuple[Subscription, ...]
     workers: tuple[WorkerStatus, ...]
-    report: ControllerReport | None = None  #: None = no controller has said anything yet
+    report: ControllerReport | None = None  #: None = no controller has published a report yet
 
     @property
     def records(self) -> tuple[Channel | Subscription, ...]:
-        """All that is served."""
+        """All channels and subscriptions."""
         return (*self.channels, *self.subscriptions)
 
 
 def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.0) -> Contract:
-    """`limit_s` is for each question to Kafka.
+    """Read both topics. `limit_s` is the time limit of each request to Kafka.
 
-    Raises NotReadyError when Kafka does not answer, PenstockError when no worker ever ran on it."""
+    Raises NotReadyError when Kafka does not answer, PenstockError when no worker of this instance ever ran there."""
     try:
         entries = _latest(contract_topic(instance), client, limit_s).values()
     except NoSuchTopicError as problem:
         raise PenstockError(
-            f"There is no installation `{instance}` on the Kafka at {client['bootstrap.servers']}: nothing has ever "
-            "run there under that name.",
-            "Start a worker, or set PENSTOCK_INSTANCE (or PENSTOCK_KAFKA) to the one that you mean.",
+            f"There is no installation `{instance}` on the Kafka at {client['bootstrap.servers']}: no worker with this "
+            "instance name has ever run there.",
+            "Start a worker, or set PENSTOCK_INSTANCE or PENSTOCK_KAFKA to another one.",
         ) from problem
     try:
         statuses = _latest(status_topic(instance), client, limit_s)
-    except NoSuchTopicError:  # the first start was cut short: nobody has said anything yet
+    except NoSuchTopicError:  # the first start was interrupted between the two topics
         statuses = {}
     return contract_of(instance, entries, statuses.values())
 
 
 def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[bytes]) -> Contract:
-    """From the latest values of the two topics. Raises PenstockError for what cannot be read."""
+    """Decode the latest values of the two topics. Raises PenstockError for values that cannot be decoded."""
     try:
         found = [decode(value) for value in entries]
-        said = [decode_status(value) for value in statuses]
+        reports = [decode_status(value) for value in statuses]
     except (ValueError, KeyError, TypeError) as problem:
         raise PenstockError(
             f"The contract of instance {instance} cannot be read ({problem}).",
@@ -64,13 +64,13 @@ def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[byte
     return Contract(
         tuple(sorted((e for e in found if isinstance(e, Channel)), key=lambda e: (e.namespace, e.name))),
         tuple(sorted((e for e in found if isinstance(e, Subscription)), key=lambda e: (e.namespace, e.name))),
-        tuple(one for one in said if isinstance(one, WorkerStatus)),
-        next((one for one in said if isinstance(one, ControllerReport)), None),
+        tuple(one for one in reports if isinstance(one, WorkerStatus)),
+        next((one for one in reports if isinstance(one, ControllerReport)), None),
     )
 
 
 def choose_channel(contract: Contract, wish: str) -> Channel:
-    """The channel NAMESPACE/NAME. Raises PenstockError, with those that are known, when it is not there."""
+    """The channel NAMESPACE/NAME. If it does not exist, raises PenstockError with the known ones."""
     for one in contract.channels:
         if f"{one.namespace}/{one.name}" == wish:
             return one
@@ -79,7 +79,8 @@ def choose_channel(contract: Contract, wish: str) -> Channel:
 
 
 def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") -> tuple[Subscription, ...]:
-    """Those named `wish` (NAMESPACE/NAME) and of this channel; "" = all. Raises PenstockError for a name unknown."""
+    """Subscriptions named `wish` (NAMESPACE/NAME) and of this channel; "" = all. Raises PenstockError for unknown
+    names."""
     uid = choose_channel(contract, channel).uid if channel else ""
     if wish and not has_subscription(contract, wish):
         raise no_subscription(contract, wish)
@@ -87,18 +88,18 @@ def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") 
 
 
 def foreign_names(contract: Contract) -> list[str]:
-    """KIND/NAMESPACE/NAME of what is served although no file names it, by the word of the controller."""
+    """KIND/NAMESPACE/NAME of the foreign resources that the controller reports."""
     foreign = contract.report.foreign if contract.report is not None else ()
     return [f"{one.kind}/{one.namespace}/{one.name}" for one in contract.records if one.uid in foreign]
 
 
 def has_subscription(contract: Contract, wish: str) -> bool:
-    """Whether NAMESPACE/NAME is in it."""
+    """Whether the contract has the subscription NAMESPACE/NAME."""
     return any(one.label == wish for one in contract.subscriptions)
 
 
 def no_subscription(contract: Contract, wish: str) -> PenstockError:
-    """To be raised for a name that nothing knows; it says those that are known."""
+    """The error for an unknown subscription; it lists the known ones."""
     known = ", ".join(one.label for one in contract.subscriptions) or "none"
     return PenstockError(f"There is no subscription {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
 

@@ -1,6 +1,6 @@
-"""Where subscriptions stand, asked of Kafka: committed offsets with their metadata, log starts and ends, timestamps.
+"""Reads the offsets of subscriptions from Kafka: committed offsets with metadata, log starts and ends, timestamps.
 
-Joins no group and commits nothing. Refuses to judge what it finds (`app/operations/lag`), and to wait without a limit.
+Joins no group and commits nothing. `app/operations/lag` computes the lag from them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _POLL_S = 0.1
 
 
 def read_group_offsets(kafka: Mapping[str, Any], subscriptions: Sequence[Subscription]) -> list[GroupOffset]:
-    """One for each subscription and partition. Raises NotReadyError when Kafka does not answer."""
+    """One value for each subscription and partition. Raises NotReadyError when Kafka does not answer."""
     if not subscriptions:
         return []
     admin = AdminClient({"log_level": 0, **kafka})
     places = sorted({(one.topic, number) for one in subscriptions for number in range(one.partitions)})
-    # The ends come last: a commit that arrives in between makes the lag too large by a moment, never negative.
+    # The log ends come last: commits in between make the lag slightly too large. The other order can make it negative.
     committed = {one.uid: _committed(admin, one) for one in subscriptions}
     found = {uid: _answer(future, kafka).topic_partitions or [] for uid, future in committed.items()}
     starts = _offsets(admin, places, OffsetSpec.earliest(), kafka)
@@ -55,7 +55,7 @@ def _committed(admin: AdminClient, one: Subscription) -> Future[ConsumerGroupTop
 def _offsets(
     admin: AdminClient, places: Sequence[tuple[str, int]], spec: OffsetSpec, kafka: Mapping[str, Any]
 ) -> dict[tuple[str, int], int]:
-    """The offset of each place; a partition that is not there (any more) is left out."""
+    """The offset of each place, without partitions that do not exist (any more)."""
     asked = admin.list_offsets({TopicPartition(*place): spec for place in places}, request_timeout=_ASK_LIMIT_S)
     offsets = {}
     for one, future in asked.items():
@@ -77,7 +77,7 @@ def _answer(future: Future[T], kafka: Mapping[str, Any]) -> T:
 def _silent(kafka: Mapping[str, Any], problem: Exception) -> NotReadyError:
     why = problem.args[0].str() if isinstance(problem, KafkaException) else "time limit"
     return NotReadyError(
-        f"Kafka at {kafka['bootstrap.servers']} did not say where the subscriptions are ({why}).", "Try again."
+        f"Kafka at {kafka['bootstrap.servers']} did not return the offsets of the subscriptions ({why}).", "Try again."
     )
 
 
@@ -91,7 +91,7 @@ def _position(one: Subscription, number: int, committed: TopicPartition | None, 
 
 
 def timestamps(kafka: Mapping[str, Any], places: Iterable[Place], limit_s: float = _ASK_LIMIT_S) -> dict[Place, int]:
-    """The timestamp in ms of the first record at or after each place; what does not come in time is left out."""
+    """The timestamp in ms of the first record at or after each place, without those that were not read in time."""
     wanted = sorted(set(places))
     found: dict[Place, int] = {}
     if not wanted:
@@ -102,7 +102,7 @@ def timestamps(kafka: Mapping[str, Any], places: Iterable[Place], limit_s: float
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "queued.max.messages.kbytes": 256,
-            "max.partition.fetch.bytes": 16_384,  # one record is enough; Kafka sends it even when it is larger
+            "max.partition.fetch.bytes": 16_384,  # enough for one record, which Kafka sends even if it is larger
             "log_level": 0,
             **kafka,
         }
@@ -110,7 +110,8 @@ def timestamps(kafka: Mapping[str, Any], places: Iterable[Place], limit_s: float
     end_s = time.monotonic() + limit_s
     try:
         while wanted and time.monotonic() < end_s:
-            # A partition can be read at one place at a time, and subscriptions of a channel differ in theirs.
+            # A consumer reads a partition from one offset at a time, and the subscriptions of a channel have different
+            # ones: so read one place of each partition in each round.
             now, later = {}, []
             for place in wanted:
                 if place[:2] in now:

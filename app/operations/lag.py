@@ -1,12 +1,11 @@
-"""How far a subscription is behind, partition by partition: in events, and in seconds. Pure.
+"""Computes the lag of a subscription by partition, in events and in seconds. Pure.
 
     start          committed                end
-      |----settled----|..s..s.s........|     lag in events = unsettled records (.) from the watermark to the end
+      |----settled----|..s..s.s........|     lag in events = unsettled records (.) from the committed offset to the end
                       ^ the oldest unsettled record: its age is the lag in seconds
 
-What lies settled above the watermark is known from the commit's metadata; a plain "end minus committed" would count
-it again for as long as one slow key holds the watermark. Refuses to ask Kafka (`app/operations/group_offsets` does) or
-a clock.
+The metadata of the commit has the settled records above the committed offset. "End minus committed" would count these
+as lag for as long as one slow event holds the committed offset back.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """What Kafka says of one partition of one subscription. Offsets; times in milliseconds of Unix time."""
+    """The offsets of one subscription in one partition, as Kafka reports them."""
 
     subscription: str
     channel: str
     group: str
     topic: str
     partition: int
-    committed: int | None  #: None: the group has no offset there
+    committed: int | None  #: None: the group has committed nothing there
     start: int  #: of the log
     end: int  #: one past the last record
     settled: frozenset[int] = frozenset()  #: at or above `committed`
@@ -32,7 +31,7 @@ class GroupOffset:
 
     @property
     def committable(self) -> int:
-        """The lowest offset that may be unsettled; what the log no longer holds does not count."""
+        """The lowest offset that may be unsettled. Records that are no longer in the log do not count."""
         return max(self.start, self.committed if self.committed is not None else self.start)
 
     @property
@@ -42,7 +41,7 @@ class GroupOffset:
 
     @property
     def state(self) -> str:
-        """What is odd about it; "" = nothing."""
+        """What is unusual about the offsets; "" = nothing."""
         if self.committed is None:
             return "nothing committed"
         if self.committed > self.end:
@@ -52,7 +51,7 @@ class GroupOffset:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far behind one partition is. `seconds` None: there is a lag, and its oldest record could not be read."""
+    """The lag of one partition. `seconds` None: there is a lag, but its oldest record could not be read."""
 
     group_offset: GroupOffset
     events: int
@@ -60,14 +59,14 @@ class Lag:
 
 
 def events_behind(group_offset: GroupOffset) -> int:
-    """Unsettled records, those being delivered now included."""
+    """The number of unsettled records, including those in flight."""
     committable = group_offset.committable
     settled = sum(committable <= offset < group_offset.end for offset in group_offset.settled)
     return max(0, group_offset.end - committable - settled)
 
 
 def lag_of(group_offset: GroupOffset, oldest_ms: int | None, now_s: float) -> Lag:
-    """`oldest_ms`: the timestamp of the record at the watermark, None when it is not known."""
+    """`oldest_ms`: the timestamp of the record at the committable offset; None when it is not known."""
     events = events_behind(group_offset)
     if not events:
         return Lag(group_offset, 0, 0.0)
@@ -75,7 +74,7 @@ def lag_of(group_offset: GroupOffset, oldest_ms: int | None, now_s: float) -> La
 
 
 def by_lag(lags: Iterable[Lag]) -> list[Lag]:
-    """The furthest behind first: by events, then by seconds, then by name and partition."""
+    """The largest lag first: by events, then by seconds, then by name and partition."""
     return sorted(
         lags,
         key=lambda lag: (-lag.events, -(lag.seconds or 0.0), lag.group_offset.subscription, lag.group_offset.partition),

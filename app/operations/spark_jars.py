@@ -1,9 +1,7 @@
-"""Spark for the commands: which jars it gets and where they lie, from the settings and the command line.
+"""Finds or downloads the jars for Spark, and makes the session options from the settings and the command line.
 
-    .penstock/spark/libs-<hash>   brought by `make jars`, or with the first job, in sight
-    PENSTOCK_SPARK_JARS           folders with more (GraphFrames), or with all of them where nothing can be fetched
-
-Refuses to start a session (`analytics/spark/session` does) and to fetch anything in silence.
+.penstock/spark/libs-<hash>   downloaded by `make jars` or by the first job, with progress lines
+PENSTOCK_SPARK_JARS           folders with more jars (GraphFrames), or with all jars on a machine without network
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _PORTS = {"spark": 7077, "sc": 15002}
 _ABSENT = {
     "spark": (
         "Spark master",
-        "See that it runs and that the address is the one its own log says (spark://HOST:PORT).",
+        "Check that it runs, and that the address is the one in its log (spark://HOST:PORT).",
     ),
     "sc": ("Spark Connect server", "Start one (start-connect-server.sh of Spark), or leave --remote out."),
 }
@@ -32,9 +30,10 @@ _KNOCK_LIMIT_S = 5.0
 
 
 def jar_places(extra: Sequence[Path] = (), progress: Progress | None = None, root: Path = JARS_ROOT) -> list[Path]:
-    """Folders that together have the Kafka connector: those of the settings and `extra`, then ours if it takes that.
+    """Folders that together contain the Kafka connector: `extra` and those of the settings, and ours if needed.
 
-    Brings ours when they are missing. Raises PenstockError with the cure. Under spark-submit its own jars count.
+    Downloads ours when they are missing. Empty under spark-submit, which has jars of its own. Raises PenstockError
+    with a hint.
     """
     if started_by_spark_submit():
         return []
@@ -55,7 +54,7 @@ def spark_options(
     driver_memory: str = "1g",
     conf: Mapping[str, str] | None = None,
 ) -> SparkOptions:
-    """How a command starts its session; "" = not said."""
+    """The options of a command's session; "" = not given."""
     settings = load_settings()
     return SparkOptions(
         app_name=app_name,
@@ -70,10 +69,10 @@ def spark_options(
 
 
 def check_place(address: str) -> None:
-    """Knock at the masters of a stand-alone cluster, or at a Spark Connect server.
+    """Check by a TCP connection that a stand-alone master or a Spark Connect server answers.
 
-    Spark itself would try for minutes, and say it at length. Raises NotReadyError when none of them answers; what has
-    another kind of address is not asked.
+    Spark itself would try for minutes. Raises NotReadyError when none of them answers; other kinds of address are not
+    checked.
     """
     kind, separator, places = address.partition("://")
     if not separator or kind not in _PORTS or started_by_spark_submit():
@@ -82,7 +81,7 @@ def check_place(address: str) -> None:
         parts = [urlsplit(f"//{place}") for place in places.split(",")]
         wanted = [(part.hostname or "", part.port or _PORTS[kind]) for part in parts]
     except ValueError:
-        raise UsageError(f"{address!r} is no address.", f"Write {kind}://HOST:{_PORTS[kind]}.") from None
+        raise UsageError(f"{address!r} is not a valid address.", f"Write {kind}://HOST:{_PORTS[kind]}.") from None
     why = ""
     for place in wanted:
         try:

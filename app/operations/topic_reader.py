@@ -1,7 +1,6 @@
-"""Records of a topic for the command line and the demo: from the beginning, the last few, or those to come.
+"""Reads records of a topic for commands and the demo: from the beginning, the last ones, or new ones as they come.
 
-It joins no consumer group and commits nothing, so looking on changes nothing for anybody. Refuses to interpret records,
-and to wait without a limit unless its caller asks for that.
+It joins no consumer group and commits nothing, so it does not affect any consumer.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from knative.errors import NotReadyError, PenstockError
 _POLL_S = 0.1
 _BATCH = 500
 _ASK_LIMIT_S = 10.0
-_SILENT_S = 15.0  #: without any answer to a fetch, a look at what is stored is given up
-#: What Kafka says of a topic that is not there, or of which nothing is known yet.
+_SILENT_S = 15.0  #: time without records or ends of partitions after which reading stored records fails
+#: Errors for a topic that does not exist, or that the broker does not know yet.
 _ABSENT = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.TOPIC_EXCEPTION})
 
 
@@ -31,7 +30,7 @@ class NoSuchTopicError(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One record as it lies in Kafka."""
+    """One record as it is stored in Kafka."""
 
     topic: str
     partition: int
@@ -53,10 +52,10 @@ class TopicReader:
     """Reads one topic. `kafka`: librdkafka client settings, `bootstrap.servers` among them. Close it, or use `with`."""
 
     def __init__(self, topic: str, kafka: Mapping[str, Any], limit_s: float = _ASK_LIMIT_S) -> None:
-        """`limit_s` is for each question to Kafka.
+        """`limit_s` is the time limit of each request to Kafka.
 
         Raises NotReadyError when Kafka does not answer, NoSuchTopicError when there is no such topic,
-        PenstockError for one that may not be read.
+        PenstockError when the topic cannot be read.
         """
         self.topic = topic
         self._limit_s = limit_s
@@ -89,7 +88,7 @@ class TopicReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._consumer.close()
 
     def _look_up(self) -> dict[int, tuple[int, int]]:
@@ -100,7 +99,7 @@ class TopicReader:
                 f"There is no topic {self.topic} ({found.error.str()}).",
                 "See `penstock status` for channels and their topics.",
             )
-        if found.error is not None:  # it may well be there
+        if found.error is not None:  # the topic may exist, for example without permission to read it
             raise PenstockError(f"The topic {self.topic} cannot be read ({found.error.str()}).")
         ranges = {}
         for number in sorted(found.partitions):
@@ -115,7 +114,7 @@ class TopicReader:
         return self._ranges
 
     def stored(self, last: int | None = None) -> Iterator[StoredRecord]:
-        """What was in the topic when this reader was made: all of it by partition, or the `last` ones by time."""
+        """Records that were in the topic when this reader was created: all by partition, or the `last` ones by time."""
         if last is None:
             yield from self._until_end({number: low for number, (low, _) in self._ranges.items()})
             return
@@ -126,11 +125,11 @@ class TopicReader:
         yield from found[-last:] if last else []
 
     def since(self, timestamp_ms: int) -> Iterator[StoredRecord]:
-        """What was in the topic when this reader was made, from the first record of each partition of that time on."""
+        """Records that were in the topic when this reader was created, from this time on in each partition."""
         yield from self._until_end(self._starts_at(timestamp_ms))
 
     def between(self, since_ms: int | None, until_ms: int | None) -> Iterator[StoredRecord]:
-        """What was in the topic when this reader was made, and was stored in this time (`until_ms` not included).
+        """Records that were in the topic when this reader was created, with timestamps in [`since_ms`, `until_ms`).
 
         None = no limit on that side. Records far behind `until_ms` are not read.
         """
@@ -139,13 +138,13 @@ class TopicReader:
             starts = self._starts_at(since_ms)
         ends = {number: high for number, (_, high) in self._ranges.items()}
         if until_ms is not None:
-            ends |= self._starts_at(until_ms)  # not there: no record is so new
+            ends |= self._starts_at(until_ms)  # without partitions whose records are all older
         for record in self._until_end(starts, ends):
             if until_ms is None or record.timestamp_ms < until_ms:
                 yield record
 
     def count_since(self, timestamp_ms: int) -> int:
-        """How many offsets that is: nothing is read."""
+        """How many offsets there are from this time on. Reads no records."""
         return sum(self._ranges[number][1] - offset for number, offset in self._starts_at(timestamp_ms).items())
 
     def _starts_at(self, timestamp_ms: int) -> dict[int, int]:
@@ -153,11 +152,11 @@ class TopicReader:
         try:
             found = self._consumer.offsets_for_times(asked, timeout=self._limit_s)
         except KafkaException as problem:
-            raise NotReadyError(f"Kafka did not look up a time in {self.topic}.", "Try again.") from problem
+            raise NotReadyError(f"Kafka did not look up a timestamp in {self.topic}.", "Try again.") from problem
         return {one.partition: one.offset for one in found if one.offset >= 0}
 
     def at(self, partition: int, offset: int) -> StoredRecord | None:
-        """One record; None when there is none at this place (any more)."""
+        """One record; None when there is none at this offset (any more)."""
         low, high = self._ranges.get(partition, (0, 0))
         if not low <= offset < high:
             return None
@@ -165,7 +164,7 @@ class TopicReader:
         return first if first is not None and first.offset == offset else None
 
     def coming(self, limit_s: float | None) -> Iterator[StoredRecord]:
-        """Records stored after this reader was made, as they come, for `limit_s` (None = for ever)."""
+        """Records that are stored after this reader was created, as they come, for `limit_s` (None = for ever)."""
         self._assign({number: high for number, (_, high) in self._ranges.items()})
         end = None if limit_s is None else time.monotonic() + limit_s
         while end is None or time.monotonic() < end:
@@ -191,7 +190,9 @@ class TopicReader:
                 number, error = message.partition() or 0, message.error()
                 if error is not None:
                     self._check(error)
-                    open_ends.discard(number)  # the end of the partition (markers of transactions hold offsets too)
+                    # The end of the partition. Needed because the last offsets may be transaction markers, which are
+                    # never returned as records.
+                    open_ends.discard(number)
                     continue
                 record = _record(message)
                 if record.offset < ends[number]:
@@ -199,7 +200,7 @@ class TopicReader:
                 if record.offset >= ends[number] - 1:
                     open_ends.discard(number)
             if messages:
-                silent_since = time.monotonic()  # again: whoever takes the records may be slow
+                silent_since = time.monotonic()  # after the `yield`s, so that a slow caller does not count as silence
 
     def _check(self, error: KafkaError | None) -> None:
         if error is not None and error.code() != KafkaError._PARTITION_EOF:

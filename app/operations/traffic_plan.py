@@ -1,9 +1,9 @@
-"""The traffic job with what only Penstock knows: the channels of the contract, the settings, what Kafka has.
+"""Prepares the traffic job: from the contract's channels, the settings and the topics in Kafka to a `TrafficPlan`.
 
     contract topic --> topics and their channels --\
     Kafka: which topics are there, its id ----------> TrafficPlan --> analytics.traffic.job
 
-Refuses to start Spark before Kafka has answered, and to read a topic that is not there.
+Errors show before Spark takes its seconds to start.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _ASK_LIMIT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the job is told, and sentences about what it will not read."""
+    """The plan of the job, and notes about what it will not read."""
 
     traffic: TrafficPlan
     notes: tuple[str, ...]
 
 
 def traffic_folder(wish: Path | None, *, span: bool) -> Path:
-    """Where tables go: as wished, or by the settings; a bounded read has a folder of its own beside them."""
+    """The folder of the tables: `wish`, or that of the settings. A bounded read has a folder of its own beside it."""
     settings = load_settings()
     if wish is not None:
         return wish
@@ -53,7 +53,7 @@ def plan_traffic(
     records: bool = True,
     say: Callable[[str], None] | None = None,
 ) -> Plan:
-    """Everything there is to read, or these channels (NAMESPACE/NAME) only. `say`: see `TrafficPlan`.
+    """A plan for all channels, or for these (NAMESPACE/NAME) only. `say`: see `TrafficPlan`.
 
     Raises NotReadyError when Kafka does not answer, PenstockError when there is nothing to read.
     """
@@ -68,12 +68,12 @@ def plan_traffic(
     if gone and channels:
         raise PenstockError(
             f"Channel {gone[0].namespace}/{gone[0].name} has no topic: {gone[0].topic} is not in Kafka.",
-            "A controller makes it: see `penstock status`.",
+            "A controller creates it: see `penstock status`.",
         )
-    notes = [f"Channel {one.namespace}/{one.name} is passed over: there is no topic {one.topic}." for one in gone]
+    notes = [f"Channel {one.namespace}/{one.name} is skipped: there is no topic {one.topic}." for one in gone]
     deltas = traffic_topic(instance)
     if deltas not in there:
-        notes.append(f"There is no topic {deltas} yet: nothing is known of deliveries. A worker makes it.")
+        notes.append(f"There is no topic {deltas} yet, so there is no data about deliveries. A worker creates it.")
         deltas = ""
     if not records:
         owners = {}
@@ -90,7 +90,7 @@ def plan_traffic(
 
 
 def topics_of(client: Mapping[str, Any]) -> tuple[str, frozenset[str]]:
-    """Kafka's id and its topics. Raises NotReadyError."""
+    """The cluster id and the names of all topics. Raises NotReadyError."""
     try:
         found = AdminClient({"log_level": 0, **client}).list_topics(timeout=_ASK_LIMIT_S)
     except KafkaException as problem:

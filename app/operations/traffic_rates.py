@@ -1,7 +1,7 @@
-"""Rates and lag from offsets: the shell of `analytics/traffic/offsets`, which asks Kafka a few questions.
+"""Measures rates and lag from offsets in Kafka, without reading records. `analytics/traffic/offsets` has the formulas.
 
-Arrivals have a history (offsets of times); commits have none, so deliveries are the difference of two looks, SAMPLE_S
-apart. Joins no group. Refuses to read a record.
+Kafka can look up the offset of any past time, so arrivals have a history. Commits have none, so deliveries are the
+difference of two measurements, SAMPLE_S apart. Joins no group.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from knative.contract.records import Channel, Subscription
 from knative.errors import NotReadyError
 
 SAMPLE_S = 5.0
-SINCE_S = 300.0  #: before now, when nothing is said
+SINCE_S = 300.0  #: default length of the span, in seconds before its end
 _ASK_LIMIT_S = 10.0
 
 
@@ -72,7 +72,7 @@ def _offsets(
             found[place.partition] = future.result(_ASK_LIMIT_S).offset
         except KafkaException as problem:
             raise NotReadyError(
-                f"Kafka at {client['bootstrap.servers']} gave no offsets of {topic} ({problem.args[0].str()}).",
+                f"Kafka at {client['bootstrap.servers']} did not return offsets of {topic} ({problem.args[0].str()}).",
                 "See `penstock status` for channels and their topics, and try again.",
             ) from problem
     return found

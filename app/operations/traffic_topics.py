@@ -1,6 +1,6 @@
-"""What Kafka says of topics for the traffic job: their ids, and where their partitions begin and end.
+"""Describes topics for the traffic job: their ids, and the first and last offsets of their partitions.
 
-Refuses to judge what that means (`analytics/traffic/topic_identity` does) and to make or change a topic.
+`analytics/traffic/topic_identity` decides from that whether a topic was deleted and created again.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from knative.errors import NotReadyError
 if TYPE_CHECKING:
     from analytics.traffic.topic_identity import TopicNow
 
-_LIMIT_S = 30.0  #: a batch that is computed is thrown away without an answer: rather wait than do it again
-_LATER_S = 5.0  #: the client's own word that time is over comes first
+_LIMIT_S = 30.0  #: long, because without an answer the job has to compute its batch again
+_LATER_S = 5.0  #: added, so that the client's own time-out error comes first
 
 
 class KafkaTopics:
-    """Questions to one Kafka; `look` is an `analytics.traffic.topic_identity.Look`."""
+    """Describes topics of one Kafka. `look` is an `analytics.traffic.topic_identity.Look`."""
 
     def __init__(self, client: Mapping[str, Any]) -> None:
         self._bootstrap = str(client["bootstrap.servers"])
         self._admin = AdminClient({"log_level": 0, **client})
 
     def look(self, topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
-        """Those of these that are there. Raises NotReadyError."""
+        """The topics of these that exist; with `bounds` also their offsets. Raises NotReadyError."""
         from analytics.traffic.topic_identity import TopicNow
 
         found: dict[str, TopicNow] = {}
@@ -61,8 +61,8 @@ class KafkaTopics:
     def _away(self, problem: Exception) -> NotReadyError:
         why = problem.args[0].str() if isinstance(problem, KafkaException) else "no answer in time"
         return NotReadyError(
-            f"Kafka at {self._bootstrap} does not say what its topics are ({why}).",
-            "Start again when it does: nothing is lost and nothing counts twice.",
+            f"Kafka at {self._bootstrap} does not describe its topics ({why}).",
+            "Start again when it answers: nothing is lost and nothing counts twice.",
         )
 
 

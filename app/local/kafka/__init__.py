@@ -1,7 +1,7 @@
-"""A real Kafka for a machine that has none: one KRaft broker on loopback, as a child process or in the background.
+"""A real Kafka for a machine without one: one KRaft broker on loopback, as a child process or in the background.
 
-For trying Penstock out, for the demo and for the tests. It refuses to be a production Kafka: it listens on loopback
-only, has no replicas and no security, and nothing in the data plane ever starts one.
+For trying Penstock out, for the demo and for the tests. It is not for production: it listens on loopback only and has
+no replicas and no security. The data plane never starts one.
 
     jars -> config -> broker (one process) -> daemon (the same process, outliving the command that started it)
 """

@@ -1,12 +1,11 @@
 """One embedded broker process: start it, wait until it serves, stop it cleanly.
 
     <data dir>/server.properties   written at each start
-              /storage/            Kafka's data; survives
+              /storage/            Kafka's data; stays
               /broker.log          Kafka's warnings and errors
               /broker.json         the process (record.py)
 
-Attached (the default) the broker dies with the process that started it, whatever kills that; detached it stays.
-Refuses a port that something else listens on, and a data directory on which a broker already runs.
+An attached broker (the default) dies with the process that started it, whatever kills that. A detached one stays.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ class EmbeddedKafka:
         progress: Progress | None = None,
         port_option: str = "--port",
     ) -> None:
-        """`port` 0 = a free one, chosen now; the cure for a taken one names `port_option`.
+        """`port` 0 = a free one, chosen now. `port_option`: the option that the hint for a used port names.
 
-        With `cluster` (several nodes) this is the node `node_id` of it.
+        With `cluster` (several nodes) this is its node `node_id`.
         """
         self.data_dir = data_dir.absolute()
         self.jars_root = jars_root.absolute()
@@ -71,7 +70,7 @@ class EmbeddedKafka:
 
     @property
     def pid(self) -> int | None:
-        """The process number while it runs."""
+        """The process id while it runs."""
         return self._process.pid if self._process is not None and exit_code(self._process) is None else None
 
     @property
@@ -89,27 +88,29 @@ class EmbeddedKafka:
         self.stop()
 
     def start(self, limit_s: float = 60.0) -> None:
-        """Blocks until the broker serves clients, at most `limit_s` after its jars are here.
+        """Blocks until the broker serves clients, at most `limit_s` after its jars were downloaded.
 
-        Raises PenstockError with the cure; no process is left then.
+        Raises PenstockError with a hint, and leaves no process.
         """
         libs = ensure_jars(self.jars_root, self._progress)
         java = [find_java(), *java_arguments(libs, LOG_CONFIG, self.log_file, self.heap)]
         make_folder(self.data_dir)
+        # The lock covers the whole start: two brokers that format one directory at once would damage it, and a second
+        # command must find the record of the first.
         with locked(self.data_dir / "start.lock", limit_s, f"is starting a Kafka on {self.data_dir}"):
             self._check_free()
-            # Alone, nobody else needs to know the controller's port: any free one will do, a new one each time.
+            # With one node no other process needs the controller's port, so each start takes any free one.
             cluster = self._cluster or Cluster(new_cluster_id(), (Node(self._node_id, self.port, self._other_port()),))
             properties = prepare(self.data_dir, cluster, _node(cluster, self._node_id), java)
             self._spawn([*java, "kafka.Kafka", str(properties)])
             try:
                 self._wait_ready(limit_s, alone=self._cluster is None)
-            except BaseException:
+            except BaseException:  # also Ctrl-C: a detached broker would stay without an owner
                 self.kill()
                 raise
 
     def stop(self, limit_s: float = 20.0) -> bool:
-        """SIGTERM and wait; SIGKILL after `limit_s`. True when it ended by itself, or did not run."""
+        """SIGTERM and wait; SIGKILL after `limit_s`. True when it ended by itself or did not run."""
         if self._process is None:
             return True
         send(self._process, signal.SIGTERM)
@@ -118,7 +119,7 @@ class EmbeddedKafka:
         return clean
 
     def kill(self) -> None:
-        """SIGKILL at once; nothing happens when it does not run."""
+        """Send SIGKILL; does nothing when it does not run."""
         if self._process is None:
             return
         send(self._process, signal.SIGKILL)
@@ -142,20 +143,20 @@ class EmbeddedKafka:
 
     def _port_taken(self) -> PenstockError:
         return PenstockError(
-            f"Port {self.port} of {LOOPBACK} is taken by another program, so the embedded Kafka cannot listen.",
-            f"Choose another port ({self._port_option} {self._other_port()}), or use what listens there "
+            f"Port {self.port} of {LOOPBACK} is used by another program, so the embedded Kafka cannot listen.",
+            f"Choose another port ({self._port_option} {self._other_port()}), or use the Kafka that listens there "
             f"(penstock up --kafka {self.bootstrap}).",
         )
 
     def _spawn(self, command: list[str]) -> None:
-        with (self.data_dir / "broker.out").open("wb") as out:  # what the JVM itself says: little
+        with (self.data_dir / "broker.out").open("wb") as out:  # output of the JVM itself
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=self.data_dir,
-                start_new_session=True,  # Ctrl-C at the terminal is for the one who stops it in order
+                start_new_session=True,  # Ctrl-C reaches only the command, which then stops everything in order
                 preexec_fn=None if self.detached else die_with_parent(),
             )
         pid = self._process.pid
@@ -167,6 +168,7 @@ class EmbeddedKafka:
             assert self._process is not None
             code = exit_code(self._process)
             if code is not None:
+                # Another program may have taken the port between `_check_free` and the broker's own bind.
                 if not is_free(self.port):
                     raise self._port_taken()
                 raise PenstockError(
@@ -184,7 +186,7 @@ class EmbeddedKafka:
         for path in (self.log_file, self.data_dir / "broker.out"):
             if path.exists() and (lines := path.read_text(errors="replace").strip().splitlines()):
                 return " | ".join(lines[-_LOG_TAIL_LINES:])
-        return "it said nothing."
+        return "it printed nothing."
 
 
 def answers(bootstrap: str, limit_s: float = 2.0) -> bool:

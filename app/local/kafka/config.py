@@ -1,7 +1,6 @@
-"""Settings of an embedded broker: nodes in, the text of `server.properties` and the JVM's arguments out.
+"""Makes `server.properties` and the JVM arguments of an embedded broker from a list of nodes. Pure.
 
-Pure. Written for a list of nodes (KRaft, every node both broker and controller), so that three are a matter of three
-`Node`s; refuses any address but loopback.
+Every node is both broker and controller (KRaft), and all listen on loopback only.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from app.local.kafka.ports import LOOPBACK
 
 DEFAULT_PORT = 9092
 DEFAULT_HEAP = "512m"
-#: The largest record by default (a topic may allow more): an event of 1 MiB as a dead letter has 512 KiB to spare.
+#: The largest record by default (a topic may allow more): an event of 1 MiB fits also as a dead letter.
 RECORD_BYTES_MAX = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One broker: its number (from 1), the port for clients and the one for the other controllers."""
+    """One broker: its id (from 1), the port for clients and the port for other controllers."""
 
     id: int
     port: int
@@ -42,7 +41,7 @@ class Cluster:
 
 
 def new_cluster_id() -> str:
-    """A random id that does not start with `-` (it is a command line argument once)."""
+    """A random id that does not start with `-`, because it is also a command-line argument."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -77,13 +76,13 @@ def server_properties(cluster: Cluster, node: Node, log_dir: Path) -> str:
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": in_sync,
         "share.coordinator.state.topic.num.partitions": 5,
-        # A group of one member starts at once, and a killed member may be missed sooner than 6 s.
+        # A group with one member starts at once, and a killed member may time out sooner than after 6 s.
         "group.initial.rebalance.delay.ms": 0,
         "group.min.session.timeout.ms": 1000,
         # A killed broker that comes back waits for its old session to end (9 s by default).
         "broker.session.timeout.ms": 4000,
         "broker.heartbeat.interval.ms": 500,
-        # A laptop's share of threads and memory; the cleaner's buffer is 128 MiB by default.
+        # Few threads and little memory, for a laptop; the cleaner's buffer is 128 MiB by default.
         "num.network.threads": 2,
         "num.io.threads": 4,
         "background.threads": 4,
@@ -93,7 +92,7 @@ def server_properties(cluster: Cluster, node: Node, log_dir: Path) -> str:
 
 
 def java_arguments(libs: Path, log_config: Path, log_file: Path, heap: str) -> list[str]:
-    """What every Java process of the embedded Kafka starts with, up to the main class."""
+    """The arguments of every Java process of the embedded Kafka, up to the main class."""
     return [
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",

@@ -1,6 +1,6 @@
-"""The embedded Kafka in the background: started by one command, found and stopped by others.
+"""The embedded Kafka in the background: one command starts it, others find and stop it.
 
-Refuses to stop a process that is not the recorded one, and one that belongs to a command that still runs.
+Does not stop a broker that belongs to a command that still runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is known of the broker of a data directory. `state`: up, starting (runs, does not answer), down."""
+    """The broker of a data directory. `state`: up, starting (runs but does not answer), down."""
 
     state: str
     data_dir: Path
@@ -39,9 +39,9 @@ def up(
     limit_s: float,
     progress: Progress | None = None,
 ) -> tuple[State, bool]:
-    """Start a broker that stays, or find the one that runs (`port` None = whichever). Second value: it was started now.
+    """Start a broker in the background, or find the running one (`port` None = any). Second value: it was started now.
 
-    Returns when it serves. Raises PenstockError with the cure; nothing that was started here is left then.
+    Returns when it serves. Raises PenstockError with a hint, and leaves no process that it has started.
     """
     running = read_record(data_dir)
     if running is None:
@@ -60,14 +60,14 @@ def up(
         if time.monotonic() > end:
             raise NotReadyError(
                 f"The Kafka on {data_dir} runs (process {running.pid}) but did not answer within {limit_s:.0f} s.",
-                f"Look into {data_dir / 'broker.log'}; penstock kafka down stops it.",
+                f"See {data_dir / 'broker.log'}; `penstock kafka down` stops it.",
             )
         time.sleep(_POLL_S)
     return _state("up", data_dir, running), False
 
 
 def down(data_dir: Path, limit_s: float) -> tuple[State, bool]:
-    """Stop the broker of `data_dir` if one runs. The state it was in, and whether it ended by itself in time."""
+    """Stop the broker of `data_dir` if one runs. Returns its former state, and whether it ended in time by itself."""
     running = read_record(data_dir)
     if running is None:
         return State("down", data_dir), True

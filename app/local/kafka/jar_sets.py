@@ -1,4 +1,4 @@
-"""Which jars there are to bring, and what to say about them. Refuses to bring any (`app/local/kafka/jars` does)."""
+"""The sets of jars that `app/local/kafka/jars` can download, with their names in messages."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ LOG_CONFIG = _KAFKA_FOLDER / "log4j2.properties"
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """Jars that belong together: what they are for, and how much room they take."""
+    """Jars that belong together: purpose, files and size."""
 
     owner: str  #: in sentences: "the embedded Kafka"
     title: str  #: in progress lines: "Kafka's jars"
     folder: Path  #: of pom.xml and jars.sha256
     megabytes: int
-    instead: str = ""  #: the sentence that says how to do without
+    instead: str = ""  #: a hint how to do without them
 
     @property
     def pom(self) -> Path:
-        """Exact versions."""
+        """The pom with exact versions."""
         return self.folder / "pom.xml"
 
     @property
     def manifest(self) -> Path:
-        """Their checksums."""
+        """The file with their checksums."""
         return self.folder / "jars.sha256"
 
 

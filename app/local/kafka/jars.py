@@ -1,9 +1,9 @@
-"""Sets of jars, such as the embedded Kafka's: brought once from Maven Central, checked, put in place in one step.
+"""Downloads sets of jars from Maven Central once, checks them, and puts them in place in one step.
 
     pom.xml -> mvn dependency:copy-dependencies -> a temporary folder -> sha256 of every jar -> rename to libs-<hash>
 
-The name carries the hash of the pom, so another version never mixes with this one. A lock file lets two processes
-want the jars at once. Refuses to use jars whose checksums are not the recorded ones, and to leave half a folder.
+The folder's name has the hash of the pom, so versions never mix. A lock file lets several processes ask for the jars at
+once. Jars with other checksums than the recorded ones are an error.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from app.local.kafka.locks import locked
 from app.local.kafka.maven import copy_jars
 from knative.errors import PenstockError
 
-#: Told (jars that arrived, jars expected) whenever one arrives.
+#: Called with (jars that arrived, jars expected) whenever one arrives.
 Progress = Callable[[int, int], None]
 
 _LIMIT_S = 900.0  #: for one download; slow lines take minutes
 
 
 def libs_folder(root: Path, jars: JarSet = KAFKA) -> Path:
-    """Where the jars of this version lie, or will lie."""
+    """The folder for the jars of this version; it may not exist yet."""
     return root / f"libs-{hashlib.sha256(jars.pom.read_bytes()).hexdigest()[:12]}"
 
 
@@ -37,7 +37,7 @@ def read_manifest(text: str) -> dict[str, str]:
 
 
 def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = _LIMIT_S, jars: JarSet = KAFKA) -> Path:
-    """The folder with all `jars` under `root`, brought now if needed. Raises PenstockError with the cure."""
+    """The folder with all `jars` under `root`, downloaded if needed. Raises PenstockError with a hint."""
     target = libs_folder(root, jars).absolute()
     wanted = read_manifest(jars.manifest.read_text())
     if _is_whole(target, wanted):
@@ -45,19 +45,19 @@ def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = _
     try:
         root.mkdir(parents=True, exist_ok=True)
         with locked(root / "libs.lock", limit_s, f"is bringing the jars of {jars.owner}"):
-            if not _is_whole(target, wanted):  # else another process brought them while this one waited
+            if not _is_whole(target, wanted):  # otherwise another process downloaded them while this one waited
                 _bring(target, jars, wanted, progress or _silent, limit_s)
     except OSError as problem:
         raise PenstockError(
             f"The jars of {jars.owner} cannot be stored under {root}: {problem.strerror or problem}.",
-            f"They take {jars.megabytes} MB there and 80 MB in Maven's own store; free some space or mend the "
+            f"They take {jars.megabytes} MB there and 80 MB in Maven's own store; free some space or check the "
             "permissions.",
         ) from problem
     return target
 
 
 def _silent(_arrived: int, _expected: int) -> None:
-    """Nobody looks on."""
+    """For callers without progress output."""
 
 
 def _is_whole(folder: Path, wanted: dict[str, str]) -> bool:
@@ -65,7 +65,7 @@ def _is_whole(folder: Path, wanted: dict[str, str]) -> bool:
 
 
 def _bring(target: Path, jars: JarSet, wanted: dict[str, str], progress: Progress, limit_s: float) -> None:
-    for left_over in target.parent.glob(".libs-*"):  # of a process that was killed: we hold the lock
+    for left_over in target.parent.glob(".libs-*"):  # of a killed process, because we hold the lock
         shutil.rmtree(left_over, ignore_errors=True)
     staging = Path(tempfile.mkdtemp(prefix=".libs-", dir=target.parent))
     try:
@@ -82,7 +82,7 @@ def _bring(target: Path, jars: JarSet, wanted: dict[str, str], progress: Progres
         if len(arrived) < len(wanted):  # Maven is silent about jars that were in its own store
             progress(len(wanted), len(wanted))
         staging.chmod(0o755)
-        shutil.rmtree(target, ignore_errors=True)  # only there when somebody took jars out of it
+        shutil.rmtree(target, ignore_errors=True)  # exists only when jars were removed from it
         staging.rename(target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -99,9 +99,9 @@ def check_jars(folder: Path, wanted: dict[str, str]) -> None:
         "missing": sorted(wanted.keys() - found.keys()),
         "not expected": sorted(found.keys() - wanted.keys()),
     }
-    told = "; ".join(f"{why}: {', '.join(names[:3])}" for why, names in problems.items() if names)
+    details = "; ".join(f"{why}: {', '.join(names[:3])}" for why, names in problems.items() if names)
     raise PenstockError(
-        f"The jars that Maven brought are not the recorded ones ({told}).",
-        "Remove these from Maven's store (~/.m2/repository) and try again; if it stays so, ask who is between you "
-        "and Maven Central.",
+        f"The jars that Maven downloaded are not the recorded ones ({details}).",
+        "Remove these from Maven's store (~/.m2/repository) and try again; if that does not help, check the proxy or "
+        "mirror between you and Maven Central.",
     )

@@ -1,7 +1,4 @@
-"""A lock file between processes. The kernel lets go of it when its owner ends, however it ends.
-
-Refuses to wait without a limit.
-"""
+"""A lock file between processes. The kernel releases it when its owner ends, for whatever reason."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ _POLL_S = 0.1
 
 @contextlib.contextmanager
 def locked(path: Path, limit_s: float, what: str) -> Iterator[None]:
-    """Holds an exclusive lock on `path`, which must be in an existing folder.
+    """Hold an exclusive lock on `path`, whose folder must exist. `what`: what its owner does, as "is starting ...".
 
-    Raises NotReadyError, with `what` its owner does ("is ..."), when that one still holds it after `limit_s`.
+    Raises NotReadyError when another process still holds it after `limit_s`.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -33,10 +30,12 @@ def locked(path: Path, limit_s: float, what: str) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > end:
                     raise NotReadyError(
-                        f"Another process {what}, for more than {limit_s:.0f} s by now.",
+                        f"Another process {what}, and has not finished within {limit_s:.0f} s.",
                         f"Wait for it, or end it: it holds {path}.",
                     ) from None
             time.sleep(_POLL_S)
         yield
     finally:
+        # Closing releases the lock. The file stays: if it was removed here, a process that waits on the old file and
+        # one that creates a new file would both get their lock.
         os.close(handle)

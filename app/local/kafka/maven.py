@@ -1,7 +1,4 @@
-"""One run of Maven: copy the jars of a pom into a folder, say what arrives, and turn trouble into a sentence.
-
-Refuses to interpret anything but the progress lines and the errors of that one goal.
-"""
+"""Runs Maven to copy the jars of a pom into a folder, with progress, and explains its errors."""
 
 from __future__ import annotations
 
@@ -27,15 +24,15 @@ _NETWORK = (
     "Connection reset",
     "Network is unreachable",
     "No route to host",
-    "was not found in",  # what Maven says of a failed look-up it remembers
+    "was not found in",  # Maven's message for a failed look-up that it has cached
 )
 _TAIL_LINES = 400
 
 
 def copy_jars(jars: JarSet, folder: Path, seen: Callable[[str], None], limit_s: float, log: Path) -> None:
-    """Run `dependency:copy-dependencies`; `seen` is told each jar's file name as it is downloaded and as it is copied.
+    """Run `dependency:copy-dependencies`. `seen` gets each jar's file name when it is downloaded and when it is copied.
 
-    Maven's own words go to `log`. Raises PenstockError (no Java, no Maven, no network, disk full), NotReadyError.
+    Maven's output goes to `log`. Raises PenstockError (no Java, no Maven, no network, disk full), NotReadyError.
     """
     find_java(jars)
     command = [
@@ -81,19 +78,19 @@ def copy_jars(jars: JarSet, folder: Path, seen: Callable[[str], None], limit_s: 
 
 
 def jar_name(line: str) -> str | None:
-    """The file name of the jar that a progress line speaks of, or None."""
+    """The file name of the jar in a progress line, or None."""
     match = _JAR.search(line)
     return match[1] if match else None
 
 
 def explain(lines: list[str], code: int, limit_s: float, log: Path, jars: JarSet = KAFKA) -> PenstockError:
-    """What Maven's last lines and exit code mean, with the cure."""
+    """The error for Maven's last lines and exit code, with a hint."""
     text = "".join(lines)
-    again = f"What Maven said is in {log}."
+    again = f"Maven's output is in {log}."
     if code == -9:
         return NotReadyError(
             f"Maven Central did not deliver the jars of {jars.owner} within {limit_s:.0f} s.",
-            f"Try again: what has arrived is kept. {again}",
+            f"Try again: jars that have arrived are kept. {again}",
         )
     if "No space left on device" in text:
         room = f"The disk is full: the jars of {jars.owner} take {jars.megabytes + 85} MB."

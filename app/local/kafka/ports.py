@@ -1,4 +1,4 @@
-"""TCP ports on loopback: is one free, and give me a free one. Refuses to know what will listen there."""
+"""TCP ports on loopback: checks them, and finds a free one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 import socket
 
 LOOPBACK = "127.0.0.1"
-#: Below the range that Linux gives to outgoing connections (32768 up): what is free now is still free a second later.
+#: Below the range that Linux uses for outgoing connections (from 32768), so a free port likely stays free.
 _FIRST, _LAST = 20_000, 32_000
 
 

@@ -1,6 +1,6 @@
-"""Child processes that are surely ours: what a process is beyond its number, and children that die with their parent.
+"""Identifies processes by id and start time, and makes children that die with their parent.
 
-Refuses to signal a process whose start time does not match: process numbers are used again.
+The start time is needed because the system uses process ids again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _POLL_S = 0.05
 
 
 def start_time(pid: int) -> str | None:
-    """What tells this process from a later one of the same number, or None when it does not run (zombies do not)."""
+    """Distinguishes this process from later ones with the same id; None when it does not run or is a zombie."""
     stat = Path(f"/proc/{pid}/stat")
     if not Path("/proc/self/stat").exists():  # not Linux
         shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
@@ -28,7 +28,7 @@ def start_time(pid: int) -> str | None:
         text = stat.read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name in parentheses may hold spaces and parentheses; after the last one come state (3rd field) and the rest.
+    # The name in parentheses may contain spaces and parentheses; state (3rd field) and the rest follow the last one.
     fields = text.rpartition(")")[2].split()
     if fields[0] in ("Z", "X"):
         return None
@@ -48,20 +48,20 @@ def die_with_parent() -> Callable[[], None] | None:
     """
     if not sys.platform.startswith("linux"):
         return None
-    # Loaded now: between fork and exec only the call itself may happen.
+    # Loaded now, because between fork and exec only the call itself is safe: other threads may hold locks.
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     parent = os.getpid()
 
     def apply() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the call
+        if os.getppid() != parent:  # the parent died before the call
             os._exit(1)
 
     return apply
 
 
 def stop_process(pid: int, started: str, limit_s: float) -> bool:
-    """SIGTERM, wait up to `limit_s`, then SIGKILL. True when it ended by itself; no signal if it is another process."""
+    """SIGTERM, wait up to `limit_s`, then SIGKILL. True when it ended by itself. Never signals another process."""
     if not is_running(pid, started):
         return True
     os.kill(pid, signal.SIGTERM)

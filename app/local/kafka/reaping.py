@@ -1,7 +1,7 @@
-"""How child processes end: as `subprocess` has it, but safe from a Ctrl-C.
+"""Waits for child processes and signals them, safely in the face of Ctrl-C.
 
-An exception that a signal raises in the middle of `Popen.poll` can leave its lock held, and then `Popen.wait` waits for
-ever. Here no lock is used: whoever calls is alone with the child, in one thread. Refuses to wait without a limit.
+If a signal handler raises an exception inside `Popen.poll`, the lock of `Popen` may stay held, and `Popen.wait` then
+blocks for ever. These functions use no lock, so only one thread may use them for a child.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import subprocess
 import time
 
 _POLL_S = 0.02
-_UNKNOWN = 255  # of a child whose status somebody else has collected
-#: A process that was sent SIGKILL is gone within this, unless the kernel itself holds it.
+_UNKNOWN = 255  # exit code of a child whose status other code has collected
+#: A process ends within this after SIGKILL, unless it is blocked in the kernel.
 KILL_LIMIT_S = 10.0
 
 
@@ -22,6 +22,7 @@ def exit_code(process: subprocess.Popen[bytes]) -> int | None:
         try:
             pid, status = os.waitpid(process.pid, os.WNOHANG)
         except ChildProcessError:
+            # A Ctrl-C between `waitpid` and the assignment below loses the status: the child is reaped already.
             process.returncode = _UNKNOWN
         else:
             if pid == process.pid:
@@ -30,7 +31,7 @@ def exit_code(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:
-    """Wait for its end; False when it still runs after `limit_s`."""
+    """Wait until the process has ended; False when it still runs after `limit_s`."""
     end = time.monotonic() + limit_s
     while exit_code(process) is None:
         if time.monotonic() > end:
@@ -40,6 +41,7 @@ def ended(process: subprocess.Popen[bytes], limit_s: float) -> bool:
 
 
 def send(process: subprocess.Popen[bytes], signal_number: int) -> None:
-    """A signal, unless it has ended."""
+    """Send a signal, unless the process has ended."""
+    # A child that is not reaped keeps its process id, so the signal cannot reach another process.
     if exit_code(process) is None:
         os.kill(process.pid, signal_number)

@@ -1,8 +1,8 @@
-"""What is written down about a running embedded broker, so that another process can find it and stop exactly it.
+"""The record of a running embedded broker, by which other processes find it and stop it.
 
     <data dir>/broker.json: pid, start time of that pid, port, attached (a child of a command that still runs)
 
-Refuses to take a process for the broker on its number alone.
+The process id alone does not identify the broker, because the system uses ids again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from app.local.kafka.processes import is_running
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A broker process: `started` tells it from a later process of the same number."""
+    """A broker process. `started` distinguishes it from a later process with the same id."""
 
     pid: int
     started: str
@@ -32,12 +32,12 @@ class Running:
 
 
 def record_file(data_dir: Path) -> Path:
-    """Where the record of a data directory lies."""
+    """The record file of a data directory."""
     return data_dir / "broker.json"
 
 
 def write_record(data_dir: Path, running: Running) -> None:
-    """Replaces the record in one step."""
+    """Replace the record in one step."""
     path = record_file(data_dir)
     staging = path.with_suffix(f".{os.getpid()}")
     staging.write_text(json.dumps(asdict(running)) + "\n")
@@ -48,11 +48,11 @@ def read_record(data_dir: Path) -> Running | None:
     """The broker that runs on this data directory now, or None."""
     try:
         running = Running(**json.loads(record_file(data_dir).read_text()))
-    except (FileNotFoundError, ValueError, TypeError):  # never there, or not ours: no broker that we may touch
+    except (FileNotFoundError, ValueError, TypeError):  # missing, or not our record: no broker that we may stop
         return None
     return running if is_running(running.pid, running.started) else None
 
 
 def remove_record(data_dir: Path) -> None:
-    """The broker has ended."""
+    """Remove the record: the broker has ended."""
     record_file(data_dir).unlink(missing_ok=True)

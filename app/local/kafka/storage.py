@@ -1,6 +1,6 @@
-"""The data directory of an embedded broker: `server.properties` written, the storage formatted once.
+"""The data directory of an embedded broker: writes `server.properties`, and formats the storage once.
 
-Refuses to format a storage that is formatted already: its data stays.
+Does not format a storage again, so its data stays.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FORMAT_LIMIT_S = 60.0
 
 
 def make_folder(data_dir: Path) -> None:
-    """Make the data directory. Raises PenstockError when that cannot be."""
+    """Create the data directory. Raises PenstockError when that fails."""
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -25,12 +25,12 @@ def make_folder(data_dir: Path) -> None:
 def _unwritable(data_dir: Path, problem: OSError) -> PenstockError:
     return PenstockError(
         f"The embedded Kafka cannot write to {data_dir}: {problem.strerror or problem}.",
-        "Choose another directory (--data DIR), or mend the permissions or the space of this one.",
+        "Choose another directory (--data DIR), or check the permissions and the free space of this one.",
     )
 
 
 def prepare(data_dir: Path, cluster: Cluster, node: Node, java: list[str]) -> Path:
-    """Make `data_dir` ready for `node`; `java` is the command line up to the main class. The properties file.
+    """Prepare `data_dir` for `node` and return the properties file. `java`: the command line up to the main class.
 
     Raises PenstockError when the directory cannot be written or formatted.
     """
@@ -58,5 +58,5 @@ def _format(command: list[str], data_dir: Path) -> None:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         raise PenstockError(
             f"The data directory {data_dir} cannot be formatted for Kafka: {lines[-1] if lines else done.returncode}",
-            "Choose another one (--data DIR), or remove it if its data may go.",
+            "Choose another one (--data DIR), or remove it if you do not need its data.",
         )

@@ -1,4 +1,4 @@
-"""The programs the embedded Kafka and Spark need from the machine: Java and Maven. Refuses to install anything."""
+"""Finds the programs that the embedded Kafka and Spark need on the machine: Java and Maven."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ASK_LIMIT_S = 30.0
 
 
 def find_java(jars: JarSet = KAFKA) -> str:
-    """Path of a `java` that is new enough. Raises PenstockError with the cure."""
+    """Path of a `java` that is new enough. Raises PenstockError with a hint."""
     java = shutil.which("java")
     install = f"Install a JDK {JAVA_MIN} or newer (Debian: apt install openjdk-17-jdk-headless). {jars.instead}"
     if java is None:
@@ -25,7 +25,7 @@ def find_java(jars: JarSet = KAFKA) -> str:
         raise PenstockError(f"`{java} -version` does not work ({problem}).", install) from problem
     major = java_major(shown.stderr + shown.stdout)
     if major is None:
-        raise PenstockError(f"`{java} -version` names no version.", install)
+        raise PenstockError(f"`{java} -version` does not print a version.", install)
     if major < JAVA_MIN:
         raise PenstockError(f"{_begin(jars)} needs Java {JAVA_MIN} or newer, and `{java}` is {major}.", install)
     return java
@@ -41,7 +41,7 @@ def java_major(text: str) -> int | None:
 
 
 def find_maven(jars: JarSet = KAFKA) -> str:
-    """Path of `mvn`. Raises PenstockError with the cure."""
+    """Path of `mvn`. Raises PenstockError with a hint."""
     maven = shutil.which("mvn")
     if maven is None:
         raise PenstockError(
@@ -52,5 +52,5 @@ def find_maven(jars: JarSet = KAFKA) -> str:
 
 
 def _begin(jars: JarSet) -> str:
-    """What needs them, at the beginning of a sentence."""
+    """The owner of the jars, for the beginning of a sentence."""
     return jars.owner[0].upper() + jars.owner[1:]

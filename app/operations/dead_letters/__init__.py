@@ -1,9 +1,9 @@
-"""Dead letters for the command line: read from DLQ topics, grouped, shown, and delivered again to their subscription.
+"""Dead letters for the command line: read them from DLQ topics, group and show them, redrive them.
 
-    DLQ topics --> reading --> letters (selection, groups: pure) --> cli: list, show
+    DLQ topics --> reader --> letters (selection, groups: pure) --> cli: list, show
                                   |
                                   v
-                  redrive: pace --> subscriber of that subscription, and no other --> redriven topic
+                  redrive: rate --> subscriber of that subscription, and no other --> redrive ledger
 
-Refuses to change or remove a dead letter: what was redriven is written down beside it.
+Does not change or remove a dead letter: the ledger records which ones were redriven.
 """

@@ -1,10 +1,10 @@
-"""What was redriven, durably: a compacted topic `<instance>.redriven`, keyed by TOPIC/PARTITION/OFFSET of the letter.
+"""The redrive ledger: a compacted topic `<instance>.redriven`, keyed by TOPIC/PARTITION/OFFSET of the dead letter.
 
-    POST answered 2xx --> record(letter) acknowledged by Kafka --> only then the next letter of this lane
+    POST answered 2xx --> record(letter) acknowledged by Kafka --> only then the slot takes another letter
 
-So a run that is killed repeats at most what was in flight. A mark also says the letter's time and event id: when a
-DLQ topic is deleted and made anew, its offsets begin again, and what they meant before must not count. Refuses to
-forget a letter that is still there; `forget_expired` removes the marks of those that retention has removed.
+So after a kill, at most the letters in flight are delivered again. An entry also has the letter's time and event id:
+when a DLQ topic is deleted and created again, its offsets begin again, and old entries must not count for new letters.
+`forget_expired` removes the entries of letters that retention has removed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STORE_LIMIT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One letter that its subscriber has taken."""
+    """One letter that its subscriber has accepted."""
 
     letter_ms: int
     event: str
@@ -36,12 +36,12 @@ class LedgerEntry:
     attempts: int
 
     def means(self, letter: DeadLetter) -> bool:
-        """Whether it is about this very letter."""
+        """Whether the entry is about this letter, and not about an earlier one at the same offset."""
         return (self.letter_ms, self.event) == (letter.record.timestamp_ms, letter.event_id)
 
 
 class Ledger:
-    """All marks, as they were when they were read."""
+    """A snapshot of all entries."""
 
     def __init__(self, ledger: Mapping[str, LedgerEntry]) -> None:
         self._ledger = dict(ledger)
@@ -52,11 +52,11 @@ class Ledger:
 
     def get(self, letter: DeadLetter) -> LedgerEntry | None:
         """When and how it was redriven; None = it was not."""
-        mark = self._ledger.get(letter.ref)
-        return mark if mark is not None and mark.means(letter) else None
+        entry = self._ledger.get(letter.ref)
+        return entry if entry is not None and entry.means(letter) else None
 
     def below(self, topic: str, starts: Mapping[int, int]) -> list[str]:
-        """References of letters of `topic` that lie below the start of their partition."""
+        """References of letters of `topic` below the first offset of their partition."""
         found = []
         for ref in self._ledger:
             name, partition, offset = ref.rsplit("/", 2)
@@ -65,13 +65,13 @@ class Ledger:
         return found
 
 
-def encode(mark: LedgerEntry) -> bytes:
-    """JSON for the topic."""
-    return json.dumps({"schema": _SCHEMA, **asdict(mark)}, ensure_ascii=False).encode()
+def encode(entry: LedgerEntry) -> bytes:
+    """The entry as JSON, the value of its record."""
+    return json.dumps({"schema": _SCHEMA, **asdict(entry)}, ensure_ascii=False).encode()
 
 
 def decode(value: bytes) -> LedgerEntry:
-    """Back from the topic. Raises ValueError, KeyError or TypeError for junk or a newer schema."""
+    """Decode the value of a record. Raises ValueError, KeyError or TypeError for other data or a newer schema."""
     data = json.loads(value)
     if data["schema"] != _SCHEMA:
         raise ValueError(f"schema {data['schema']}, this version knows {_SCHEMA}")
@@ -85,7 +85,7 @@ def decode(value: bytes) -> LedgerEntry:
 
 
 def read_ledger(kafka: Mapping[str, Any], instance: str) -> Ledger:
-    """Everything that was redriven. Raises NotReadyError, and PenstockError for what a newer version wrote."""
+    """All entries. Raises NotReadyError, and PenstockError for entries of a newer version."""
     ledger: dict[str, LedgerEntry] = {}
     topic = redriven_topic(instance)
     try:
@@ -111,7 +111,7 @@ def _is_ref(text: str) -> bool:
 
 
 class LedgerWriter:
-    """Writes marks. Blocking: make, use and let it go in a thread; `record` may be called from several at once."""
+    """Writes entries. Blocks, so use it in threads; `record` may be called from several at once."""
 
     def __init__(self, kafka: Mapping[str, Any], instance: str) -> None:
         self.topic = redriven_topic(instance)
@@ -131,19 +131,20 @@ class LedgerWriter:
         """Destroy the client; nothing may be recorded afterwards."""
         del self._producer
 
-    def record(self, letter: DeadLetter, mark: LedgerEntry) -> None:
-        """Returns when Kafka has acknowledged it. Raises NotReadyError when it does not."""
-        self._store(letter.ref, encode(mark))
+    def record(self, letter: DeadLetter, entry: LedgerEntry) -> None:
+        """Returns when Kafka has acknowledged the entry. Raises NotReadyError when it does not."""
+        self._store(letter.ref, encode(entry))
 
     def forget_expired(self, ledger: Ledger, topic: str, starts: Mapping[int, int]) -> int:
-        """Remove the marks of letters that retention has removed; `starts`: first offset by partition."""
+        """Remove the entries of letters that retention has removed, and return how many. `starts`: first offset by
+        partition."""
         expired = ledger.below(topic, starts)
         for ref in expired:
             self._store(ref, None)
         return len(expired)
 
     def _store(self, ref: str, value: bytes | None) -> None:
-        """One record, acknowledged."""
+        """Write one record and wait for its acknowledgement."""
         failures: list[str] = []
         acknowledged: list[bool] = []
 
@@ -160,6 +161,6 @@ class LedgerWriter:
             failures.append(str(problem))
         if not acknowledged:
             raise NotReadyError(
-                f"That {ref} was redriven could not be written to {self.topic} ({(failures or ['time limit'])[0]}).",
-                "Start again when Kafka answers; this one letter may be delivered again then.",
+                f"{ref} was delivered, but {self.topic} could not record that ({(failures or ['time limit'])[0]}).",
+                "Start again when Kafka answers; this letter may be delivered a second time.",
             )

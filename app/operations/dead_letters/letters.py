@@ -1,6 +1,6 @@
-"""What a dead letter says, which ones a person means, and how they group. Pure: records in, values out.
+"""Dead letters as values: their fields, selection and grouping. Pure.
 
-Refuses to guess whose a letter is: one that lost its `penstock-` headers (it was too large with them) is nobody's.
+A letter without `penstock-` headers (it was too large with them) belongs to no subscription. Does not guess one.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ class DeadLetter:
 
     @property
     def subscription(self) -> str:
-        """NAMESPACE/NAME; "" when the letter does not say."""
+        """NAMESPACE/NAME; "" when the letter does not have it."""
         return self.said.get("subscription", "")
 
     @property
     def subscription_uid(self) -> str:
-        """Of the subscription at that time."""
+        """The uid of the subscription when the event became a dead letter."""
         return self.said.get("subscription-uid", "")
 
     @property
     def reason(self) -> str:
-        """Why it was not delivered, in words."""
+        """Why it was not delivered, as text."""
         return self.said.get("reason", "")
 
     @property
     def event_id(self) -> str:
-        """The event's `id`, cut when it is long."""
+        """The event's `id`, shortened when it is long."""
         return describe(self.record.headers)["id"]
 
     @property
@@ -69,28 +69,28 @@ class DeadLetter:
 
     @property
     def answer(self) -> bytes | None:
-        """The start of what the subscriber answered; None when that is not known."""
+        """The beginning of the subscriber's answer; None when it is not known."""
         try:
             return base64.b64decode(self.said["knativeerrordata"], validate=True)
         except (KeyError, binascii.Error, ValueError):
             return None
 
     def original_headers(self) -> list[tuple[str, bytes | None]]:
-        """Headers of the event as it was stored in the channel: without what becoming a dead letter added."""
+        """The headers of the event as it was stored in the channel, without those of the dead letter."""
         return [(name, value) for name, value in self.record.headers if not name.lower().startswith((_ERROR, _PLAIN))]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which letters are meant; "" and None = any."""
+    """Which letters to take; "" and None = any."""
 
     subscription: str = ""
-    reason: str = ""  #: a part of it, in any case
+    reason: str = ""  #: a part of the reason; case does not matter
     since_s: float | None = None
     until_s: float | None = None
 
     def takes(self, letter: DeadLetter) -> bool:
-        """Whether this is one of them. `until_s` is not included."""
+        """Whether the selection contains this letter. `until_s` is not included."""
         return (
             self.subscription in ("", letter.subscription)
             and self.reason.casefold() in letter.reason.casefold()
@@ -112,7 +112,7 @@ class Group:
     topics: frozenset[str] = field(default_factory=frozenset)
 
     def plus(self, letter: DeadLetter, redriven: bool) -> Group:
-        """The group with one letter more."""
+        """The group with this letter added."""
         at = letter.time_s
         return replace(
             self,
@@ -125,7 +125,7 @@ class Group:
 
 
 def group(letters: Iterable[tuple[DeadLetter, bool]]) -> list[Group]:
-    """By subscription and reason, the largest first. Each letter comes with whether it was redriven."""
+    """Groups by subscription and reason, the largest first. The second value of each pair: whether it was redriven."""
     groups: dict[tuple[str, str], Group] = {}
     for letter, redriven in letters:
         key = (letter.subscription, letter.reason)
@@ -134,7 +134,9 @@ def group(letters: Iterable[tuple[DeadLetter, bool]]) -> list[Group]:
 
 
 def owner(letter: DeadLetter, subscriptions: Iterable[Subscription]) -> Subscription | None:
-    """Whose letter it is now: the subscription of its uid, else the one of its name at the same channel, else None."""
+    """The subscription that gets the letter: by uid, otherwise by name and DLQ topic; None = there is none."""
+    # The name is the fallback because a subscription that was deleted and applied again has another uid. Its DLQ topic
+    # must match, so that a subscription of the same name at another channel does not get the event.
     same_name = None
     for one in subscriptions:
         if letter.subscription_uid and one.uid == letter.subscription_uid:

@@ -1,10 +1,9 @@
-"""One redrive at a time: two would each deliver what the other has not written down yet.
+"""A group lock that lets one redrive run at a time: two would both deliver letters that are not in the ledger yet.
 
     join the lock group --> its one partition is ours? --> redrive --> leave
-                             | not yet: somebody else redrives, or was killed a moment ago
+                             | not yet: another run has it, or was killed a moment ago
 
-Kafka keeps the lock, for as long as a session of the group: a run that is killed holds it up for some seconds only.
-Refuses to redrive anything.
+Kafka holds the lock for one session of the group, so after a kill the next run waits for a few seconds only.
 """
 
 from __future__ import annotations
@@ -27,40 +26,43 @@ _LEAVE_S = 3.0
 async def redrive_lock(
     kafka: Mapping[str, Any], instance: str, lost: Callable[[], None], say: Callable[[str], None], limit_s: float = 30.0
 ) -> AsyncIterator[None]:
-    """Inside of it nobody else redrives for this instance; its topic must be there. `lost` is called when that ends
-    before, for a process that stood still too long. Raises NotReadyError after `limit_s`."""
+    """Inside the block no other process redrives for this instance. The redriven topic must exist.
+
+    `lost` is called when the lock is lost inside the block, for example because this process was suspended for longer
+    than a session. Raises NotReadyError when the lock is not free within `limit_s`.
+    """
     loop = asyncio.get_running_loop()
     mine = asyncio.Event()
     failures: list[BaseException] = []
 
     def changed() -> None:
-        if lease.leading:
+        if lock.leading:
             mine.set()
-        elif mine.is_set():
+        elif mine.is_set():  # we had it; before that, not to lead is the normal state of a waiting member
             lost()
 
     def crashed(problem: BaseException) -> None:
         failures.append(problem)
-        mine.set()
+        mine.set()  # wakes the wait below, which then raises the failure
         lost()
 
-    lease = LeaderElection(
+    lock = LeaderElection(
         redrive_group(instance), redriven_topic(instance), kafka, _SESSION_S, changed, crashed, quiet=True
     )
-    telling = loop.call_later(_SAY_AFTER_S, say, "waiting for another redrive of this instance to end ...")
-    lease.start()
+    notice = loop.call_later(_SAY_AFTER_S, say, "waiting for another redrive of this instance to end ...")
+    lock.start()
     try:
         try:
             await asyncio.wait_for(mine.wait(), limit_s)
         except TimeoutError:
             raise NotReadyError(
-                f"Another redrive of instance {instance} is under way.", "Start again when it has ended, or end it."
+                f"Another redrive of instance {instance} is running.", "Start again when it has ended, or end it."
             ) from None
         finally:
-            telling.cancel()
+            notice.cancel()
         if failures:
-            raise NotReadyError(f"Whether somebody else redrives cannot be found out ({failures[0]}).", "Start again.")
+            raise NotReadyError(f"The redrive lock could not be taken ({failures[0]}).", "Start again.")
         yield
     finally:
-        mine.clear()  # leaving is no loss
-        await lease.stop(_LEAVE_S)
+        mine.clear()  # so that leaving the group does not call `lost`
+        await lock.stop(_LEAVE_S)

@@ -1,6 +1,6 @@
-"""A dead letter with other attributes or data, from the JSON that `penstock dlq show -o json` prints. Pure.
+"""Changes attributes or data of a dead letter as edited in the JSON of `penstock dlq show -o json`. Pure.
 
-Only what differs from the letter is taken from the JSON: what stays keeps its bytes, also where they are not text.
+Takes only differences from the JSON: everything else keeps its bytes, also where they are not text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from app.operations.dead_letters.letters import DeadLetter
 from knative.errors import UsageError
 
 _ATTRIBUTE = re.compile(r"[a-z0-9]+", re.ASCII)
-_FIXED = ("id", "source", "specversion")  #: an event with another one of them is another event
+_FIXED = ("id", "source", "specversion")  #: these identify the event
 _REQUIRED = ("type",)
 
 
@@ -32,7 +32,7 @@ def read_mended(text: str, file: str) -> dict[str, Any]:
     if not isinstance(found.get("attributes"), dict) or not all(
         isinstance(value, str) for value in found["attributes"].values()
     ):
-        raise UsageError(f"attributes in {file} is not an object of texts.", _HOW)
+        raise UsageError(f"`attributes` in {file} is not an object with string values.", _HOW)
     return found
 
 
@@ -40,7 +40,7 @@ _HOW = "Make it with `penstock dlq show LETTER -o json` and edit `attributes` an
 
 
 def mend(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> DeadLetter:
-    """The letter as `document` says. `shown`: what `dlq show -o json` prints of it now. Raises UsageError."""
+    """The letter as edited in `document`. `shown`: the output of `dlq show -o json` for it. Raises UsageError."""
     before, after = shown["attributes"], document["attributes"]
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
     for name in sorted(changed):
@@ -72,7 +72,7 @@ def _check(name: str, after: Mapping[str, str]) -> None:
 def _data(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> bytes | None:
     names = [name for name in ("data", "data_base64") if name in document]
     if len(names) != 1:
-        raise UsageError("The letter needs data or data_base64, one of them.", _HOW)
+        raise UsageError("The letter needs either data or data_base64.", _HOW)
     (name,) = names
     value = document[name]
     if name in shown and value == shown[name]:
@@ -80,8 +80,8 @@ def _data(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, A
     if value is None:
         return None
     if not isinstance(value, str):
-        raise UsageError(f"{name} is not a text.", "Write JSON data as a text, with quotes escaped.")
+        raise UsageError(f"{name} is not a string.", "Write JSON data as a string, with quotes escaped.")
     try:
         return value.encode() if name == "data" else base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as problem:
-        raise UsageError(f"{name} cannot be read: {problem}.", "Mend it.") from problem
+        raise UsageError(f"{name} cannot be decoded: {problem}.", "Write valid base64.") from problem

@@ -1,4 +1,4 @@
-"""How fast letters may go out: so many a second, evenly, without catching up in a burst. Pure: time comes in."""
+"""Limits the rate of a redrive: evenly spaced, without bursts to catch up. Pure; the caller passes the time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def read_rate(text: str) -> float | None:
     match = _RATE.fullmatch(text.strip())
     per_s = float(match["number"]) / _UNITS_S[match["unit"] or "s"] if match else 0.0
     if per_s <= 0:
-        raise UsageError(f"--rate {text!r} is no rate.", "Write N/s, N/m or N/h, such as 20/s.")
+        raise UsageError(f"--rate {text!r} is not a valid rate.", "Write N/s, N/m or N/h, such as 20/s.")
     return per_s
 
 
 class RateLimiter:
-    """Books one place in time after the other, `1 / rate` apart; None = no limit."""
+    """Hands out times that are `1 / rate` apart; None = no limit."""
 
     __slots__ = ("_apart_s", "_next_s")
 
@@ -31,7 +31,7 @@ class RateLimiter:
         self._next_s = float("-inf")
 
     def wait_s(self, now_s: float) -> float:
-        """Book the next place; how long it is until then. Time that passed unused is not made up for."""
+        """Take the next time and return how long to wait for it. Unused times are lost, so there are no bursts."""
         at_s = max(now_s, self._next_s)
         self._next_s = at_s + self._apart_s
         return at_s - now_s

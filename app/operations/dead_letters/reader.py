@@ -1,4 +1,4 @@
-"""Reads dead letters out of DLQ topics. Joins no group and commits nothing. Refuses to choose: `letters` does."""
+"""Reads dead letters from DLQ topics. Joins no group and commits nothing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def read_letters(
     missing: Callable[[str], None],
     starts: Starts | None = None,
 ) -> Iterator[DeadLetter]:
-    """Those that are meant, each partition in the order in which its letters were written.
+    """The selected letters, in offset order for each partition.
 
-    `missing` is told of a topic that is not there, `starts` of the first offset of each partition of one that is.
+    Calls `missing` with each topic that does not exist, and `starts` with the first offsets of each topic that does.
     """
     for topic in dict.fromkeys(topics):
         try:
@@ -41,7 +41,7 @@ def read_letters(
 
 
 def read_named(kafka: Mapping[str, Any], refs: Sequence[str]) -> Iterator[DeadLetter]:
-    """The letters with these references. Raises UsageError for what is none, PenstockError when one is not there."""
+    """The letters with these references. Raises UsageError for an invalid one, PenstockError if a letter is missing."""
     for ref in refs:
         topic, partition, offset = read_ref(ref)
         with TopicReader(topic, kafka) as reader:
@@ -56,6 +56,7 @@ def read_ref(text: str) -> tuple[str, int, int]:
     topic, *place = text.rsplit("/", 2)
     if not topic or len(place) != 2 or not all(part.isascii() and part.isdecimal() for part in place):
         raise UsageError(
-            f"{text!r} names no letter.", "Write TOPIC/PARTITION/OFFSET, as `penstock dlq list --each -o name` does."
+            f"{text!r} is not a reference of a letter.",
+            "Write TOPIC/PARTITION/OFFSET, as `penstock dlq list --each -o name` does.",
         )
     return topic, int(place[0]), int(place[1])

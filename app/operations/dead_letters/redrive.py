@@ -1,14 +1,14 @@
-"""Delivers dead letters again, each to the subscriber of its own subscription and to nobody else.
+"""Delivers dead letters again, each to the subscriber of its own subscription only.
 
-    letters --> redriven before? --> whose? --> pace, free slot --> POST, bounded retries --> mark written --> next
-                     | yes            | nobody's                        | failed
+    letters --> redriven before? --> owner? --> rate, free slot --> POST, bounded retries --> ledger entry --> next
+                     | yes            | none                            | failed
                      v                v                                 v
                    skipped          failed                    failed; many in a row end the run
 
-A slot is free again only when Kafka has the mark, so a kill repeats at most what was in flight. With one slot, letters
-go out in the order in which they were written. An answer that is an event goes to the subscription's `reply`, as in any
-delivery. Refuses to open sockets itself (`agents/http/pool` does, and asks the guard) and to write a new dead letter: a
-letter that fails again stays where it is.
+A slot is free again only when Kafka has acknowledged the ledger entry, so after a kill at most the letters in flight
+are delivered again. With one slot, letters are delivered in offset order. An answer that is an event goes to the
+subscription's `reply`, as in any delivery. Does not write a new dead letter when a letter fails again: the old one
+stays in its topic.
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ from knative.errors import PenstockError
 from knative.ports import Headers
 
 _READ_AHEAD = 20  # letters, each up to the size of an event
-_FINISH_S = 10.0  # what is in flight when the run is told to stop
+_FINISH_S = 10.0  # after a stop, for the letters in flight
 
 
 @dataclass(frozen=True, slots=True)
 class RedriveConfig:
-    """What a run may do. Times in seconds."""
+    """Limits of a run. Times in seconds."""
 
-    rate_per_s: float | None = None  #: None = as fast as the subscriber takes them
+    rate_per_s: float | None = None  #: None = as fast as the subscriber accepts them
     limit: int | None = None  #: letters tried
     retries: int = 3  #: after the first attempt, with the waits of the subscription's policy
-    in_flight: int = 1  #: letters at a time; with one their order is kept
-    failures_max: int = 10  #: so many in a row end the run
-    wait_max_s: float = 10.0  #: no wait before a retry is longer
+    in_flight: int = 1  #: letters at a time; with one they keep their order
+    failures_max: int = 10  #: number of failures in a row that ends the run
+    wait_max_s: float = 10.0  #: longest wait before a retry
 
 
 class Redrive:
-    """One run. Event loop only; `tell` gets a letter that failed, with the reason."""
+    """One run. Event loop only. `tell` is called with each letter that failed and the reason."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Redrive:
         self._in_a_row = 0
 
     def stop(self, why: str) -> None:
-        """Begin nothing more; what is in flight has some seconds. A second call ends that too."""
+        """Start no more letters; those in flight have some seconds. A second call aborts them."""
         if self._stop.is_set():
             self._abort()
             return
@@ -93,7 +93,7 @@ class Redrive:
         asyncio.get_running_loop().call_later(_FINISH_S, self._abort)
 
     async def run(self, letters: Iterator[DeadLetter]) -> Summary:
-        """Redrive what is given, in its order. What ends the run early is in the summary, not raised."""
+        """Redrive these letters in order. The reason of an early end is in the summary and not raised."""
         slots = asyncio.Semaphore(self._config.in_flight)
         try:
             async with asyncio.TaskGroup() as group:
@@ -106,7 +106,7 @@ class Redrive:
     async def _begin_all(
         self, letters: Iterator[DeadLetter], slots: asyncio.Semaphore, group: asyncio.TaskGroup
     ) -> bool:
-        """True when all letters were looked at, False when a limit or a stop came before."""
+        """Start all letters. True when all were read, False when a limit or a stop came before."""
         limiter = RateLimiter(self._config.rate_per_s)
         tried = 0
         try:
@@ -119,13 +119,15 @@ class Redrive:
                     tried += 1
                     group.create_task(self._guarded(letter, slots))
                 self.summary.selected += 1
-        except PenstockError as problem:  # the letters cannot be read on
+        except PenstockError as problem:  # the next letters cannot be read
             self.stop(str(problem).rstrip("."))
             return False
         return True
 
     async def _wait_turn(self, limiter: RateLimiter, slots: asyncio.Semaphore) -> bool:
-        """Until there is a slot and its time has come; True when the run is to stop instead."""
+        """Wait for a slot, and then for the rate. True when the run stops instead, without a slot."""
+        # The slot first: a time that was taken before a long wait for a slot would be in the past by then, and several
+        # letters could go out at once.
         await slots.acquire()
         if not self._stop.is_set():
             await self._hold(limiter.wait_s(asyncio.get_running_loop().time()))
@@ -134,7 +136,7 @@ class Redrive:
         return self._stop.is_set()
 
     async def _hold(self, wait_s: float) -> None:
-        """Wait, but not when the run is told to stop."""
+        """Wait, or return at once when the run stops."""
         if wait_s <= 0:
             return
         try:
@@ -157,12 +159,12 @@ class Redrive:
         subscription = owner(letter, self._subscriptions)
         if subscription is None:
             gone = f"there is no subscription {letter.subscription} any more" if letter.subscription else ""
-            self._failed(letter, gone or "the letter does not say whose it is")
+            self._failed(letter, gone or "the letter does not name its subscription")
             return
         try:
             outcome = await self._deliver(letter, subscription)
         except Unreadable as problem:
-            self._failed(letter, f"the record is no CloudEvent: {problem.reason}")
+            self._failed(letter, f"the record is not a CloudEvent: {problem.reason}")
             return
         verdict = outcome.verdict
         if isinstance(verdict, RetryableFailure | FinalFailure):
@@ -172,14 +174,14 @@ class Redrive:
                 self.stop(f"{self._in_a_row} letters in a row failed")
             return
         self._in_a_row = 0
-        mark = LedgerEntry(
+        entry = LedgerEntry(
             letter.record.timestamp_ms, letter.event_id, subscription.label, rfc3339(time.time()), outcome.attempts
         )
         try:
-            await asyncio.to_thread(self._writer.record, letter, mark)
-        except PenstockError as problem:  # going on would make a later run repeat all that follows
+            await asyncio.to_thread(self._writer.record, letter, entry)
+        except PenstockError as problem:  # stop, because a later run would deliver all letters without an entry again
             self._failed(letter, str(problem).rstrip("."))
-            self.stop("what was redriven could not be written down")
+            self.stop("the redrive ledger could not be written")
         else:
             self.summary.redriven += 1
 
@@ -190,7 +192,7 @@ class Redrive:
     # -- one letter
 
     async def _deliver(self, letter: DeadLetter, subscription: Subscription) -> Outcome:
-        """All attempts at one letter. Raises Unreadable."""
+        """Make all attempts for one letter. Raises Unreadable."""
         headers = letter.original_headers()
         made = 0
 
@@ -205,16 +207,18 @@ class Redrive:
             return Outcome(verdict, uri, made, time.time(), time.monotonic() - began)
 
         def spec() -> DeliverySpec:
+            # Evaluated before each retry: after a stop there are none, so the letters in flight end soon.
             return replace(subscription.delivery, retry=0 if self._stop.is_set() else self._config.retries)
 
         def failed(outcome: Outcome, wait_s: float) -> None:
-            """Only the last attempt is told."""
+            """Nothing to do: only the outcome of the last attempt is reported."""
 
         caps = Caps(self._config.wait_max_s, self._config.wait_max_s)
         return await until_settled(await attempt(), attempt, spec=spec, hold=self._hold, failed=failed, caps=caps)
 
     async def _pass_on(self, subscription: Subscription, reply: Reply) -> Verdict:
-        """The letter is delivered once its answer has been taken by `reply`; without one the answer is dropped."""
+        """Post the answer to `reply`; only if that accepts it is the letter delivered. Without `reply` drop the
+        answer."""
         if subscription.reply is None:
             return DELIVERED
         verdict = await self._post(subscription.reply, subscription, list(reply.headers), reply.value)
@@ -230,7 +234,7 @@ class Redrive:
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
 
         def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
-            if answer.done():
+            if answer.done():  # the run was cancelled meanwhile
                 return
             if isinstance(status, SendError):
                 answer.set_result(decide_error(status.kind, status.message))
@@ -242,7 +246,7 @@ class Redrive:
 
 
 async def _ahead(letters: Iterator[DeadLetter]) -> AsyncIterator[DeadLetter]:
-    """The same, read in a thread, a few at a time."""
+    """The same letters, read a few at a time in a thread."""
     while batch := await asyncio.to_thread(lambda: list(islice(letters, _READ_AHEAD))):
         for letter in batch:
             yield letter

@@ -1,4 +1,4 @@
-"""What a redrive came to, in numbers and reasons, and what its command ends with. Pure."""
+"""The result of a redrive: counts, reasons of failures, and the exit code of the command. Pure."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ DONE, FAILED, PARTLY = 0, 1, 4
 
 @dataclass(slots=True)
 class Summary:
-    """Counts of letters; `complete`: all that were meant were looked at."""
+    """Counts of letters; `complete`: all selected letters were read."""
 
-    selected: int = 0  #: looked at
+    selected: int = 0  #: read
     redriven: int = 0  #: by this run
     already: int = 0  #: by an earlier one
     failed: int = 0
     complete: bool = False
-    stopped: str = ""  #: why no more letters were begun, other than a limit; "" = nothing
-    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)  #: (subscription, reason) of what failed
+    stopped: str = ""  #: why the run stopped early, other than a limit; "" = it did not
+    reasons: Counter[tuple[str, str]] = field(default_factory=Counter)  #: (subscription, reason) of failures
 
     @property
     def exit_code(self) -> int:
-        """0: everything asked for was done; 4: a part of it; 1: nothing."""
+        """0: all letters were redriven; 4: a part of them; 1: none."""
         if not self.failed and (self.complete or not self.stopped):
             return DONE
         return PARTLY if self.redriven else FAILED
 
     def fail(self, subscription: str, reason: str) -> None:
-        """One letter that its subscriber did not take."""
+        """Count one letter that its subscriber did not accept."""
         self.failed += 1
         self.reasons[subscription, reason] += 1
 
@@ -50,7 +50,7 @@ class Summary:
     def as_lines(self) -> list[str]:
         """For people."""
         if self.complete and not self.selected:
-            return ["No dead letters are meant by that; see `penstock dlq list`."]
+            return ["No dead letters match; see `penstock dlq list`."]
         first = f"Redriven {self.redriven}, failed {self.failed}, redriven before {self.already}."
         if not self.complete and not self.stopped:
             first += " The limit is reached; run it again for the next ones."
@@ -58,5 +58,7 @@ class Summary:
         for (subscription, reason), count in self.reasons.most_common():
             lines.append(f"  {count} x {subscription or '(no subscription)'}: {reason}")
         if self.stopped and not self.complete:
-            lines.append(f"It ended early: {self.stopped}. Run it again to go on; what was redriven is not repeated.")
+            lines.append(
+                f"It ended early: {self.stopped}. Run it again to continue; redriven letters are not repeated."
+            )
         return lines

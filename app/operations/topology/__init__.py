@@ -1,1 +1,1 @@
-"""The topology of a Kafka that runs: what the map is made from is read here, and its files are written here."""
+"""Reads the input of the topology report from a running Kafka, and writes the files of the report."""

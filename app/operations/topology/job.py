@@ -1,9 +1,9 @@
-"""The topology by Spark: contract, statuses and traffic read from Kafka (or from the traffic tables) as DataFrames.
+"""The topology with Spark: contract, statuses and traffic, read from Kafka or the traffic tables as DataFrames.
 
     Kafka, Parquet --spark_contract, spark_traffic--> frames --spark_facts--> FactFrames
     FactFrames --GraphFrames, spark_report--> Topology        FactFrames --collect--> Facts --engine, build--> Topology
 
-What the document shows of a resource is decoded here, from the same records. Refuses to start or stop the session.
+The caller starts and stops the session.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ from tables.status_table import FRESH_S, subscriber_details
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: A subscription that only says which one it is.
+#: A subscription without details, for computing the state of a uid.
 _SOME = Subscription("", 0, "", "", "", "", "", "", 0, "", Addressable(""))
 #: Records of the topics and rows of the tables that one task takes in a second or two.
 FEW = 100_000
-_MAKE = "Make them: penstock job traffic."
+_MAKE = "Create them: penstock job traffic."
 
 
 def is_small(wish: Wish) -> bool:
-    """Whether there is so little to read that one task does it.
+    """Whether there is so little data that one task can read it.
 
-    Asked before Spark takes its seconds to start: Kafka answers, and a worker has run. Raises PenstockError if not.
+    Called before Spark takes its seconds to start. Raises PenstockError when Kafka does not answer or no worker has
+    run.
     """
     count = 0
     for topic in (contract_topic(wish.instance), status_topic(wish.instance)):
@@ -70,17 +71,17 @@ def is_small(wish: Wish) -> bool:
 
 
 def run(spark: SparkSession, wish: Wish, pick: Callable[[int], tuple[Engine, str]], small: bool = False) -> Topology:
-    """One report. `pick`: the engine for so many edges, and why it. `small`: everything goes through one task, without
-    exchanges, and comes here. Raises PenstockError for what is not there."""
+    """Make one report. `pick`: number of edges -> engine and the reason for it. `small`: one task reads everything,
+    without exchanges, and the result is computed here. Raises PenstockError for missing data."""
     source = _Source(spark, wish, small)
     records = latest(source.topic(contract_topic(wish.instance))).cache()
     try:
         statuses = _values(latest(source.topic(status_topic(wish.instance))))
-        said = contract_of(wish.instance, [], statuses)
+        reported = contract_of(wish.instance, [], statuses)
         if wish.namespace:
             check_known(wish.namespace, namespaces(records))
         notes: list[str] = []
-        workers = sum(wish.now - one.time <= FRESH_S for one in said.workers)
+        workers = sum(wish.now - one.time <= FRESH_S for one in reported.workers)
         traffic, window, tier = _traffic(source, workers, notes)
         inputs = Inputs(
             instance=wish.instance,
@@ -92,7 +93,8 @@ def run(spark: SparkSession, wish: Wish, pick: Callable[[int], tuple[Engine, str
             namespace=wish.namespace,
             workers=workers,
         )
-        served = spark.createDataFrame(list(served_rows(said.workers, wish.now, wish.since)), SERVED_SCHEMA).coalesce(1)
+        rows = list(served_rows(reported.workers, wish.now, wish.since))
+        served = spark.createDataFrame(rows, SERVED_SCHEMA).coalesce(1)
         window_s = window.seconds if inputs.counted else 0.0
         facts = fact_frames(window_s, contract_frames(records, wish.namespace), traffic, served)
         try:
@@ -106,7 +108,7 @@ def run(spark: SparkSession, wish: Wish, pick: Callable[[int], tuple[Engine, str
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What was read: the contract's records and the facts as frames, the workers' statuses as values."""
+    """The input of one report: contract records and facts as frames, statuses of workers as values."""
 
     spark: SparkSession
     wish: Wish
@@ -117,24 +119,24 @@ class _Job:
     notes: list[str]
 
     def report(self, pick: Callable[[int], tuple[Engine, str]], small: bool) -> Topology:
-        """The facts stay frames where GraphFrames is picked; otherwise they come here, of little data at once."""
+        """With GraphFrames the facts stay in Spark; otherwise they are collected, for little data right away."""
         if small:
             return self._collected(pick)
         began = time.monotonic()
         engine, why = pick(self.facts.links_count())
         if not isinstance(engine, GraphFramesEngine):
             return self._collected(lambda _: (engine, why))
-        told = [*self.notes, _joined(self.spark, began), *([why] if why else [])]
-        return spark_report(self.spark, self.inputs, self.facts, self.resources, told)
+        notes = [*self.notes, _joined(self.spark, began), *([why] if why else [])]
+        return spark_report(self.spark, self.inputs, self.facts, self.resources, notes)
 
     def _collected(self, pick: Callable[[int], tuple[Engine, str]]) -> Topology:
         channels, subscriptions, states = self.resources(None)
         inputs = replace(self.inputs, channels=channels, subscriptions=subscriptions, states=states)
         began = time.monotonic()
         facts = collect(inputs, self.facts)
-        told = _joined(self.spark, began)
+        joined = _joined(self.spark, began)
         engine, why = pick(facts.links_count())
-        return build(inputs, engine, facts, [*self.notes, told, *([why] if why else [])])
+        return build(inputs, engine, facts, [*self.notes, joined, *([why] if why else [])])
 
     def resources(
         self, uids: Sequence[str] | None
@@ -154,8 +156,10 @@ def _joined(spark: SparkSession, began: float) -> str:
 def served_rows(
     workers: Sequence[WorkerStatus], now: float, since: float
 ) -> Iterator[tuple[str, int, int, int | None]]:
-    """Of each subscription that workers name: with which generation, and with how many partitions at most, it is
-    served, and what waits. See SERVED_SCHEMA; states of what is told are made of its own record, in the same way."""
+    """For each subscription that workers report: its generation, how many of its partitions are served, and its lag.
+
+    See SERVED_SCHEMA. `state_of` computes the states of single resources in the same way, from their own records.
+    """
     by_uid: dict[str, list[WorkerStatus]] = defaultdict(list)
     for worker in workers:
         for uid in worker.subscriptions:
@@ -176,7 +180,7 @@ def _values(records: DataFrame) -> list[bytes]:
 
 
 class _Source:
-    """What is read for one report, and kept in Spark's memory until `close`."""
+    """Reads the input of one report, and keeps it in Spark's memory until `close`."""
 
     def __init__(self, spark: SparkSession, wish: Wish, small: bool) -> None:
         self.spark, self.wish = spark, wish
@@ -184,7 +188,7 @@ class _Source:
         self._kept: list[DataFrame] = []
 
     def topic(self, name: str, since_s: float | None = None) -> DataFrame:
-        """All its records."""
+        """All records of a topic."""
         return self._few(read_batch(self.spark, str(self.wish.client["bootstrap.servers"]), [name], since_s=since_s))
 
     def files(self, files: list[Path]) -> DataFrame:
@@ -196,7 +200,7 @@ class _Source:
         return rows.coalesce(1) if self._small else rows
 
     def keep(self, sums: DataFrame) -> tuple[DataFrame, Window | None]:
-        """Sums that several questions are asked of, and the span of their rows; None: there are none."""
+        """Cache sums that are used more than once. Second value: the span of their rows; None = there are none."""
         from pyspark.sql import functions as f
 
         kept = sums.cache()
@@ -205,7 +209,7 @@ class _Source:
         return kept.drop("first", "last"), None if first is None else Window(float(first), float(last))
 
     def close(self) -> None:
-        """Spark may forget it."""
+        """Release the cached frames."""
         for frame in self._kept:
             frame.unpersist()
 
@@ -215,13 +219,13 @@ def _is_remote(spark: SparkSession) -> bool:
 
 
 def _traffic(source: _Source, workers: int, notes: list[str]) -> tuple[DataFrame, Window, Tier]:
-    """The same choice as `reading` makes."""
+    """Choose the source of traffic in the same way as `reading`."""
     wish = source.wish
     if wish.tier in (None, Tier.WINDOWS):
         found = _windows(source)
         if found is not None:
             return *found, Tier.WINDOWS
-        why = f"There are no traffic tables of the end of the window in {wish.folder}."
+        why = f"The traffic tables in {wish.folder} do not reach to the end of the window."
         if wish.tier is Tier.WINDOWS:
             raise PenstockError(why, _MAKE)
         notes.append(why)
@@ -229,7 +233,7 @@ def _traffic(source: _Source, workers: int, notes: list[str]) -> tuple[DataFrame
         found = _deltas(source, workers)
         if found is not None:
             return *found, Tier.DELTAS
-        why = f"The topic {traffic_topic(wish.instance)} has no record of the window."
+        why = f"The topic {traffic_topic(wish.instance)} has no record in the window."
         if wish.tier is Tier.DELTAS:
             raise PenstockError(why, "Workers write it while PENSTOCK_TRAFFIC is on.")
         notes.append(why)

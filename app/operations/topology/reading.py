@@ -1,10 +1,10 @@
-"""Contract, statuses and traffic as they lie in Kafka and in the tables of the traffic job, for the topology.
+"""Reads contract, statuses and traffic from Kafka and from the tables of the traffic job, for the topology.
 
     traffic tables that reach to the end of the window   ->  tier windows
     else the topic of the deltas                         ->  tier deltas
-    else what workers say of themselves                  ->  tier status, or none
+    else the statuses of the workers                     ->  tier status, or none
 
-It works while no worker runs. Refuses to join a group and to ask a worker.
+It joins no group and sends no request to a worker, so it works while no worker runs.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from knative.traffic.delta import BadDeltaError, decode
 from tables.status_table import FRESH_S, subscriber_details
 from tables.subscriber_details import SubscriberDetails
 
-STALE_S = 300.0  #: tables that end so long before the window does are not used
+STALE_S = 300.0  #: tables that end earlier than this before the end of the window are not used
 _ERROR_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What to look at. Times in Unix seconds; `tier` None: the best there is."""
+    """What to read. Times in Unix seconds; `tier` None: the best one that has data."""
 
     client: Mapping[str, Any]
     instance: str
@@ -44,7 +44,8 @@ class Wish:
 
 
 def read_inputs(wish: Wish) -> Inputs:
-    """Everything for one run. Raises NotReadyError when Kafka does not answer, PenstockError for what is not there."""
+    """Read everything for one report. Raises NotReadyError when Kafka does not answer, PenstockError for missing
+    data."""
     contract = read_contract(wish.client, wish.instance)
     check_namespace(contract, wish.namespace)
     workers = sum(wish.now - one.time <= FRESH_S for one in contract.workers)
@@ -65,13 +66,13 @@ def read_inputs(wish: Wish) -> Inputs:
 
 
 def check_namespace(contract: Contract, namespace: str) -> None:
-    """Raises PenstockError, with those that are known, when nothing is in it."""
+    """Raises PenstockError, with the known namespaces, when this one is empty."""
     known = {one.namespace for one in contract.channels} | {one.namespace for one in contract.subscriptions}
     check_known(namespace, known)
 
 
 def check_known(namespace: str, spaces: Iterable[str]) -> None:
-    """Raises PenstockError when it is none of them."""
+    """Raises PenstockError when `namespace` is not in `spaces`."""
     known = sorted(spaces)
     if namespace and namespace not in known:
         raise PenstockError(
@@ -81,13 +82,16 @@ def check_known(namespace: str, spaces: Iterable[str]) -> None:
 
 
 def states_of(contract: Contract, now: float, since: float) -> dict[str, State]:
-    """By uid of the subscription; an error counts when it is of the window."""
+    """The states by uid of the subscription. Errors before `since` do not count."""
     workers = contract.workers
     return {one.uid: state_of(subscriber_details(one, workers, now), since) for one in contract.subscriptions}
 
 
 def told_of(error: LastError) -> str:
-    """For people. The reason of an answer says its code again; that of a connection has a code that nobody answered."""
+    """The error as text for people.
+
+    The reason of an answer repeats its code. A connection error has a code too, which no server has answered.
+    """
     answer = f"the answer was {error.code}"
     if not error.reason.startswith(answer):
         return f"{error.destination}: {error.reason}"
@@ -95,9 +99,9 @@ def told_of(error: LastError) -> str:
 
 
 def state_of(one: SubscriberDetails, since: float) -> State:
-    """What the map needs of it. Without an owner nothing is known of its lag."""
+    """The part of the details that the topology needs. The lag is not known without an owner."""
     error = one.last_error[1] if one.last_error is not None and one.last_error[1].time >= since else None
-    told = told_of(error) if error is not None else ""
+    text = told_of(error) if error is not None else ""
     return State(
         ready=one.status.ready,
         message=one.status.message,
@@ -105,7 +109,7 @@ def state_of(one: SubscriberDetails, since: float) -> State:
         in_flight=one.in_flight,
         retrying=one.retrying,
         delivered_per_s=one.delivered_per_s,
-        last_error=told[:_ERROR_CHARS],
+        last_error=text[:_ERROR_CHARS],
     )
 
 
@@ -119,7 +123,7 @@ def _traffic(wish: Wish, workers: int) -> Found:
         if found is not None:
             return found
         if wish.tier is Tier.WINDOWS:
-            raise PenstockError(" ".join(notes), "Make them: penstock job traffic.")
+            raise PenstockError(" ".join(notes), "Create them: penstock job traffic.")
     if wish.tier in (None, Tier.DELTAS):
         found = _deltas(wish, workers, notes)
         if found is not None:
@@ -143,7 +147,7 @@ def _windows(wish: Wish, notes: list[str]) -> Found | None:
         notes.append(str(problem))
         return None
     if window is None or wish.until - window.end > STALE_S:
-        notes.append(f"The traffic tables in {wish.folder} have nothing of the end of the window.")
+        notes.append(f"The traffic tables in {wish.folder} do not reach to the end of the window.")
         return None
     return rows, window, Tier.WINDOWS, notes
 
@@ -170,11 +174,11 @@ def _deltas(wish: Wish, workers: int, notes: list[str]) -> Found | None:
         notes.append(f"There is no topic {topic}: no worker has counted traffic yet.")
         return None
     if not count and not workers:
-        notes.append(f"The topic {topic} has no record of the window, and no worker runs.")
+        notes.append(f"The topic {topic} has no record in the window, and no worker runs.")
         return None
     if broken:
         notes.append(f"{broken} records of {topic} could not be read.")
     if repeated:
         notes.append(f"{repeated} records of {topic} were there twice and counted once.")
-    # Where the records begin later than asked, so does the window: rates would be too small otherwise.
+    # If the records begin later than `since`, so does the window. Otherwise rates would be too low.
     return summing.sums(), Window(first if count else wish.since, wish.until), Tier.DELTAS, notes

@@ -1,6 +1,6 @@
-"""The windows of the traffic job as sums over a span. Apart from `reading` because it needs Arrow, which takes a while.
+"""Sums the windows of the traffic job over a span. Separate from `reading` because importing Arrow takes a while.
 
-Refuses to count an event that is both `stored` and `accepted` twice.
+An event that is both `stored` and `accepted` counts once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
 
 
 def read_tables(folder: Path, since: float, until: float) -> tuple[list[Traffic], Window | None]:
-    """Sums of the windows that begin in [since, until), and the span that they cover; None: there are none.
+    """Sums of the windows that begin in [since, until), and the span that they cover; None = there are no windows.
 
     Raises PenstockError when there are no tables.
     """

@@ -1,7 +1,6 @@
-"""The files of a report in one folder: the page, the document, tables, Mermaid and DOT.
+"""Writes the files of a report to one folder: page, document, tables, Mermaid and DOT.
 
-Each file appears whole or not at all, so that a reader of an earlier run is not surprised. Refuses to delete what it
-did not write.
+Each file is replaced in one step, so a reader never sees a part of it. Other files in the folder stay.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ PAGE = "report.html"
 
 
 def write_report(topology: Topology, folder: Path) -> list[Path]:
-    """Every format into `folder`, which is made if needed. Raises PenstockError when it cannot be written."""
+    """Write all formats to `folder`, which is created if needed. Raises PenstockError when that fails."""
     from analytics.topology.report import render
 
     made: list[tuple[str, Callable[[Path], object]]] = [

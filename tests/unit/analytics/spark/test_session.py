@@ -210,7 +210,7 @@ def test_bounds_of_reads() -> None:
     [
         ("spark://127.0.0.1:1", "No Spark master answers at spark://127.0.0.1:1", NotReadyError),
         ("sc://127.0.0.1:1", "No Spark Connect server answers", NotReadyError),
-        ("spark://127.0.0.1:x", "is no address.*spark://HOST:7077", UsageError),
+        ("spark://127.0.0.1:x", "is not a valid address.*spark://HOST:7077", UsageError),
     ],
 )
 def test_a_place_where_nobody_is(address: str, says: str, kind: type[PenstockError]) -> None:

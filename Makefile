@@ -38,7 +38,9 @@ test: $(STAMP) ## Run all tests: unit, process, contract, security, integration,
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest $(RINGS)
 
 t: $(STAMP) ## Run the unit tests: those that failed last time first, and stop at the first failure
-	@$(BIN)/pytest -q -x --failed-first -n $(WORKERS) tests/unit
+	@! grep -qs '"tests/unit' .pytest_cache/v/cache/lastfailed || \
+	  { $(BIN)/pytest -q -x --last-failed --last-failed-no-failures none tests/unit || [ $$? -eq 5 ]; }
+	@$(BIN)/pytest -q -x -n $(WORKERS) tests/unit
 
 coverage: $(STAMP) ## Measure which branches the parallel rings run, and compare with the floor in pyproject.toml
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered $(PARALLEL_RINGS)

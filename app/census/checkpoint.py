@@ -1,4 +1,4 @@
-"""What a checkpoint folder of Spark tells of how far it has read."""
+"""Reads the offsets that a Spark checkpoint folder has reached."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def spark_places(checkpoint: Path, topic: str) -> Mapping[int, int] | None:
-    """Partition -> offset after the last finished batch, as a checkpoint folder tells; None = it tells nothing."""
+    """Partition -> offset after the last finished batch, from a checkpoint folder; None = it has none."""
     try:
         done = [int(entry.name) for entry in (checkpoint / "commits").iterdir() if entry.name.isdigit()]
         last = (checkpoint / "offsets" / str(max(done))).read_text().splitlines()[-1]

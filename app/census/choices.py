@@ -1,4 +1,4 @@
-"""What a user chooses between, kept apart so that `--help` needs no Kafka client. Refuses to hold anything else."""
+"""Values of the demo's options, in a module of their own so that `--help` does not import a Kafka client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class WriteTo(StrEnum):
-    """What `--write-to` takes."""
+    """Values of `--write-to`."""
 
     KAFKA = "kafka"
     STDOUT = "stdout"

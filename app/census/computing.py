@@ -1,7 +1,7 @@
-"""`compute`: the counting function run by Spark, or by a Faust worker in a consumer group.
+"""`compute`: runs the counting function with Spark, or with a Faust worker in a consumer group.
 
-Both keep their places under the ids of both topics: a topic that was made anew is computed from its beginning.
-Refuses to run on when a topic is removed under it, and to guess what a checkpoint means that Spark cannot read.
+Both store their offsets under the ids of both topics, so a topic that was created again is computed from its beginning.
+When a topic is deleted meanwhile, the command ends.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ComputeRole:
     @property
     def ids(self) -> str:
         """For names of groups and folders."""
-        # A look at what would be written keeps no place: each has a name of its own.
+        # Without a results topic (a dry run) no offsets are kept: each process has a name of its own.
         return f"{self.compute.short_id}-{self.results.short_id if self.results else f'look-{os.getpid()}'}"
 
     @property
@@ -68,20 +68,21 @@ class ComputeRole:
 
 
 def checkpoint_of(folder: Path, role: ComputeRole) -> Path:
-    """Where Spark keeps its place between these two topics."""
+    """The folder in which Spark keeps its offsets for these two topics."""
     return folder / role.ids
 
 
 def with_spark(
     session: AbstractContextManager[SparkSession], role: ComputeRole, checkpoint: Path, metrics: CensusMetrics
 ) -> int:
-    """Until it is done (`once`, `chunks_max`), or SIGTERM or Ctrl-C; how many chunks. Raises PenstockError."""
+    """Run until the work is done (`once`, `chunks_max`), SIGTERM or Ctrl-C. Returns the number of chunks. Raises
+    PenstockError."""
 
     def take(records: list[tuple[bytes, bytes]]) -> None:
         for key, value in records:
             role.sink.put(key, value, ())
 
-    # With a limit the first batch is the last: the next one begins when nobody waits for it any more.
+    # With a limit only the first batch counts: the query is stopped before the next one would begin.
     limits: dict[str, Any] = {} if role.chunks_max is None else {"chunks_max": role.chunks_max, "every_s": _LATER_S}
     _writable(checkpoint)
     config = SparkConfig(
@@ -101,21 +102,21 @@ def with_spark(
             try:
                 return _watch(query, role, metrics, stop)
             finally:
-                with suppress(Exception):  # it has failed, or the JVM is gone: what is told first counts
+                with suppress(Exception):  # the query has failed or the JVM has ended: the first error counts
                     query.stop()
         except (PenstockError, KeyboardInterrupt):
             raise
         except Exception as problem:
-            if stop.is_set():  # the signal went to the JVM as well
+            if stop.is_set():  # the signal has also reached the JVM, and caused this error
                 raise KeyboardInterrupt from problem
             raise _explained(problem, role, checkpoint) from problem
 
 
 @contextmanager
 def _stopped_by_signals() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM are heard between two questions to Spark; a second one ends it at once.
+    """Handle Ctrl-C and SIGTERM between two calls to Spark. A second signal ends the process at once.
 
-    Spark's own handler would ask the JVM something in the middle of another answer, and break both.
+    Spark's own handler would call the JVM in the middle of another call, and break the connection for both.
     """
     stop = threading.Event()
 
@@ -132,7 +133,7 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def _writable(checkpoint: Path) -> None:
-    """Raises PenstockError: before Spark takes its seconds to start, and pages to say it."""
+    """Raises PenstockError when the folder cannot be written, before Spark takes its seconds to start."""
     try:
         checkpoint.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=checkpoint):
@@ -140,51 +141,51 @@ def _writable(checkpoint: Path) -> None:
     except OSError as problem:
         raise PenstockError(
             f"The checkpoint {checkpoint} cannot be written ({problem.strerror or problem}).",
-            "Mend its permissions, or name another folder: --checkpoint DIR.",
+            "Fix its permissions, or name another folder: --checkpoint DIR.",
         ) from problem
 
 
 def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics, stop: threading.Event) -> int:
-    """Counts what its progress tells until it ends. Raises what made it fail, and KeyboardInterrupt after `stop`."""
+    """Count the progress of the query until it ends. Raises its error, and KeyboardInterrupt after `stop`."""
     topics = Topics({"bootstrap.servers": role.kafka})
-    told, seen, look = -1, 0, time.monotonic() + _TOPICS_EVERY_S
+    last, seen, check_at = -1, 0, time.monotonic() + _TOPICS_EVERY_S
     while True:
-        limit: Any = _LOOK_EVERY_S  # a part of a second is as good as a whole one, whatever its type says
-        ended = bool(query.awaitTermination(limit))  # raises what it died of
+        limit: Any = _LOOK_EVERY_S  # declared as int, but fractions of a second work
+        ended = bool(query.awaitTermination(limit))  # raises the error of the query
         for progress in query.recentProgress:
-            if progress["batchId"] > told:
-                told = progress["batchId"]
+            if progress["batchId"] > last:
+                last = progress["batchId"]
                 count = int(progress["numInputRows"])
                 seen += count
                 metrics.add(COMPUTE_READ, count)
                 metrics.add(RESULTS_WRITTEN, count if role.results else 0)
                 if count:
-                    role.say(f"Batch {told}: {count} chunks, {progress['processedRowsPerSecond']:.0f}/s")
+                    role.say(f"Batch {last}: {count} chunks, {progress['processedRowsPerSecond']:.0f}/s")
         if ended:
             return seen
         if stop.is_set():
             raise KeyboardInterrupt
-        if role.chunks_max is not None and (seen or (role.once and told >= 0)):
+        if role.chunks_max is not None and (seen or (role.once and last >= 0)):
             return seen
-        if time.monotonic() > look:
-            look = time.monotonic() + _TOPICS_EVERY_S
+        if time.monotonic() > check_at:
+            check_at = time.monotonic() + _TOPICS_EVERY_S
             _same_topics(topics, role)
 
 
 def _same_topics(topics: Topics, role: ComputeRole) -> None:
-    with suppress(NotReadyError):  # Kafka is away, and comes back
+    with suppress(NotReadyError):  # Kafka is unreachable: check again later
         for topic in topics.describe(list(role.watched)):
             if topic.id != role.watched[topic.name]:
-                raise PenstockError(f"The topic {topic.name} was made anew.", "Start this command again.")
+                raise PenstockError(f"The topic {topic.name} was created again.", "Start this command again.")
 
 
 def _explained(problem: Exception, role: ComputeRole, checkpoint: Path) -> PenstockError:
-    """What made the query fail, as a sentence with its cure."""
+    """The error for a failed query, with a hint."""
     text = str(problem)
     again = "What is computed again has the same chunk ids and counts once."
     if "data may have been missed" in text or "OffsetOutOfRange" in text or "data loss" in text.lower():
         return PenstockError(
-            f"Chunks of {role.compute.name} are gone from Kafka that were not computed yet; totals would lack them.",
+            f"Kafka has removed chunks of {role.compute.name} that were not computed yet; totals would be too low.",
             f"Read the files again, remove {checkpoint} and start again. {again}",
         )
     if "Multiple streaming jobs" in text or "CONCURRENT_STREAM_LOG_UPDATE" in text:
@@ -194,24 +195,24 @@ def _explained(problem: Exception, role: ComputeRole, checkpoint: Path) -> Penst
     if "UnknownTopicOrPartition" in text or "doesn't exist" in text or "does not host" in text:
         return PenstockError(f"A topic was removed while it was computed: {', '.join(role.watched)}.", "Start again.")
     if "TimeoutException" in text or "DisconnectException" in text:
-        return NotReadyError(f"Kafka at {role.kafka} stopped answering.", "Start again when it is well.")
+        return NotReadyError(f"Kafka at {role.kafka} stopped answering.", "Start again when it answers.")
     if isinstance(problem, ConnectionError) or "while sending or receiving" in text or "Java side is empty" in text:
-        return PenstockError("Spark went away in the middle.", f"Start again. {again}")
+        return PenstockError("Spark ended unexpectedly.", f"Start again. {again}")
     return PenstockError(
-        f"Spark could not go on: {_gist(text) or type(problem).__name__}.",
-        f"If it is about the checkpoint, remove {checkpoint} and start again. {again}",
+        f"Spark could not continue: {_gist(text) or type(problem).__name__}.",
+        f"If the checkpoint is the cause, remove {checkpoint} and start again. {again}",
     )
 
 
 def _gist(text: str) -> str:
-    """The cause at the bottom of a chain of Java's exceptions, else the first line."""
+    """The last cause in a chain of Java exceptions, otherwise the first line."""
     causes = [cause for cause in _CAUSE.findall(text) if "OriginalTryStackTraceException" not in cause]
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return (causes[-1] if causes else first).strip()[:_GIST_CHARS].rstrip(".")
 
 
 def with_faust(settings: Settings, role: ComputeRole, metrics: CensusMetrics, started: Callable[[], None]) -> NoReturn:
-    """Until SIGTERM or Ctrl-C, as one member of the group."""
+    """Run as one member of the group until SIGTERM or Ctrl-C."""
     name = f"{settings.instance}-census-compute-{role.ids}"
     app = make_app(settings, Place(name, role.kafka, f"census-compute-{os.getpid()}", settings.bind), role.compute)
     store = _store_in_topic(app, role.results.name, role.say) if role.results else _store_in_sink(role)

@@ -1,11 +1,11 @@
-"""A Faust app that reads one topic and keeps its own positions: where reading begins, and how far may be committed.
+"""A Faust app that reads one topic from offsets of its own, and commits only what is stored.
 
-    after a rebalance (and a table's recovery)   consumer: "where do we go on?"  -> follower.begin(committed, earliest)
+    after a rebalance (and a table's recovery)   consumer: "where to continue?"  -> follower.begin(committed, earliest)
     at each of Faust's commits                   consumer: "how far is stored?"  -> follower.storable(partition)
 
-Faust proposes an offset, and what is stored limits it: that makes its acknowledging safe (an agent that failed, was
-cancelled or finished out of order commits nothing that is not stored). What stands here on Faust's insides is covered
-by tests that kill. Refuses to know what is followed.
+Faust proposes an offset, and the follower limits it to what is stored. So an agent that failed, was cancelled or
+finished out of order never commits anything that is not stored. This relies on internals of Faust; tests that kill
+processes cover it.
 """
 
 from __future__ import annotations
@@ -41,16 +41,18 @@ _REQUEST_S = 20.0
 
 
 class Follower(Protocol):
-    """Who works on the records, and knows what is stored."""
+    """Processes the records, and knows which results are stored."""
 
     def begin(self, committed: Mapping[int, int | None], earliest: Mapping[int, int]) -> Mapping[int, int]: ...
     def storable(self, partition: int) -> int | None: ...
 
 
 class _Consumer(driver.Consumer):
-    """Asks the app's follower."""
+    """Takes start offsets and commit limits from the app's follower."""
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
+        # Faust calls this after each rebalance, when tables are recovered: the only place where the follower's offsets
+        # can replace the committed ones before the first fetch.
         found = dict(await super().seek_to_committed())
         app: Any = self.app
         mine = [tp for tp in self.assignment() if tp.topic == app.followed.name]
@@ -90,7 +92,7 @@ class FollowingApp(MemoryApp):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How one app is called, and where it listens; `port` 0 = it serves nothing."""
+    """The names of one app, and where it listens; `port` 0 = it has no web server."""
 
     name: str
     kafka: str
@@ -133,37 +135,40 @@ def make_app(settings: Settings, place: Place, followed: Topic) -> FollowingApp:
 
 
 def watch_topics(app: FollowingApp, topics: Topics, wanted: Mapping[str, str]) -> None:
-    """End the process when one of these topics (name -> id) is removed or made anew: positions are of the old one."""
+    """End the process when one of these topics (name -> id) is deleted or created again: its offsets are those of the
+    old topic."""
 
-    async def look() -> None:
+    async def check() -> None:
         try:
             found = await asyncio.to_thread(topics.describe, list(wanted))
         except PenstockError as problem:
-            if problem.exit_code == 1:  # there is none; else Kafka is away, and comes back
+            if (
+                problem.exit_code == 1
+            ):  # the topic does not exist; other errors: Kafka is unreachable, check again later
                 crash(problem)
             return
         for topic in found:
             if topic.id != wanted[topic.name]:
-                crash(PenstockError(f"The topic {topic.name} was made anew.", "Start this command again."))
+                crash(PenstockError(f"The topic {topic.name} was created again.", "Start this command again."))
 
-    app.timer(_LOOK_EVERY_S)(look)
+    app.timer(_LOOK_EVERY_S)(check)
 
 
 def crash(problem: BaseException) -> NoReturn:
-    """What is stored is safe; whatever is not is done again by whoever comes next."""
+    """End the process at once. Stored results are safe; the next member of the group repeats the rest."""
     log.critical("the process ends", exc_info=None if isinstance(problem, PenstockError) else problem,
                  reason=str(problem) or type(problem).__name__)  # fmt: skip
     os._exit(1)
 
 
 def run(app: FollowingApp, started: Callable[[], None]) -> NoReturn:
-    """Until SIGTERM or Ctrl-C; ends the process."""
+    """Run until SIGTERM or Ctrl-C, then end the process."""
 
-    async def told() -> None:
+    async def report() -> None:
         started()
 
-    app.task(told)
+    app.task(report)
     worker = faust.Worker(app, loglevel="WARNING", redirect_stdouts=False, quiet=True)
-    worker.spinner = None  # it would drive the terminal
+    worker.spinner = None  # it would write to the terminal
     worker.execute_from_commandline()
     raise SystemExit(0)

@@ -1,10 +1,10 @@
-"""Census files: which ones are meant, how they come here, and whether they are whole.
+"""Census files: selects, downloads and checks them.
 
     --years 2019 --months jan,feb  ->  URL template  ->  download to a temporary file  -+
     --from-file FILE --years 2019  -----------------------------------------------------+-> whole? -> its digest
 
-A file is unpacked to its end once before its first chunk is written: one that is cut or damaged is reported and nothing
-of it is counted, so that it can be mended and read again. Refuses to look at lines.
+A file is unpacked once to its end before its first chunk is written. If it is truncated or damaged it is reported, and
+nothing of it is counted, so that it can be repaired and read again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DAMAGES = (EOFError, zlib.error, gzip.BadGzipFile)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file: where it is (a URL, or a path), and the name it is known by."""
+    """One file: its URL or path, and its name."""
 
     year: int
     name: str
@@ -46,7 +46,7 @@ class Source:
 
     @property
     def where(self) -> str:
-        """For people."""
+        """URL or path, for messages."""
         return self.url or str(self.path)
 
 
@@ -59,7 +59,7 @@ def parse_years(text: str) -> list[int]:
     years = []
     for part in (part.strip() for part in text.split(",")):
         if not (part.isascii() and part.isdigit() and int(part) in YEARS):
-            raise UsageError(f"{part!r} is no year.", f"Write --years 2018,2019 ({YEARS[0]} to {YEARS[-1]}).")
+            raise UsageError(f"{part!r} is not a valid year.", f"Write --years 2018,2019 ({YEARS[0]} to {YEARS[-1]}).")
         years.append(int(part))
     return list(dict.fromkeys(years))
 
@@ -71,18 +71,20 @@ def parse_months(text: str) -> list[str]:
     months = [part.strip().lower() for part in text.split(",")]
     for month in months:
         if month not in MONTHS:
-            raise UsageError(f"{month!r} is no month.", f"Write --months jan,feb ({', '.join(MONTHS)}), or '*'.")
+            raise UsageError(
+                f"{month!r} is not a valid month.", f"Write --months jan,feb ({', '.join(MONTHS)}), or '*'."
+            )
     return list(dict.fromkeys(months))
 
 
 def plan(years: Sequence[int], months: Sequence[str], files: Sequence[Path], template: str) -> list[Source]:
-    """Which files are meant. Raises UsageError."""
+    """The files that the options select. Raises UsageError."""
     if files:
         if len(years) != 1:
-            raise UsageError("--from-file needs one year.", "Say which: --years 2019.")
+            raise UsageError("--from-file needs exactly one year.", "Add it: --years 2019.")
         return [Source(years[0], path.name, path=path) for path in files]
     if not (years and months):
-        raise UsageError("--years and --months say what to fetch.", "Or name files that are here: --from-file.")
+        raise UsageError("Give --years and --months to download files.", "Or name local files: --from-file.")
     return [_remote(year, month, template) for year in years for month in months]
 
 
@@ -93,7 +95,7 @@ def _remote(year: int, month: str, template: str) -> Source:
 
 @contextmanager
 def at_hand(source: Source, fetched: Callable[[], None]) -> Iterator[Path]:
-    """A path of the file; `fetched` is told when it was downloaded. Raises UnusableError."""
+    """A path of the file; calls `fetched` when it was downloaded. Raises UnusableError."""
     if source.path is not None:
         if not source.path.is_file():
             raise UnusableError("there is no such file")
@@ -127,14 +129,14 @@ def _download_once(url: str, target: Path) -> None:
     with urllib.request.urlopen(request, timeout=_ANSWER_LIMIT_S) as answer, target.open("wb") as file:
         expected = answer.headers.get("content-length")
         if expected is not None and int(expected) > DOWNLOAD_BYTES_MAX:
-            raise UnusableError(f"it has {expected} bytes, and {DOWNLOAD_BYTES_MAX} are the most that is fetched")
+            raise UnusableError(f"it has {expected} bytes, more than the limit of {DOWNLOAD_BYTES_MAX}")
         shutil.copyfileobj(_Limited(answer), file, _BLOCK)
     if expected is not None and target.stat().st_size != int(expected):
-        raise OSError(f"{target.stat().st_size} of {expected} bytes came")
+        raise OSError(f"{target.stat().st_size} of {expected} bytes arrived")
 
 
 class _Limited:
-    """Reads no more than is fetched at most."""
+    """Reads up to the limit of a download, also when the server does not send a length."""
 
     def __init__(self, stream: http.client.HTTPResponse) -> None:
         self._stream, self._left = stream, DOWNLOAD_BYTES_MAX
@@ -143,17 +145,17 @@ class _Limited:
         block = self._stream.read(size)
         self._left -= len(block)
         if self._left < 0:
-            raise UnusableError(f"it has more than {DOWNLOAD_BYTES_MAX} bytes, the most that is fetched")
+            raise UnusableError(f"it has more bytes than the limit of {DOWNLOAD_BYTES_MAX}")
         return block
 
 
 def digest(path: Path) -> str:
-    """Of the unpacked content, read to its end. Raises UnusableError for what is no whole gzip file."""
+    """The digest of the unpacked content. Raises UnusableError if the file is not a complete gzip file."""
     seen = hashlib.blake2b(digest_size=16)
     unpacked = 0
     try:
         if not path.stat().st_size:
-            raise UnusableError("it is empty, not even a gzip header is there")
+            raise UnusableError("it is empty, without even a gzip header")
         with gzip.open(path) as stream:
             while block := stream.read(_BLOCK):
                 seen.update(block)
@@ -166,9 +168,9 @@ def digest(path: Path) -> str:
 
 
 def damage(problem: Exception, unpacked: int) -> str:
-    """A sentence for people."""
+    """The damage as text for people."""
     if isinstance(problem, EOFError):
-        return f"it is cut: it ends in the middle, some {unpacked} unpacked bytes from its beginning"
+        return f"it is truncated: it ends after some {unpacked} unpacked bytes"
     if "Not a gzipped file" in str(problem) and not unpacked:
-        return "it is no gzip file"
+        return "it is not a gzip file"
     return f"it is damaged, some {unpacked} unpacked bytes from its beginning ({problem})"

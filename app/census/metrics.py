@@ -1,7 +1,6 @@
-"""The demo's five metrics, under the names that its users know, and the port that shows them.
+"""The five metrics of the demo, and the port that serves them.
 
-The names have no unit and no `_total`: they are shown as gauges, as `eventing_kafka_*` are, so that they stay as they
-were. Refuses to count anything else.
+Their names have no unit and no `_total`, so they are gauges, like `eventing_kafka_*`: the names stay for compatibility.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ _HELP = {
 
 
 class CensusMetrics:
-    """Counts by name; those of one command. Written by one thread, read by the port's."""
+    """Counts of one command by name. Written by one thread, read by that of the port."""
 
     def __init__(self, *names: str) -> None:
         self.counts = dict.fromkeys(names, 0)
 
     def add(self, name: str, count: int = 1) -> None:
-        """That many more."""
+        """Add `count`."""
         self.counts[name] += count
 
     def collect(self) -> Iterator[Metric]:
@@ -48,7 +47,7 @@ class CensusMetrics:
 
 @contextmanager
 def shown(metrics: CensusMetrics, port: int | None, bind: str) -> Iterator[None]:
-    """GET /metrics while the block runs; `port` None: nothing is shown. Raises PenstockError when it cannot be had."""
+    """Serve GET /metrics inside the block; `port` None = not at all. Raises PenstockError if it cannot be opened."""
     if port is None:
         yield
         return

@@ -1,6 +1,6 @@
-"""`read`: census files into chunks, one after the other; what a file could not give is a row of the report.
+"""`read`: cuts census files into chunks, one file after the other.
 
-Refuses to stop at a file that cannot be used: the others are read, and the report and the exit code tell.
+A file that cannot be used does not stop the others; the report and the exit code show it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SAY_EVERY = 10_000
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """What became of one file. `problem` "" = nothing is wrong with it."""
+    """The result of one file. `problem` "" = no problem."""
 
     name: str
     year: int
@@ -39,12 +39,12 @@ class ReadConfig:
 
     chunks_max: int | None = None
     delay_s: float = 0.0
-    say: Callable[[str], None] = field(default=lambda _: None)  #: is told what happens, in detail
-    fetched: Callable[[], None] = field(default=lambda: None)  #: is told each download
+    say: Callable[[str], None] = field(default=lambda _: None)  #: gets progress messages
+    fetched: Callable[[], None] = field(default=lambda: None)  #: is called after each download
 
 
 def read_all(sources: Sequence[Source], sink: Sink, config: ReadConfig) -> list[FileRow]:
-    """A row for each source that was looked at; returns when the sink has everything. Raises PenstockError."""
+    """Read the sources; a row for each one read. Returns when the sink has stored everything. Raises PenstockError."""
     rows: list[FileRow] = []
     left, seen = config.chunks_max, set[str]()
     for source in sources:
@@ -65,7 +65,7 @@ def read_all(sources: Sequence[Source], sink: Sink, config: ReadConfig) -> list[
 def _read_one(source: Source, path: Path, sink: Sink, config: ReadConfig, left: int | None, seen: set[str]) -> FileRow:
     file = file_id(source.year, source.name, digest(path))
     if file in seen:
-        raise UnusableError("it is one that was named before, with the same content: it counts once")
+        raise UnusableError("a file with the same name and content was read before: it counts once")
     seen.add(file)
     chunks, lines, last = 0, 0, False
     try:
@@ -77,7 +77,7 @@ def _read_one(source: Source, path: Path, sink: Sink, config: ReadConfig, left: 
                     config.say(f"  {chunks} chunks")
                 if config.delay_s:
                     time.sleep(config.delay_s)
-    except (OSError, TooLongError, *DAMAGES) as problem:  # it changed after it was checked, or it is enormous
+    except (OSError, TooLongError, *DAMAGES) as problem:  # the file changed after the check, or has a huge line
         why = str(problem) if isinstance(problem, TooLongError) else damage(problem, 0)
         return FileRow(source.name, source.year, source.where, chunks, lines, why)
     whole = last or not chunks

@@ -1,7 +1,4 @@
-"""`GET /results`: the totals of the census demo as JSON; `GET /results?wide`: and everything that is known of them.
-
-Refuses to add up: `app/census/results_table` does, and is handed in as a function.
-"""
+"""`GET /results`: the totals of the census demo as JSON; `GET /results?wide`: with all details."""
 
 from __future__ import annotations
 
@@ -16,12 +13,12 @@ from analytics.census.totals import Summary
 
 PATH = "/results"
 
-#: -> (totals, results that are stored and not counted yet); None: not all partitions are here.
+#: Returns (totals, number of stored results that are not counted yet); None = this process lacks partitions.
 Look = Callable[[], tuple[Summary, int] | None]
 
 
 def to_plain(summary: Summary) -> dict[str, dict[str, dict[str, Any]]]:
-    """Year -> code -> description and count; every code is there."""
+    """Year -> code -> description and count, with every code."""
     return {
         str(year): {str(code): {"description": CODES[code], "count": codes[code]} for code in CODES}
         for year, codes in summary.years.items()
@@ -29,7 +26,7 @@ def to_plain(summary: Summary) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def to_wide(summary: Summary, behind: int) -> dict[str, Any]:
-    """Totals by year and code, and what there is to doubt about them."""
+    """Totals by year and code, and all known problems with them."""
     return {
         "years": {str(year): {str(code): codes[code] for code in CODES} for year, codes in summary.years.items()},
         "complete": summary.complete and not behind,
@@ -52,7 +49,7 @@ class ResultsView(View):
     look: Look
 
     async def get(self, request: Any) -> Any:
-        """200; 503 where this process has not all of it."""
+        """200, or 503 when this process does not own all partitions."""
         found = type(self).look()
         if found is None:
             error = "this process does not own all partitions of the results (yet); run one `penstock census results`"
@@ -62,5 +59,5 @@ class ResultsView(View):
 
 
 def register(app: Any, look: Look) -> None:
-    """Serve it on a Faust app."""
+    """Register the page on a Faust app."""
     app.page(PATH, name="results")(type("BoundResultsView", (ResultsView,), {"look": staticmethod(look)}))

@@ -1,15 +1,14 @@
-"""The totals of the census demo: a Faust Table that follows the topic of results, and knows how far it has followed.
+"""The totals of the census demo: a Faust table over the results topic, which also stores the next offsets to read.
 
     topic results --agent, in batches--> rows of tables/totals --table--> changelog topic
                                                       ^                        |
                                                       +---- after a restart ---+
 
-The table's own rows say where reading goes on, not the group's commits: Faust acknowledges more than it has stored at
-times, and what is in the changelog is exactly what is counted. File rows are stored before the row with the position,
-and both before the next batch. So a kill at any moment repeats some results, and a repeated one changes nothing.
+Reading continues at the offsets in the table, not at the commits of the group: Faust sometimes commits more than it has
+stored, while the changelog has exactly what is counted. File rows are stored before the row with the offset, and both
+before the next batch. So a kill at any moment repeats some results, and a repeated result changes nothing.
 
-Refuses to count (`analytics/census/totals` does) and to go on after a failed write, or when records do not come: the
-process ends, and starts anew from what is stored.
+After a failed write, or when records are missing for good, the process ends and starts again from what is stored.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class ResultsConfig:
 
 
 class _Rows(faust.Table):  # type: ignore[type-arg]
-    """Rows go to the partition that their key names, and whoever writes them waits until they are stored."""
+    """Writes each row to the partition in its key, and keeps the futures of writes that are not acknowledged yet."""
 
     unstored: list[Any]
 
@@ -57,18 +56,18 @@ class ResultsTable:
 
     def __init__(self, app: Any, config: ResultsConfig, crashed: Callable[[BaseException], None]) -> None:
         self.config = config
-        self.taken = 0  #: results of this process, repeated ones among them
+        self.taken = 0  #: results that this process has read, including repeated ones
         self._app = app
         self._crashed = crashed
         self._dead = False
-        self._epoch = 0  # how often reading was set to the table's positions
+        self._epoch = 0  # how often reading was set to the offsets in the table
         self._succession = Succession()
         self._table: Any = _Rows(app, name="totals", partitions=config.partitions, default=None, key_type=str)
         self._table.unstored = []
         app.tables.add(self._table)
 
     def begin(self, committed: Mapping[int, int | None], earliest: Mapping[int, int]) -> dict[int, int]:
-        """Where each partition that is ours now goes on; called when the table is complete."""
+        """The start offsets of the partitions that are assigned now. Called when the table is recovered."""
         self._epoch += 1
         starts = {}
         for partition in committed:
@@ -77,16 +76,16 @@ class ResultsTable:
         return starts
 
     def storable(self, partition: int) -> int | None:
-        """Up to where the group may commit, for those who look at its lag."""
+        """The offset up to which the group may commit. Only tools that show its lag use the commits."""
         return next_offset(self._table, partition)
 
     @property
     def positions(self) -> dict[int, int]:
-        """Partition -> offset that comes next, of those that are ours."""
+        """Partition -> next offset, of the assigned partitions."""
         return dict(self._succession.next)
 
     def summary(self) -> Summary:
-        """Totals of what is counted by now."""
+        """The present totals."""
         return summarize(dict(self._table.items()))
 
     async def follow(self, stream: Any) -> None:
@@ -98,7 +97,7 @@ class ResultsTable:
                 await self._count(events)
             except asyncio.CancelledError:
                 raise
-            except Exception as problem:  # agents that raise lose events; this one ends the process
+            except Exception as problem:  # Faust would skip the events of an agent that raises, so end the process
                 self._dead = True
                 self._crashed(problem)
 
@@ -107,6 +106,8 @@ class ResultsTable:
         by_partition: defaultdict[int, list[tuple[int, bytes | None]]] = defaultdict(list)
         torn: set[int] = set()
         for message in (event.message for event in events):
+            # After a gap nothing of the partition counts in this batch, and neither do records of an earlier
+            # assignment: both are read again.
             if message.partition in torn or message.generation_id not in (None, self._app.consumer_generation_id):
                 continue
             try:
@@ -119,7 +120,7 @@ class ResultsTable:
             changed |= apply(self._table, partition, records)
         positions = {key: row for key, row in changed.items() if "next" in row}
         await self._store({key: row for key, row in changed.items() if key not in positions})
-        if epoch == self._epoch:  # else the table was recovered meanwhile, and reading went back to its positions
+        if epoch == self._epoch:  # otherwise the table was recovered meanwhile, and reading went back to its offsets
             await self._store(positions)
             self.taken += sum(map(len, by_partition.values()))
         for partition in torn:
@@ -137,10 +138,10 @@ class ResultsTable:
 
 
 def register(app: Any, config: ResultsConfig, crashed: Callable[[BaseException], None]) -> ResultsTable:
-    """Table and agent on a Faust app whose consumer asks `begin` where to start."""
+    """Register table and agent on a Faust app whose consumer calls `begin` for its start offsets."""
     table = ResultsTable(app, config, crashed)
     raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
-    # Bytes as they are: a record that Faust cannot decode ends its stream without a word.
+    # Raw bytes: a record that Faust cannot decode would end the stream without an error.
     topic = app.topic(config.topic, internal=True, partitions=config.partitions, **raw)
     app.agent(topic, name="census-results")(table.follow)
     return table

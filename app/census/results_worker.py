@@ -1,7 +1,7 @@
 """`results`: a Faust worker with the table of totals, and `/results` on its web server.
 
-Its Faust app is named after the topic's id, so that totals of a topic that was removed never mix with a new one's.
-Refuses to serve a part: while it does not own every partition it answers 503.
+Its Faust app is named after the topic's id, so that totals of a deleted topic never mix with those of a new one. While
+it does not own all partitions it answers 503.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COUNT_EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ResultsRole:
-    """What this process serves, and where."""
+    """Addresses of Kafka and of this process."""
 
     kafka: str
     port: int
@@ -36,7 +36,7 @@ class ResultsRole:
 
 
 def build(settings: Settings, role: ResultsRole, topic: Topic, metrics: CensusMetrics) -> FollowingApp:
-    """The app, whole."""
+    """The complete app."""
     worker = f"census-results-{os.getpid()}"
     place = Place(results_app(settings.instance, topic), role.kafka, worker, role.bind, role.port)
     app = make_app(settings, place, topic)
@@ -55,7 +55,8 @@ def build(settings: Settings, role: ResultsRole, topic: Topic, metrics: CensusMe
 
 
 def _whole(app: FollowingApp, followed: ResultsTable) -> Callable[[], tuple[Summary, int] | None]:
-    """Totals and how many stored results are not in them; None while partitions are elsewhere."""
+    """Returns a function for totals and the number of stored results that are not in them. It returns None while other
+    processes own partitions."""
 
     def look() -> tuple[Summary, int] | None:
         topic = app.followed
@@ -73,5 +74,5 @@ def _whole(app: FollowingApp, followed: ResultsTable) -> Callable[[], tuple[Summ
 def serve(
     settings: Settings, role: ResultsRole, topic: Topic, metrics: CensusMetrics, started: Callable[[], None]
 ) -> NoReturn:
-    """Until SIGTERM or Ctrl-C."""
+    """Run until SIGTERM or Ctrl-C."""
     run(build(settings, role, topic, metrics), started)

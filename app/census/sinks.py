@@ -1,6 +1,6 @@
-"""Where chunks and results go: to a topic, to standard output as JSON lines, or nowhere.
+"""Outputs for chunks and results: a topic, standard output as JSON lines, or none.
 
-A record counts as written when Kafka has acknowledged it. Refuses to go on after one that was not.
+A record counts as written when Kafka has acknowledged it. The first one that Kafka does not store ends the command.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _RECORD_BYTES_MAX = 1_048_576
 
 
 class Sink(Protocol):
-    """Takes records; `finish` returns when all of them are where they belong."""
+    """Takes records; `finish` returns when all of them are stored."""
 
     def put(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> None: ...
     def finish(self) -> None: ...
 
 
 class KafkaSink:
-    """To one topic, acknowledged by all in-sync replicas, keys where Java producers put them."""
+    """Writes to one topic with acks=all, and with the partitioner of Java producers."""
 
     def __init__(self, kafka: Mapping[str, str], topic: str, written: Callable[[], None]) -> None:
-        """`written` is told each acknowledgement."""
+        """`written` is called for each acknowledgement."""
         self._topic, self._written = topic, written
         self._problem: KafkaError | None = None
         conf: dict[str, Any] = {
@@ -53,7 +53,7 @@ class KafkaSink:
         while True:
             self._check()
             try:
-                self._producer.produce(self._topic, value, key, headers=given, on_delivery=self._told)
+                self._producer.produce(self._topic, value, key, headers=given, on_delivery=self._acknowledged)
             except BufferError:
                 self._producer.poll(0.1)
                 continue
@@ -67,7 +67,7 @@ class KafkaSink:
         if left:
             raise PenstockError(f"Kafka did not acknowledge {left} records for {self._topic}.", _AGAIN)
 
-    def _told(self, problem: KafkaError | None, _message: Message) -> None:
+    def _acknowledged(self, problem: KafkaError | None, _message: Message) -> None:
         if problem is None:
             self._written()
         elif self._problem is None:
@@ -78,14 +78,14 @@ class KafkaSink:
             raise PenstockError(f"Kafka did not store a record in {self._topic} ({self._problem.str()}).", _AGAIN)
 
 
-_AGAIN = "Run the command again when Kafka is well: what is stored already counts once."
+_AGAIN = "Run the command again when Kafka works: records that are stored already count once."
 
 
 class StdoutSink:
-    """One JSON object a line."""
+    """Prints one JSON object a line."""
 
     def put(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> None:
-        """Bytes that are no ASCII are shown as escapes."""
+        """Print one record; bytes outside ASCII are escaped."""
         row: dict[str, object] = {"id": key.decode("ascii", "backslashreplace")}
         row |= {name: content.decode("utf-8", "replace") for name, content in headers}
         text = value.decode("ascii", "backslashreplace")
@@ -96,17 +96,17 @@ class StdoutSink:
 
 
 class NullSink:
-    """Nowhere: reading and counting happen, and nothing is kept."""
+    """Drops everything; reading and counting happen all the same."""
 
     def put(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> None:
-        """Forgets it."""
+        """Drop one record."""
 
     def finish(self) -> None:
         """Nothing is left."""
 
 
 def make_sink(to: WriteTo, kafka: Mapping[str, str], topic: str, written: Callable[[], None]) -> Sink:
-    """By the option."""
+    """The sink for a value of `--write-to`."""
     if to is WriteTo.KAFKA:
         return KafkaSink(kafka, topic, written)
     return StdoutSink() if to is WriteTo.STDOUT else NullSink()

@@ -1,7 +1,7 @@
-"""The demo's topics in Kafka: made when they are not there, listed, removed, and told apart when they are made anew.
+"""Creates, lists, deletes and identifies the topics of the demo. Does not change an existing topic.
 
-A topic that was removed and made again under its name is another one, with an id of its own. Whoever keeps positions
-keeps them under that id, so that they never count for the new one. Refuses to change a topic that is there.
+A topic that was deleted and created again under its name is another topic, with another id. Offsets are stored under
+that id, so that they never count for the new topic.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from app.worker.kafka_probe import refusal
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _LIMIT_S = 15.0
-_ANSWER_S = 8.0  #: until it is said that nobody is there
+_ANSWER_S = 8.0  #: time after which Kafka counts as unreachable
 _POLL_S = 0.1
 _NAME_CHARS = 8
 
-#: For ever: totals are made out of them again after a restart.
+#: Without a limit, because totals are computed from the records again after a restart.
 KEPT = {"retention.ms": "-1"}
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`id` is another one for a topic made anew."""
+    """One topic. It gets another `id` when it is created again."""
 
     name: str
     id: str
@@ -44,13 +44,13 @@ class Topic:
 
 
 def results_app(instance: str, topic: Topic) -> str:
-    """The Faust app that totals a topic of results: its consumer group, and how its changelog's name begins."""
+    """The name of the Faust app for a results topic: its consumer group, and the prefix of its changelog."""
     return f"{instance}-census-results-{topic.short_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One partition, and how far one reader of it is. `committed` None: nobody reads it, as far as Kafka knows."""
+    """One partition, and the progress of one consumer group. `committed` None: no group has committed there."""
 
     topic: str
     partition: int
@@ -61,16 +61,16 @@ class Place:
 
     @property
     def lag(self) -> int:
-        """Records from the reader's place, or the start, to the end."""
+        """Records from the committed offset, or the start, to the end."""
         return self.end - max(self.start, self.committed or 0)
 
 
 def _no_name(name: str) -> UsageError:
-    return UsageError(f"{name!r} is no name of a topic.", "It has letters, digits, '.', '_' and '-', 249 at most.")
+    return UsageError(f"{name!r} is not a valid topic name.", "Use letters, digits, '.', '_' and '-', at most 249.")
 
 
 class Topics:
-    """Questions to one Kafka. Every method raises NotReadyError when it does not answer."""
+    """Topics of one Kafka. Every method raises NotReadyError when it does not answer."""
 
     def __init__(self, kafka: Mapping[str, str]) -> None:
         """`kafka`: librdkafka client settings."""
@@ -78,7 +78,7 @@ class Topics:
         self._admin = AdminClient({"log_level": 0, **kafka})
 
     def names(self) -> list[str]:
-        """Of all topics but Kafka's own."""
+        """Names of all topics except Kafka's own."""
         if refused := refusal(self._bootstrap):
             raise self._away(refused)
         try:
@@ -88,8 +88,8 @@ class Topics:
         return sorted(name for name in found if not name.startswith("__"))
 
     def describe(self, names: Sequence[str]) -> list[Topic]:
-        """Raises NoSuchTopicError for one that is not there."""
-        self.names()  # says in a sentence when nobody answers
+        """Describe these topics. Raises NoSuchTopicError if one does not exist."""
+        self.names()  # raises a clear error when Kafka does not answer
         return [self._described(name) for name in names]
 
     def _described(self, name: str) -> Topic:
@@ -101,7 +101,7 @@ class Topics:
                 raise _no_name(name) from problem
             if problem.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise NoSuchTopicError(
-                    f"There is no topic {name}.", "`penstock census read` makes it; `topiclist` has those there are."
+                    f"There is no topic {name}.", "`penstock census read` creates it; `topiclist` lists all topics."
                 ) from problem
             raise self._away(problem.args[0].str()) from problem
         except ValueError as problem:
@@ -110,7 +110,7 @@ class Topics:
         return Topic(name, str(found.topic_id), len(found.partitions), replicas)
 
     def ensure(self, name: str, partitions: int, replicas: int, config: Mapping[str, str]) -> tuple[Topic, bool]:
-        """The topic, made when it was not there, and whether it was made now."""
+        """The topic, created if it did not exist, and whether it was created now."""
         try:
             return self.describe([name])[0], False
         except NoSuchTopicError:
@@ -119,7 +119,7 @@ class Topics:
         while True:
             try:
                 return self._described(name), True
-            except NoSuchTopicError:  # it is made, and not every broker knows it yet
+            except NoSuchTopicError:  # created, but not every broker knows it yet
                 if time.monotonic() > end:
                     raise
             time.sleep(_POLL_S)
@@ -132,13 +132,13 @@ class Topics:
             if problem.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:  # another process was faster
                 return
             raise PenstockError(
-                f"Kafka did not make the topic {name} with {partitions} partitions and {replicas} replicas "
+                f"Kafka did not create the topic {name} with {partitions} partitions and {replicas} replicas "
                 f"({problem.args[0].str()}).",
                 "Choose others with --partitions and --replication-factor.",
             ) from problem
 
     def remove(self, names: Sequence[str]) -> dict[str, str]:
-        """Topic -> why it was not removed; nothing for those that were."""
+        """Delete topics. Returns topic -> reason for those that were not deleted."""
         problems = {}
         for name, done in self._admin.delete_topics(list(names), operation_timeout=_LIMIT_S).items():
             try:
@@ -148,7 +148,7 @@ class Topics:
         return problems
 
     def places(self, topic: str) -> list[Place]:
-        """Every partition, once for each group that has committed there, or once alone."""
+        """Every partition once for each group that has committed there, or once without a group."""
         partitions = range(self.describe([topic])[0].partitions)
         starts = self._offsets(topic, partitions, OffsetSpec.earliest())
         ends = self._offsets(topic, partitions, OffsetSpec.latest())
@@ -166,7 +166,7 @@ class Topics:
             raise self._away(problem.args[0].str()) from problem
 
     def _committed(self, topic: str) -> dict[str, dict[int, int]]:
-        """Group -> partition -> offset, of groups that have any there."""
+        """Group -> partition -> offset, for groups with commits in this topic."""
         found: dict[str, dict[int, int]] = {}
         try:
             groups = self._admin.list_consumer_groups(request_timeout=_LIMIT_S).result(_LIMIT_S).valid

@@ -30,7 +30,7 @@ def _demo(kafka: EmbeddedKafka, *arguments: str) -> None:
     assert report["lines"] == 4 * 1_207
     assert report["repeats"] > 0
     assert report["years"].keys() == {"2018", "2019"}
-    assert "it is cut" in done.stderr
+    assert "it is truncated" in done.stderr
     assert "Killing compute" in done.stderr
     assert "Killing results" in done.stderr
 

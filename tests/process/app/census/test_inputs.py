@@ -86,4 +86,4 @@ def test_downloads(site: HTTPServer) -> None:
 def test_a_download_has_a_limit(site: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "DOWNLOAD_BYTES_MAX", 100)
     rows = read_all([Source(2019, "good", url=f"http://127.0.0.1:{site.server_port}/good")], Kept(), ReadConfig())
-    assert "the most that is fetched" in rows[0].problem
+    assert "the limit of" in rows[0].problem

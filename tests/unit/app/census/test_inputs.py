@@ -52,10 +52,10 @@ def test_years_and_months() -> None:
     assert parse_months("Jan,feb,jan") == ["jan", "feb"]
     assert parse_months("*") == list(MONTHS)
     for wrong in ("", "19", "2019-2020", "x", "2019,", "-2019"):
-        with pytest.raises(UsageError, match="no year"):
+        with pytest.raises(UsageError, match="not a valid year"):
             parse_years(wrong)
     for wrong in ("", "january", "jan,,feb"):
-        with pytest.raises(UsageError, match="no month"):
+        with pytest.raises(UsageError, match="not a valid month"):
             parse_months(wrong)
 
 
@@ -91,8 +91,8 @@ def test_no_more_chunks_than_asked_for(whole: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("cut", "cut"), ("cut at the end", "cut"), ("bent", "damaged"), ("plain", "no gzip"), ("empty", "empty"),
-        ("missing", "no such file"), ("folder", "no such file"),
+        ("cut", "truncated"), ("cut at the end", "truncated"), ("bent", "damaged"), ("plain", "not a gzip"),
+        ("empty", "empty"), ("missing", "no such file"), ("folder", "no such file"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_whole_gives_nothing(whole: Path, tmp_path: Path, name: str, says: str) -> None:
@@ -208,8 +208,8 @@ def test_generate_and_read_without_kafka(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["read"], "--years and --months"),
-        (["read", "--years", "x"], "no year"),
-        (["read", "--years", "2019", "--months", "mai"], "no month"),
+        (["read", "--years", "x"], "not a valid year"),
+        (["read", "--years", "2019", "--months", "mai"], "not a valid month"),
         (["read", "--from-file", "a.gz"], "one year"),
         (["generate", "--short", "0.9", "--no-code", "0.9"], "add up"),
         (["compute", "--engine", "faust", "--once"], "--engine spark"),

@@ -68,8 +68,8 @@ def line_of(subscription: str, status: int, attributes: Mapping[str, str], body:
     return line if line.isprintable() else ascii(line)[1:-1]
 
 
-def make_app(tell: Callable[[str, int, Mapping[str, str], bytes], None]) -> web.Application:
-    """The HTTP application; `tell(subscription, status, attributes, body)` is called for each attempt."""
+def make_app(report: Callable[[str, int, Mapping[str, str], bytes], None]) -> web.Application:
+    """The HTTP application; `report(subscription, status, attributes, body)` is called for each attempt."""
     refusals = Refusals()
 
     async def receive(request: web.Request) -> web.Response:
@@ -78,7 +78,7 @@ def make_app(tell: Callable[[str, int, Mapping[str, str], bytes], None]) -> web.
         subscription = request.path.strip("/")
         refused = subscription == "picky" and refusals.refuses(attributes.get("source", ""), attributes.get("id", ""))
         status = 500 if refused else 200
-        tell(subscription, status, attributes, body)
+        report(subscription, status, attributes, body)
         return web.Response(status=status, text="every tenth event is refused here\n" if refused else "")
 
     app = web.Application(client_max_size=_BODY_BYTES_MAX)
@@ -94,7 +94,7 @@ async def serve(port: int, ledger: Path | None, quiet: bool) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     file = None if ledger is None else ledger.open("ab", buffering=0)
 
-    def tell(subscription: str, status: int, attributes: Mapping[str, str], body: bytes) -> None:
+    def report(subscription: str, status: int, attributes: Mapping[str, str], body: bytes) -> None:
         if file is not None:
             fact = {"subscription": subscription, "status": status, "time_ns": time.time_ns(), "attributes": attributes}
             file.write(orjson.dumps(fact, option=orjson.OPT_APPEND_NEWLINE))
@@ -102,7 +102,9 @@ async def serve(port: int, ledger: Path | None, quiet: bool) -> None:
             print(line_of(subscription, status, attributes, body), flush=True)
 
     # Limits that fit all events that ingress accepts: percent-encoding makes an attribute up to three times as long.
-    runner = web.AppRunner(make_app(tell), access_log=None, max_headers=_HEADERS_MAX, max_field_size=_HEADER_BYTES_MAX)
+    runner = web.AppRunner(
+        make_app(report), access_log=None, max_headers=_HEADERS_MAX, max_field_size=_HEADER_BYTES_MAX
+    )
     await runner.setup()
     try:
         await web.TCPSite(runner, LOOPBACK, port, shutdown_timeout=1.0).start()

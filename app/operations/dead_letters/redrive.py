@@ -61,7 +61,7 @@ class RedriveConfig:
 
 
 class Redrive:
-    """One run. Event loop only. `tell` is called with each letter that failed and the reason."""
+    """One run. Event loop only. `failed` is called with each letter that failed and the reason."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Redrive:
         subscriptions: Sequence[Subscription],
         ledger: Ledger,
         writer: LedgerWriter,
-        tell: Callable[[DeadLetter, str], None],
+        failed: Callable[[DeadLetter, str], None],
     ) -> None:
         self.summary = Summary()
         self._config = config
@@ -78,7 +78,7 @@ class Redrive:
         self._subscriptions = subscriptions
         self._ledger = ledger
         self._writer = writer
-        self._tell = tell
+        self._report_failure = failed
         self._pools: dict[Addressable, ConnectionPool] = {}
         self._stop = asyncio.Event()
         self._in_a_row = 0
@@ -187,7 +187,7 @@ class Redrive:
 
     def _failed(self, letter: DeadLetter, reason: str) -> None:
         self.summary.fail(letter.subscription, reason)
-        self._tell(letter, reason)
+        self._report_failure(letter, reason)
 
     # -- one letter
 

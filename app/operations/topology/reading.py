@@ -87,7 +87,7 @@ def states_of(contract: Contract, now: float, since: float) -> dict[str, State]:
     return {one.uid: state_of(subscriber_details(one, workers, now), since) for one in contract.subscriptions}
 
 
-def told_of(error: LastError) -> str:
+def error_text(error: LastError) -> str:
     """The error as text for people.
 
     The reason of an answer repeats its code. A connection error has a code too, which no server has answered.
@@ -101,7 +101,7 @@ def told_of(error: LastError) -> str:
 def state_of(one: SubscriberDetails, since: float) -> State:
     """The part of the details that the topology needs. The lag is not known without an owner."""
     error = one.last_error[1] if one.last_error is not None and one.last_error[1].time >= since else None
-    text = told_of(error) if error is not None else ""
+    text = error_text(error) if error is not None else ""
     return State(
         ready=one.status.ready,
         message=one.status.message,

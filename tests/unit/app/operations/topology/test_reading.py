@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.operations.topology.reading import told_of
+from app.operations.topology.reading import error_text
 from knative.contract.subscription_stats import LastError
 
 
@@ -17,4 +17,4 @@ from knative.contract.subscription_stats import LastError
     ],
 )
 def test_a_code_is_said_once_and_only_where_somebody_answered(code: int, reason: str, told: str) -> None:
-    assert told_of(LastError(0.0, code, reason, destination="http://s/")) == told
+    assert error_text(LastError(0.0, code, reason, destination="http://s/")) == told

@@ -1,5 +1,4 @@
-"""What the traffic says afterwards: who sends what to whom, and what is wrong with it.
+"""Analysis of stored events and results: Spark sessions, traffic counts, the topology report, and the census demo.
 
-Reads stored events and results, and imports nothing but the pure core. Refuses to be on the path of an event. Empty so
-far; its place in the import rules is kept.
+Reads from Kafka and from files, after the fact. Nothing here is on the path of an event.
 """

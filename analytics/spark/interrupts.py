@@ -1,7 +1,7 @@
-"""Ctrl-C while Spark works: one KeyboardInterrupt, whatever PySpark and py4j make of it.
+"""Ctrl-C while Spark works: one KeyboardInterrupt, instead of PySpark's and py4j's own reactions.
 
-PySpark's own handler calls the JVM from within the signal, on a connection that waits for another answer. What comes
-of that is a Py4JError of pages, or nothing at all. This one calls nothing.
+PySpark's signal handler calls the JVM from within the signal, on a connection that already waits for another answer.
+The result is a Py4JError of several pages, or nothing. The handler here makes no calls.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 
 class Interrupts:
-    """`with Interrupts() as interrupts:` SIGINT raises KeyboardInterrupt in the main thread, and `heard` is true then.
+    """`with Interrupts() as interrupts:` SIGINT raises KeyboardInterrupt in the main thread and sets `heard`.
 
-    A process that ignores SIGINT goes on to ignore it.
+    A process that ignored SIGINT before continues to ignore it.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Interrupts:
         return self
 
     def set_again(self) -> None:
-        """After PySpark has set a handler of its own, which it does with every context."""
+        """Install the handler again. Call this after PySpark has set its own, which it does with every context."""
         if self._mine:
             ignored = self._before is signal.SIG_IGN
             signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else self._hear)
@@ -47,7 +47,9 @@ class Interrupts:
 
     @contextlib.contextmanager
     def only_where(self, may_raise: Callable[[FrameType | None], bool]) -> Iterator[None]:
-        """Inside, it raises only where `may_raise` says so of the frame; otherwise at the end."""
+        """Inside the block, SIGINT raises only where `may_raise(frame)` is true; otherwise it raises at the end of the
+        block.
+        """
         self._may_raise = may_raise
         try:
             yield

@@ -1,7 +1,7 @@
-"""Spark's JVM as a child that talks too much: what of its words reaches the terminal, and what they mean at the end.
+"""The error output of Spark's JVM: filters what reaches the terminal, and explains why the JVM failed.
 
-Its error channel is a pipe. A thread passes it on, less the lines everybody sees at every start, and keeps the last
-ones: when the start fails, they say why, and `explain_start` says it in one sentence. Refuses to start anything.
+A thread reads the pipe, drops the lines that appear at every start, and keeps the last lines. `explain_start` and
+`explain_run` turn these lines and the exception into one sentence.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _NOISE = re.compile(
     rb"|System::setSecurityManager|Please consider reporting|java\.lang\.foreign|Use --enable|Restricted methods)"
     rb"|Using Spark's default log4j|Setting default log level|To adjust logging level|Picked up _?JAVA_TOOL_OPTIONS"
     rb"|SLF4J|^JAVA_HOME is not set|spark-class: line \d+: "
-    # Threads of a JVM that is ending, and traces: what they say is in the exception that Python gets.
+    # Threads of a JVM that is ending, and stack traces: the exception that Python gets has the same text.
     rb"|^java\.util\.concurrent\.RejectedExecutionException|^\tat [\w.$/]+\(|^\t\.\.\. \d+ more"
-    # The heap is full: `explain_run` says so.
+    # The heap is full: `explain_run` reports it.
     rb"|^Terminating due to java\.lang\.OutOfMemoryError|SparkUncaughtExceptionHandler|^java\.lang\.OutOfMemoryError"
     rb"|^Exception in thread \"stream execution thread|RpcEnvStoppedException"
 )
 _NO_MEMORY = re.compile(r"OutOfMemory|Java heap space|GC overhead limit")
 _CAUSE = re.compile(r"^(?:Caused by: |: )?(?:[\w.$]+\.)?(\w*(?:Exception|Error)\b:? .*)$", re.M)
-#: Signs in the JVM's last words -> what they mean, and the cure.
+#: Pattern in the JVM's last lines -> what it means, and a hint.
 _MEANINGS = (
     (
         re.compile(r"/bin/java: (?:No such file|Permission denied|Is a directory|Not a directory)"),
@@ -81,7 +81,7 @@ _MEANINGS = (
 
 
 class Listener:
-    """The reading end of a JVM's error channel. Hand `inlet` to the child, then call `close_inlet`."""
+    """Reads a JVM's error output. Pass `inlet` to the child, then call `close_inlet`."""
 
     def __init__(self) -> None:
         self._outlet, self.inlet = os.pipe()
@@ -92,17 +92,17 @@ class Listener:
         self._thread.start()
 
     def close_inlet(self) -> None:
-        """Our copy of the writing end; the child has its own by now."""
+        """Close this process's copy of the writing end; the child has its own by now."""
         if self._open:
             self._open = False
             os.close(self.inlet)
 
     def mute(self) -> None:
-        """Nothing more is shown: it was told to end in the middle of its work, and would complain."""
+        """Show nothing more: this process is ending the JVM in the middle of its work, so the JVM will complain."""
         self._muted = True
 
     def last_lines(self, limit_s: float = 2.0) -> list[str]:
-        """What it said last, once it has ended (or the limit has passed)."""
+        """The last lines of the JVM, once it has ended or `limit_s` has passed."""
         self._thread.join(limit_s)
         return list(self._lines)
 
@@ -123,14 +123,14 @@ class Listener:
 
 
 class Sieve:
-    """Bytes in, bytes out, less the lines that are noise. A progress bar (ends in `\\r`) passes at once."""
+    """Filters noise lines out of a byte stream. A progress bar (ends in `\\r`) passes immediately."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._lines: list[str] = []
 
     def pass_on(self, chunk: bytes) -> bytes:
-        """What of this may be shown now."""
+        """The part of the output that can be shown now."""
         parts = re.split(rb"(?<=[\r\n])", self._rest + chunk)
         self._rest = parts.pop()
         shown = []
@@ -141,26 +141,26 @@ class Sieve:
         return b"".join(shown)
 
     def end(self) -> bytes:
-        """The last line, which had no end."""
+        """The last line, if it has no line end."""
         return self.pass_on(b"\n") if self._rest else b""
 
     def take_lines(self) -> list[str]:
-        """The lines since the last call, noise and all."""
+        """The lines since the last call, noise included."""
         lines, self._lines = self._lines, []
         return lines
 
 
 def is_broken(problem: BaseException) -> bool:
-    """Whether the connection to the JVM broke: it ends, or has ended."""
+    """Whether the connection to the JVM broke, because the JVM has ended or is about to."""
     from py4j.protocol import Py4JNetworkError
 
     return isinstance(problem, Py4JNetworkError | ConnectionError)
 
 
 def explain_run(problem: BaseException, lines: Sequence[str] | None, memory: str) -> PenstockError | None:
-    """What ended a session in the middle; None: nothing of Spark. `lines`: the JVM's last words, None while it lives.
+    """Why a session ended early; None if the cause is not Spark.
 
-    `memory`: what its heap had.
+    `lines` are the JVM's last lines, None while it is alive. `memory` is the size of its heap.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -186,7 +186,7 @@ def _last_cause(text: str) -> str:
 
 
 def explain_start(problem: BaseException, lines: Sequence[str], place: str) -> PenstockError:
-    """Why a session did not start, from the exception and the JVM's last words."""
+    """Why a session did not start, from the exception and the JVM's last lines."""
     text = "\n".join((*lines, str(problem)))
     for sign, what, hint in _MEANINGS:
         if sign.search(text):

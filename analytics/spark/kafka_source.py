@@ -1,16 +1,18 @@
-"""Kafka as Spark reads it: options for streams and for bounded reads, and the columns that our records have.
+"""Kafka as a Spark source: options for streams and for bounded reads, and the columns of Penstock's records.
 
     records = read_stream(spark, bootstrap, topics, StreamBounds(records_max=500_000))     a streaming DataFrame
     records = read_batch(spark, bootstrap, topics, since_s, until_s)                        a bounded one
     records.select(header("ce_type"), header("ce_source"), body_bytes(), second())
 
-Columns that come: key, value, topic, partition, offset, timestamp, timestampType, headers. Spark carries only what is
-selected: take headers and `length(value)`, never `value`, where bodies are not wanted.
+Columns: key, value, topic, partition, offset, timestamp, timestampType, headers. Spark transfers only the columns that
+are selected. If you do not need bodies, select headers and `length(value)`, never `value`.
 
-Reports do not stop for what is gone: lost offsets are passed over (`failOnDataLoss=false`), a partition without a
-record at or after `since` starts at its end. `until` bounds by the first record at or after it, per partition; times
-in a partition may go back a little, so a caller that needs it exact filters by `timestamp` too. Stable for other jobs:
-`read_stream`, `read_batch`, `header`, `text`, `body_bytes`, `second`. Refuses to join a consumer group or to commit.
+Reads do not fail when records are gone: lost offsets are skipped (`failOnDataLoss=false`), and a partition without a
+record at or after `since` starts at its end. `until` ends each partition at the first record at or after that time.
+Timestamps in a partition may go back a little, so a caller that needs an exact bound also filters by `timestamp`.
+
+Stable for other jobs: `read_stream`, `read_batch`, `header`, `text`, `body_bytes`, `second`. Does not join a consumer
+group and does not commit.
 """
 
 from __future__ import annotations
@@ -22,20 +24,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_REQUEST_MS = 15_000  #: for one question to Kafka; the default of a minute is long at a terminal
+_REQUEST_MS = 15_000  #: for one request to Kafka; the default of a minute is too long at a terminal
 
 
 @dataclass(frozen=True, slots=True)
 class StreamBounds:
-    """How much of the topics a stream takes."""
+    """How much of the topics a stream reads."""
 
-    records_max: int = 1_000_000  #: in one batch: what is repeated after a kill, and what memory holds
-    since_s: float | None = None  #: Unix seconds where a new stream begins; None: at the beginning
-    partitions_min: int | None = None  #: tasks to cut a batch into; None: one for each partition
+    records_max: int = 1_000_000  #: in one batch: what is read again after a kill, and what must fit in memory
+    since_s: float | None = None  #: Unix seconds at which a new stream begins; None: at the beginning
+    partitions_min: int | None = None  #: tasks to divide a batch into; None: one for each partition
 
 
 def kafka_options(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
-    """What every read has."""
+    """The options of every read."""
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": ",".join(topics),
@@ -47,12 +49,12 @@ def kafka_options(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
         "kafka.max.poll.records": "5000",
         "kafka.max.partition.fetch.bytes": "4194304",
         "fetchOffset.numRetries": "2",
-        "kafkaConsumer.pollTimeoutMs": str(2 * _REQUEST_MS),  # a Kafka that is gone ends the query, not the evening
+        "kafkaConsumer.pollTimeoutMs": str(2 * _REQUEST_MS),  # then a query without Kafka fails
     }
 
 
 def stream_options(bootstrap: str, topics: Sequence[str], bounds: StreamBounds) -> dict[str, str]:
-    """For `spark.readStream`."""
+    """Options for `spark.readStream`."""
     found = {**kafka_options(bootstrap, topics), "maxOffsetsPerTrigger": str(bounds.records_max)}
     if bounds.since_s is None:
         found["startingOffsets"] = "earliest"
@@ -66,7 +68,7 @@ def stream_options(bootstrap: str, topics: Sequence[str], bounds: StreamBounds) 
 def batch_options(
     bootstrap: str, topics: Sequence[str], since_s: float | None = None, until_s: float | None = None
 ) -> dict[str, str]:
-    """For `spark.read`: Unix seconds, from `since_s` on and before `until_s`; None = what there is."""
+    """Options for `spark.read`: Unix seconds, from `since_s` (inclusive) to `until_s` (exclusive); None = no bound."""
     found = kafka_options(bootstrap, topics)
     if since_s is None:
         found["startingOffsets"] = "earliest"
@@ -91,7 +93,7 @@ def read_batch(
     since_s: float | None = None,
     until_s: float | None = None,
 ) -> DataFrame:
-    """What lies in these topics between two times (Unix seconds; see the module for how exact that is)."""
+    """The records of these topics between two times (Unix seconds; the module says how exact the bounds are)."""
     options = batch_options(bootstrap, topics, since_s, until_s)
     return spark.read.format("kafka").options(**_options(options)).load()
 

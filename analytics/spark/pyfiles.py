@@ -1,7 +1,7 @@
-"""Our modules as a zip, for Python workers on machines where Penstock is not installed.
+"""Penstock's modules as a zip, for Python workers on machines where Penstock is not installed.
 
-`penstock job` on a cluster sends it by itself; for spark-submit: `python -m analytics.spark.pyfiles penstock.zip`
-writes it for `--py-files`. Only what may run in a worker is in it: knative and analytics. Refuses to ship app.
+`penstock job` sends it to a cluster automatically. For spark-submit, `python -m analytics.spark.pyfiles penstock.zip`
+writes it for `--py-files`. It contains only what may run in a worker: knative and analytics.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 NAME = "penstock-modules.zip"
 PACKAGES = ("knative", "analytics")
 _ROOT = Path(__file__).parents[2]
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time a zip can say: equal sources give an equal file
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest time that a zip can hold: equal sources give an equal file
 
 
 def write_zip(folder: Path, name: str = NAME) -> Path:
-    """Writes the zip into `folder` and gives its path."""
+    """Writes the zip into `folder` and returns its path."""
     target = folder / name
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in PACKAGES:

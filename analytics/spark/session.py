@@ -1,17 +1,18 @@
-"""One Spark session, the same way for every job: on this machine, on a cluster, over Spark Connect, by spark-submit.
+"""One Spark session, created the same way for every job: local, on a cluster, over Spark Connect, or by spark-submit.
 
     with spark_session(SparkOptions(app_name="penstock topology", jars=(folder,))) as spark:   # or .stop() it yourself
         ...
 
     SparkOptions()                         local[*], in this process's own JVM
-    SparkOptions(master="spark://h:7077")  a stand-alone cluster; our modules travel along as a zip
-    SparkOptions(remote="sc://h:15002")    Spark Connect: the server's jars and settings count, ours do not
-    SparkOptions(submitted=True)           started by spark-submit: what that command said counts
+    SparkOptions(master="spark://h:7077")  a stand-alone cluster; Penstock's modules are sent as a zip
+    SparkOptions(remote="sc://h:15002")    Spark Connect: the server's jars and settings apply, not these
+    SparkOptions(submitted=True)           started by spark-submit, whose arguments apply
 
-It listens on loopback unless a cluster must reach it, serves no UI, keeps the JVM's noise off the terminal, runs its
-Python workers with this interpreter, and turns what goes wrong at the start into one sentence. Stable for other jobs:
-`SparkOptions`, `spark_session`, `spark_jars`, `find_jar`. Refuses to fetch jars (app/operations/spark_jars.py brings
-them at set-up), to read the environment, and to hold more than one session in a process.
+The session listens on loopback unless a cluster must reach it, serves no UI, filters the JVM's log, runs its Python
+workers with this interpreter, and reports a failed start in one sentence. One process holds one session at most.
+
+Stable for other jobs: `SparkOptions`, `spark_session`, `spark_jars`, `find_jar`. Does not download jars
+(app/operations/spark_jars.py does that at set-up) and does not read the environment.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
 
 LOG_CONFIG = Path(__file__).parent / "log4j2.properties"
 LOOPBACK = "127.0.0.1"
-KAFKA_JAR = "spark-sql-kafka-0-10_"  #: what the Kafka connector's file name begins with
-LOCAL_PARTITIONS = 4  #: of an exchange on this machine, at least
+KAFKA_JAR = "spark-sql-kafka-0-10_"  #: prefixes of the Kafka connector's file names
+LOCAL_PARTITIONS = 4  #: minimum partitions of an exchange on this machine
 CLUSTER_PARTITIONS = 200
 _END_LIMIT_S = 10.0
 _CONNECTOR_PARTS = (KAFKA_JAR, "spark-token-provider-kafka-0-10_", "kafka-clients-", "commons-pool2-")
@@ -54,14 +55,14 @@ class SparkOptions:
     master: str | None = None  #: None: local[*]
     remote: str | None = None  #: sc://host:port, instead of a master
     jars: tuple[Path, ...] = ()  #: jar files, or folders of them
-    shuffle_partitions: int | None = None  #: None: as many as the place has use for
+    shuffle_partitions: int | None = None  #: None: chosen by where the session runs
     driver_memory: str = "1g"
-    driver_host: str = LOOPBACK  #: where executors find this process; another machine's need a name they can reach
-    submitted: bool = False  #: spark-submit has chosen master, jars and memory already
-    progress: bool | None = None  #: Spark's progress bar; None: where the error channel is a terminal
-    small: bool = False  #: little data: compiling queries for it would take longer than running them
-    rounds: bool = False  #: a graph is walked in it, round by round
-    settings: Mapping[str, str] = field(default_factory=dict)  #: further Spark settings; they win
+    driver_host: str = LOOPBACK  #: where executors find this process; those on other machines need a reachable name
+    submitted: bool = False  #: spark-submit has already chosen master, jars and memory
+    progress: bool | None = None  #: Spark's progress bar; None: shown if stderr is a terminal
+    small: bool = False  #: little data: compiling queries would take longer than running them
+    rounds: bool = False  #: the job walks a graph, round by round
+    settings: Mapping[str, str] = field(default_factory=dict)  #: further Spark settings; these take precedence
 
     @property
     def is_local(self) -> bool:
@@ -71,8 +72,11 @@ class SparkOptions:
 
 @contextlib.contextmanager
 def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
-    """A session for one run. Raises PenstockError with the cure when it cannot start or its JVM ends; stops it in the
-    end. Ctrl-C is one KeyboardInterrupt, at any moment; the JVM has ended then."""
+    """A session for one run; stops it at the end.
+
+    Raises PenstockError with a hint when the session cannot start or its JVM ends. Ctrl-C at any moment raises one
+    KeyboardInterrupt, after the JVM has ended.
+    """
     problem = options_problem(options)
     if problem:
         raise UsageError(*problem)
@@ -84,7 +88,7 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
                 interrupts.set_again()
                 stack.callback(_stop, spark, interrupts)
                 if not options.is_local and options.remote is None and not options.submitted:
-                    # Executors fetch it from this process when their first task comes: it stays with the session.
+                    # Executors fetch the zip when their first task starts, so it must exist as long as the session.
                     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-modules-"))
                     spark.sparkContext.addPyFile(str(write_zip(Path(folder))))
                 yield spark
@@ -100,9 +104,11 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _scratch(options: SparkOptions) -> Iterator[SparkOptions]:
-    """A folder for what a session here writes to the disk: a JVM that ends at a full heap leaves gigabytes of it.
+    """A temporary folder for a local session's files, because a JVM that ends with a full heap leaves gigabytes of
+    them.
 
-    SPARK_LOCAL_DIRS wins over it."""
+    SPARK_LOCAL_DIRS takes precedence.
+    """
     name = "spark.local.dir"
     if not options.is_local or name in options.settings:
         yield options
@@ -112,15 +118,18 @@ def _scratch(options: SparkOptions) -> Iterator[SparkOptions]:
 
 
 class _Jvm:
-    """The process that a session of our own runs in. Nothing here when Spark runs elsewhere."""
+    """The JVM process of a session that this process starts. Empty when Spark runs elsewhere."""
 
     def __init__(self) -> None:
         self.listener: Listener | None = None
         self.gateway: Any = None
-        self.begun: subprocess.Popen[bytes] | None = None  #: it was starting when Ctrl-C came
+        self.begun: subprocess.Popen[bytes] | None = None  #: the process that was still starting when Ctrl-C came
 
     def last_lines(self, why: BaseException) -> list[str] | None:
-        """What it said before it ended; None while it lives. A connection that broke says that it is about to end."""
+        """The JVM's last lines before it ended; None while it is alive.
+
+        A broken connection means that the JVM is about to end, so then this waits for it.
+        """
         process = getattr(self.gateway, "proc", None)
         if self.listener is None or process is None:
             return None
@@ -131,11 +140,13 @@ class _Jvm:
         return self.listener.last_lines()
 
     def is_known(self, frame: FrameType | None) -> bool:
-        """Whether Ctrl-C may stop PySpark's start here: it has the process that it waits for in a variable.
+        """Whether Ctrl-C may interrupt PySpark's start at this frame: PySpark already holds the JVM process in a
+        variable.
 
-        Left alone, that process would live for ever: without the folder of the file that it is to write its address
-        to, it never comes to listen for the end of its input.
+        An interrupted start must kill that process, or it never ends. PySpark deletes the folder of the file to which
+        the JVM would write its address, so the JVM never reaches the point where it waits for the end of its input.
         """
+        # PySpark does not return the process before it has started, so look for it in the frames of the call.
         while frame is not None:
             found = frame.f_locals.get("proc") if frame.f_code.co_name == "launch_gateway" else None
             if isinstance(found, subprocess.Popen):
@@ -145,7 +156,10 @@ class _Jvm:
         return False
 
     def end(self) -> None:
-        """At once: a job may run in it. It ends by itself when its standard input does, if it is past its start."""
+        """End the JVM immediately; a job may still run in it.
+
+        Once started, a JVM ends when its standard input is closed.
+        """
         if self.listener is not None:
             self.listener.mute()
         if self.begun is not None:
@@ -171,8 +185,10 @@ def _start(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSes
 
 
 def _stop(spark: SparkSession, interrupts: Interrupts) -> None:
-    """A JVM that a signal to the whole group has ended already has nothing left to stop. After Ctrl-C it is ended: the
-    connection to it waits for another answer."""
+    """Stop the session, unless Ctrl-C came: then the connection waits for another answer, and the JVM is ended instead.
+
+    A signal to the whole process group may have ended the JVM already; then there is nothing to stop.
+    """
     from py4j.protocol import Py4JError
 
     if not interrupts.heard:
@@ -182,7 +198,7 @@ def _stop(spark: SparkSession, interrupts: Interrupts) -> None:
 
 @contextlib.contextmanager
 def _without_words_of_py4j() -> Iterator[None]:
-    """It logs what it raises too, with traces: by the root logger and by its own."""
+    """Silences py4j, which logs every error that it also raises, with traces: by the root logger and by its own."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_of_py4j)
     try:
@@ -196,7 +212,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def options_problem(options: SparkOptions) -> tuple[str, str] | None:
-    """What is wrong with the place, as (what, cure); None = nothing. The rest only a start can tell."""
+    """What is wrong with the place, as (what, hint); None = nothing visible before the start."""
     if options.master is not None and options.remote is not None:
         return "--master and --remote are both there.", "Give one of them: a session runs in one place."
     if options.remote is not None and not options.remote.startswith("sc://"):
@@ -211,7 +227,7 @@ def options_problem(options: SparkOptions) -> tuple[str, str] | None:
 
 
 def spark_jars(places: Sequence[Path]) -> list[Path]:
-    """Every jar in these folders (files stand for themselves), the first of each name. Raises UsageError."""
+    """Every jar in these folders (or the file itself), the first of each name. Raises UsageError."""
     found: dict[str, Path] = {}
     for place in places:
         if not place.exists():
@@ -222,24 +238,24 @@ def spark_jars(places: Sequence[Path]) -> list[Path]:
 
 
 def find_jar(places: Sequence[Path], beginning: str) -> Path | None:
-    """The first jar whose name begins so: how a job probes for what it needs (`graphframes-spark4_2.13-`)."""
+    """The first jar whose name starts with `beginning`, such as `graphframes-spark4_2.13-`; None if there is none."""
     return next((jar for jar in spark_jars(places) if jar.name.startswith(beginning)), None)
 
 
 def missing_connector(places: Sequence[Path]) -> list[str]:
-    """Beginnings of the names of the jars that Kafka needs and these places lack."""
+    """Prefixes of the jars that Kafka needs and that these places lack."""
     names = [jar.name for jar in spark_jars(places)]
     return [part for part in _CONNECTOR_PARTS if not any(name.startswith(part) for name in names)]
 
 
 def spark_settings(options: SparkOptions) -> dict[str, str]:
-    """Everything that Spark is told at its start, by name."""
+    """All settings of a session at its start, by name."""
     progress = sys.stderr.isatty() if options.progress is None else options.progress
     found = {
         "spark.driver.host": options.driver_host,
         "spark.driver.bindAddress": LOOPBACK if options.driver_host == LOOPBACK else "0.0.0.0",
         "spark.driver.memory": options.driver_memory,
-        # The stack: Spark looks through the text of an exception with a regular expression that recurses.
+        # -Xss: Spark searches the text of exceptions with a regular expression that recurses deeply.
         "spark.driver.extraJavaOptions": " ".join(
             (
                 f"-Dlog4j2.configurationFile={LOG_CONFIG.as_uri()}",
@@ -261,23 +277,23 @@ def spark_settings(options: SparkOptions) -> dict[str, str]:
     return {**found, **options.settings}
 
 
-#: A heap that is full ends the JVM: Spark would go on for hours, in vain.
+#: End the JVM when its heap is full. Otherwise Spark would retry for hours without success.
 _FULL_HEAP_ENDS = ("-XX:+ExitOnOutOfMemoryError", "-XX:+DisplayVMOutputToStderr")
-#: And so does one that is nearly full: of the collectors only this one knows when it does nothing but collect.
+#: Also end it when the heap is nearly full: only the parallel collector detects that it does nothing but collect.
 _NEARLY_FULL_ENDS = ("-XX:+UseParallelGC", "-XX:GCTimeLimit=80", "-XX:GCHeapFreeLimit=5")
 
 
 def _collector(options: SparkOptions) -> tuple[str, ...]:
-    """Many rounds over one graph fill a heap slowly. Everything else takes 90 MB less with the serial collector."""
+    """The garbage collector. Many rounds over one graph fill the heap slowly; else serial, which uses 90 MB less."""
     return _NEARLY_FULL_ENDS if options.rounds else ("-XX:+UseSerialGC",)
 
 
 def _java(options: SparkOptions) -> tuple[str, ...]:
-    """What a JVM is told that lives for seconds: to compile quickly, not well. Half of its CPU went into that."""
+    """JVM flags for a job of seconds: compile quickly instead of well, which took half of the CPU time."""
     return ("-XX:TieredStopAtLevel=1",) if options.small else ()
 
 
-#: For queries over so little that each step is one task: no code is generated, and nothing is exchanged.
+#: For queries on very little data, where each step is one task: no generated code, no exchange.
 SMALL_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -288,9 +304,9 @@ SMALL_SETTINGS = {
 
 
 def _shuffle_partitions(options: SparkOptions) -> int:
-    """Into how many parts an exchange goes. Adaptive execution puts small ones together, but never parts one.
+    """The number of partitions of an exchange. Adaptive execution merges small partitions, but never splits them.
 
-    A cluster's cores are not known before it has given some: there it is what Spark takes by itself.
+    The cores of a cluster are unknown until it has granted some, so there the number is Spark's own default.
     """
     if not options.is_local:
         return CLUSTER_PARTITIONS
@@ -301,12 +317,12 @@ def _shuffle_partitions(options: SparkOptions) -> int:
 
 
 def _sql_settings(options: SparkOptions) -> dict[str, str]:
-    """Those that may be set in a session that runs already."""
+    """Settings that may also be set in a running session."""
     found = {
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions or _shuffle_partitions(options)),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.stopTimeout": "30s",  # for ever by default
+        "spark.sql.streaming.stopTimeout": "30s",  # the default is to wait forever
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
     return {**found, **(SMALL_SETTINGS if options.small else {})}
@@ -323,7 +339,7 @@ def _builder(options: SparkOptions, settings: Mapping[str, str]) -> Any:
 
 
 def _launch(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSession:
-    """A JVM of our own, and a session in it."""
+    """Start a JVM and a session in it."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -332,13 +348,15 @@ def _launch(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSe
     conf.setAppName(options.app_name).setMaster(options.master or "local[*]")
     listener = jvm.listener = Listener()
     try:
-        launch: Any = launch_gateway  # which has no annotations
+        launch: Any = launch_gateway  # has no type annotations
         with interrupts.only_where(jvm.is_known):
             jvm.gateway = launch(conf, popen_kwargs={"stderr": listener.inlet})
+        # The JVM has its own copy of the pipe now. While this one is open, the reader would never see the pipe's end.
         listener.close_inlet()
         context = SparkContext(gateway=jvm.gateway, conf=conf)
+        # Creating the context has replaced the SIGINT handler.
         interrupts.set_again()
-        # It prints a trace when the JVM goes while a task's counts come in.
+        # Without this, PySpark prints a trace if the JVM ends while a task's counters arrive.
         counts: Any = context._accumulatorServer
         counts.handle_error = _nothing
     except PenstockError:
@@ -346,13 +364,13 @@ def _launch(options: SparkOptions, jvm: _Jvm, interrupts: Interrupts) -> SparkSe
     except Exception as problem:
         listener.close_inlet()
         raise explain_start(problem, listener.last_lines(), options.master or "local[*]") from problem
-    if context.pythonExec == "python3":  # nobody said PYSPARK_PYTHON
+    if context.pythonExec == "python3":  # PYSPARK_PYTHON is not set
         context.pythonExec = sys.executable
     return _quiet(_builder(options, {}).getOrCreate())
 
 
 def _nothing(*_: object) -> None:
-    """To handle an error in silence, where nobody is left that it matters to."""
+    """Ignores an error of the counter server."""
 
 
 def _quiet(spark: SparkSession) -> SparkSession:
@@ -365,7 +383,7 @@ def _connect(options: SparkOptions) -> SparkSession:
 
     try:
         spark: SparkSession = _builder(options, options.settings).remote(options.remote).getOrCreate()
-        spark.range(1).count()  # it connects at the first question
+        spark.range(1).count()  # Spark Connect connects with the first query
     except (PySparkException, ImportError, OSError) as problem:
         raise explain_start(problem, [], options.remote or "") from problem
     return spark

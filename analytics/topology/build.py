@@ -1,8 +1,8 @@
-"""One run: inputs and an engine in, the document out.
+"""One run: takes inputs and an engine, returns the document.
 
     Inputs -> facts_of (or Spark's Facts) -> walk (or `spark_report`) -> DocumentBuilder, findings, rankings -> Topology
 
-Refuses to read, to write and to know which engine it is.
+The caller reads the inputs and writes the document.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ _TIERS = {
 
 
 def build(inputs: Inputs, engine: Engine, facts: Facts | None = None, notes: Iterable[str] = ()) -> Topology:
-    """`facts`: as another computed them; otherwise they are computed here."""
+    """Build the document. `facts`: if already computed elsewhere; otherwise they are computed here."""
     with collector_at_rest():
         return _build(inputs, engine, facts_of(inputs) if facts is None else facts, notes)
 
 
 @contextlib.contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """Millions of small values are made and none of them in a circle: looking for circles takes half of the time."""
+    """Disables the cyclic garbage collector: a run makes millions of small values without cycles, and half of its time
+    would be spent looking for them.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -52,7 +54,7 @@ def _build(inputs: Inputs, engine: Engine, facts: Facts, notes: Iterable[str]) -
 
 
 def put_together(inputs: Inputs, facts: Facts, walks: GraphAnswers, notes: Iterable[str]) -> Topology:
-    """From answers that are here. Where `facts` are a part of a map, they must have everything that is to be found."""
+    """The document from facts and walks. If `facts` are part of a map, they must have everything that findings need."""
     vertices, edges = DocumentBuilder(inputs, facts, walks.island_of).build()
     return Topology(
         generated_at=inputs.now,
@@ -122,7 +124,7 @@ def _rankings(
 
 
 def ranked_cuts(walks: GraphAnswers) -> list[tuple[str, tuple[int, int]]]:
-    """The first: vertex, and the vertices and channels that are cut off without it."""
+    """The first ones: vertex, and the number of vertices and channels that are cut off without it."""
     some = (
         (id_, cut)
         for id_, cut in walks.articulation_points.items()

@@ -1,6 +1,6 @@
-"""Two runs compared: what came, what went, and what changed much. By ids, which are stable.
+"""Compares two runs by their stable ids: what was added, what was removed, and what changed much.
 
-Rates of two windows are compared only where both are known; a small change is none. Refuses to say which is better.
+Rates are compared only if both runs know them; small changes are ignored. Does not judge which run is better.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 from analytics.topology.model.document import Edge, Finding, Health, Topology, Vertex
 
-RATE_FACTOR_MIN = 1.5  #: more than so many times as much, or less than one of so many
+RATE_FACTOR_MIN = 1.5  #: more than this many times as much, or less than one in this many
 RATE_MIN = 0.1  #: events/s; below it a change is noise
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A vertex or edge that is in both."""
+    """A vertex or edge that is in both runs."""
 
     id: str
     what: str  #: health | rate | lag
@@ -27,7 +27,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """From the older to the newer."""
+    """Changes from the older to the newer run."""
 
     before: float  #: Unix seconds
     after: float
@@ -41,7 +41,7 @@ class Difference:
 
     @property
     def empty(self) -> bool:
-        """Nothing differs."""
+        """Whether nothing differs."""
         return not any(
             (
                 self.findings_new,
@@ -55,12 +55,12 @@ class Difference:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The difference as a value for JSON."""
         return asdict(self)
 
 
 def compare(old: Topology, new: Topology) -> Difference:
-    """What is in `new` and was not in `old`, the other way round, and what changed. All sorted by id."""
+    """What is only in `new`, what is only in `old`, and what changed. All sorted by id."""
     findings_new, findings_gone = _apart(_by_id(old.findings), _by_id(new.findings))
     vertices, edges = (_by_id(old.vertices), _by_id(new.vertices)), (_by_id(old.edges), _by_id(new.edges))
     vertices_new, vertices_gone = _apart(*vertices)
@@ -98,7 +98,7 @@ def _changes(old: Mapping[str, Vertex | Edge], new: Mapping[str, Vertex | Edge])
 
 
 def _health(health: Health) -> Health:
-    """Idle or busy is told by the rate."""
+    """Idle counts as ok here: whether something is idle or busy is a change of the rate."""
     return Health.OK if health is Health.IDLE else health
 
 

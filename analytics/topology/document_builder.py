@@ -1,9 +1,9 @@
-"""Facts and states as the vertices and edges of the document: numbers per second, health, what tables show.
+"""Turns facts and states into the vertices and edges of the document: rates, health, and details for tables.
 
-    health of a consumer:  nobody serves it -> unknown/failed, it fails or retries -> degraded, nothing came -> idle
-    health of a URI:       that of the edges into it, the worst, but `failed` only when nothing gets through
+    health of a consumer:  no worker serves it -> unknown/failed, it fails or retries -> degraded, nothing came -> idle
+    health of a URI:       the worst of the edges into it, but `failed` only when nothing gets through
 
-Refuses to judge what it means: `findings` does.
+Does not judge what it means: `findings` does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNCOUNTED = Traffic(False, "", "")
 
 
 class DocumentBuilder:
-    """One document's vertices and edges."""
+    """Builds the vertices and edges of one document."""
 
     def __init__(self, inputs: Inputs, facts: Facts, island_of: Mapping[str, int]) -> None:
         self._inputs = inputs
@@ -156,7 +156,7 @@ class DocumentBuilder:
         yield from self._lost(known)
 
     def _lost(self, known: set[str]) -> Iterator[Vertex]:
-        """Channels that subscriptions name and the contract does not have."""
+        """Channels that subscriptions name and that are not in the contract."""
         for id_ in sorted({one.channel for one in self._facts.consumers} - known):
             namespace, _, name = id_.partition(":")[2].partition("/")
             why = "the contract has no such channel"

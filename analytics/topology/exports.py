@@ -1,8 +1,7 @@
-"""The document for other programs: Mermaid and DOT as text, CSV, and Parquet.
+"""Writes the document for other programs: Mermaid and DOT as text, CSV, and Parquet.
 
-Names in it may be anybody's text (a source is whatever its sender says): each format's own quoting is applied, and a
-spreadsheet gets no formula. Refuses to lay a picture out, and to leave anything out but in Mermaid, whose readers
-give up on large graphs.
+Names may be arbitrary text (every sender chooses its source), so each format's own quoting is applied, and no cell can
+be a spreadsheet formula. Only Mermaid leaves edges out, because its readers fail on large graphs.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def plain(text: str) -> str:
 
 
 def mermaid(topology: Topology) -> str:
-    """A flowchart. Beyond MERMAID_EDGES_MAX edges the busiest, which a comment says."""
+    """A flowchart. Above MERMAID_EDGES_MAX edges it has the busiest ones, and a comment says so."""
     edges: Sequence[Edge] = topology.edges
     lines = ["flowchart LR"]
     if len(edges) > MERMAID_EDGES_MAX:
@@ -62,12 +61,14 @@ def mermaid(topology: Topology) -> str:
 
 
 def _mermaid_text(text: str) -> str:
-    """Mermaid has entities with `#` for `&`; everything that could end a label or begin markup becomes one."""
+    """Mermaid writes entities with `#` instead of `&`. Every character that could end a label or begin markup becomes
+    one.
+    """
     return "".join(one if one.isalnum() or one in " /:.-_" else f"#{ord(one)};" for one in plain(text))
 
 
 def dot(topology: Topology) -> str:
-    """For Graphviz."""
+    """A graph for Graphviz."""
     lines = ["digraph topology {", "  rankdir=LR;", '  node [fontname="sans-serif"];']
     for one in topology.vertices:
         shape = _SHAPES.get(one.kind, _BOX)[2]
@@ -99,7 +100,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 
 def rows(topology: Topology, table: str) -> Iterable[list[Any]]:
-    """Of `vertices`, `edges` or `findings`, in the order of COLUMNS: text, numbers and None."""
+    """Rows of `vertices`, `edges` or `findings`, in the order of COLUMNS: text, numbers and None."""
     for one in getattr(topology, table):
         yield [_cell(getattr(one, name)) for name in COLUMNS[table]]
 
@@ -113,7 +114,7 @@ def _cell(value: object) -> object:
 
 
 def csv_text(topology: Topology, table: str) -> str:
-    """With a heading; several ids in one cell are lines of it."""
+    """CSV with a heading; several ids in one cell are on lines of their own."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS[table])
@@ -123,7 +124,7 @@ def csv_text(topology: Topology, table: str) -> str:
 
 
 def _harmless(cell: object) -> object:
-    """A spreadsheet takes text that begins so for a formula."""
+    """Protects text that a spreadsheet would take for a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 

@@ -4,20 +4,20 @@
 |---|---|---|
 | `reply-loop`, `self-reply` | critical; info if a filter decides | events come back by replies or deliveries |
 | `dead-letter-loop` | critical | dead letters come back to the channel where they failed |
-| `not-ready` | critical | a subscription that nobody serves, or not all of it |
+| `not-ready` | critical | a subscription that no worker serves, or not all of it |
 | `no-worker` | critical | no worker runs (one finding for all) |
 | `unbalanced` | warning | fewer events settled and waiting than were accepted |
 | `no-dead-letters` | warning | what fails is dropped |
 | `double-delivery` | warning | one destination gets the same event by two subscriptions |
 | `lost-channel` | warning | a subscription to a channel that is not in the contract |
 | `dead-lettering` | warning | events became dead letters, or were dropped, in the window |
-| `unread` | warning; info without events | nobody subscribes to a channel |
+| `unread` | warning; info without events | a channel has no subscription |
 | `unsent` | info | nothing is sent to a channel, and no edge leads to it |
 | `surplus` | info | more events settled than accepted |
 | `twice-on-path` | info | a destination gets an event, and what a reply made of it |
 | `single-point` | info | several channels hang together by one vertex only |
 
-`penstock topology` sorts them by severity. Refuses to compute what they are about: facts and walks come in.
+`penstock topology` sorts them by severity.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from analytics.topology.model.document import SEVERITIES, Finding, Flow, Severit
 from analytics.topology.model.facts import Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
 
-CHANNELS_CUT_MIN = 3  #: channels that must hang on a vertex for it to be told
+CHANNELS_CUT_MIN = 3  #: channels that must depend on a vertex for it to be reported
 
 
 def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[Finding, ...]:
-    """All of them, the worst first."""
+    """All findings, the worst first."""
     consumers = {one.id: one for one in facts.consumers}
     found = [
         *_loops(walks.loops, consumers, facts),
@@ -65,7 +65,7 @@ def name(id_: str) -> str:
 
 
 def path(ids: Iterable[str]) -> str:
-    """A way, for people."""
+    """A path as text for people."""
     return " → ".join(map(name, ids))
 
 
@@ -115,7 +115,7 @@ def _dead_loops(loops: Iterable[Loop]) -> Iterator[Finding]:
 
 
 def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
-    """Without any worker one finding says it all."""
+    """Without any worker, a single finding replaces those of all subscriptions."""
     count = len(facts.consumers) if facts.consumers_count is None else facts.consumers_count
     if not count:
         return
@@ -338,5 +338,5 @@ def _cuts(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
 
 
 def is_single_point(id_: str, channels: int) -> bool:
-    """Whether a vertex that articulation_points so many channels off is told."""
+    """Whether a vertex is reported that cuts off this many channels."""
     return channels >= CHANNELS_CUT_MIN and not id_.startswith(("subscription:", "trigger:", "source:", "dlq:"))

@@ -5,11 +5,12 @@
     topic <instance>.traffic ---deltas-----> query `deltas` ---/               read.py merges them into windows
 
     frames    what Spark computes of a batch          store   the folder: batches, state, compaction, retention
-    seen      which deltas were counted already       read    windows for everybody else, without Spark
+    seen      which deltas were already counted       read    windows for other programs, without Spark
     job       the queries, their errors, the summary  offsets rates from offsets alone, without reading a record
-    anew      topics that were made anew meanwhile    checkpoint  what of Spark's own folder is read and changed
+    topic_identity  topics that were replaced         checkpoint  what is read and changed in Spark's own folder
 
-Exactly once without a transaction: a batch's number and offsets are in Spark's checkpoint before it runs, and its
-sums replace the folder of that number; who repeats a batch writes the same again. Refuses to read bodies, contracts
-and settings: topics and their channels are handed in.
+Each event counts exactly once, without a transaction. Spark's checkpoint holds a batch's number and offsets before the
+batch runs, and the sums replace the folder of that number, so a repeated batch writes the same sums again.
+
+Does not read bodies, contracts or settings: the caller passes topics and their channels.
 """

@@ -1,10 +1,9 @@
-"""What becomes of one batch: Spark's sums -> windows, facts, the state after it. The step between frames and store.
+"""Turns Spark's sums of one batch into windows, facts and the next state: the step between `frames` and `store`. Pure.
 
     sums of Spark + state before --> windows (late ones counted) + {"counters": ..., "newest": ..., "seen": ...}
 
-Late is what comes when its window should have been over for LATENESS_S already, by the newest record its topic had in
-the batches before. It is counted in its window all the same. A clock that runs ahead cannot move that mark beyond now.
-Refuses to run anything: Arrow tables and plain values come in and go out.
+An event is late if its window should have ended LATENESS_S before the newest record that its topic had in earlier
+batches. Late events count in their own window all the same. A clock that is ahead cannot move that mark beyond now.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ Owner = tuple[str, str]  #: namespace and name of a channel
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a batch leaves behind."""
+    """The result of one batch."""
 
     table: pa.Table
     facts: dict[str, Any]
 
     @property
     def counters(self) -> dict[str, int]:
-        """Records, late, repeats, unreadable, folded of this batch."""
+        """Records, late, repeated, unreadable and folded records of this batch."""
         found: dict[str, int] = self.facts["counters"]
         return found
 
@@ -43,7 +42,7 @@ def of_records(sums: pa.Table, owners: Mapping[str, Owner], state: Mapping[str, 
     before, windows, folded = dict(newest), [], 0
     for row in sums.to_pylist():
         topic = row["topic"]
-        if topic not in owners:  # of a channel that has gone since: its records have no owner any more
+        if topic not in owners:  # of a channel that was deleted since: its records have no owner any more
             continue
         namespace, channel = owners[topic]
         newest[topic] = max(newest.get(topic, 0), min(row["newest"], int(now_s)))
@@ -73,14 +72,14 @@ def of_deltas(
     sums: pa.Table, ranges: Iterable[Mapping[str, Any]], records: int, unreadable: int, state: Mapping[str, Any],
     now_s: float,
 ) -> Batch:  # fmt: skip
-    """From `frames.delta_sums` and `frames.delta_ranges`; `records`: how many were read, `unreadable` among them."""
+    """From `frames.delta_sums` and `frames.delta_ranges`; `records` were read, `unreadable` of them were not deltas."""
     before: int | None = state.get("newest")
     newest, windows, repeats = before or 0, [], 0
     for row in sums.to_pylist():
         newest = max(newest, min(row["newest"], int(now_s)))
         repeats += row["repeats"]
         if not row["events"]:
-            continue  # all of it was counted before
+            continue  # all of it was already counted
         latency = {one["bucket"]: one["count"] for one in row["latency"] or ()}
         windows.append(
             Window(

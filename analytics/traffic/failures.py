@@ -1,6 +1,6 @@
-"""Why a query ended, in one sentence: what Spark throws is pages of two languages; a person needs the one line.
+"""Explains in one sentence why a query ended; Spark's exceptions are pages of text from two languages.
 
-Refuses to guess: what has no sign here is told by the innermost exception's own message.
+An error without a known pattern gets the message of its innermost exception.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _CAUSE = re.compile(r"^(?:Caused by: |: )?(?:[\w.$]+\.)?(\w*(?:Exception|Error)\
 
 
 def explain_failure(problem: BaseException, folder: Path, bootstrap: str) -> PenstockError:
-    """The sentence and the cure for what a run raised."""
+    """The sentence and the hint for an exception of a run."""
     if isinstance(problem, PenstockError):
         return problem
     text = f"{type(problem).__name__}: {problem}"
     if _DISK.search(text):
         return PenstockError(f"The disk is full where {folder} or Spark's temporary files lie.", "Free some and go on.")
-    if isinstance(problem, ConnectionError):  # only the way to the JVM is a connection of this process
+    if isinstance(problem, ConnectionError):  # the only connection of this process is the one to the JVM
         return _spark_away()
     if (isinstance(problem, OSError) and not isinstance(problem, TimeoutError)) or _DENIED.search(text):
         return PenstockError(

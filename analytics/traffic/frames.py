@@ -1,9 +1,10 @@
-"""What Spark computes of one batch: partial sums of records, partial sums of deltas, and which deltas those were.
+"""What Spark computes of one batch: partial sums of records and of deltas, and the numbers of those deltas.
 
-Rows that come out are few (a minute, a channel, a type and a source make one), so the driver can hold them; where an
-outsider invents types and sources, only the SERIES_MAX busiest of a channel and minute keep their names, and the rest
-is summed under "" and "". Everything is SQL: no Python runs on the workers, so they need none of our modules.
-Refuses to write anything and to know what was read before, but for the ranges of deltas it is handed.
+There are few result rows (one for each minute, channel, type and source), so the driver can hold them. Outsiders may
+invent types and sources, so only the SERIES_MAX busiest of each channel and minute keep their names; the others are
+summed under "" and "". All computation is SQL: Python does not run on the workers, so they do not need these modules.
+
+Does not write, and does not know what was read before, except for the ranges of deltas that the caller passes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from knative.traffic.latency_sketch import BUCKET_MAX
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SERIES_MAX = 500  #: types and sources of a channel that are told apart in a minute of a batch
+SERIES_MAX = 500  #: types and sources of a channel that keep their names, in a minute of a batch
 TEXT_MAX = 256  #: characters of a type or a source; the rest is cut off
 
 _COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
@@ -28,12 +29,12 @@ _DELTA = (
     "source string, events long, bytes long, delivered long, retried long, dead long, filtered long, ignored long, "
     "latency map<string, long>, _bad string"
 )
-#: By what deltas are summed.
+#: The columns by which deltas are summed.
 DELTA_KEYS = ("start", "kind", "ns", "channel", "sub", "type", "source")
 
 
 def record_sums(records: DataFrame) -> DataFrame:
-    """Of records in channel topics: topic, start, type, source -> events, bytes, newest (Unix second), folded."""
+    """Sums of records in channel topics: topic, start, type, source -> events, bytes, newest (Unix second), folded."""
     from pyspark.sql import functions as f
 
     slim = records.select(
@@ -51,7 +52,7 @@ def record_sums(records: DataFrame) -> DataFrame:
 
 
 def read_deltas(records: DataFrame) -> DataFrame:
-    """Of records in the traffic topic: the fields of a delta; `readable` says whether it is one (as `decode` does)."""
+    """Fields of the records in the traffic topic; `readable` says whether it is a valid delta (as `decode` does)."""
     from pyspark.sql import functions as f
 
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_bad"}
@@ -90,7 +91,7 @@ def _is_delta() -> Column:
 
 
 def fresh_deltas(deltas: DataFrame, counted: Sequence[tuple[str, int, int]]) -> DataFrame:
-    """Each readable delta once, with `copies` of it in this batch and whether it was `counted` before (ranges)."""
+    """Each readable delta once, with its `copies` in this batch, and whether it was already `counted` (ranges)."""
     from pyspark.sql import functions as f
 
     rest = [name for name in deltas.columns if name not in ("by", "n", "readable", "_bad", "v")]
@@ -109,7 +110,7 @@ def fresh_deltas(deltas: DataFrame, counted: Sequence[tuple[str, int, int]]) -> 
 
 
 def delta_sums(fresh: DataFrame) -> DataFrame:
-    """`DELTA_KEYS` -> the sums of what was not counted before, `repeats` of what was, newest second, latency."""
+    """`DELTA_KEYS` -> sums of the new deltas, `repeats` of those already counted, newest second, latency."""
     from pyspark.sql import functions as f
 
     numbers = {name: f.when(~f.col("counted"), f.col(name)).otherwise(0) for name in _COUNTS}
@@ -131,7 +132,7 @@ def delta_sums(fresh: DataFrame) -> DataFrame:
 
 
 def delta_ranges(fresh: DataFrame) -> DataFrame:
-    """by, first, last, at: the numbers in this batch, in as few ranges as they make."""
+    """Columns by, first, last, at: the delta numbers in this batch, in as few ranges as possible."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -148,7 +149,7 @@ def _minute(seconds: Column) -> Column:
 
 
 def _bounded(sums: DataFrame, within: Sequence[str], counts: Sequence[str]) -> DataFrame:
-    """The busiest types and sources within each group keep their names; texts are cut and made valid."""
+    """Keep the names of the busiest types and sources in each group; cut long texts and replace invalid characters."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

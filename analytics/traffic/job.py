@@ -1,12 +1,13 @@
-"""The traffic job: two streaming queries (or one bounded read), batch after batch into the tables; what it counted.
+"""The traffic job: two streaming queries, or one bounded read, that write the tables batch by batch.
 
     with spark_session(...) as spark:
         summary = TrafficJob(spark, plan, told=print_batch).run()
 
-`once` reads what is there when it starts and ends; else it goes on until `stop` is called from another thread or a
-signal handler. A span (`since_s`, `until_s`) is a bounded read into tables of its own: nothing is remembered. Raises
-PenstockError with the cure: Kafka away (NotReadyError), a topic that went, a checkpoint that cannot be read, a full
-disk. Refuses to print, to read settings, and to start Spark.
+With `once` the job reads what is there when it starts, then ends. Otherwise it runs until another thread or a signal
+handler calls `stop`. A span (`since_s`, `until_s`) is a bounded read into tables of its own and keeps no state.
+
+Raises PenstockError with a hint: Kafka is unavailable (NotReadyError), a topic was deleted, a checkpoint is not
+readable, the disk is full. Does not print, read settings or start Spark.
 """
 
 from __future__ import annotations
@@ -33,57 +34,57 @@ if TYPE_CHECKING:
 
 RECORDS = "records"
 DELTAS = "deltas"
-_DELTAS_MAX = 300_000  #: in one batch: they are held while they are looked at three times
-_FEW = 20_000  #: so many deltas are summed in one task: without it every step would be a shuffle of next to nothing
-_SLACK_S = 120.0  #: clocks differ, and a delta comes after the second it speaks of: a span is read on for so long
+_DELTAS_MAX = 300_000  #: in one batch: kept in memory, because three queries read them
+_FEW = 20_000  #: deltas that one task sums: without this limit, every step would be a shuffle of almost nothing
+_SLACK_S = 120.0  #: clocks differ, and a delta comes after the second that it counts: a span is read this much further
 _POLL_S = 0.3
 _COMPACT_EVERY_S = 300.0
-_LOOK_EVERY_S = 10.0  #: at topics: a batch looks too, and there is none where nothing new came
+_LOOK_EVERY_S = 10.0  #: between checks of the topics: a batch checks too, but without new records there is no batch
 
-#: Told of each batch: the query's name, its number, what it counted, and how long it took.
+#: Called for each batch: the query's name, its number, what it counted, and how long it took.
 Told = Callable[[str, int, Mapping[str, int], float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficPlan:
-    """What to read and where to put it. Times in Unix seconds."""
+    """What to read and where to write it. Times are Unix seconds."""
 
     bootstrap: str
     owners: Mapping[str, Owner]  #: topic of a channel -> its namespace and name; empty: deltas only
     traffic_topic: str  #: "" = records only
     folder: Path
-    topics_there: frozenset[str] = frozenset()  #: what Kafka has: a channel known from before is read on while it lasts
+    topics_there: frozenset[str] = frozenset()  #: in Kafka: a known channel is read as long as its topic exists
     instance: str = "penstock"
-    cluster: str = ""  #: Kafka's own id: tables of one are never gone on with from another
+    cluster: str = ""  #: Kafka's cluster id: tables of one cluster never continue with data of another
     once: bool = True
-    interval_s: float = 10.0  #: between two batches, when it goes on
+    interval_s: float = 10.0  #: between two batches, unless `once`
     records_max: int = 1_000_000  #: in one batch
     since_s: float | None = None
     until_s: float | None = None
-    look: TopicProbe | None = None  #: asks whether topics are those that were read before; None: nobody can
-    say: Callable[[str], None] | None = None  #: told each sentence of `Summary.notes` at once
+    look: TopicProbe | None = None  #: checks whether topics are those that were read before; None: no check
+    say: Callable[[str], None] | None = None  #: called at once with each sentence of `Summary.notes`
 
     @property
     def is_span(self) -> bool:
-        """A bounded read that remembers nothing."""
+        """Whether this is a bounded read without state."""
         return self.since_s is not None or self.until_s is not None
 
 
 @dataclass(slots=True)
 class Summary:
-    """What one run counted."""
+    """The result of one run."""
 
     totals: Totals = field(default_factory=Totals)
     counters: dict[str, int] = field(default_factory=dict)  #: `records.late`, `deltas.repeats` and so on
     batches: int = 0
-    rows: int = 0  #: of the tables, that this run wrote
+    rows: int = 0  #: of the tables, written by this run
     seconds: float = 0.0
-    stopped: bool = False  #: before everything was read
-    notes: list[str] = field(default_factory=list)  #: sentences about topics that are not what they were
+    stopped: bool = False  #: the run ended before it had read everything
+    notes: list[str] = field(default_factory=list)  #: sentences about topics that were replaced or truncated
 
     @property
     def records(self) -> int:
-        """Of all topics."""
+        """Records of all topics."""
         return sum(count for name, count in self.counters.items() if name.endswith(".records"))
 
 
@@ -100,11 +101,11 @@ class TrafficJob:
         self._ids: dict[str, Mapping[str, str]] = {}  # query -> topic -> id while it runs
 
     def stop(self) -> None:
-        """End soon; a batch that is under way is done again by the next run."""
+        """End soon; the next run repeats a batch that is not finished."""
         self._stop.set()
 
     def run(self) -> Summary:
-        """Blocks until everything is read, or until `stop`."""
+        """Run until everything is read, or until `stop`."""
         began = time.monotonic()
         id_ = open_tables(self._plan.folder, self._plan.instance, self._plan.cluster)
         stores = {name: QueryStore(self._plan.folder / name, id_) for name in self._queries()}
@@ -125,7 +126,9 @@ class TrafficJob:
         return [name for name, is_wanted in wanted if is_wanted]
 
     def _known_owners(self, store: QueryStore) -> dict[str, Owner]:
-        """Of topics that were read before: one that is left out and comes back would be counted from its beginning."""
+        """Owners of the topics that were read before. Without them, a topic that comes back would be counted from its
+        start.
+        """
         before = store.last_facts().get("owners", {})
         return {topic: (found[0], found[1]) for topic, found in before.items() if topic in self._plan.topics_there}
 
@@ -135,7 +138,7 @@ class TrafficJob:
     # ------------------------------------------------------------------------------------------------ streams
 
     def _stream(self, stores: Mapping[str, QueryStore]) -> bool:
-        """Until all is read, or `stop`. False: a topic was made anew meanwhile, so begin again."""
+        """Run the queries until everything is read, or `stop`. False: a topic was replaced, so start again."""
         queries: dict[str, StreamingQuery] = {}
         try:
             for name, store in stores.items():
@@ -154,7 +157,7 @@ class TrafficJob:
         return True
 
     def _know(self, name: str, store: QueryStore) -> None:
-        """The ids of the topics; Spark is made to forget those that are others than when they were read."""
+        """Remember the ids of the topics, and make Spark forget the topics that were replaced since they were read."""
         now = self._look(self._topics(name), bounds=True)
         done = checkpoint.offsets_of(store.checkpoint, checkpoint.committed(store.checkpoint))
         planned = checkpoint.offsets_of(store.checkpoint, checkpoint.begun(store.checkpoint))
@@ -171,7 +174,7 @@ class TrafficJob:
         return self._plan.look(topics, bounds) if self._plan.look is not None else {}
 
     def _same(self, name: str) -> None:
-        """Raises MadeAnewError: what was just read may be of one topic or of the other."""
+        """Raises TopicReplacedError if a topic was replaced: then the last batch may hold records of either one."""
         expected = self._ids.get(name)
         if expected and (replaced := changed(expected, self._look(self._topics(name)))):
             raise TopicReplacedError(f"Topic {replaced[0]} was made anew.", "Start again.")
@@ -208,14 +211,18 @@ class TrafficJob:
         self.summary.stopped = any(query.isActive for query in queries)
 
     def _end(self, query: StreamingQuery) -> None:
-        """A batch that does not listen (Kafka hangs) is left to the end of the session, which does not wait for it."""
+        """Stop the query. A batch that hangs, as Kafka does not answer, ends with the session, which does not wait for
+        it.
+        """
         try:
             query.stop()
         except Exception:
             self.summary.stopped = True
 
     def _guarded(self, name: str, store: QueryStore, frame: DataFrame, number: int) -> None:
-        """Keeps our own exception: the JVM makes pages of text of it. The query must fail, or the batch would count."""
+        """Run one batch and keep its exception, of which the JVM makes pages of text. The query must fail too, or the
+        batch would count.
+        """
         try:
             self._take(name, store, frame, number)
         except BaseException as problem:

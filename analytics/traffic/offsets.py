@@ -1,10 +1,9 @@
-"""The cheap tier: how many events, from offsets at two moments alone; no record is read. Pure arithmetic.
+"""Estimates how many events came and were settled, from the offsets at two times. Reads no records. Pure arithmetic.
 
     offset:   120 ........ 180          arrivals of a partition = difference of the offsets of two times
     time:     since        until        settled by a group      = difference of two commits
 
-An estimate: markers of transactions and records that compaction or retention took away hold offsets too. Refuses to
-ask Kafka, and to call a number exact.
+The result is not exact: transaction markers have offsets too, and so have records that compaction or retention removed.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ class Rate:
     since_s: float
     until_s: float
     events: int
-    lag: int | None = None  #: not settled, of a subscription
+    lag: int | None = None  #: not settled; of a subscription
 
     @property
     def per_s(self) -> float:
-        """Events in a second."""
+        """Events per second."""
         return self.events / (self.until_s - self.since_s) if self.until_s > self.since_s else 0.0
 
 
 def difference(first: Offsets, second: Offsets, ends: Offsets) -> int:
-    """Offsets that went by between two looks, over all partitions.
+    """Offsets between two snapshots, summed over all partitions.
 
-    A partition without an offset in a look (no record at or after that time, no commit) stands at its end there; one
-    that stepped back (a topic made anew, a seek) counts as nothing.
+    A partition without an offset in a snapshot (no record at or after that time, no commit) counts as being at its end.
+    One that went back (a replaced topic, a reset of the offsets) counts as 0.
     """
     return sum(max(0, _at(second, number, ends) - _at(first, number, ends)) for number in ends)
 

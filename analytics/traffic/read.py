@@ -1,11 +1,11 @@
-"""The tables of the traffic job for everybody else: windows as values, without Spark and without a Kafka.
+"""Reads the tables of the traffic job: windows as values, without Spark and without Kafka.
 
     for one in read_windows(Path(".penstock/traffic"), size=60, since=..., until=...):
         one.start, one.namespace, one.channel, one.events, one.latency_s(0.99)
 
-It may read while the job writes: a batch is there whole or not at all, and where a compaction takes files away in the
-middle, it looks again. `window_files` names the Parquet files for those who read them with Spark or DuckDB and merge
-themselves (rows of equal keys add up). Refuses to write.
+Safe while the job writes: a batch is visible as a whole or not at all, and if a compaction removes files during a read,
+the read starts again. `window_files` lists the Parquet files for programs that read them with Spark or DuckDB and merge
+rows themselves (rows with equal keys add up).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def read_windows(
 ) -> list[Window]:
     """Merged windows of `size` seconds (60 or 3600) that begin in [since, until), sorted by start and names.
 
-    Minutes that retention has turned into hours are in the hours only. Raises PenstockError when there are no tables.
+    Minutes that retention has merged into hours are only in the hours. Raises PenstockError when there are no tables.
     """
     return windows_of(read_table(path, size, since, until))
 
@@ -52,7 +52,7 @@ def read_table(path: Path, size: int = MINUTE_S, since: float | None = None, unt
 
 
 def window_files(path: Path) -> list[Path]:
-    """The Parquet files that count now."""
+    """The Parquet files that are valid now."""
     return [part.path / WINDOWS for query in QUERIES for part in parts(path / query / "parts")]
 
 

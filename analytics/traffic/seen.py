@@ -1,9 +1,9 @@
-"""Which deltas were counted already: for each process the ranges of its numbers, merged.
+"""Which deltas were already counted: for each process, the merged ranges of its delta numbers. Pure.
 
-    {"worker-a": [(0, 4711), (4713, 9000)]}       4712 is on its way in another partition, or was lost
+    {"worker-a": [(0, 4711), (4713, 9000)]}       4712 is still in another partition, or was lost
 
-Numbers of a process go up by one, so a range or two stand for all of them, however long it runs. A process that was
-not heard of for longer than its records can lie in Kafka is forgotten. Pure; refuses to know what a delta says.
+A process numbers its deltas consecutively, so one or two ranges describe all of them, however long it runs. A process
+is forgotten when it has sent nothing for longer than Kafka keeps its records.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ FORGET_S = 8 * 86_400
 
 @dataclass(slots=True)
 class Seen:
-    """Ranges by process, and the latest second that each was heard of."""
+    """Ranges by process, and the second of the latest delta of each."""
 
     ranges: dict[str, list[Range]] = field(default_factory=dict)
     heard: dict[str, int] = field(default_factory=dict)
 
     def add(self, by: str, first: int, last: int, at: int) -> None:
-        """The numbers `first` to `last` of `by`, the newest of them from the second `at`."""
+        """Add the numbers `first` to `last` of process `by`; the newest of them is from second `at`."""
         self.ranges[by] = merged([*self.ranges.get(by, ()), (first, last)])
         self.heard[by] = max(at, self.heard.get(by, at))
 
     def forget(self, now: int) -> None:
-        """Drop the processes that cannot come back."""
+        """Drop the processes of which no record can come again."""
         for by in [by for by, at in self.heard.items() if at < now - FORGET_S]:
             del self.ranges[by], self.heard[by]
 
@@ -45,7 +45,7 @@ class Seen:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Sequence[Any]]) -> Seen:
-        """Back. Raises ValueError, TypeError or IndexError for anything else."""
+        """Inverse of `to_json`. Raises ValueError, TypeError or IndexError for anything else."""
         seen = cls()
         for by, row in found.items():
             seen.heard[by] = int(row[0])
@@ -54,7 +54,7 @@ class Seen:
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """Sorted and disjoint, neighbours joined."""
+    """Sorted and disjoint ranges; adjacent ranges are joined."""
     found: list[Range] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:

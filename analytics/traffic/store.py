@@ -1,15 +1,15 @@
 """The folder of one query: a sub-folder for each batch, the state after it, and Spark's checkpoint beside them.
 
-    records/checkpoint/            Spark's: offsets and commits of batches        written together, wiped together:
+    records/checkpoint/            Spark's: offsets and commits of batches        written together, deleted together:
     records/parts/batch=0000000012/windows.parquet, facts.json                    both carry the id of tables.json
     records/parts/upto=0000000010/ the same, of batches 0 to 10 (compaction)
 
-    batch 11   batch 12   kill   batch 12 again                 a batch's folder appears whole, by a rename, and a
-       |----------|-----/ /---------|--->                       repeated batch replaces it: the same sums once more
+    batch 11   batch 12   kill   batch 12 again                 a batch's folder appears as a whole, by a rename, and
+       |----------|-----/ /---------|--->                       a repeated batch replaces it: the same sums once more
 
-The state before a batch is that of the batch before it, never "what is there": a batch that is repeated starts from
-where it started before. Compaction takes only batches that the checkpoint has committed, for those never come again.
-Raises PenstockError with the cure. Refuses to know Spark, and what the numbers mean.
+The state before a batch is that of the previous batch, never "the latest on disk", so a repeated batch starts from the
+same state as before. Compaction takes only batches that the checkpoint has committed, because Spark never repeats
+those. Raises PenstockError with a hint.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ FACTS = "facts.json"
 _ID = "penstock-id"
 _DIGITS = 10
 
-#: So many batches lie side by side until they are put together.
+#: Number of batch folders from which on they are compacted.
 BATCHES_MAX = 24
 KEEP_MINUTES_S = 3 * 86_400.0  #: windows of a minute older than this become hours
-KEEP_S = 60 * 86_400.0  #: and hours older than this are dropped
+KEEP_S = 60 * 86_400.0  #: and windows of an hour older than this are dropped
 
 
 class BrokenTablesError(PenstockError):
-    """What lies in the folder cannot be gone on with."""
+    """The job cannot continue with the content of the folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One folder of sums: of a batch, or of all batches up to one."""
+    """One folder of sums: of one batch, or (compacted) of all batches up to one."""
 
     path: Path
     batch: int
@@ -60,7 +60,7 @@ class Part:
 
 
 class QueryStore:
-    """Batches of one query under `folder`. `id`: the one that tables.json has."""
+    """The batches of one query under `folder`. `id_` is the id in tables.json."""
 
     def __init__(self, folder: Path, id_: str) -> None:
         self.folder = folder
@@ -69,13 +69,14 @@ class QueryStore:
         self._id = id_
 
     def open(self) -> None:
-        """Make what is missing; raises BrokenTablesError when checkpoint and parts do not belong together."""
+        """Create what is missing. Raises BrokenTablesError when checkpoint and parts do not belong together."""
         have_checkpoint = (self.checkpoint / "offsets").is_dir()
         have_parts = bool(parts(self.parts_folder))
         for place, is_there in ((self.checkpoint, have_checkpoint), (self.parts_folder, have_parts)):
             marker = place / _ID
             if is_there and (not marker.is_file() or marker.read_text() != self._id):
                 raise BrokenTablesError(*_apart(self.folder))
+        # A part is written before Spark commits its batch: parts may be a batch ahead of the checkpoint, never behind.
         committed = self.committed()
         reached = max((part.batch for part in parts(self.parts_folder)), default=None)
         if committed is not None and (reached is None or reached < committed):
@@ -85,24 +86,25 @@ class QueryStore:
         for place in (self.checkpoint, self.parts_folder):
             place.mkdir(parents=True, exist_ok=True)
             _write(place / _ID, self._id.encode())
-        # A kill in the middle of a write or of a compaction leaves such folders; what counts does not need them.
+        # Leftovers of a kill during a write or a compaction; no valid part needs them.
         for left_over in (*self.parts_folder.glob(".tmp-*"), *superseded(self.parts_folder)):
             shutil.rmtree(left_over, ignore_errors=True)
 
     def committed(self) -> int | None:
-        """The last batch that the checkpoint calls done; None = none."""
+        """The last batch that the checkpoint has committed; None = none."""
         return checkpoint.committed(self.checkpoint)
 
     def forget(self, topics: Collection[str]) -> None:
-        """Topics that were made anew are read from their start; a batch that was begun and not committed goes."""
+        """Read these replaced topics from their start; drop the batch that was begun and not committed."""
         committed = self.committed()
+        # Parts first, checkpoint last: after a kill in between, the topics still count as replaced.
         for part in parts(self.parts_folder):
             if not part.compacted and (committed is None or part.batch > committed):
                 shutil.rmtree(part.path)
         checkpoint.forget(self.checkpoint, topics)
 
     def state_before(self, batch: int) -> dict[str, Any]:
-        """What the facts of the batch before say; {} for the first."""
+        """The facts of the previous batch; {} for the first."""
         if batch == 0:
             return {}
         for part in parts(self.parts_folder):
@@ -114,18 +116,18 @@ class QueryStore:
         )
 
     def last_facts(self) -> dict[str, Any]:
-        """What the last batch left behind; {} when there was none."""
+        """The facts of the last batch; {} when there is none."""
         found = parts(self.parts_folder)
         return read_facts(found[-1].path) if found else {}
 
     def write(self, batch: int, table: pa.Table, facts: Mapping[str, Any]) -> None:
-        """Put the sums of a batch in place; those of an earlier try at it are replaced."""
+        """Write the sums of a batch; replaces those of an earlier attempt."""
         self._put(f"batch={batch:0{_DIGITS}}", table, facts)
 
     def compact(
         self, now_s: float, least: int = BATCHES_MAX, keep_minutes_s: float = KEEP_MINUTES_S, keep_s: float = KEEP_S
     ) -> int:
-        """Put committed batches together when there are at least so many; the number of folders that went."""
+        """Merge the committed batches if there are at least `least`; returns the number of merged folders."""
         committed = self.committed()
         old = [part for part in parts(self.parts_folder) if committed is not None and part.batch <= committed]
         if len(old) < max(2, least):
@@ -140,6 +142,8 @@ class QueryStore:
         facts = read_facts(last.path)
         for name in facts.get("counters", {}):
             facts["counters"][name] = sum(read_facts(part.path)["counters"].get(name, 0) for part in old)
+        # The new part supersedes the old ones as soon as it has its name (see `parts`), so nothing counts
+        # twice after a kill before the removal.
         self._put(f"upto={last.batch:0{_DIGITS}}", age(whole, now_s, keep_minutes_s, keep_s), facts)
         for path in superseded(self.parts_folder):
             shutil.rmtree(path)
@@ -149,6 +153,7 @@ class QueryStore:
         target, staging = self.parts_folder / name, self.parts_folder / f".tmp-{name}-{uuid.uuid4().hex[:8]}"
         staging.mkdir(parents=True)
         pq.write_table(table, staging / WINDOWS, compression="zstd")
+        # The data must reach the disk before the rename does, or a crash could leave a valid name with empty files.
         with (staging / WINDOWS).open("rb") as written:
             os.fsync(written.fileno())
         _write(staging / FACTS, json.dumps(facts, separators=(",", ":")).encode())
@@ -158,13 +163,13 @@ class QueryStore:
 
 
 def count_anew(inside: Path) -> str:
-    """The cure for tables that cannot be gone on with: of the folder of tables that this path is, or lies in."""
+    """The hint for tables that the job cannot continue with. `inside` is the tables' folder or a path in it."""
     folder = next((one for one in (inside, *inside.parents) if (one / TABLES).exists()), inside)
     return f"Count anew from what Kafka still holds: penstock job traffic --folder {folder} --reset."
 
 
 def parts(folder: Path) -> list[Part]:
-    """The folders that count, by batch: those under a compaction's number do not any more."""
+    """The valid folders, by batch: those that a compaction has merged are no longer valid."""
     found = _all_parts(folder)
     base = _base(found)
     counting = [part for part in found if part.batch > base or (part.compacted and part.batch == base)]
@@ -172,7 +177,7 @@ def parts(folder: Path) -> list[Part]:
 
 
 def superseded(folder: Path) -> list[Path]:
-    """Folders that a compaction has taken up, and that a kill kept it from removing."""
+    """Folders that a compaction has merged and that a kill kept it from removing."""
     found = _all_parts(folder)
     base = _base(found)
     return [part.path for part in found if part.batch < base or (part.batch == base and not part.compacted)]
@@ -188,12 +193,12 @@ def _all_parts(folder: Path) -> list[Part]:
 
 
 def _base(found: Collection[Part]) -> int:
-    """The last batch that a compaction has taken up; -1: none."""
+    """The last batch that a compaction has merged; -1 = none."""
     return max((part.batch for part in found if part.compacted), default=-1)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
-    """The facts of a part. Raises BrokenTablesError for what is none."""
+    """The facts of a part. Raises BrokenTablesError if they are not readable."""
     try:
         found = json.loads((folder / FACTS).read_bytes())
     except (OSError, ValueError) as problem:
@@ -207,17 +212,17 @@ def read_facts(folder: Path) -> dict[str, Any]:
 
 
 def age(table: pa.Table, now_s: float, keep_minutes_s: float, keep_s: float) -> pa.Table:
-    """Old minutes become hours, and what is older than `keep_s` goes."""
+    """Merge old minutes into hours, and drop what is older than `keep_s`."""
     import pyarrow.compute as pc
 
     kept = table.filter(pc.greater_equal(table["start"], int(now_s - keep_s)))
-    # A whole hour or nothing: an hour that is still filling up stays in minutes.
+    # Only whole hours: an hour of which a part is still recent stays in minutes.
     old = pc.less(kept["start"], int(now_s - keep_minutes_s) // HOUR_S * HOUR_S)
     return merge([kept.filter(pc.invert(old)), coarsen(kept.filter(old), HOUR_S)])
 
 
 def open_tables(folder: Path, instance: str, cluster: str) -> str:
-    """The id of the tables in `folder`, which is made when it is new. Raises as `check_tables`."""
+    """The id of the tables in `folder`; creates them if it is new. Raises as `check_tables`."""
     found = check_tables(folder, instance, cluster)
     if found is not None:
         return found
@@ -228,10 +233,10 @@ def open_tables(folder: Path, instance: str, cluster: str) -> str:
 
 
 def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
-    """The id of the tables in `folder`; None = there are none, and some can be made.
+    """The id of the tables in `folder`; None = there are none, and they can be created.
 
-    Raises BrokenTablesError when something else lies there or cannot be read, UsageError when they are of another
-    Kafka or instance, PenstockError when nothing can be written there.
+    Raises BrokenTablesError when the folder holds something else or is not readable, UsageError when the tables belong
+    to another Kafka or instance, PenstockError when the folder is not writable.
     """
     path = folder / TABLES
     try:
@@ -266,9 +271,10 @@ def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
 
 @contextlib.contextmanager
 def hold(folder: Path) -> Iterator[None]:
-    """The folder for one run: a second one at the same time would count into the same batches. Raises PenstockError.
+    """Lock the folder for one run: a second run would write to the same batches. Raises PenstockError.
 
-    The lock lies beside the folder, which may be wiped meanwhile; the kernel lets go of it when its owner ends.
+    The lock file is beside the folder, because the run may delete the folder. The kernel releases the lock when the
+    process ends.
     """
     lock = folder.with_name(f".{folder.name}.lock")
     try:
@@ -288,7 +294,7 @@ def hold(folder: Path) -> Iterator[None]:
 
 
 def wipe(folder: Path) -> None:
-    """Checkpoints and tables together. Refuses (UsageError) a folder that is not ours."""
+    """Delete checkpoints and tables together. Raises UsageError for a folder without tables of Penstock."""
     if not folder.exists():
         return
     if not (folder / TABLES).exists() and any(folder.iterdir()):
@@ -311,7 +317,7 @@ def _apart(folder: Path) -> tuple[str, str]:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole and on the disk."""
+    """Write the file as a whole and flush it to the disk."""
     staging = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     with staging.open("wb") as file:
         file.write(content)

@@ -1,13 +1,12 @@
-"""Topics that are not what they were when they were read last: deleted and made anew, or cut by Kafka.
+"""Detects topics that changed since they were last read: deleted and created again, or truncated by Kafka. Pure.
 
     remembered by the tables: topic -> id          Kafka now: topic -> id, first offset, end
     remembered by Spark:      topic -> offsets               |
-                         \\-------------- judge ------------/--> made anew (read from the start), sentences about loss
+                         \\-------------- judge ------------/--> replaced (read from the start), sentences about loss
 
-Kafka gives every topic an id, and another one when it is made again under its name: that tells for sure. Tables of an
-older version know no ids, nor does a Kafka before 2.8: there a topic counts as made anew when it ends before what was
-read, and one that has grown past that place in every partition meanwhile cannot be told from the old one. Pure.
-Refuses to ask Kafka and to touch the tables.
+Kafka gives every topic an id, and a new id when a topic of the same name is created again, so a changed id is certain.
+Tables of an older version have no ids, nor has a Kafka before 2.8. There a topic counts as replaced when it ends before
+the last offset that was read. One that has since grown past that offset in every partition looks like the old topic.
 """
 
 from __future__ import annotations
@@ -22,30 +21,34 @@ Offsets = Mapping[str, Mapping[int, int]]  #: topic -> partition -> the next off
 
 @dataclass(frozen=True, slots=True)
 class TopicNow:
-    """What Kafka says of a topic. `id` "" = it gives none; `bounds`: partition -> first offset and end."""
+    """What Kafka reports of a topic. `id` "" = Kafka gives none; `bounds`: partition -> first offset and end."""
 
     id: str
     bounds: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
-#: Asks Kafka for those of these topics that are there; with True for their bounds as well. Raises NotReadyError.
+#: Queries Kafka for those of these topics that exist; with True also for their bounds. Raises NotReadyError.
 TopicProbe = Callable[[Collection[str], bool], Mapping[str, TopicNow]]
 
 
 class TopicReplacedError(PenstockError):
-    """These topics became others while they were read; what was read of them last is not in the tables."""
+    """These topics were replaced while they were read; the last batch of them is not in the tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """`replaced`: topics to read from their start. `notes`: a sentence for each thing that somebody must know."""
+    """`replaced`: topics to read from their start. `notes`: one sentence for each thing that a user must know."""
 
     replaced: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def judge(ids: Mapping[str, str], done: Offsets, planned: Offsets, now: Mapping[str, TopicNow]) -> Judgement:
-    """`ids` and `done`: of what is in the tables; `planned`: of a batch that was begun after it, else the same."""
+    """Compares what was read with Kafka now.
+
+    `ids` and `done` describe the content of the tables; `planned` describes a batch that was begun after it, or equals
+    `done`.
+    """
     replaced, notes = [], []
     for topic, found in sorted(now.items()):
         before = ids.get(topic, "")
@@ -67,12 +70,12 @@ def judge(ids: Mapping[str, str], done: Offsets, planned: Offsets, now: Mapping[
 
 
 def changed(expected: Mapping[str, str], now: Mapping[str, TopicNow]) -> list[str]:
-    """The topics that have another id than expected; those without one, then or now, are not among them."""
+    """The topics whose id differs from the expected one; topics without an id, then or now, are left out."""
     return [topic for topic, one in sorted(now.items()) if one.id and expected.get(topic) and expected[topic] != one.id]
 
 
 def _cut(read: Mapping[int, int], found: TopicNow) -> bool:
-    """Whether a partition ends before what was read of it, or is there no more."""
+    """Whether a partition ends before an offset that was already read, or no longer exists."""
     if not found.bounds:
         return False
     return any(offset > found.bounds.get(number, (0, 0))[1] for number, offset in read.items())

@@ -1,7 +1,4 @@
-"""Sums over types, sources and time for the summary of a run: one line for each channel and each subscription.
-
-Pure. Refuses to divide: rates are the business of who knows the time.
-"""
+"""Sums over types, sources and time for the summary of a run: one line for each channel and subscription. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ class Totals:
     spans: dict[Line, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, table: pa.Table) -> None:
-        """The rows of a batch, all of one size."""
+        """Add the rows of a batch, which all have one window size."""
         if not table.num_rows:
             return
         for row in table.group_by(list(KEYS[2:6])).aggregate([("start", "min"), ("start", "max")]).to_pylist():
@@ -45,6 +42,6 @@ class Totals:
         }
 
     def seconds(self, line: Line) -> int:
-        """From the beginning of the line's first window to the end of its last."""
+        """Seconds from the start of the line's first window to the end of its last."""
         first, last = self.spans[line]
         return last - first + self.windows[line].size

@@ -1,11 +1,11 @@
-"""Windows of traffic as values and as Arrow tables: their columns, how they add up, how minutes become hours.
+"""Traffic windows as values and as Arrow tables: their columns, how they add up, and how minutes become hours.
 
     stored    records that lie in a channel's topic           tier "records": read one by one, exact
     accepted  events that an ingress took in                  tier "deltas": summed by the worker, exact but for crashes
     settled   events that a subscription is done with         tier "deltas"
 
-`stored` and `accepted` count the same events on two ways: take one of them (`arrivals`), never their sum. A window
-that Kafka or a late worker adds to afterwards is added to here: sums are right whenever they are read. Refuses files.
+`stored` and `accepted` count the same events in two ways: use one of them (`arrivals`), never their sum. Late counts of
+Kafka or of a worker are added to their window, so sums are right whenever they are read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COUNTS = ("events", "bytes", "delivered", "retried", "dead_lettered", "filtered"
 _TEXT = pa.string()
 _BUCKETS = pa.list_(pa.struct([("bucket", pa.int32()), ("count", pa.int64())]))
 #: The columns of every Parquet file: `start` in Unix seconds, `size` 60 or 3600, `latency` as counts by bucket of
-#: `knative.sketch` (end-to-end seconds of delivered events).
+#: `knative.traffic.latency_sketch` (end-to-end seconds of delivered events).
 SCHEMA = pa.schema(
     [
         ("start", pa.int64()),
@@ -46,10 +46,10 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What happened in `size` seconds from `start` (Unix seconds) on, for one channel or subscription, type, source.
+    """What happened in `size` seconds from `start` (Unix seconds), for one channel or subscription, type and source.
 
-    `type` and `source` are both "" for what was too many to be told apart. `late` counts events that came after their
-    window should have been over; they are in the other numbers too.
+    `type` and `source` are both "" for the sum of all beyond the limit. `late` counts events that came after their
+    window should have ended; the other numbers include them.
     """
 
     start: int
@@ -72,23 +72,23 @@ class Window:
 
     @property
     def tier(self) -> str:
-        """How the numbers were made."""
+        """How the numbers were counted."""
         return TIERS.get(self.kind, "unknown")
 
     def latency_s(self, share: float) -> float | None:
-        """The seconds that this share (0..1) of the delivered events did not exceed; None: nothing was delivered."""
+        """The seconds that this share (0..1) of the delivered events did not exceed; None if none was delivered."""
         return quantile(self.latency, share)
 
 
 def arrivals(windows: Iterable[Window]) -> list[Window]:
-    """What came into channels, once: `stored` where a channel has any, else `accepted`."""
+    """What came into channels, counted once: `stored` where a channel has it, else `accepted`."""
     incoming = [one for one in windows if one.kind != SETTLED]
     read = {(one.namespace, one.channel) for one in incoming if one.kind == STORED}
     return [one for one in incoming if one.kind == STORED or (one.namespace, one.channel) not in read]
 
 
 def table_of(windows: Sequence[Window]) -> pa.Table:
-    """As a table of `SCHEMA`."""
+    """The windows as a table of `SCHEMA`."""
     columns = {name: [getattr(one, name) for one in windows] for name in (*KEYS, *COUNTS)}
     columns["latency"] = [
         [{"bucket": bucket, "count": count} for bucket, count in sorted(one.latency.items())] for one in windows
@@ -97,7 +97,7 @@ def table_of(windows: Sequence[Window]) -> pa.Table:
 
 
 def windows_of(table: pa.Table) -> list[Window]:
-    """Back from a table, in the order of its rows."""
+    """Inverse of `table_of`, in the order of the rows."""
     rows = table.select([*KEYS, *COUNTS]).to_pylist()
     sketches = table["latency"].to_pylist()
     return [
@@ -107,7 +107,7 @@ def windows_of(table: pa.Table) -> list[Window]:
 
 
 def coarsen(table: pa.Table, size_s: int) -> pa.Table:
-    """The same rows in windows of `size_s`; those of that size or more stay as they are. Not merged yet."""
+    """The same rows in windows of `size_s`; rows of that size or more do not change. Does not merge."""
     finer = pc.less(table["size"], size_s)
     begin = pc.multiply(pc.divide(table["start"], size_s), size_s)
     start = pc.if_else(finer, begin, table["start"])

@@ -1,1 +1,1 @@
-"""What answers questions about the graph: in this process, or with GraphFrames on Spark."""
+"""Engines that answer questions about the graph: in this process, or on Spark with GraphFrames."""

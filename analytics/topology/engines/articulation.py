@@ -1,10 +1,8 @@
-"""Cut vertices: those without which what is joined falls apart, and how much falls off.
+"""Articulation points (cut vertices): vertices without which their island falls apart, and how much is cut off.
 
-Tarjan's low points over a depth-first walk without recursion; one pass, time and memory in proportion to the edges.
+Tarjan's low points in a depth-first walk without recursion: one pass, time and memory linear in the edges.
 
     low[child] >= order[v]  ->  the child's whole subtree hangs on v; the rest of the island is one more piece
-
-Refuses to guess: every vertex is looked at.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from analytics.topology.engines.port import Graph, Ints
 
 
 def cut_vertices(graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
-    """Vertex -> (vertices, sum of values) that are in no largest piece once it is gone."""
+    """Vertex -> (vertices, sum of values) outside the largest piece that remains without the vertex."""
     starts, ends = _neighbours(graph)
     size = graph.size
     order, low = [-1] * size, [0] * size
@@ -29,9 +27,11 @@ def cut_vertices(graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
         whole, total = below[root], worth[root]
         for vertex in seen:
             hanging = pieces.pop(vertex, [])
+            # Nothing is above the root, so it is a cut vertex only if two or more subtrees hang on it.
             if not hanging or (vertex == root and len(hanging) == 1):
                 continue
             mine = int(values[vertex])
+            # For any other vertex, everything that does not hang on it stays together as one more piece.
             rest = (whole - 1 - sum(n for n, _ in hanging), total - mine - sum(v for _, v in hanging))
             parts = sorted([*hanging, rest]) if vertex != root else sorted(hanging)
             articulation_points[vertex] = (whole - 1 - parts[-1][0], total - mine - parts[-1][1])
@@ -48,7 +48,10 @@ def _walk(
     worth: list[int],
     pieces: dict[int, list[tuple[int, int]]],
 ) -> list[int]:
-    """Depth first from `root`; fills order, low, sums of subtrees, and what hangs on whom. The vertices it saw."""
+    """Depth-first walk from `root`, with an explicit stack: a chain of channels can exceed Python's recursion limit.
+
+    Fills `order`, `low`, the sums of subtrees (`below`, `worth`), and `pieces`. Returns the vertices that it saw.
+    """
     seen = [root]
     order[root] = low[root] = 0
     stack, parents, places = [root], [-1], [starts[root]]
@@ -63,6 +66,8 @@ def _walk(
                 stack.append(other)
                 parents.append(vertex)
                 places.append(starts[other])
+            # An edge to an earlier vertex: the subtree has a second way up. The edge to the parent does not count, and
+            # as neighbours are distinct, there is only one.
             elif other != parents[-1] and order[other] < low[vertex]:
                 low[vertex] = order[other]
             continue
@@ -74,13 +79,14 @@ def _walk(
         low[parent] = min(low[parent], low[vertex])
         below[parent] += below[vertex]
         worth[parent] += worth[vertex]
+        # No edge leads from the subtree to above the parent: without the parent, the subtree is cut off.
         if low[vertex] >= order[parent]:
             pieces.setdefault(parent, []).append((below[vertex], worth[vertex]))
     return seen
 
 
 def _neighbours(graph: Graph) -> tuple[list[int], list[int]]:
-    """Neighbours of each vertex, once each, without itself: those of v are ends[starts[v]:starts[v + 1]]."""
+    """The distinct neighbours of each vertex, without itself: those of v are ends[starts[v]:starts[v + 1]]."""
     apart = graph.heads != graph.tails
     heads, tails = graph.heads[apart], graph.tails[apart]
     both = np.unique(np.concatenate([heads * graph.size + tails, tails * graph.size + heads]))

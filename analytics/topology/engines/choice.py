@@ -1,6 +1,6 @@
-"""Which engine walks a graph when nobody chose one: the local one up to the size that it was measured to hold.
+"""Selects the engine when the user did not: the local one, up to the size that it is known to handle.
 
-A million edges took it 15 s of CPU and 400 MB; GraphFrames takes minutes for as many, and a Spark session of gigabytes.
+A million edges take it 15 s of CPU and 400 MB. GraphFrames takes minutes for as many, and a Spark session of gigabytes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ LOCAL_EDGES_MAX = 1_000_000
 
 
 class EngineWish(StrEnum):
-    """What `--engine` takes."""
+    """The values of `--engine`."""
 
     AUTO = "auto"
     LOCAL = "local"
@@ -19,8 +19,9 @@ class EngineWish(StrEnum):
 
 
 def choose(wish: EngineWish, edges: int, why_not: str) -> tuple[EngineWish, str]:
-    """The engine, and a sentence that says why it; "" = it was asked for. `why_not`: why GraphFrames cannot, "" = it
-    can."""
+    """The engine, and a sentence that says why; "" = the user chose it. `why_not`: why GraphFrames cannot run, "" = it
+    can.
+    """
     if wish is not EngineWish.AUTO:
         return wish, ""
     if edges <= LOCAL_EDGES_MAX:

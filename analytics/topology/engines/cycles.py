@@ -1,7 +1,7 @@
-"""The circles inside a loop: for each channel in it the shortest way round, each circle once. Bounded.
+"""Cycles inside a loop: the shortest through each channel, each cycle once, at most CIRCLES_MAX.
 
-Listing all circles explodes; the shortest through each channel are what a person has to break, and no channel of the
-loop is left out unless there are more than CIRCLES_MAX. Refuses to look outside the loop.
+The number of all cycles grows exponentially. The shortest ones through each channel are those that a user has to break,
+and unless there are more than CIRCLES_MAX, they cover every channel of the loop.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Step = tuple[str, str]
 
 
 def circles(members: Sequence[str], ways: Mapping[str, Iterable[str]], starts: Iterable[str]) -> list[tuple[str, ...]]:
-    """The shortest circle through each of `starts`, the shortest first; each begins at its smallest id."""
+    """The shortest cycle through each of `starts`, the shortest first; each begins at its smallest id."""
     inside = frozenset(members)
     return _distinct(_way(start, start, ways, inside) for start in sorted(starts)[:_STARTS_MAX])
 
@@ -24,7 +24,7 @@ def circles(members: Sequence[str], ways: Mapping[str, Iterable[str]], starts: I
 def circles_over(
     members: Sequence[str], ways: Mapping[str, Iterable[str]], steps: Iterable[Step]
 ) -> list[tuple[str, ...]]:
-    """The shortest circle over each of these edges, told in the same way."""
+    """The shortest cycle over each of these edges, in the same form."""
     inside = frozenset(members)
     return _distinct(_way(end, start, ways, inside) for start, end in sorted(steps)[:_STARTS_MAX])
 
@@ -33,21 +33,24 @@ def _distinct(found: Iterable[list[str]]) -> list[tuple[str, ...]]:
     told: dict[tuple[str, ...], None] = {}
     for circle in found:
         if circle:
+            # A cycle is found from each of its channels. Turned to begin at its smallest id, all of these are equal.
             turn = circle.index(min(circle))
             told.setdefault((*circle[turn:], *circle[:turn]))
     return sorted(told, key=lambda one: (len(one), one))[:CIRCLES_MAX]
 
 
 def _way(start: str, end: str, ways: Mapping[str, Iterable[str]], inside: frozenset[str]) -> list[str]:
-    """The vertices of the shortest way from `start` to `end`, at least one edge long when they are one vertex.
+    """The vertices of the shortest path from `start` to `end`; at least one edge long if they are the same vertex.
 
-    Of several the first by id. A circle is told without its end where that is the start. Empty: there is none.
+    Of several, the first by id. A cycle does not repeat its start at the end. Empty if there is no path.
     """
     before: dict[str, str] = {}
+    # Breadth first, in sorted order: the first arrival is the shortest path, and the same one in every run.
     waiting = deque([start])
     while waiting:
         vertex = waiting.popleft()
         for other in sorted(ways.get(vertex, ())):
+            # Before the check below, which excludes the start: a cycle ends there.
             if other == end:
                 path = [vertex] if start == end else [end, vertex]
                 while path[-1] != start:

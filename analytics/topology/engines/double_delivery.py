@@ -1,11 +1,11 @@
-"""Where a subscriber gets an event twice: by two subscriptions whose ways begin in one channel.
+"""Finds subscribers that get an event twice: by two subscriptions whose paths begin in one channel.
 
     same event:   A --sub--> B (a channel)   and X subscribes to A and to B:    X gets the event twice
     its child:    A --sub--> X replies to B  and X subscribes to B too:         X gets the event, then what came of it
 
-Ways are walked backwards over channels, from those that lead to a destination with two subscriptions or more. Two
-subscriptions of one channel are a join (`facts.Joins.doubles`); members of one loop are told by the loop. Refuses to
-count what a dead letter sink gets: it was not delivered.
+Walks backwards over channels, from those that lead to a destination with two subscriptions or more. Two subscriptions
+of one channel need only a join (`facts.Joins.doubles`), and members of one loop are reported with the loop. Ignores
+dead letter sinks: their events were not delivered.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from analytics.topology.model.facts import Facts, SubscriptionFacts
 
 STARTS_MAX = 2_000
 STEPS_MAX = 1_000_000
-NAMED_MAX = 20  #: pairs for one destination
+NAMED_MAX = 20  #: pairs that are listed for one destination
 
 
 @dataclass(frozen=True, slots=True)
 class DoubleDelivery:
-    """Two subscriptions of one destination. `hops`: edges between channels from `via` to the later one."""
+    """Two subscriptions of one destination. `hops`: edges between channels from `via` to the farther one."""
 
     destination: str
     first: str
     second: str
-    via: str  #: the channel where both ways begin
+    via: str  #: the channel where both paths begin
     hops: int
 
 
 @dataclass(frozen=True, slots=True)
 class DoubleDeliveries:
-    """Sorted."""
+    """The results, sorted."""
 
     same: tuple[DoubleDelivery, ...] = ()  #: the same event
-    child: tuple[DoubleDelivery, ...] = ()  #: the event, and what a reply made of it
+    child: tuple[DoubleDelivery, ...] = ()  #: the event, and the reply that resulted from it
 
 
 class Way(Protocol):
-    """A subscription that delivers to a destination: all that is looked at of its facts here."""
+    """A subscription that delivers to a destination; only what is needed here."""
 
     @property
     def id(self) -> str: ...
@@ -55,11 +55,15 @@ Above = Mapping[str, Mapping[str, int]]  #: channel -> the channels that lead to
 
 
 def double_deliveries(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) -> tuple[DoubleDeliveries, list[str]]:
-    """`loop_of`: component of the vertices in loops. Gives the double_deliveries and sentences on limits met."""
+    """`loop_of`: component of each vertex in a loop. Returns the double deliveries and sentences on limits that were
+    met.
+    """
     at: dict[str, list[SubscriptionFacts]] = defaultdict(list)
+    # Channels are left out as destinations, because the walk passes through them.
     for consumer in facts.consumers:
         if consumer.target not in facts.channels:
             at[consumer.target].append(consumer)
+    # Only destinations with subscriptions of several channels need a walk.
     shared = {target: some for target, some in at.items() if len({one.channel for one in some}) > 1}
     wanted = {one.channel for some in shared.values() for one in some}
     forwards = {(one.channel, one.target) for one in facts.consumers if one.target in facts.channels}
@@ -72,7 +76,11 @@ def double_deliveries(facts: Facts, engine: Engine, loop_of: Mapping[str, int]) 
 def meet(
     shared: Mapping[str, Sequence[Way]], above_same: Above, above_any: Above, loop_of: Mapping[str, int]
 ) -> DoubleDeliveries:
-    """`shared`: destinations that consumers of several channels have. What leads to a channel by deliveries, by all."""
+    """Find the pairs.
+
+    `shared`: destinations with subscriptions of several channels. `above_same`: channels that lead to a channel by
+    deliveries; `above_any`: also by replies.
+    """
     same: list[DoubleDelivery] = []
     child: list[DoubleDelivery] = []
     for target, some in sorted(shared.items()):
@@ -100,7 +108,7 @@ def _above(engine: Engine, pairs: Iterable[tuple[str, str]], wanted: Iterable[st
 
 
 def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[tuple[int, Ints, Ints]]:
-    """An engine's hops, until they are STEPS_MAX together."""
+    """The hops of an engine, until they exceed STEPS_MAX in total."""
     found = []
     steps = 0
     for one in hops:
@@ -112,14 +120,15 @@ def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[tuple[int, Ints, Int
 
 
 def limit(told: int, starts: int) -> list[str]:
-    """A sentence where not every way was looked at."""
+    """A sentence if not every start was searched."""
     if told == starts:
         return []
     return [f"Double delivery over several channels was looked for from {told} of {starts}."]
 
 
 def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int]) -> list[DoubleDelivery]:
-    """Each pair with the nearest channel where both ways begin."""
+    """Each pair with the nearest channel where both paths begin."""
+    # The channels differ, so without a channel above one of them, no two paths begin in the same channel.
     if not any(one.channel in above for one in some):
         return []
     origins: dict[str, list[tuple[Way, int]]] = defaultdict(list)
@@ -131,6 +140,7 @@ def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, 
     for channel, ways in sorted(origins.items()):
         for place, (first, near) in enumerate(ways[: 2 * NAMED_MAX]):
             for second, far in ways[place + 1 : 2 * NAMED_MAX]:
+                # In a loop every member is above every other: each pair would only repeat that there is a loop.
                 if first.channel == second.channel or _one_loop(first, second, loop_of):
                     continue
                 pair = (first.id, second.id)
@@ -143,7 +153,7 @@ def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, 
 def _child(
     target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int], told: set[tuple[str, str]]
 ) -> list[DoubleDelivery]:
-    """Pairs whose first subscription's channel leads to the second's."""
+    """Pairs where the first subscription's channel leads to the second's."""
     of_channel: dict[str, list[Way]] = defaultdict(list)
     for one in some:
         of_channel[one.channel].append(one)
@@ -153,6 +163,7 @@ def _child(
         for channel in sorted(of_channel.keys() & ways.keys()):
             for first in of_channel[channel]:
                 pair = (first.id, second.id)
+                # A pair that gets the same event twice is already reported, which is the stronger statement.
                 if pair in told or pair[::-1] in told or _one_loop(first, second, loop_of):
                     continue
                 found.append(DoubleDelivery(target, *pair, channel, ways[channel]))

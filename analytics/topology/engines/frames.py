@@ -2,9 +2,9 @@
 
     edges (src long, dst long, ...), vertices (id long)  --rounds of joins-->  DataFrames, or a part that is small
 
-Rounds are of GraphFrames' degrees and of plain joins. After each the plan is cut off by
-a local checkpoint, or every round would compute all before it again. GraphFrames' own loops over rounds are not used:
-one hop of the whole graph a round, and all of them kept, exhausts the memory on deep graphs (decision 14).
+A round uses GraphFrames' degrees and plain joins. A local checkpoint cuts the plan after each round; otherwise every
+round would compute all previous ones again. GraphFrames' own iterative algorithms are not used: they go one hop of the
+whole graph per round and keep all rounds, which exhausts the memory on deep graphs (decision 14).
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from knative.errors import PenstockError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-HELD_EDGES_MAX = 20_000_000  #: the most that are fetched for one question; 320 MB
+HELD_EDGES_MAX = 20_000_000  #: the most edges to fetch for one question; 320 MB
 _STARTS_AT_ONCE = 200
-_LEVELS_MAX = 25  #: of ways that are looked at on Spark, a query for each
-#: A round of trimming that takes away less than this share of the edges was not worth its time.
+_LEVELS_MAX = 25  #: of paths that are followed on Spark, with one query each
+#: Trimming stops after a round that removes less than this share of the edges.
 _TRIM_SHARE_MIN = 0.02
 
 
 class Keeper:
-    """Cuts plans off, and in the end lets go of all that Spark has come to keep since, whoever had it kept."""
+    """Cuts plans, and at the end releases everything that Spark has persisted since the start, also by GraphFrames."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        # GraphFrames persists frames that it does not return. Comparing Spark's list before and after finds these too.
         self._before = self._kept().keys()
         self._cuts: list[tuple[DataFrame, set[int]]] = []
 
@@ -50,18 +51,18 @@ class Keeper:
 
         if isinstance(problem, KeyboardInterrupt):  # the connection waits for another answer
             return
-        with contextlib.suppress(*((Py4JError, ConnectionError) if problem is not None else ())):  # Spark may have gone
+        with contextlib.suppress(*((Py4JError, ConnectionError) if problem is not None else ())):  # Spark may be gone
             self._let_go(self._kept().keys() - self._before)
 
     def cut(self, frame: DataFrame) -> DataFrame:
-        """The same rows, computed now and kept: what is made from them does not compute them again."""
+        """The same rows, computed now and persisted, so that later frames do not compute them again."""
         before = self._kept().keys()
         made: DataFrame = frame.localCheckpoint(eager=True)
         self._cuts.append((made, self._kept().keys() - before))
         return made
 
     def drop(self, *frames: DataFrame) -> None:
-        """Let go of what `cut` gave."""
+        """Release frames that `cut` returned."""
         for one, numbers in self._cuts:
             if any(one is frame for frame in frames):
                 self._let_go(numbers)
@@ -78,10 +79,10 @@ class Keeper:
 
 
 def islands(keeper: Keeper, edges: DataFrame, near: int) -> list[DataFrame]:
-    """Maps (id, to) to apply one after the other: after the last each id is the smallest of its part; ids that a map
-    lacks stay. Every round joins each vertex to its smallest neighbour, until `near` edges are left, which are fetched.
+    """Maps (id, to) to apply in order: after the last, each id is the smallest of its part. Ids that a map lacks stay.
 
-    A vertex that is not smaller than all its neighbours goes, so half of them do in each round.
+    Every round removes each vertex that has a smaller neighbour, by joining it to the smallest of them. When
+    `near` edges or fewer are left, they are fetched and finished here.
     """
     from pyspark.sql import functions as f
 
@@ -106,9 +107,10 @@ def _undirected(edges: DataFrame) -> DataFrame:
 
 
 def _roots(keeper: Keeper, pointers: DataFrame) -> DataFrame:
-    """Each pointer moved on to where it ends, twice as far in every round."""
+    """Each pointer moved on to its end. The distance doubles in every round, so a chain of n takes log2(n) rounds."""
     from pyspark.sql import functions as f
 
+    # A pointer always goes to a smaller id, so there are no cycles and every chain ends.
     while True:
         on = pointers.select(f.col("id").alias("to"), f.col("to").alias("further"))
         further = pointers.select("id", "to").join(on, ["to"], "left")
@@ -122,7 +124,7 @@ def _roots(keeper: Keeper, pointers: DataFrame) -> DataFrame:
 
 
 def _finish(spark: SparkSession, left: DataFrame) -> DataFrame:
-    """The map of a graph that is walked here."""
+    """The map of a graph that is small enough for this process."""
     import pandas as pd
 
     ids, graph = compact(fetch(left))
@@ -131,7 +133,7 @@ def _finish(spark: SparkSession, left: DataFrame) -> DataFrame:
 
 
 def moved(frame: DataFrame, column: str, to: DataFrame) -> DataFrame:
-    """`column` as a map (id, to) has it."""
+    """`column` replaced by the map (id, to), where the map has it."""
     from pyspark.sql import functions as f
 
     found = frame.join(to.select(f.col("id").alias(column), f.col("to").alias("_to")), [column], "left")
@@ -139,8 +141,11 @@ def moved(frame: DataFrame, column: str, to: DataFrame) -> DataFrame:
 
 
 def core(keeper: Keeper, edges: DataFrame, near: int) -> tuple[DataFrame, int]:
-    """The edges that may be a part of a loop, and how many: those are left out whose end leads nowhere, or whose
-    beginning nothing leads to, until there are `near` at most or a round takes next to nothing away."""
+    """The edges that may be part of a loop, and their number.
+
+    A round removes the edges into vertices that have no outgoing edge, and those out of vertices that have no incoming
+    one. It ends when `near` edges or fewer are left, or when a round removes almost nothing.
+    """
     from graphframes import GraphFrame
     from pyspark.sql import functions as f
 
@@ -153,6 +158,7 @@ def core(keeper: Keeper, edges: DataFrame, near: int) -> tuple[DataFrame, int]:
         kept = keeper.cut(left.join(begins, ["dst"], "left_semi").join(ends, ["src"], "left_semi").select("src", "dst"))
         keeper.drop(left)
         before, left, count = count, kept, kept.count()
+        # A long chain loses one edge at each end per round: such rounds cost seconds each and gain almost nothing.
         if before - count <= _TRIM_SHARE_MIN * before:
             break
     return left, count
@@ -165,9 +171,11 @@ def _ends(edges: DataFrame) -> DataFrame:
 
 
 def loops(keeper: Keeper, edges: DataFrame, near: int) -> tuple[Ints, Ints]:
-    """Vertices in strongly connected components of two or more, sorted, and the smallest vertex of each one's.
+    """Vertices in strongly connected components of two or more, sorted, and the smallest vertex of each one's
+    component.
 
-    Only the core is fetched. Raises PenstockError when that is too large."""
+    Fetches only the core. Raises PenstockError when that is too large.
+    """
     left, count = core(keeper, edges, near)
     if count > HELD_EDGES_MAX:
         raise PenstockError(
@@ -181,15 +189,17 @@ def loops(keeper: Keeper, edges: DataFrame, near: int) -> tuple[Ints, Ints]:
 
 
 def compact(ends: Ints, *more: Ints) -> tuple[Ints, Graph]:
-    """Rows (src, dst) as a graph without gaps: the ids that its vertices have, sorted. `more`: ids that it has too."""
+    """Rows (src, dst) as a graph with consecutive numbers, and the ids of its vertices. `more`: additional ids."""
     ids = np.unique(np.concatenate([ends.ravel(), *more]))
     places = np.searchsorted(ids, ends)
     return ids, Graph(len(ids), places[:, 0].copy(), places[:, 1].copy(), np.ones(len(places)))
 
 
 def hops(spark: SparkSession, edges: DataFrame, starts: Iterable[int], near: bool) -> Iterator[tuple[int, Ints, Ints]]:
-    """As `Engine.hops`, in ids. `near`: the edges are few, and fetched at once. Otherwise only what a batch of starts
-    reaches is fetched; ends before a start that reaches too much."""
+    """As `Engine.hops`, in ids. Ends before a start that reaches too much.
+
+    `near`: there are few edges, so all are fetched at once. Otherwise fetches only what a batch of starts reaches.
+    """
     waiting = iter(starts)
     whole = fetch(edges.select("src", "dst")) if near else None
     while some := list(islice(waiting, _STARTS_AT_ONCE)):
@@ -202,9 +212,10 @@ def hops(spark: SparkSession, edges: DataFrame, starts: Iterable[int], near: boo
 
 
 def reachable(spark: SparkSession, edges: DataFrame, starts: Sequence[int], most: int) -> Ints | None:
-    """The edges (src, dst) that ways from `starts` go over; None: there are more than `most` of them.
+    """The edges (src, dst) of all paths from `starts`; None if there are more than `most`.
 
-    Where the ways are long it is every edge, if those are not too many: a level of them takes seconds."""
+    Paths longer than _LEVELS_MAX return every edge, if those are not too many: each level is a query of seconds.
+    """
     from pyspark.sql import functions as f
 
     edges = edges.select("src", "dst")
@@ -214,6 +225,8 @@ def reachable(spark: SparkSession, edges: DataFrame, starts: Sequence[int], most
     for _ in range(_LEVELS_MAX):
         if not len(fresh):
             return np.concatenate(found)
+        # The frontier is small and the edges are not: broadcast it, so that Spark does not shuffle the edges.
+        # One row more than `most` is enough to know that there are too many.
         level = spark.createDataFrame(_ids(fresh), "src long")
         step = fetch(edges.join(f.broadcast(level), ["src"], "left_semi").limit(most + 1))
         found.append(step)
@@ -226,14 +239,15 @@ def reachable(spark: SparkSession, edges: DataFrame, starts: Sequence[int], most
 
 
 def influence(keeper: Keeper, edges: DataFrame, base: DataFrame, rounds: int) -> DataFrame:
-    """(id, value): base (id, value) + what comes back over edges (src, dst, share), `rounds` deep.
+    """Sums (id, value): base (id, value), plus what comes back over edges (src, dst, share), `rounds` deep.
 
-    Each round sends on only what came in the one before: it ends with the longest way, not with the last round. The
-    edges lie where their ends are looked up, so a round exchanges sums only.
+    Each round passes on only what arrived in the previous one, so the loop ends after the longest path, which is
+    usually long before `rounds`.
     """
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as f
 
+    # Partitioned by `dst` once, where every round joins: each round then shuffles only its sums, not the edges.
     edges = keeper.cut(edges.where("share <> 0").select("src", "dst", "share").repartition("dst"))
     came = keeper.cut(base.where("value <> 0").select("id", "value"))
     terms = [came]
@@ -249,7 +263,7 @@ def influence(keeper: Keeper, edges: DataFrame, base: DataFrame, rounds: int) ->
 
 
 def fetch(frame: DataFrame) -> Ints:
-    """All rows of a frame of whole numbers."""
+    """All rows of a frame of integers."""
     pandas: Any = frame.toPandas()
     return np.asarray(pandas.to_numpy(), dtype=np.int64).reshape(-1, len(frame.columns))
 

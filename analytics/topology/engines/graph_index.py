@@ -1,7 +1,4 @@
-"""Facts as numbers: every vertex and edge of the map gets a place, and edges get weights, for the engines.
-
-Refuses to ask an engine anything.
-"""
+"""Facts as numbers for the engines: every vertex and edge of the map gets a number, and edges get weights."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ from analytics.topology.model.facts import Facts, SubscriptionFacts
 
 FLOWS = tuple(Flow)
 PLACE = {flow: place for place, flow in enumerate(FLOWS)}  #: the number of each kind of edge
-ALIVE = (Flow.PUBLISHES, Flow.SUBSCRIBES, Flow.DELIVERS, Flow.REPLIES)  #: what an event that does not fail goes over
-#: What an edge of a consumer weighs, as a sum of its traffic. Replies are not counted anywhere: at most so many come as
-#: were delivered.
+ALIVE = (Flow.PUBLISHES, Flow.SUBSCRIBES, Flow.DELIVERS, Flow.REPLIES)  #: edges of events that do not fail
+#: The sum of a consumer's traffic that an edge weighs. Replies are not counted anywhere; there are at most as many
+#: as deliveries.
 WEIGHED_BY = {
     Flow.SUBSCRIBES: "events",
     Flow.DELIVERS: "delivered",
@@ -30,7 +27,7 @@ WEIGHED_BY = {
 
 @dataclass(frozen=True, slots=True)
 class GraphIndex:
-    """`graph` edge i is `links[i]`, its kind FLOWS[kinds[i]]; vertex v has id `ids[v]`."""
+    """Edge i of `graph` is `links[i]`, its kind is FLOWS[kinds[i]]; vertex v has the id `ids[v]`."""
 
     ids: Sequence[str]
     places: dict[str, int]
@@ -44,7 +41,7 @@ class GraphIndex:
 
 
 def number(facts: Facts, counted: bool) -> GraphIndex:
-    """`counted`: edges weigh what went over them in the window; otherwise all weigh 1."""
+    """`counted`: an edge weighs its events in the window; otherwise 1."""
     links = list(facts.links())
     ids = sorted({*facts.channels, *(link[0] for link in links), *(link[1] for link in links)})
     places = {id_: place for place, id_ in enumerate(ids)}

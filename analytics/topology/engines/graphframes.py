@@ -1,12 +1,12 @@
 """The engine that walks the graph on Spark, with GraphFrames.
 
-Its Python half is a dependency; its JVM half is two jars that a Spark session must have been started with. `missing`
-says in one sentence when they are not there, or are of another release, and how to add them.
+Its Python half is a dependency. Its JVM half is two jars, with which the Spark session must start. `missing` says in
+one sentence whether they are absent or of another release, and how to add them.
 
     islands    GraphFrames' connected components            loops      trimmed on Spark, the core finished here
     influence  rounds of joins, as long as something comes  hops       what starts reach is fetched, and walked here
 
-GraphFrames has no cut vertices: they are walked here too.
+GraphFrames has no articulation points: those are computed in this process too.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from knative.errors import PenstockError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-VERSION = version("graphframes-py")  #: the jars must be of the same one (decision 14)
+VERSION = version("graphframes-py")  #: the jars must have the same release (decision 14)
 COORDINATES = (
     f"io.graphframes:graphframes-spark4_2.13:{VERSION}",
     f"io.graphframes:graphframes-graphx-spark4_2.13:{VERSION}",
 )
 _CLASSES = ("org.graphframes.GraphFramePythonAPI", "org.apache.spark.graphframes.graphx.Graph")  # one of each jar
-NEAR_EDGES = 500_000  #: so few are trimmed no further: they are walked here in a second
+NEAR_EDGES = 500_000  #: a graph of so few edges is not trimmed further: this process walks it in a second
 
 
 class NoGraphFramesError(PenstockError):
@@ -43,13 +43,13 @@ class NoGraphFramesError(PenstockError):
 
 
 def missing_jars(places: Sequence[Path]) -> str:
-    """What these folders lack, by the names of the jars, before Spark is started for nothing; "" = nothing."""
+    """The names of the jars that these folders lack, known before Spark starts; "" = none."""
     found = [find_jar(places, coordinate.split(":")[1] + "-") for coordinate in COORDINATES]
     return _problem([jar.name if jar is not None else None for jar in found])
 
 
 def missing(spark: SparkSession) -> str:
-    """Why this session cannot run GraphFrames, as a sentence with the cure; "" = it can."""
+    """Why this session cannot run GraphFrames, as a sentence with a hint; "" = it can."""
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
         return "The graphframes engine needs a session in this process, not Spark Connect: leave --remote out."
@@ -69,7 +69,7 @@ def _jar_of(jvm: Any, name: str) -> str | None:
 
 
 def _problem(jars: Sequence[str | None]) -> str:
-    """`jars`: file names in the order of COORDINATES. A name without a version is believed."""
+    """`jars`: file names in the order of COORDINATES. A name without a version is accepted."""
     absent = [coordinate for coordinate, jar in zip(COORDINATES, jars, strict=True) if jar is None]
     if absent:
         return (
@@ -87,12 +87,14 @@ def _problem(jars: Sequence[str | None]) -> str:
 
 
 class GraphFramesEngine:
-    """Owns what it has Spark keep, not the session. `near`: a graph of no more edges is finished in this process."""
+    """Releases what Spark persists for it, but does not own the session. `near`: this process finishes a graph of no
+    more edges.
+    """
 
     name = "graphframes"
 
     def __init__(self, spark: SparkSession, near: int = NEAR_EDGES) -> None:
-        """Raises NoGraphFramesError when the jars are not there."""
+        """Raises NoGraphFramesError when the jars are missing."""
         why = missing(spark)
         if why:
             raise NoGraphFramesError(why, "--engine local needs none.")
@@ -114,7 +116,7 @@ class GraphFramesEngine:
         return labelled
 
     def loops(self, graph: Graph) -> Ints:
-        """See `Engine`. Only the core of the graph is fetched."""
+        """See `Engine`. Fetches only the core of the graph."""
         if not len(graph.heads):
             return np.arange(graph.size, dtype=np.int64)
         found: Ints = np.arange(graph.size, dtype=np.int64)
@@ -124,7 +126,7 @@ class GraphFramesEngine:
         return found
 
     def hops(self, graph: Graph, starts: Iterable[int]) -> Iterator[tuple[int, Ints, Ints]]:
-        """See `Engine`. Only what a batch of starts reaches is fetched; ends before a start that reaches too much."""
+        """See `Engine`. Fetches only what a batch of starts reaches; ends before a start that reaches too much."""
         if len(graph.heads) <= self._near:
             yield from self._local.hops(graph, starts)
             return
@@ -148,11 +150,11 @@ class GraphFramesEngine:
         return value
 
     def articulation_points(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
-        """See `Engine`. Walked here: see the top of this file."""
+        """See `Engine`. Computed in this process, as GraphFrames does not have it."""
         return self._local.articulation_points(graph, values)
 
     def close(self) -> None:
-        """Nothing is held between two questions."""
+        """Nothing to release between two questions."""
 
     def _edges(self, keeper: Keeper, graph: Graph) -> DataFrame:
         import pandas as pd

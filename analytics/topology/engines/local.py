@@ -1,6 +1,6 @@
-"""The engine that walks the graph in this process: numpy, and scipy's graph routines for the large ones.
+"""The engine that walks the graph in this process: numpy, and scipy's graph routines for large graphs.
 
-Up to a million edges it takes seconds. scipy is imported when a question needs it. Refuses to use several machines.
+A million edges take seconds. scipy is imported when a question needs it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LocalEngine:
         return _components(graph, "strong")
 
     def hops(self, graph: Graph, starts: Iterable[int]) -> Iterator[tuple[int, Ints, Ints]]:
-        """See `Engine`. One start after the other, so whoever takes them may stop."""
+        """See `Engine`. Computes one start after the other, so the caller may stop early."""
         order = np.argsort(graph.heads, kind="stable")
         first = np.searchsorted(graph.heads[order], np.arange(graph.size + 1))
         ends = graph.tails[order]
@@ -49,7 +49,7 @@ class LocalEngine:
         return cut_vertices(graph, values)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 def _components(graph: Graph, connection: str) -> Ints:
@@ -65,7 +65,7 @@ def _components(graph: Graph, connection: str) -> Ints:
 
 
 def _reach(start: int, number: int, first: Ints, ends: Ints, seen: Ints) -> tuple[Ints, Ints]:
-    """Level by level; `seen` is marked with `number`, so that it need not be cleared between starts."""
+    """Level by level. `seen` holds `number` for visited vertices, so it need not be cleared between starts."""
     seen[start] = number
     level = np.array([start], dtype=np.int64)
     found: list[Ints] = []

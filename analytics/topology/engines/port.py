@@ -1,7 +1,6 @@
 """The graph as numbers, and the port of the engines that walk it.
 
 Vertices are numbered in the order of their sorted ids, so every engine gives the same answer to the same question.
-Refuses to know what vertices mean.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ ROUNDS = 20  #: edges that influence goes back
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Directed edges heads[i] -> tails[i] with a weight each; vertices 0..size-1. Edges may be there twice."""
+    """Directed edges heads[i] -> tails[i] with a weight each; vertices 0..size-1. Edges may occur twice."""
 
     size: int
     heads: Ints
@@ -31,48 +30,52 @@ class Graph:
 
     @classmethod
     def of(cls, size: int, pairs: Sequence[tuple[int, int]], weights: Sequence[float] | None = None) -> Graph:
-        """From (from, to); the weight of each is 1 unless told."""
+        """From pairs (from, to); each weight is 1 by default."""
         both = np.array(pairs, dtype=np.int64).reshape(-1, 2)
         given = np.ones(len(both)) if weights is None else np.array(weights, dtype=np.float64)
         return cls(size, both[:, 0].copy(), both[:, 1].copy(), given)
 
     def turned(self) -> Graph:
-        """The same with every edge the other way round."""
+        """The same graph with every edge reversed."""
         return Graph(self.size, self.tails, self.heads, self.weights)
 
     def only(self, kept: NDArray[np.bool_]) -> Graph:
-        """The same vertices with these edges only."""
+        """The same vertices with only these edges."""
         return Graph(self.size, self.heads[kept], self.tails[kept], self.weights[kept])
 
 
 class Engine(Protocol):
-    """Answers what walks the graph. Labels of parts are the smallest number of a vertex in them."""
+    """Answers the questions that need a walk. The label of a part is the smallest number of its vertices."""
 
     @property
     def name(self) -> str:
         """`local` or `graphframes`."""
 
     def islands(self, graph: Graph) -> Ints:
-        """For each vertex the part that it is in, edges taken without direction."""
+        """For each vertex its weakly connected component."""
 
     def loops(self, graph: Graph) -> Ints:
-        """For each vertex its strongly connected component. One alone is a component too."""
+        """For each vertex its strongly connected component. A single vertex is a component too."""
 
     def hops(self, graph: Graph, starts: Iterable[int]) -> Iterator[tuple[int, Ints, Ints]]:
-        """For each start: (start, what it reaches without itself, the fewest edges to each), by edges, then number."""
+        """For each start: (start, vertices that it reaches without itself, fewest edges to each), by edges, then
+        number.
+        """
 
     def influence(self, graph: Graph, base: Floats) -> Floats:
-        """base + DAMPING * what follows, ROUNDS deep: a vertex shares in its successors' value by weight of edges."""
+        """base + DAMPING * what follows, ROUNDS deep: a vertex gets a share of its successors' value, by weight of
+        edges.
+        """
 
     def articulation_points(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
         """Vertices without which their island falls apart -> (vertices, sum of values) outside the largest piece."""
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release everything that the engine holds."""
 
 
 def shares(graph: Graph) -> Floats:
-    """Each edge's part of the weight that comes into its target; equal parts where all weights are 0."""
+    """Each edge's share of the weight that comes into its target; equal shares if all weights are 0."""
     into = np.bincount(graph.tails, weights=graph.weights, minlength=graph.size)
     count = np.bincount(graph.tails, minlength=graph.size)
     total, edges = into[graph.tails], count[graph.tails]

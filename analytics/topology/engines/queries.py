@@ -1,8 +1,9 @@
-"""What only a walk over the graph can tell: loops, what meets again, islands, reach, influence, cut vertices.
+"""The questions that need a walk over the graph: loops, double deliveries, islands, reach, influence, articulation
+points.
 
     Facts -> GraphIndex -> an engine's answers in numbers -> GraphAnswers in ids
 
-Every limit that was met is a sentence in `notes`. Refuses to know which engine answers, and to judge.
+Every limit that was met is a sentence in `notes`. Does not depend on which engine answers, and does not judge.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from analytics.topology.engines.port import Engine, Ints
 from analytics.topology.model.document import Flow, Island, Reach
 from analytics.topology.model.facts import Facts
 
-SOURCES_MAX = 200  #: whose reach is told, those with the most events
-REACHED_MAX = 50  #: vertices named for each of them
+SOURCES_MAX = 200  #: sources whose reach is reported: those with the most events
+REACHED_MAX = 50  #: vertices listed for each of them
 REACH_STEPS_MAX = 20_000_000
-CUT_EDGES_MAX = 2_000_000  #: of a larger graph cut vertices are not looked for: a million edges take 9 s and 500 MB
+CUT_EDGES_MAX = 2_000_000  #: no articulation points beyond this: a million edges take 9 s and 500 MB
 ISLANDS_MAX = 100
 MEMBERS_MAX = 50
-CHANNELS = ("channel:", "broker:")  #: what the ids of channels begin with
-OUTSIDE = ("uri:", "dlq:")  #: and those of what events leave the map by: influence comes from there
+CHANNELS = ("channel:", "broker:")  #: prefixes of the ids of channels
+OUTSIDE = ("uri:", "dlq:")  #: and of vertices where events leave the map: influence starts there
 
 
 Link = tuple[str, str, Flow]  #: an edge: from, to, kind
@@ -35,7 +36,7 @@ Link = tuple[str, str, Flow]  #: an edge: from, to, kind
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A strongly connected component: from each member events come to every other."""
+    """A strongly connected component: events from each member come to every other."""
 
     members: tuple[str, ...]
     circles: tuple[tuple[str, ...], ...]
@@ -44,23 +45,23 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class GraphAnswers:
-    """The engine's answers. Sorted."""
+    """The engine's answers, sorted."""
 
     engine: str
     island_of: dict[str, int]  #: id -> number of its island
     islands: tuple[Island, ...]  #: the largest first, bounded
     islands_count: int
     loops: tuple[Loop, ...]  #: by deliveries and replies
-    dead_loops: tuple[Loop, ...]  #: that at least one dead letter edge is a part of
+    dead_loops: tuple[Loop, ...]  #: with at least one dead letter edge
     double_deliveries: DoubleDeliveries
     reach: tuple[Reach, ...]
-    influence: tuple[tuple[str, float], ...]  #: channels and brokers, the most first: events/s, or vertices
-    articulation_points: dict[str, tuple[int, int]]  #: vertex -> vertices, channels that are cut off without it
+    influence: tuple[tuple[str, float], ...]  #: channels and brokers, the highest first: events/s, or vertices
+    articulation_points: dict[str, tuple[int, int]]  #: vertex -> vertices and channels that are cut off without it
     notes: tuple[str, ...]
 
 
 def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> GraphAnswers:
-    """Ask everything. `counted`: weights are events of the window."""
+    """Ask all questions. `counted`: weights are events of the window."""
     counted = counted and window_s > 0
     numbered = number(facts, counted)
     alive = numbered.of_kind(*ALIVE)
@@ -94,7 +95,7 @@ def limits(islands: int, told: int, no_cuts: bool) -> list[str]:
 
 
 def _labels(numbered: GraphIndex, labels: Ints) -> dict[str, int]:
-    """Component of each vertex that is in one of two or more."""
+    """Component of each vertex that is in a component of two or more."""
     _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
     places = np.flatnonzero(counts[inverse] > 1)
     return {numbered.ids[place]: int(labels[place]) for place in places.tolist()}
@@ -108,7 +109,7 @@ def _members(numbered: GraphIndex, labels: Ints) -> dict[int, list[str]]:
 
 
 def _inner(numbered: GraphIndex, labels: Ints, kept: np.ndarray) -> dict[int, list[Link]]:
-    """Edges whose ends are in one component, by component."""
+    """Edges inside one component, by component."""
     graph = numbered.graph
     inner = kept & (labels[graph.heads] == labels[graph.tails]) & (graph.heads != graph.tails)
     found: dict[int, list[Link]] = defaultdict(list)
@@ -131,14 +132,14 @@ def _loops(numbered: GraphIndex, facts: Facts, labels: Ints, alive: np.ndarray) 
 
 
 def live_loop(members: Sequence[str], links: Iterable[Link], channels: Container[str]) -> Loop:
-    """`members`: sorted. `links`: the edges between them that events which do not fail go over."""
+    """`members`: sorted. `links`: the edges between them, without dead letters."""
     links = sorted(links)
     found = circles(members, _ways(links), (one for one in members if one in channels))
     return Loop(tuple(members), tuple(found), tuple(links))
 
 
 def dead_loop(members: Sequence[str], links: Iterable[Link]) -> Loop | None:
-    """`links`: all edges between them. None: no dead letter goes over one of them."""
+    """`links`: all edges between them. None if no dead letters go over any of them."""
     links = sorted(links)
     steps = [(start, end) for start, end, flow in links if flow is Flow.DEAD_LETTERS]
     if not steps:
@@ -147,7 +148,7 @@ def dead_loop(members: Sequence[str], links: Iterable[Link]) -> Loop | None:
 
 
 def _dead_loops(numbered: GraphIndex, engine: Engine) -> tuple[Loop, ...]:
-    """Only edges into channels can close a circle; mostly there are none."""
+    """Loops with dead letters. Only dead letter edges into channels can close one, and most maps have none."""
     dead = numbered.of_kind(Flow.DEAD_LETTERS)
     into_channels = [place for place in np.flatnonzero(dead).tolist() if numbered.links[place][1].startswith(CHANNELS)]
     if not into_channels:
@@ -195,7 +196,7 @@ Names = Sequence[str] | Mapping[int, str]  #: of vertices, by number
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What one start reaches: how many, how far, and the nearest with the edges to each."""
+    """What one start reaches: how many vertices, how far, and the nearest with the edges to each."""
 
     start: int
     count: int
@@ -204,7 +205,7 @@ class Reached:
 
 
 def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[Reached]:
-    """An engine's hops, until they are REACH_STEPS_MAX together."""
+    """The hops of an engine, until they exceed REACH_STEPS_MAX in total."""
     found: list[Reached] = []
     steps = 0
     for start, vertices, depths in hops:
@@ -217,7 +218,7 @@ def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[Reached]:
 
 
 def told_reach(found: Iterable[Reached], names: Names, sources: int) -> tuple[tuple[Reach, ...], list[str]]:
-    """In ids, with a sentence where it is not told of all `sources`."""
+    """In ids, with a sentence if `sources` exceeds what was found."""
     told = tuple(
         Reach(names[one.start], one.count, one.hops_max, {names[vertex]: depth for vertex, depth in one.nearest})
         for one in found
@@ -237,7 +238,7 @@ def _influence(numbered: GraphIndex, facts: Facts, engine: Engine, window_s: flo
 
 
 def _cuts(numbered: GraphIndex, facts: Facts, engine: Engine) -> dict[str, tuple[int, int]] | None:
-    """None: there are too many edges."""
+    """None if there are too many edges."""
     if len(numbered.links) > CUT_EDGES_MAX:
         return None
     values = np.fromiter((id_ in facts.channels for id_ in numbered.ids), np.int64, numbered.graph.size)
@@ -245,6 +246,6 @@ def _cuts(numbered: GraphIndex, facts: Facts, engine: Engine) -> dict[str, tuple
 
 
 def told(ids: Sequence[str], most: int = 10) -> str:
-    """Ids for people: without their kind, the first ones."""
+    """Ids for people: without their kind, and only the first."""
     names = [id_.partition(":")[2] for id_ in ids[:most]]
     return ", ".join(names) + (f" and {len(ids) - most} more" if len(ids) > most else "")

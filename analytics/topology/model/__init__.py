@@ -1,1 +1,1 @@
-"""What a topology is made from and what it becomes: inputs, facts, and the document."""
+"""The data of a topology: inputs, facts, and the document."""

@@ -1,10 +1,10 @@
-"""Whether a destination is one of our own channels or brokers: then events come back, and may go round for ever.
+"""Finds whether a destination is a channel or broker of this contract: then its events come back and may loop.
 
     http://orders-kn-channel.shop.svc.cluster.local/     a host that the channel publishes
     http://any-ingress:8080/channels/shop/orders         its path, on any host
     http://any-ingress:8080/shop/main                    a broker's path, on any host
 
-The same rules as ingress has for requests. Refuses to ask a name server.
+The rules are those of ingress. Does not use DNS.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ BROKER = "Broker"
 
 
 def is_broker(channel: Channel) -> bool:
-    """A Broker owns a topic as a channel does; the contract tells them apart by kind."""
+    """A Broker owns a topic as a channel does; in the contract they differ by kind."""
     return channel.kind == BROKER
 
 
 def channel_id(channel: Channel) -> str:
-    """The vertex of a channel or broker."""
+    """The vertex id of a channel or broker."""
     return f"{'broker' if is_broker(channel) else 'channel'}:{channel.namespace}/{channel.name}"
 
 
@@ -41,8 +41,8 @@ class Addresses:
                 self._hosts.setdefault(host.lower().partition(":")[0].rstrip("."), channel)
 
     def channel_at(self, uri: str) -> Channel | None:
-        """The channel that a request to this URI would reach, None: it goes elsewhere."""
-        # By hand: the contract holds valid URIs only, and urlsplit takes ten times as long for a million of them.
+        """The channel that a request to this URI would reach; None if it leads elsewhere."""
+        # Not urlsplit: URIs in the contract are already valid, and it takes ten times as long for a million of them.
         rest = uri.partition("://")[2].partition("?")[0]
         host, _, path = rest.partition("/")
         if path:
@@ -50,5 +50,5 @@ class Addresses:
         return self._hosts.get(host.lower().partition(":")[0].rstrip("."))
 
     def channel_of_topic(self, topic: str) -> Channel | None:
-        """The channel whose events lie in this topic."""
+        """The channel whose events are stored in this topic."""
         return self._topics.get(topic)

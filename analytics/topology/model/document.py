@@ -1,4 +1,4 @@
-"""The topology as a document: what every output (page, JSON, CSV, Mermaid, DOT) is made from and two runs compare.
+"""The topology as a document: the source of every output (page, JSON, CSV, Mermaid, DOT), and comparable between runs.
 
     source --publishes--> channel --subscribes--> subscription --delivers------> subscriber (or a channel)
                                                        |------replies-------> reply target (or a channel)
@@ -6,10 +6,8 @@
 
 Ids are stable from run to run: `channel:ns/name`, `broker:ns/name`, `subscription:ns/name`, `trigger:ns/name`,
 `dlq:ns/name` (the DLQ topic of that channel or broker), `uri:http://...` (an HTTP destination outside), and
-`source:...` (the `source` of CloudEvents: text that anybody may choose, so never trust it in a page).
-A destination that is the address of a channel of ours *is* that channel. None as a number means: not known here.
-
-Refuses to compute anything, and to misread a document of another schema.
+`source:...` (the `source` of CloudEvents: arbitrary text of a sender, so never trust it in a page). A destination that
+is the address of a channel in the contract *is* that channel. None as a number means: not known.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ Scalar = str | int | float | bool | None
 
 
 class Kind(StrEnum):
-    """What a vertex is. A URI has the first of subscriber, reply-target, dead-letter-sink that it is; see `roles`."""
+    """Kinds of vertices. A URI has the first of subscriber, reply-target, dead-letter-sink; see `roles`."""
 
     SOURCE = "source"
     CHANNEL = "channel"
@@ -43,7 +41,7 @@ class Kind(StrEnum):
 
 
 class Flow(StrEnum):
-    """What an edge is."""
+    """Kinds of edges."""
 
     PUBLISHES = "publishes"
     SUBSCRIBES = "subscribes"
@@ -53,7 +51,7 @@ class Flow(StrEnum):
 
 
 class Health(StrEnum):
-    """Of a vertex or an edge. `unknown`: nobody has said; `idle`: it is well and nothing came in the window."""
+    """Of a vertex or an edge. `unknown`: no worker reports it; `idle`: healthy, and nothing came in the window."""
 
     OK = "ok"
     IDLE = "idle"
@@ -74,17 +72,17 @@ SEVERITIES = tuple(Severity)  #: the worst first
 
 
 class Tier(StrEnum):
-    """Where the numbers of traffic come from, the best first."""
+    """Where the traffic numbers come from, the best first."""
 
     WINDOWS = "windows"  #: the Parquet windows of `penstock job traffic`
-    DELTAS = "deltas"  #: the workers' records of each second
-    STATUS = "status"  #: what workers say of themselves now: rates of the last minute, lag; nothing of senders
+    DELTAS = "deltas"  #: the workers' deltas of each second
+    STATUS = "status"  #: the workers' current status: rates of the last minute and lag, but no senders
     NONE = "none"  #: the contract only
 
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """Rates are events and bytes a second over the window: into a channel or destination, out of a source."""
+    """Rates are events and bytes per second over the window: into a channel or destination, out of a source."""
 
     id: str
     kind: Kind
@@ -93,17 +91,17 @@ class Vertex:
     label: str  #: for people: `namespace/name`, the URI, the source
     health: Health = Health.UNKNOWN
     message: str = ""  #: why it is not ok
-    roles: tuple[str, ...] = ()  #: of a URI: every Kind that it is
+    roles: tuple[str, ...] = ()  #: of a URI: all its kinds
     rate: float | None = None
     bytes_rate: float | None = None
     lag: int | None = None  #: events, of a subscription or trigger
-    island: int = 0  #: its connected part of the whole; 1 is the largest
-    detail: Mapping[str, Scalar] = field(default_factory=dict)  #: more of it, for tables: topic, group, order, ...
+    island: int = 0  #: number of its island; 1 is the largest
+    detail: Mapping[str, Scalar] = field(default_factory=dict)  #: further details for tables: topic, group, order, ...
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Events that go from one vertex to another. Counts are of the window, rates per second."""
+    """Events that go from one vertex to another. Counts are of the window, rates are per second."""
 
     id: str
     source: str  #: id of a vertex
@@ -122,7 +120,9 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to look at. `id` is stable: rule and subject. `objects` are ids of vertices, the subject first."""
+    """Something that is wrong or worth a look. `id` is stable: rule and subject. `objects` are vertex ids, the subject
+    first.
+    """
 
     id: str
     rule: str
@@ -131,7 +131,7 @@ class Finding:
     objects: tuple[str, ...]
     evidence: tuple[str, ...]  #: sentences, each one fact
     remedy: str
-    edges: tuple[str, ...] = ()  #: ids of edges to show with it
+    edges: tuple[str, ...] = ()  #: ids of edges to highlight with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The first of all vertices by some figure."""
+    """The first vertices by some figure."""
 
     name: str  #: influence | traffic | lag | cut | reach
     title: str
@@ -155,10 +155,10 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What events of a source can come to."""
+    """What the events of a source can reach."""
 
     source: str  #: id of the source
-    reached: int  #: how many vertices
+    reached: int  #: number of vertices
     hops_max: int  #: edges to the farthest
     hops: Mapping[str, int]  #: vertex id -> edges to it, nearest first; bounded, see `reached`
 
@@ -176,7 +176,7 @@ class Island:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time that counts and rates are of, in Unix seconds; both 0 = no traffic was read."""
+    """The time span of counts and rates, in Unix seconds; both 0 = no traffic was read."""
 
     start: float = 0.0
     end: float = 0.0
@@ -197,7 +197,7 @@ class Topology:
     window: Window
     tier: Tier
     engine: str  #: local | graphframes
-    method: tuple[str, ...]  #: sentences: how each part was found, what was left out and why
+    method: tuple[str, ...]  #: sentences: how each part was computed, what was left out and why
     vertices: tuple[Vertex, ...]
     edges: tuple[Edge, ...]
     findings: tuple[Finding, ...] = ()
@@ -208,21 +208,21 @@ class Topology:
 
 
 class UnreadableTopology(PenstockError):
-    """A file that is no topology of this version."""
+    """The file is not a topology of this version."""
 
 
 def edge_id(kind: Flow, source: str, target: str) -> str:
-    """The id of an edge: there is one of a kind between two vertices."""
+    """The id of an edge: two vertices have at most one edge of a kind."""
     return f"{source} {kind} {target}"
 
 
 def to_json(topology: Topology) -> bytes:
-    """`topology.json`: one object, UTF-8, the fields of the dataclasses."""
+    """The content of `topology.json`: one object, UTF-8, with the fields of the dataclasses."""
     return orjson.dumps(topology)
 
 
 def from_json(data: bytes) -> Topology:
-    """Back from `to_json`. Fields that are not known (a later addition) are passed over. Raises UnreadableTopology."""
+    """Inverse of `to_json`. Ignores unknown fields (of a later version). Raises UnreadableTopology."""
     try:
         row = orjson.loads(data)
     except ValueError as problem:

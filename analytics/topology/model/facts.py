@@ -1,9 +1,9 @@
-"""What a join or an aggregate can tell: who is joined to whom, what went over each edge, and the simple questions.
+"""The facts that joins and aggregates give: who is joined to whom, what went over each edge, and simple questions.
 
     Inputs --facts_of--> Facts { channels, consumers, what was published and settled, Joins }
 
-`spark_facts` answers the same on Spark DataFrames; both give equal Facts, and what they mean is decided once, in
-`findings`. Refuses to walk the graph (`queries` does) and to judge.
+`analytics/topology/spark/facts` computes the same from DataFrames. Both give equal Facts, and only `findings` decides
+what they mean. Questions that need a walk are in `engines/queries`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import OnRetriesExhausted
 
 TRIGGER = "Trigger"
-OTHERS = "source:"  #: the sources that are not told apart
+OTHERS = "source:"  #: the sum of the sources beyond the limit
 
-#: What accepted and settled may differ by: a share, some seconds of traffic at the borders of the window, some events.
+#: How much accepted and settled may differ: a share, seconds of traffic at the window's borders, or some events.
 SLACK_SHARE = 0.02
 SLACK_S = 2.0
 SLACK_EVENTS = 5
@@ -38,11 +38,11 @@ class SubscriptionFacts:
     target: str
     reply: str
     dead: str
-    filtered: bool  #: it takes only a part of the events, by a filter
+    filtered: bool  #: a filter selects only a part of the events
 
     @property
     def ignores(self) -> bool:
-        """An event whose retries are used up is dropped."""
+        """Whether an event with used-up retries is dropped."""
         return self.subscription.exhausted is OnRetriesExhausted.IGNORE
 
     def links(self) -> Iterator[tuple[str, str, Flow]]:
@@ -67,13 +67,13 @@ class Imbalance:
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """Answers that need no walk. Sorted; ids of vertices."""
+    """Answers that do not need a walk: sorted ids of vertices."""
 
-    unread: tuple[str, ...] = ()  #: channels that nobody subscribes to
-    unsent: tuple[str, ...] = ()  #: channels that nothing was sent to, and no edge leads to
-    self_replies: tuple[tuple[str, str], ...] = ()  #: (consumer, its own channel, which it replies or delivers to)
+    unread: tuple[str, ...] = ()  #: channels without subscriptions
+    unsent: tuple[str, ...] = ()  #: channels to which nothing was sent, and no edge leads
+    self_replies: tuple[tuple[str, str], ...] = ()  #: (consumer, its own channel, to which it replies or delivers)
     doubles: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  #: (channel, destination, consumers: two or more)
-    ignoring: tuple[str, ...] = ()  #: consumers that drop what fails
+    ignoring: tuple[str, ...] = ()  #: consumers that drop failed events
     imbalances: tuple[Imbalance, ...] = ()
 
 
@@ -82,14 +82,14 @@ class Facts:
     """The graph with its numbers. Events and bytes are of the window."""
 
     channels: Mapping[str, Channel]
-    own: frozenset[str]  #: the channels that were asked for; others are joined to them
+    own: frozenset[str]  #: the selected channels; others are joined to them
     consumers: Sequence[SubscriptionFacts]
     published: Mapping[tuple[str, str], tuple[int, int]]  #: (source, channel) -> events, bytes
     accepted: Mapping[str, tuple[int, int]]  #: channel -> events, bytes
     settled: Mapping[str, Traffic]  #: by consumer
     joins: Joins = field(default_factory=Joins)
     sources_left_out: int = 0
-    consumers_count: int | None = None  #: of the whole map, where `consumers` are a part of it
+    consumers_count: int | None = None  #: of the whole map, if `consumers` are a part of it
 
     def links(self) -> Iterator[tuple[str, str, Flow]]:
         """All edges: (from, to, kind)."""
@@ -99,12 +99,12 @@ class Facts:
             yield from consumer.links()
 
     def links_count(self) -> int:
-        """How many edges there are."""
+        """The number of edges."""
         return len(self.published) + sum(2 + bool(one.reply) + bool(one.dead) for one in self.consumers)
 
 
 def facts_of(inputs: Inputs) -> Facts:
-    """From what was handed in."""
+    """Facts from inputs."""
     channels, own, consumers = structure_of(inputs)
     published, accepted, left_out = _published(inputs, channels)
     settled = _settled(inputs, consumers)
@@ -122,7 +122,7 @@ def facts_of(inputs: Inputs) -> Facts:
 
 
 def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], list[SubscriptionFacts]]:
-    """(channels by id, the ids of those that were asked for, consumers), with the filter by namespace applied."""
+    """(channels by id, ids of the selected ones, consumers), with the namespace filter applied."""
     addresses = Addresses(inputs.channels)
     by_uid = {one.uid: channel_id(one) for one in inputs.channels}
     channels = {channel_id(one): one for one in inputs.channels}
@@ -141,7 +141,7 @@ def structure_of(inputs: Inputs) -> tuple[dict[str, Channel], frozenset[str], li
 
 
 def destinations(addresses: Addresses) -> Callable[[str], str]:
-    """URI -> id of the vertex that it is."""
+    """URI -> id of its vertex."""
     known: dict[str, str] = {"": ""}
 
     def resolve(uri: str) -> str:
@@ -183,7 +183,7 @@ def _consumer(
 def _published(
     inputs: Inputs, channels: Mapping[str, Channel]
 ) -> tuple[dict[tuple[str, str], tuple[int, int]], dict[str, tuple[int, int]], int]:
-    # Deltas name no kind; of a broker and a channel with one name the channel is the last here, and wins.
+    # Deltas have no kind: if a broker and a channel have one name, the channel comes last here and wins.
     names = {(one.namespace, one.name): id_ for id_, one in sorted(channels.items())}
     pairs: dict[tuple[str, str], tuple[int, int]] = {}
     accepted: dict[str, tuple[int, int]] = {}
@@ -228,7 +228,7 @@ def _settled(inputs: Inputs, consumers: Iterable[SubscriptionFacts]) -> dict[str
 def _unsent(
     inputs: Inputs, own: frozenset[str], consumers: Iterable[SubscriptionFacts], accepted: Mapping[str, object]
 ) -> tuple[str, ...]:
-    """Without counts nobody can say who sends."""
+    """Channels to which nothing was sent. Empty without counts, because then the senders are unknown."""
     if not inputs.counted:
         return ()
     fed = {id_ for one in consumers for id_ in (one.target, one.reply, one.dead)}
@@ -264,11 +264,11 @@ def _imbalances(
 
 
 def slack(accepted: int, window_s: float) -> float:
-    """What accepted and settled may differ by."""
+    """How much accepted and settled may differ."""
     return SLACK_EVENTS + accepted * (SLACK_SHARE + SLACK_S / window_s)
 
 
 def off_balance(accepted: int, settled: int, lag: int, window_s: float) -> bool:
-    """Events went missing (fewer settled than came and do not wait), or more were settled than came."""
+    """Whether events went missing (fewer were settled than came and do not wait), or more were settled than came."""
     room = slack(max(accepted, settled), window_s)
     return accepted - settled - lag > room or settled - accepted > room

@@ -1,10 +1,10 @@
-"""What a topology is made from, as it is handed in: the contract, what workers say, and traffic summed over a window.
+"""The inputs of a topology: the contract, the statuses of workers, and traffic summed over a window.
 
     deltas (topic) --Summing--\
                                   > Traffic, one for each kind, channel, subscription and source
     windows (Parquet) --sum_rows-/
 
-Refuses to read anything itself, and to count a delta twice.
+The caller reads all of it. Each delta counts once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from knative.contract.records import Channel, Subscription
 from knative.traffic.delta import ACCEPTED, SETTLED, Delta
 from knative.traffic.latency_sketch import LatencySketch, merge
 
-#: Sources that are told apart; the rest, those with the fewest events, is one vertex. Anybody may invent sources.
+#: Limit of named sources; the rest, with the fewest events, is one vertex. Senders may invent any number of sources.
 SOURCES_MAX = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the workers together say of one subscription."""
+    """What the workers together report of one subscription."""
 
     ready: str  #: "True" | "False" | "Unknown"
     message: str = ""
@@ -37,7 +37,7 @@ class State:
 
 @dataclass(slots=True)
 class Traffic:
-    """Sums over the window of one key. `accepted`: what ingress stored; otherwise what a subscription settled."""
+    """Sums over the window for one key. `accepted`: what ingress stored; otherwise what a subscription settled."""
 
     accepted: bool
     namespace: str
@@ -55,13 +55,13 @@ class Traffic:
 
     @property
     def key(self) -> tuple[bool, str, str, str, str]:
-        """What it is the sum of."""
+        """The key of the sum."""
         return self.accepted, self.namespace, self.channel, self.subscription, self.source
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Everything. `states` is by subscription uid; a subscription without one: nobody has said anything."""
+    """All inputs. `states` is by subscription uid; no worker reports on a subscription that is not in it."""
 
     instance: str
     now: float  #: Unix seconds
@@ -71,13 +71,13 @@ class Inputs:
     traffic: Sequence[Traffic] = ()
     window: Window = field(default_factory=Window)
     tier: Tier = Tier.NONE
-    namespace: str = ""  #: only this one and what it is joined to; "" = all
-    workers: int = 0  #: that say they run
-    notes: tuple[str, ...] = ()  #: sentences about how all this was read, for the method
+    namespace: str = ""  #: only this one and its neighbours; "" = all
+    workers: int = 0  #: workers that report to be running
+    notes: tuple[str, ...] = ()  #: sentences on how the inputs were read, for the report
 
     @property
     def counted(self) -> bool:
-        """Numbers of events are known: without them nothing can be said about who sends."""
+        """Whether event counts are known: without them, senders are unknown."""
         return self.tier in (Tier.WINDOWS, Tier.DELTAS)
 
 
@@ -113,14 +113,14 @@ class Row(Protocol):
 
 
 class Summing:
-    """Adds deltas or windows up by key."""
+    """Sums deltas or windows by key."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[bool, str, str, str, str], Traffic] = {}
         self._seen: set[tuple[str, int]] = set()
 
     def delta(self, delta: Delta) -> bool:
-        """One record of the traffic topic; False: it was counted before."""
+        """Add one record of the traffic topic; False: it was already counted."""
         identity = (delta.by, delta.number)
         if identity in self._seen:
             return False
@@ -132,7 +132,7 @@ class Summing:
         return True
 
     def row(self, row: Row) -> None:
-        """One merged window. Of `stored` and `accepted`, which count the same events, the caller chooses one."""
+        """Add one merged window. `stored` and `accepted` count the same events, so the caller passes one of them."""
         total = self._of(row.kind != SETTLED, row.namespace, row.channel, row.subscription, row.source)
         for name in ("events", "bytes", "delivered", "retried", "filtered", "ignored"):
             setattr(total, name, getattr(total, name) + getattr(row, name))
@@ -140,11 +140,11 @@ class Summing:
         merge(total.latency, row.latency)
 
     def sums(self) -> list[Traffic]:
-        """In the order of their keys."""
+        """The sums in the order of their keys."""
         return [self._sums[key] for key in sorted(self._sums)]
 
     def _of(self, accepted: bool, namespace: str, channel: str, subscription: str, source: str) -> Traffic:
-        # Who sent what a subscription settles is not needed: what was accepted tells it.
+        # The sources of settled events are not needed: those of accepted events show the same.
         key = (accepted, namespace, channel, "" if accepted else subscription, source if accepted else "")
         if key not in self._sums:
             self._sums[key] = Traffic(accepted, namespace, channel, key[3], key[4])

@@ -1,7 +1,4 @@
-"""The signs for kinds of vertices: strokes in a square of 16 by 16, for the printed picture, the map and the legend.
-
-Refuses colours: what draws them chooses.
-"""
+"""Icons for the kinds of vertices: strokes in a square of 16 by 16, for the printed picture, the map and the legend."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
     box --link--> box          columns:   0        1       2        3       4
                                         [box] --label--> [box] --label--> [box]
 
-Boxes stand in even columns, labels of links in odd ones, so that a label has a place of its own and covers nothing.
-A link that would run backwards is turned for the drawing only. Deterministic: equal input, equal picture. Refuses to
-know what boxes mean, and to be fast for more than some hundreds of them.
+Boxes are in even columns, labels of links in odd ones, so that a label has a place of its own and covers nothing. A
+link that would run backwards is turned, for the drawing only. Deterministic: equal input gives an equal picture. Meant
+for some hundreds of boxes at most.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import pairwise
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Something to draw; `lane` is the horizontal band that it must stay in, 0 at the top."""
+    """A box to draw. `lane` is the horizontal band that it must stay in, 0 at the top."""
 
     width: float
     height: float
@@ -27,7 +27,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An arrow from one box to another, by their places; `label_width` 0 = it has no label."""
+    """An arrow between two boxes, by their numbers; `label_width` 0 = it has no label."""
 
     source: int
     target: int
@@ -36,15 +36,15 @@ class Link:
 
 @dataclass(slots=True)
 class Cell:
-    """What takes room in a column: a box, or a step of a link on its way through it."""
+    """Something that needs room in a column: a box, or a step of a link on its way through it."""
 
     column: int
     lane: int
     width: float
     height: float
-    box: int = -1  #: place of the box, or -1
-    link: int = -1  #: place of the link that steps here, or -1
-    label: bool = False  #: the label of the link stands here
+    box: int = -1  #: number of the box, or -1
+    link: int = -1  #: number of the link that passes here, or -1
+    label: bool = False  #: the label of the link is here
     y: float = 0.0
 
 
@@ -53,7 +53,7 @@ class Layers:
     """Cells by column, with the steps between neighbouring columns."""
 
     cells: list[Cell]
-    columns: list[list[int]]  #: places of cells, from the top
+    columns: list[list[int]]  #: numbers of cells, from the top
     right: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  #: cell -> cells of the next column
     left: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     paths: list[list[int]] = field(default_factory=list)  #: of each link: its cells from left to right; [] = a loop
@@ -65,7 +65,7 @@ LABEL_HEIGHT = 16.0
 
 
 def layer(boxes: Sequence[Box], links: Sequence[Link]) -> Layers:
-    """Columns for the boxes, cells for the links, in a first order: by lane, then as given."""
+    """Columns for the boxes and cells for the links, in a first order: by lane, then as given."""
     turned = _turned(len(boxes), links)
     arcs = [
         (one.target, one.source) if back else (one.source, one.target)
@@ -73,6 +73,7 @@ def layer(boxes: Sequence[Box], links: Sequence[Link]) -> Layers:
         if one.source != one.target
     ]
     ranks = _ranks(len(boxes), arcs)
+    # Even columns only: the odd ones are for labels and steps.
     cells = [
         Cell(2 * rank, box.lane, box.width, box.height, box=place)
         for place, (box, rank) in enumerate(zip(boxes, ranks, strict=True))
@@ -92,16 +93,16 @@ def layer(boxes: Sequence[Box], links: Sequence[Link]) -> Layers:
 
 
 def _path(place: int, link: Link, turned: bool, cells: list[Cell]) -> list[int]:
-    """New cells for a link, in every column between its ends."""
+    """Create the cells of a link, one in every column between its ends."""
     if link.source == link.target:
         return []
     first, last = (link.target, link.source) if turned else (link.source, link.target)
     path = [first]
-    # The label stands by the end that the arrow leaves.
+    # The label is next to the box that the arrow leaves.
     labelled = cells[last].column - 1 if turned else cells[first].column + 1
     for column in range(cells[first].column + 1, cells[last].column):
         label = column == labelled and link.label_width > 0
-        # Near its right end a link belongs to the lane it goes to, so that it crosses lanes once.
+        # Near its right end, a link is in the lane of its target, so that it changes lanes only once.
         lane = cells[last].lane if column == cells[last].column - 1 and not label else cells[first].lane
         size = (link.label_width, LABEL_HEIGHT) if label else (0.0, STEP_HEIGHT)
         path.append(len(cells))
@@ -111,7 +112,7 @@ def _path(place: int, link: Link, turned: bool, cells: list[Cell]) -> list[int]:
 
 
 def _turned(count: int, links: Sequence[Link]) -> list[bool]:
-    """Which links close a loop: those to a box that a depth-first walk from the sources is still inside of."""
+    """Which links close a loop: those to a box that the depth-first walk has entered and not yet left."""
     leaving: list[list[int]] = [[] for _ in range(count)]
     entered = [0] * count
     for place, link in enumerate(links):
@@ -120,6 +121,8 @@ def _turned(count: int, links: Sequence[Link]) -> list[bool]:
             entered[link.target] += 1
     turned = [False] * len(links)
     state = [0] * count  # 0 not seen, 1 inside, 2 done
+    # Begin at boxes without incoming links: then the links that are turned are the ones that lead back, and the drawing
+    # follows the direction of the events.
     for start in sorted(range(count), key=lambda box: (entered[box] > 0, box)):
         if state[start]:
             continue
@@ -142,7 +145,7 @@ def _turned(count: int, links: Sequence[Link]) -> list[bool]:
 
 
 def _ranks(count: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
-    """Longest way from the left, then what only sends is moved next to what it sends to."""
+    """The longest path from the left; then boxes that only send move next to the nearest box that they send to."""
     after: list[list[int]] = [[] for _ in range(count)]
     waiting = [0] * count
     for one, other in arcs:
@@ -151,12 +154,13 @@ def _ranks(count: int, arcs: Sequence[tuple[int, int]]) -> list[int]:
     entered = list(waiting)
     ranks = [0] * count
     ready = [box for box in range(count) if waiting[box] == 0]
-    for box in ready:  # grows while it is walked
+    for box in ready:  # grows during the loop
         for other in after[box]:
             ranks[other] = max(ranks[other], ranks[box] + 1)
             waiting[other] -= 1
             if waiting[other] == 0:
                 ready.append(other)
+    # A sender is always in column 0 at first, and its links could be long. Nothing leads to it, so it can move right.
     for box in range(count):
         if entered[box] == 0 and after[box]:
             ranks[box] = min(ranks[other] for other in after[box]) - 1

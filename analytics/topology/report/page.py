@@ -4,9 +4,9 @@
                                      +--> still picture             (SVG; print, no JavaScript)
                                      +--> data for the map's scripts (JSON)     --templates/page.html.j2--> page
 
-Two walls against text that senders choose: everything goes through the templates' escaping (or the JSON block's), and a
-Content-Security-Policy names the hash of each of our scripts and of the style sheet, so that nothing else runs, loads
-or connects. Refuses to add what the topology does not say.
+Two protections against text that senders choose: all text goes through the templates' escaping (or the JSON block's),
+and a Content-Security-Policy has the hashes of the page's scripts and style sheet, so that nothing else runs, loads or
+connects. The page says only what is in the topology.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from analytics.topology.report.picture import picture
 from analytics.topology.report.tables import tables
 
 FINDINGS_MAX = 200
-BRIEF_MAX = 8  #: findings with a line over the map
-FOLDED_AFTER = 4  #: findings of one rule that are shown before the others are folded away
+BRIEF_MAX = 8  #: findings with a line above the map
+FOLDED_AFTER = 4  #: findings of one rule that are shown; the others are folded
 EVIDENCE_MAX = 12
 OBJECTS_MAX = 16
 
-#: Kinds whose number is in the head of the page, where there are any.
+#: Kinds whose count is in the head of the page, if there are any.
 _COUNTED = (Kind.SOURCE, Kind.CHANNEL, Kind.BROKER, Kind.SUBSCRIPTION, Kind.TRIGGER)
 
 _HERE = Path(__file__).parent
 
-#: Our scripts in the order they run, as one; the first runs in the head, before anything is drawn.
+#: The page's scripts in the order they run, joined; the first runs in the head, before anything is drawn.
 EARLY_SCRIPTS = ("theme.js",)
 SCRIPTS = ("words.js", "graph.js", "view.js", "layout.js", "map.js", "panel.js", "search.js", "tables.js", "main.js")
 VENDORED = ("cytoscape.min.js", "dagre.min.js")
 
-#: What Cytoscape would put into the head by itself, which the policy forbids; it looks for this id and leaves it.
+#: Cytoscape adds this style to the head unless the id exists. The policy forbids that, so the page has it already.
 _CYTOSCAPE_STYLE = ".__________cytoscape_container { position: relative; }"
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -55,7 +55,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """What is inlined, and the policy that lets it run."""
+    """The inlined files, and the policy that allows them."""
 
     style: str
     cytoscape_style: str
@@ -76,7 +76,7 @@ class ShownObject:
 
 @dataclass(frozen=True, slots=True)
 class ShownFinding:
-    """A finding with its texts ready."""
+    """A finding with its texts formatted."""
 
     place: int
     severity: str
@@ -91,7 +91,7 @@ class ShownFinding:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A figure of the head of the page."""
+    """A figure in the head of the page."""
 
     name: str
     value: str
@@ -127,7 +127,7 @@ def render(topology: Topology) -> str:
 
 @cache
 def assets() -> Assets:
-    """Our scripts and styles, the vendored scripts, and their hashes."""
+    """The page's scripts and styles, the vendored scripts, and their hashes."""
     style = _read("assets", "page.css", "parts.css")
     early = _script("assets", *EARLY_SCRIPTS)
     script = _script("assets", *SCRIPTS)
@@ -143,12 +143,12 @@ def assets() -> Assets:
 
 
 def _script(folder: str, *names: str) -> str:
-    """Our scripts as one, in a scope of their own."""
+    """The page's scripts joined, in a scope of their own."""
     return f'(() => {{\n"use strict";\n{_read(folder, *names)}}})();'
 
 
 def _read(folder: str, *names: str) -> str:
-    """Files, one after the other; control characters as escapes, since HTML changes some of them."""
+    """The files, joined. Control characters become escapes, because HTML changes some of them."""
     text = "\n".join((_HERE / folder / name).read_text(encoding="utf-8") for name in names)
     return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
@@ -177,16 +177,16 @@ def _environment() -> Environment:
 
 
 def _code(text: str) -> Markup:
-    """Escaped, with what stands between backticks as code."""
+    """The text escaped, with parts between backticks as code."""
     parts = words.visible(text, words.SENTENCE_MAX).split("`")
-    if len(parts) % 2 == 0:  # an odd one: then they mean nothing
+    if len(parts) % 2 == 0:  # an odd number of backticks: not code
         return escape("`".join(parts))
     marked = (Markup("<code>{}</code>").format(part) if place % 2 else escape(part) for place, part in enumerate(parts))
     return Markup("").join(marked)
 
 
 def _shown(topology: Topology, graph: PageGraph) -> list[ShownFinding]:
-    """The findings that get a card, the worst first (that is the topology's order)."""
+    """The findings that get a card, the worst first (the order of the topology)."""
     return [_finding(place, one, graph) for place, one in enumerate(topology.findings[:FINDINGS_MAX])]
 
 
@@ -212,7 +212,7 @@ def _finding(place: int, finding: Finding, graph: PageGraph) -> ShownFinding:
 
 
 def _by_rule(findings: Iterable[ShownFinding]) -> list[tuple[Sequence[ShownFinding], Sequence[ShownFinding]]]:
-    """Findings of one severity and rule together: (shown, folded)."""
+    """Findings grouped by severity and rule: (shown, folded)."""
     rules: dict[tuple[str, str], list[ShownFinding]] = {}
     for one in findings:
         rules.setdefault((one.severity, one.rule), []).append(one)
@@ -223,7 +223,7 @@ def _by_rule(findings: Iterable[ShownFinding]) -> list[tuple[Sequence[ShownFindi
 
 
 def _severities(topology: Topology) -> list[tuple[str, str, int]]:
-    """(severity, the word for so many, how many), those that there are."""
+    """(severity, word for the count, count), if the count is not 0."""
     counts = Counter(finding.severity for finding in topology.findings)
     return [(one.value, words.tally(one.value, counts[one]), counts[one]) for one in SEVERITIES if counts[one]]
 

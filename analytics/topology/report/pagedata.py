@@ -1,7 +1,7 @@
-"""What the scripts of the page know: the page's graph as JSON in a block that no browser executes.
+"""The data for the page's scripts: the page's graph as JSON in a block that the browser does not execute.
 
-Fields that say nothing are left out; figures have seven significant digits. Refuses to hold text that `words.visible`
-has not gone over, and any `<`: the block ends where the page says, whatever a sender put into its events.
+Empty fields are left out; figures have seven significant digits. All text has passed `words.visible`, and the block
+does not contain `<`, so that no text of a sender can end it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from analytics.topology.report import words
 from analytics.topology.report.icons import ICONS
 from analytics.topology.report.pagegraph import Item, Line, PageGraph
 
-#: What must not stand in an HTML script block, and what scripts once took for line ends.
+#: Characters that must not be in an HTML script block, and those that scripts formerly took for line ends.
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
 def page_data(graph: PageGraph, findings: Sequence[Finding]) -> str:
-    """The text of the block. `findings`: those with a card in the page, in its order."""
+    """The text of the block. `findings`: those with a card in the page, in the page's order."""
     data = {
         "groups": [{"label": one.label, "shared": one.shared, "size": one.size} for one in graph.groups],
         "vertices": [_vertex(one, len(findings)) for one in graph.items],

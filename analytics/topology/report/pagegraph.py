@@ -1,11 +1,11 @@
-"""The graph as the page carries it: vertices in groups, in bounded number, the most important ones as themselves.
+"""The graph of the page: a limited number of vertices in groups, the most important ones as themselves.
 
     Topology --gather--> PageGraph    items (vertices, and one `rest` per group that stands for those left out)
                                       lines (edges, and sums of the edges to and from a rest)
 
-A group is a namespace. What has none (sources, addresses) belongs to the namespace of its only neighbours, else to one
-of two shared groups. Every text is made visible and cut here, once. Refuses to lose anything in silence: what was left
-out is counted in the rests and in `omitted_edges`.
+A group is a namespace. A vertex without one (source, address) belongs to the namespace of its neighbours if they have
+only one, else to one of two shared groups. Here every text is made visible and cut, once. Everything that is left out
+is counted in the rests and in `omitted_edges`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LINES_MAX = 12_000
 SUMS_MAX = 2_000  #: lines to and from what was left out
 DETAILS_MAX = 16
 
-#: Rules of findings about events that come back to where they were.
+#: Rules of findings about events that return to where they were.
 LOOP_RULES = frozenset({"self-reply", "reply-loop", "dead-letter-loop"})
 
-#: The worst first; what a sum of several shows.
+#: The worst first; a sum of several shows the worst.
 HEALTHS = (Health.FAILED, Health.DEGRADED, Health.UNKNOWN, Health.OK, Health.IDLE)
 _WORST = {health: place for place, health in enumerate(HEALTHS)}
 
-#: Groups of what has no namespace of its own: keys that no namespace can have, and what the page calls them.
+#: Groups of vertices without a namespace: keys that no namespace can have, and their titles in the page.
 _SENDERS, _ADDRESSES = "\x00senders", "\x00addresses"
 _SHARED = {_SENDERS: "senders of several namespaces", _ADDRESSES: "addresses of several namespaces"}
 
@@ -41,7 +41,7 @@ N = TypeVar("N", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A namespace, or what several share. `size`: vertices, also those left out."""
+    """A namespace, or vertices shared by several. `size`: all its vertices, including those left out."""
 
     label: str
     shared: bool
@@ -50,9 +50,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A vertex, or (`stands_for` > 1 or kind `rest`) the sum of those of a group that were left out."""
+    """A vertex, or (`stands_for` > 1 or kind `rest`) the sum of the left-out vertices of a group."""
 
-    anchor: str  #: fragment of its link, stable from run to run
+    anchor: str  #: fragment of its link; stable from run to run
     kind: str
     label: str
     short: str
@@ -65,14 +65,14 @@ class Item:
     lag: int | None = None
     island: int = 0
     details: Details = ()
-    findings: tuple[int, ...] = ()  #: places in Topology.findings, the worst first
+    findings: tuple[int, ...] = ()  #: indexes in Topology.findings, the worst first
     severity: Severity | None = None  #: of the worst finding
     stands_for: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An edge between two items, by their places; or the sum of `stands_for` edges."""
+    """An edge between two items, by their indexes; or the sum of `stands_for` edges."""
 
     source: int
     target: int
@@ -87,7 +87,7 @@ class Line:
     latency_p99_s: float | None = None
     details: Details = ()
     stands_for: int = 1
-    loop: bool = False  #: on the way of a critical loop
+    loop: bool = False  #: part of a critical loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +97,23 @@ class PageGraph:
     groups: tuple[Group, ...]
     items: tuple[Item, ...]
     lines: tuple[Line, ...]
-    places: Mapping[str, int]  #: id of a vertex -> its place, for those that are items
+    places: Mapping[str, int]  #: id of a vertex -> its index, if it is an item
     omitted_vertices: int
     omitted_edges: int
 
 
 def worst(healths: Iterable[Health]) -> Health:
-    """The one to show for several."""
+    """The health to show for several."""
     return min(healths, key=_WORST.__getitem__, default=Health.UNKNOWN)
 
 
 def anchor(vertex_id: str) -> str:
-    """The fragment of a vertex: short, harmless, stable."""
+    """The fragment of a vertex: short, safe, stable."""
     return f"v-{hashlib.sha256(vertex_id.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
 def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINES_MAX) -> PageGraph:
-    """The page's graph of a topology, with at most so many vertices and edges as themselves."""
+    """The page's graph, with at most this many vertices and edges as themselves."""
     homes = _homes(topology)
     sizes = Counter(homes.values())
     keys = sorted(sizes, key=lambda key: (key in _SHARED, key))
@@ -137,7 +137,7 @@ def gather(topology: Topology, items_max: int = ITEMS_MAX, lines_max: int = LINE
 
 
 def _homes(topology: Topology) -> dict[str, str]:
-    """Vertex id -> its namespace, or the key of a shared group. One walk over the edges: there may be a million."""
+    """Vertex id -> its namespace, or the key of a shared group. Walks the edges only once: there may be a million."""
     homes = {one.id: one.namespace for one in topology.vertices}
     near: dict[str, str] = {}
     for edge in topology.edges:
@@ -165,7 +165,7 @@ def _findings_by_object(topology: Topology) -> dict[str, list[int]]:
 
 
 def _importance(vertex: Vertex, topology: Topology, found: Mapping[str, Sequence[int]]) -> tuple[int, int, float, str]:
-    """What comes first where there is not room for all: findings, bad health, traffic."""
+    """Sort key for what to show if there is not room for all: findings, then bad health, then traffic."""
     places = found.get(vertex.id)
     severity = SEVERITIES.index(topology.findings[places[0]].severity) if places else len(SEVERITIES)
     return severity, min(_WORST[vertex.health], 2), -(vertex.rate or 0.0), vertex.id
@@ -224,7 +224,7 @@ def _rest(group: int, of: Group, members: Sequence[Vertex]) -> Item:
 
 
 def total(values: Iterable[N | None]) -> N | None:
-    """The sum of what is known; None when nothing is."""
+    """The sum of the known values; None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -232,7 +232,7 @@ def total(values: Iterable[N | None]) -> N | None:
 def _lines(
     topology: Topology, places: Mapping[str, int], rests: Mapping[str, int], lines_max: int
 ) -> tuple[tuple[Line, ...], int]:
-    """The edges between items, those to and from a rest summed up; and how many are in no line."""
+    """The edges between items, with those to and from a rest summed; and the number of edges in no line."""
     loops = _on_loops(topology)
     own: list[Edge] = []
     sums: dict[tuple[int, int, str], Line] = {}
@@ -260,7 +260,7 @@ def _lines(
 
 
 def _added(line: Line | None, key: tuple[int, int, str], edge: Edge) -> Line:
-    """A sum of edges with one more in it. Quantiles of parts do not add up, so a sum has none; nor is it a loop."""
+    """A sum with one more edge. Quantiles cannot be summed, so a sum has none; and it is never part of a loop."""
     if line is None:
         return Line(*key, edge.health, edge.rate, edge.bytes_rate, edge.events, None, edge.failures)
     return Line(

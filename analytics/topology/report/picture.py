@@ -1,9 +1,9 @@
-"""The map as a still picture: what the printed page and a browser without JavaScript show.
+"""The map as a still picture, for the printed page and for browsers without JavaScript.
 
     PageGraph --cast--> boxes and arrows (vertices in lanes by namespace, or whole namespaces when there are many)
               --arrange--> Picture, ready for templates/picture.svg.j2
 
-Refuses to write markup, and to draw more than can be read: the rest is in the tables.
+Draws no more than is readable; the tables have the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from analytics.topology.report.layers import Box, Link
 from analytics.topology.report.pagegraph import HEALTHS, Item, Line, PageGraph, total, worst
 from analytics.topology.report.placing import Arrangement, Point, Route, arrange
 
-BOXES_MAX = 90  #: vertices as themselves; with more, namespaces are drawn
+BOXES_MAX = 90  #: vertices as themselves; above this, namespaces are drawn
 ARROWS_MAX = 220
 GROUPS_MAX = 36
 FLOWS_MAX = 40  #: arrows between namespaces
@@ -30,12 +30,12 @@ _WIDTH_MIN, _WIDTH_MAX = 108.0, 264.0
 _NAME_PX, _CAPTION_PX, _LABEL_PX = 12.5, 10.5, 10.5
 _BESIDE_TEXT = 50.0  #: bar, icon and padding
 _GRID_GAP = 16.0
-_WIDE = 1160.0  #: what a row of boxes without arrows may fill
+_WIDE = 1160.0  #: maximum width of a row of boxes without arrows
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A box in its place."""
+    """A box with its position."""
 
     x: float  #: left
     y: float  #: top
@@ -47,7 +47,7 @@ class Shape:
     health: str
     tip: str
     anchor: str
-    severity: str  #: of the worst finding, "" = none
+    severity: str  #: severity of the worst finding, "" = none
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All that is drawn. `note` says what is not."""
+    """Everything to draw. `note` says what is left out."""
 
     width: float
     height: float
@@ -88,7 +88,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What becomes a box."""
+    """Something that becomes a box."""
 
     name: str
     caption: str
@@ -101,7 +101,7 @@ class _Part:
 
 
 def picture(graph: PageGraph) -> Picture:
-    """Draw the whole graph, or its namespaces when it is too large to be read."""
+    """Draw the whole graph, or its namespaces if it is too large to be readable."""
     total_size = sum(group.size for group in graph.groups)
     if len(graph.items) <= BOXES_MAX and len(graph.lines) <= ARROWS_MAX:
         title = f"Map of {words.plural(total_size, 'vertex', 'vertices')} and {words.plural(len(graph.lines), 'edge')}"
@@ -116,7 +116,7 @@ def picture(graph: PageGraph) -> Picture:
 
 
 def text_width(text: str, size_px: float) -> float:
-    """About how wide a text gets: on the wide side of the usual fonts, so that nothing runs out of its box."""
+    """Estimated width of a text: rather too wide, so that it does not leave its box in any common font."""
     return size_px * sum(_letter_width(letter) for letter in text)
 
 
@@ -144,12 +144,12 @@ def _vertices(graph: PageGraph) -> tuple[list[_Part], list[Line]]:
         )
         for item in graph.items
     ]
-    # Traffic first: where loops are opened and which lane comes first then follows the main flow.
+    # Sort by traffic: then the main flow decides where loops are opened and which lane is first.
     return parts, sorted(graph.lines, key=lambda one: (-(one.rate or 0.0), one.source, one.target, one.kind))
 
 
 def _caption(item: Item) -> str:
-    """Kind, and the one figure or word that matters most."""
+    """The kind, and the one figure or word that matters most."""
     kind = words.KINDS[item.kind]
     if item.health in (Health.FAILED, Health.DEGRADED):
         return f"{kind} · {words.HEALTHS[item.health]}"
@@ -159,7 +159,7 @@ def _caption(item: Item) -> str:
 
 
 def _groups(graph: PageGraph) -> tuple[list[_Part], list[Line], int]:
-    """Namespaces as boxes, the events between them as arrows; the least important ones as one box."""
+    """Namespaces as boxes, and the events between them as arrows; the least important ones share a box."""
     members: dict[int, list[Item]] = defaultdict(list)
     for item in graph.items:
         members[item.group].append(item)
@@ -259,7 +259,7 @@ def _grid(
     arrangement: Arrangement,
     shapes: list[Shape],
 ) -> tuple[float, float]:
-    """Boxes that nothing joins go in rows under the others; width and height of the whole."""
+    """Put boxes without arrows in rows below the others; returns width and height of the whole."""
     left = 18.0
     x, y = left, arrangement.height + (_GRID_GAP if arrangement.boxes else 18.0)
     width, bottom = (arrangement.width if arrangement.boxes else 0.0), arrangement.height
@@ -292,7 +292,7 @@ def _arrow(line: Line, label: str, route: Route, arrangement: Arrangement, link:
 
 
 def _curve(route: Route) -> str:
-    """An SVG path through the points, level at each of them."""
+    """An SVG path through the points, horizontal at each of them."""
     (x, y), *rest = route.points
     if len(route.points) == 2 and route.points[0] == route.points[1]:
         return f"M{x - 18:.1f} {y - 20:.1f}c-14 -26 50 -26 36 0"

@@ -1,8 +1,8 @@
-"""Layered drawing of a directed graph, second half: the order within columns, then where everything stands.
+"""Layered drawing of a directed graph, second half: the order within columns, then the coordinates.
 
-Order: some sweeps that sort each column by the middle of its neighbours; the arrangement with the fewest crossings is
-kept. Place: each cell is drawn to the mean of its neighbours as far as the cells above and below let it (the isotonic
-regression that pool-adjacent-violators solves exactly). Lanes stay apart throughout. Refuses to draw.
+Order: several sweeps sort each column by the mean position of its neighbours; the order with the fewest crossings is
+kept. Coordinates: each cell moves to the mean of its neighbours, as far as the cells above and below allow (an isotonic
+regression, which pool-adjacent-violators solves exactly). Lanes never mix.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from analytics.topology.report.layers import Box, Cell, Layers, Link, layer
 
 GAP_Y = 12.0  #: between the cells of a column
 GAP_X = 26.0  #: between columns
-LANE_HEAD = 26.0  #: room for the title of a lane
+LANE_HEAD = 26.0  #: space for the title of a lane
 LANE_FOOT = 16.0
 LANE_GAP = 14.0
 MARGIN = 18.0
@@ -28,7 +28,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a link runs, from its source to its target, and the middle of its label. Two equal ends: a loop."""
+    """The path of a link from its source to its target, and the middle of its label. Two equal ends: its own box."""
 
     points: tuple[Point, ...]
     label: Point | None
@@ -37,7 +37,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Where everything stands. `boxes`: middles; `lanes`: top and bottom."""
+    """All coordinates. `boxes`: middles; `lanes`: top and bottom."""
 
     width: float
     height: float
@@ -47,7 +47,7 @@ class Arrangement:
 
 
 def arrange(boxes: Sequence[Box], links: Sequence[Link]) -> Arrangement:
-    """Draw the graph from left to right."""
+    """Arrange the graph from left to right."""
     layers = layer(boxes, links)
     _order(layers)
     lanes = _lanes(layers, 1 + max((box.lane for box in boxes), default=-1))
@@ -81,7 +81,7 @@ def _route(
             run.append((x + half, y))
         elif place == len(path) - 1:
             run.append((x - half, y))
-        else:  # level behind its label, and between the boxes of a column
+        else:  # horizontal along its label, and between the boxes of a column
             half = half if cells[one].label else widths[cells[one].column] / 2
             run += [(x - half, y), (x + half, y)] if half else [(x, y)]
     return Route(tuple(reversed(run) if back else run), label, back)
@@ -95,9 +95,11 @@ def _order(layers: Layers) -> None:
             break
         forward = sweep % 2 == 0
         numbers = range(1, len(layers.columns)) if forward else range(len(layers.columns) - 2, -1, -1)
+        # Each sweep uses one side only, alternately left and right, as the other side is about to move.
         for number in numbers:
             _sort(layers, number, forward)
         crossings = _crossings(layers)
+        # A sweep may make it worse, and later ones better again: keep the best order, not the last.
         if crossings < fewest:
             best, fewest = [list(column) for column in layers.columns], crossings
     layers.columns[:] = best
@@ -106,6 +108,7 @@ def _order(layers: Layers) -> None:
 def _sort(layers: Layers, number: int, forward: bool) -> None:
     column, other = layers.columns[number], layers.columns[number - 1 if forward else number + 1]
     steps = layers.left if forward else layers.right
+    # Relative positions, because columns differ in length.
     places = {cell: place / max(len(other) - 1, 1) for place, cell in enumerate(other)}
     now = {cell: place / max(len(column) - 1, 1) for place, cell in enumerate(column)}
 
@@ -117,11 +120,12 @@ def _sort(layers: Layers, number: int, forward: bool) -> None:
 
 
 def _crossings(layers: Layers) -> int:
-    """How many pairs of steps cross, over all columns."""
+    """The number of pairs of steps that cross, over all columns."""
     crossings = 0
     for column, following in pairwise(layers.columns):
         places = {cell: place for place, cell in enumerate(following)}
         seen: list[int] = []
+        # From the top down: a step crosses each earlier step that ends below it.
         for cell in column:
             ends = sorted(places[one] for one in layers.right.get(cell, ()))
             crossings += sum(len(seen) - bisect_right(seen, end) for end in ends)
@@ -131,7 +135,7 @@ def _crossings(layers: Layers) -> int:
 
 
 def _lanes(layers: Layers, count: int) -> list[tuple[float, float]]:
-    """Top and bottom of each lane: high enough for the fullest column."""
+    """Top and bottom of each lane, high enough for its fullest column."""
     heights = [0.0] * count
     for column in layers.columns:
         full = [0.0] * count
@@ -148,9 +152,11 @@ def _lanes(layers: Layers, count: int) -> list[tuple[float, float]]:
 
 
 def _settle(layers: Layers, lanes: Sequence[tuple[float, float]]) -> None:
-    """Give every cell its height in the picture."""
+    """Compute the y of every cell."""
     for column in layers.columns:
         _spread(column, layers, lanes, dict.fromkeys(column, 0.0))
+    # As in `_order`, pulls alternate between the sides. The last ones use both, so that boxes end between their
+    # neighbours and not level with one side only.
     for pull in range(_PULLS):
         last = pull >= _PULLS - 4
         forward = pull % 2 == 0
@@ -167,11 +173,12 @@ def _settle(layers: Layers, lanes: Sequence[tuple[float, float]]) -> None:
 def _spread(
     column: Sequence[int], layers: Layers, lanes: Sequence[tuple[float, float]], wanted: dict[int, float]
 ) -> None:
-    """Put the cells of a column as near to where they are wanted as order, distance and lanes allow."""
+    """Move the cells of a column as near to their wanted y as order, distance and lanes allow."""
     by_lane: dict[int, list[int]] = {}
     for one in column:
         by_lane.setdefault(layers.cells[one].lane, []).append(one)
     for lane, members in by_lane.items():
+        # Subtract from each wanted y the heights above it. "No overlap" then means only "never decreasing".
         offsets, height = [], 0.0
         for one in members:
             size = layers.cells[one].height
@@ -191,8 +198,8 @@ def _weight(cell: Cell) -> float:
 
 
 def _isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The never falling sequence nearest to `values` (least squares), by pooling neighbours that violate it."""
-    pools: list[tuple[float, float, int]] = []  # mean, weight, how many
+    """The non-decreasing sequence nearest to `values` (least squares): merges neighbours that violate the order."""
+    pools: list[tuple[float, float, int]] = []  # mean, weight, number of values
     for value, weight in zip(values, weights, strict=True):
         mean, heavy, many = value, weight, 1
         while pools and pools[-1][0] > mean:
@@ -210,6 +217,6 @@ def _middles(widths: Sequence[float]) -> list[float]:
     for number, width in enumerate(widths):
         middles.append(left + width / 2)
         left += width + GAP_X
-        if number % 2 and width == 0.0:  # nothing but steps: room for the curves is enough
+        if number % 2 and width == 0.0:  # only steps: the curves need less room
             left += GAP_X / 2
     return middles

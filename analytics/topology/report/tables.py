@@ -1,7 +1,7 @@
-"""The facts as tables: what the map shows, for reading, sorting, printing and screen readers.
+"""The facts as tables, for reading, sorting, printing and screen readers.
 
-The page holds the first ROWS_MAX rows of each table as HTML; with JavaScript the others come from the page's data.
-Refuses to write markup: a cell is text, what it sorts by, and where it links to.
+The page has the first ROWS_MAX rows of each table as HTML; with JavaScript the others come from the page's data. A cell
+is text, a sort key and a link; the templates write the markup.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from analytics.topology.report.pagegraph import Details, Item, Line, PageGraph, 
 ROWS_MAX = 300
 REACH_MAX = 100
 ISLANDS_MAX = 50
-NAMES_MAX = 6  #: vertices named in one cell
+NAMES_MAX = 6  #: vertices listed in one cell
 _VERTICES_NOTE = "Lag: events that are stored and not settled yet. What a cell has no room for is in the map's panel."
 
 Sortable = str | float
@@ -24,7 +24,7 @@ Sortable = str | float
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One fact. `link`: the fragment of a vertex, "" = none; `health` colours it."""
+    """One fact. `link`: the fragment of a vertex, "" = none; `health` sets its colour."""
 
     text: str
     sort: Sortable = ""
@@ -35,7 +35,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading; `numeric` ones stand on the right and sort from the largest, `long` ones hold text that breaks."""
+    """A heading; `numeric` columns are right-aligned and sort from the largest, `long` ones have text that wraps."""
 
     title: str
     numeric: bool = False
@@ -43,7 +43,7 @@ class Column:
 
     @property
     def style(self) -> str:
-        """The class of its cells."""
+        """The CSS class of its cells."""
         return "number" if self.numeric else "long" if self.long else ""
 
 
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`name` is its id in the page; `of` counts all rows there are, in the page's data or beyond it."""
+    """`name` is its id in the page; `of` counts all rows, including those only in the page's data or in neither."""
 
     name: str
     title: str
@@ -68,7 +68,7 @@ class Table:
 
 
 def tables(topology: Topology, graph: PageGraph) -> list[Table]:
-    """All of them, in the order of the page."""
+    """All tables, in the order of the page."""
     labels = {one: (graph.items[place].label, graph.items[place].anchor) for one, place in graph.places.items()}
     return [
         _vertices(graph),
@@ -124,7 +124,7 @@ def _edges(graph: PageGraph) -> Table:
         Column("p99", numeric=True),
     )
     note = "p50 and p99: time from stored to delivered. Failures: attempts of deliveries, events of dead letters."
-    # In the order of the vertices they leave: the most important ones first here too.
+    # In the order of the source vertices, so the most important ones are first here too.
     ordered = sorted(graph.lines, key=lambda one: (one.source, one.target, one.kind))
     rows = tuple(Row(_edge_cells(line, graph)) for line in ordered[:ROWS_MAX])
     return Table("edges", "Edges", note, columns, rows, len(graph.lines))

@@ -1,8 +1,8 @@
-"""Text and figures as the page shows them. The scripts of the page (assets/words.js) write figures the same way.
+"""Formats text and figures for the page. The page's scripts (assets/words.js) format figures in the same way.
 
-Event sources, types and addresses are text that anybody may choose. `visible` makes what cannot be seen, turns the
-reading direction or breaks XML into escapes that can be read, and cuts what is long; it does not escape HTML: that is
-the templates' job, always. Refuses to guess: a figure that is not known is a dash.
+Event sources, types and addresses are arbitrary text. `visible` replaces characters that are invisible, change the
+reading direction or break XML by readable escapes, and cuts long text. It does not escape HTML; the templates always
+do. An unknown figure is a dash.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 UNKNOWN = "\N{EN DASH}"
-TEXT_MAX = 300  #: characters of any one text in the page
+TEXT_MAX = 300  #: characters of one text in the page
 SENTENCE_MAX = 600  #: of a sentence of evidence, remedy or method
 SHORT_MAX = 28  #: characters of a name in a box of the map
-_MARKS_MAX = 2  #: combining marks in a row; more of them pile up over the neighbouring lines
+_MARKS_MAX = 2  #: consecutive combining marks; more of them would cover the neighbouring lines
 
 _STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _URI = re.compile(r"^https?://")
 
 
 def visible(text: str, limit: int = TEXT_MAX) -> str:
-    """`text` with everything invisible or misleading written as `\\u202e`, cut to `limit` characters."""
+    """`text` with every invisible or misleading character written as `\\u202e`, cut to `limit` characters."""
     length = len(text)
     text = text[: limit + 1]
     if not text.isprintable() or not text.isascii():
@@ -46,7 +46,7 @@ def _escape_unprintable(text: str) -> str:
 
 
 def short(text: str, limit: int = SHORT_MAX) -> str:
-    """For a box of the map: a URI without its scheme, cut in the middle, because both ends tell it from others."""
+    """For a box of the map: a URI without its scheme, cut in the middle, as both ends distinguish it."""
     text = _URI.sub("", visible(text)).rstrip("/") or visible(text)
     if len(text) <= limit:
         return text
@@ -67,20 +67,20 @@ def _digits(value: float) -> str:
     if size < 0.0005:
         return "0"
     places = 3 if size < 0.0995 else 2 if size < 9.995 else 1 if size < 99.95 else 0
-    # A little more than the value: what lies in the middle is rounded up, as the page's scripts do it.
+    # Slightly more than the value, so that a half is rounded up, as the page's scripts do.
     shown = f"{value * (1 + 1e-12):.{places}f}"
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
 def rate(value: float | None) -> str:
-    """Events a second."""
+    """Events per second."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     return "0/s" if value == 0 else "<0.001/s" if 0 < value < 0.0005 else f"{quantity(value)}/s"
 
 
 def bytes_rate(value: float | None) -> str:
-    """Bytes a second."""
+    """Bytes per second."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
     return f"{quantity(value)}B/s" if value >= 999.5 else f"{quantity(round(value))} B/s"
@@ -119,13 +119,13 @@ def moment(unix_s: float) -> str:
 
 
 def span(start: float, end: float) -> str:
-    """A time window in UTC; the day is said once when it is one."""
+    """A time span in UTC; the date appears once if both ends have the same."""
     first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
     until = last.strftime("%H:%M:%S") if first.date() == last.date() else last.strftime("%Y-%m-%d %H:%M:%S")
     return f"{first:%Y-%m-%d %H:%M:%S} \N{EN DASH} {until} UTC"
 
 
-#: For people: a kind of vertex, a flow, a health, a tier.
+#: Labels for people: kinds of vertices, flows, health, tiers.
 KINDS: Mapping[str, str] = {
     "source": "source",
     "channel": "channel",

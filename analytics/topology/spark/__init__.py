@@ -1,1 +1,1 @@
-"""The inputs, facts and graph of a topology as Spark DataFrames, and the report that is made without fetching them."""
+"""Inputs, facts and graph of a topology as Spark DataFrames, and the report that does not fetch all of them."""

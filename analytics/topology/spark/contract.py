@@ -1,10 +1,10 @@
-"""The contract as DataFrames: channels, and consumers whose destinations are ids of vertices.
+"""The contract as DataFrames: channels, and consumers whose destinations are vertex ids.
 
     latest record of each key --from_json--> channels, subscriptions
     destinations --distinct--> host or path --join--> the channel that listens there, else `uri:...`
 
-The rules are those of `addresses` and `facts.structure_of`. Refuses to decode what the document shows of a resource:
-the driver does that with the same records.
+The rules are those of `model/addresses` and `facts.structure_of`. Only what the graph needs is decoded here; the driver
+decodes the rest from the same records.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: Of the contract's records, what the graph needs.
+#: The fields of the contract's records that the graph needs.
 SCHEMA = """
     what string,
     channel struct<uid: string, namespace: string, name: string, kind: string, topic: string, hosts: array<string>>,
@@ -32,8 +32,9 @@ SCHEMA = """
 
 @dataclass(frozen=True, slots=True)
 class ContractFrames:
-    """channels: id, uid, namespace, name, own (it was asked for). consumers: id, uid, namespace, name, channel (its
-    name), channel_id, target, reply, dead ("" = none), ignores, filtered, generation, partitions."""
+    """channels: id, uid, namespace, name, own (it is selected). consumers: id, uid, namespace, name, channel (its
+    name), channel_id, target, reply, dead ("" = none), ignores, filtered, generation, partitions.
+    """
 
     channels: DataFrame
     consumers: DataFrame
@@ -50,7 +51,7 @@ def contract_frames(records: DataFrame, namespace: str = "") -> ContractFrames:
     if not namespace:
         return ContractFrames(channels.withColumn("own", f.lit(True)), consumers)
     channels = channels.withColumn("own", f.col("namespace") == namespace)
-    ids = (f"channel:{namespace}/", f"broker:{namespace}/")  # an end has such an id only if the channel is there
+    ids = (f"channel:{namespace}/", f"broker:{namespace}/")  # an end has such an id only if the channel exists
     ends = [f.col(end).startswith(beginning) for end in ("target", "reply", "dead") for beginning in ids]
     kept = consumers.where(reduce(or_, ends, f.col("namespace") == namespace))
     joined = kept.select(f.explode(f.array("channel_id", "target", "reply", "dead")).alias("id")).distinct()
@@ -59,7 +60,7 @@ def contract_frames(records: DataFrame, namespace: str = "") -> ContractFrames:
 
 
 def namespaces(records: DataFrame) -> set[str]:
-    """Those that have a resource."""
+    """The namespaces that have a resource."""
     from pyspark.sql import functions as f
 
     row = f.from_json("value", "channel struct<namespace: string>, subscription struct<namespace: string>")
@@ -68,7 +69,7 @@ def namespaces(records: DataFrame) -> set[str]:
 
 
 def with_uid(records: DataFrame) -> DataFrame:
-    """The same records with the uid of their resource: column `uid`."""
+    """The same records with a column `uid`, the uid of their resource."""
     from pyspark.sql import functions as f
 
     row = f.from_json("value", "channel struct<uid: string>, subscription struct<uid: string>")
@@ -126,14 +127,14 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
 
 
 def _some(name: str) -> Column:
-    """A filter that is there and not empty, as the text of its JSON."""
+    """A filter, if it exists and is not empty, as JSON text."""
     from pyspark.sql import functions as f
 
     return f.coalesce(~f.col(name).isin("", "null", "[]", "{}"), f.lit(False))
 
 
 def _places(channels: DataFrame) -> DataFrame:
-    """(place, at): every path, host, topic and uid, and whose it is; of channels that claim one the first counts."""
+    """(place, at): every path, host, topic and uid, and its owner; if several channels claim one, the first by name."""
     from pyspark.sql import functions as f
 
     path = f.concat(
@@ -150,22 +151,23 @@ def _places(channels: DataFrame) -> DataFrame:
 
 
 def _of(kind: str, column: str) -> Column:
-    """A place that no URI names: those have no blanks."""
+    """A place that no URI can name, as URIs contain no blanks."""
     from pyspark.sql import functions as f
 
     return f.concat(f.lit(f"{kind} "), column)
 
 
 def _plain_host(host: Column) -> Column:
-    """Lower case, without port and without the root's dot; a path begins with `/`, a host never does."""
+    """Lower case, without port and trailing dot; a path begins with `/`, a host never does."""
     from pyspark.sql import functions as f
 
     return f.regexp_replace(f.substring_index(f.lower(host), ":", 1), r"\.+\z", "")
 
 
 def _resolved(rows: DataFrame, places: DataFrame) -> DataFrame:
-    """uid -> ids of its destinations as target, reply, dead, and of what its channel and dead letter topic are:
-    channel_id, of_topic; null where there is none. One join for all."""
+    """uid -> vertex ids of its destinations (target, reply, dead), its channel (channel_id) and its dead letter topic
+    (of_topic); null if there is none. A single join resolves all of them.
+    """
     from pyspark.sql import functions as f
 
     rest = f.substring_index(f.regexp_replace("uri", r"\A[^:]*://", ""), "?", 1)

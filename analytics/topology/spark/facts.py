@@ -1,11 +1,10 @@
-"""Facts by Spark: the graph and everything that a join or an aggregate answers, on DataFrames.
+"""Facts by Spark: the graph, and every answer that needs only a join or an aggregate, on DataFrames.
 
     contract frame --> channels, consumers (addresses resolved by a join) --+--> FactFrames --facts_of_rows--> Facts
     traffic frame  --> sums by channel and source, by consumer -------------+        `-> graph, queries
 
-The same questions as `facts.facts_of` answers on values, and the same answers: a test holds them against each other.
-`spark_facts` collects everything, for an engine of this process; `report` only what is told. Refuses to walk the
-graph: that is an engine's part.
+The answers equal those that `model/facts.facts_of` computes from values; a test compares them. `spark_facts` collects
+everything, for an engine of this process; `report` collects only what is in the document.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ if TYPE_CHECKING:
 
 _ENDS = ("channel_id", "target", "reply", "dead")
 _COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
-#: What `traffic` must have, one row for each key; `latency` is map<int,bigint>.
+#: The columns of `traffic`, one row for each key; `latency` is map<int,bigint>.
 TRAFFIC_SCHEMA = (
     "accepted boolean, namespace string, channel string, subscription string, source string, "
     + ", ".join(f"{name} bigint" for name in _COUNTS)
     + ", latency map<int,bigint>"
 )
-#: What workers say, one row for each uid that they name: the subscription is served if it has this generation and no
+#: The workers' reports, one row for each uid in them: the subscription is served if it has this generation and no
 #: more partitions; `lag` null: unknown.
 SERVED_SCHEMA = "uid string, served_generation bigint, served_partitions int, lag bigint"
 
@@ -48,7 +47,8 @@ class FactFrames:
     """channels: id, uid, own, events, bytes (null: none came), read, fed. arrivals: source, id, events, bytes, beyond.
 
     consumers: those of ContractFrames with n_* and latency (their sums, null: none), came, done, lag, odd, served.
-    Kept by Spark from the first question on, until `close`."""
+    Spark persists them from the first query until `close`.
+    """
 
     channels: DataFrame
     consumers: DataFrame
@@ -56,7 +56,7 @@ class FactFrames:
     kept: tuple[DataFrame, ...]
 
     def links_count(self) -> int:
-        """How many edges the map has."""
+        """The number of edges of the map."""
         from pyspark.sql import functions as f
 
         ends = f.lit(2) + (f.col("reply") != "").cast("int") + (f.col("dead") != "").cast("int")
@@ -64,13 +64,13 @@ class FactFrames:
         return int(count) + self.arrivals.count()
 
     def close(self) -> None:
-        """Spark may forget them."""
+        """Release the persisted frames."""
         for frame in self.kept:
             frame.unpersist()
 
 
 def fact_frames(window_s: float, contract: ContractFrames, traffic: DataFrame, served: DataFrame) -> FactFrames:
-    """`window_s`: of the traffic; 0 = nothing was counted. `served`: see SERVED_SCHEMA."""
+    """`window_s`: of the traffic; 0 = no counts. `served`: see SERVED_SCHEMA."""
     channels, consumers = contract.channels.cache(), contract.consumers.cache()
     arrivals = _arrivals(channels, traffic).cache()
     accepted = arrivals.groupBy("id").agg(*_sums("events", "bytes"))
@@ -80,7 +80,7 @@ def fact_frames(window_s: float, contract: ContractFrames, traffic: DataFrame, s
 
 
 def spark_facts(spark: SparkSession, inputs: Inputs, contract: ContractFrames, traffic: DataFrame) -> Facts:
-    """`inputs`: everything but the traffic, which is in the frame (see TRAFFIC_SCHEMA). Three questions to Spark."""
+    """`inputs`: everything except the traffic, which is in the frame (see TRAFFIC_SCHEMA). Runs three queries."""
     lags = [(uid, None, None, state.lag) for uid, state in inputs.states.items() if state.lag is not None]
     served = spark.createDataFrame(lags, SERVED_SCHEMA).coalesce(1)
     frames = fact_frames(inputs.window.seconds if inputs.counted else 0.0, contract, traffic, served)
@@ -91,7 +91,7 @@ def spark_facts(spark: SparkSession, inputs: Inputs, contract: ContractFrames, t
 
 
 def collect(inputs: Inputs, frames: FactFrames) -> Facts:
-    """Everything, for an engine that walks over values. `inputs` must have the resources."""
+    """Collect everything, for an engine that walks over values. `inputs` must have the resources."""
     return facts_of_rows(
         inputs,
         sorted(frames.arrivals.collect()),
@@ -111,7 +111,7 @@ def facts_of_rows(
     of_channel: Sequence[Row],
     joins: Joins | None = None,
 ) -> Facts:
-    """From rows of FactFrames, sorted. `inputs` must have their resources; `joins` None: from the rows' marks."""
+    """Facts from sorted rows of FactFrames. `inputs` must have their resources; `joins` None: made from the rows."""
     known = {one.uid: one for one in inputs.channels}
     return Facts(
         channels={row["id"]: known[row["uid"]] for row in of_channel},
@@ -126,7 +126,7 @@ def facts_of_rows(
 
 
 def traffic_frame(spark: SparkSession, sums: list[Traffic]) -> DataFrame:
-    """Values as the frame: for tests, and where the sums are here already."""
+    """Values as a traffic frame: for tests, and for sums that are already here."""
     rows = [
         (
             one.accepted,
@@ -170,11 +170,11 @@ def _traffic(row: Row) -> Traffic:
 
 
 def _arrivals(channels: DataFrame, traffic: DataFrame) -> DataFrame:
-    """source, id of channel, events, bytes; sources beyond SOURCES_MAX are one, and `beyond` says how many they are."""
+    """source, id of channel, events, bytes. Sources beyond SOURCES_MAX are one row; `beyond` is their number."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    # Deltas name no kind: of a broker and a channel with one name the channel counts.
+    # Deltas have no kind: if a broker and a channel have one name, the channel gets them.
     names = channels.groupBy("namespace", f.col("name").alias("channel")).agg(f.max("id").alias("id"))
     came = traffic.where("accepted and events > 0").join(names, ["namespace", "channel"])
     came = came.select("id", f.concat(f.lit("source:"), "source").alias("source"), "events", "bytes")
@@ -193,11 +193,11 @@ def _arrivals(channels: DataFrame, traffic: DataFrame) -> DataFrame:
 def _of_consumers(
     window_s: float, consumers: DataFrame, accepted: DataFrame, traffic: DataFrame, served: DataFrame
 ) -> DataFrame:
-    """Each consumer with its sums, its latencies merged, what came into its channel, what waits, and who serves it."""
+    """Each consumer with its sums, merged latencies, what came into its channel, what waits, and who serves it."""
     from pyspark.sql import functions as f
 
     of = ["namespace", "channel", "name"]
-    counts = [f.col(name).alias(f"n_{name}") for name in _COUNTS]  # `dead` alone is where dead letters go
+    counts = [f.col(name).alias(f"n_{name}") for name in _COUNTS]  # `dead` alone is the dead letter destination
     settled = traffic.where("not accepted").withColumnRenamed("subscription", "name")
     came = accepted.select(f.col("id").alias("channel_id"), f.col("events").alias("came"))
     rows = consumers.join(settled.select(*of, *counts, "latency"), of, "left")
@@ -210,7 +210,9 @@ def _of_consumers(
 
 
 def with_joins(consumers: DataFrame) -> DataFrame:
-    """Marked: `back` (to its channel), `twins` (of one channel and destination, itself included)."""
+    """Adds `back` (it sends to its own channel) and `twins` (consumers of the same channel and destination, itself
+    included).
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -219,7 +221,7 @@ def with_joins(consumers: DataFrame) -> DataFrame:
 
 
 def _odd(window_s: float) -> Column:
-    """Where fan-out times what came is not what was delivered, filtered, dropped and dead-lettered."""
+    """Where fan-out times accepted differs from delivered + filtered + dropped + dead-lettered."""
     from pyspark.sql import functions as f
 
     if window_s <= 0:
@@ -230,7 +232,7 @@ def _odd(window_s: float) -> Column:
 
 
 def _of_channels(channels: DataFrame, consumers: DataFrame, accepted: DataFrame) -> DataFrame:
-    """Each channel with what came, whether it is read, and is led to."""
+    """Each channel with what came, whether it has a consumer, and whether an edge leads to it."""
     from pyspark.sql import functions as f
 
     ends = [f.struct(f.col(end).alias("id"), f.lit(end == "channel_id").alias("read")) for end in _ENDS]
@@ -241,7 +243,7 @@ def _of_channels(channels: DataFrame, consumers: DataFrame, accepted: DataFrame)
 
 
 def _joins(inputs: Inputs, consumers: Iterable[Row], channels: Iterable[Row]) -> Joins:
-    """From rows that are marked, sorted by id."""
+    """The joins from rows with marks, sorted by id."""
     rows = list(consumers)
     doubles: dict[tuple[str, str], list[str]] = defaultdict(list)
     for row in rows:
@@ -258,7 +260,7 @@ def joins_of(
     back: Iterable[tuple[str, str]],
     doubles: Mapping[tuple[str, str], Sequence[str]],
 ) -> Joins:
-    """From rows of FactFrames, sorted by id, and the answers of which the rows say nothing."""
+    """The joins from rows of FactFrames, sorted by id, and from the answers that the rows do not have."""
     own = [row for row in channels if row["own"]]
     silent = [row["id"] for row in own if row["events"] is None and not row["fed"]]
     return Joins(

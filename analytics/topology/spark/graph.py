@@ -1,10 +1,10 @@
-"""The map as a graph of DataFrames: what GraphFrames is fed from, made of FactFrames without a row of it coming here.
+"""The map as a graph of DataFrames, the input of GraphFrames; made from FactFrames without fetching any row.
 
     ids of channels, consumers, destinations, sources --sorted--> vertices (id long, name, channel)
     consumers, arrivals --their ends as numbers-->                edges (src, dst, kind, weight)
 
-Vertices are numbered in the order of their ids, as `graph_index.number` does, but with gaps. Weights and kinds are
-those of `graph_index` too. Refuses to answer anything but the motifs, which are joins.
+Vertices are numbered in the order of their ids, as in `graph_index.number`, but with gaps. Weights and kinds are those
+of `graph_index` too. Of the questions, only the motifs are here, which are joins.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from analytics.topology.engines.frames import Keeper
 
-#: The other end of each edge of a consumer, and whether the edge leads there.
+#: The other end of each edge of a consumer, and whether the edge leads to it.
 _ENDS = {
     Flow.SUBSCRIBES: ("channel_id", False),
     Flow.DELIVERS: ("target", True),
@@ -34,8 +34,9 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class MapFrames:
-    """vertices: id, name (the id of the document), channel (it is one of the contract). edges: src, dst, kind (place in
-    FLOWS), weight. `count`: of the edges. `counted`: weights are events; otherwise each is 1."""
+    """vertices: id, name (the id in the document), channel (it is one of the contract). edges: src, dst, kind (place in
+    FLOWS), weight. `count`: number of edges. `counted`: weights are events; otherwise each is 1.
+    """
 
     vertices: DataFrame
     edges: DataFrame
@@ -50,7 +51,7 @@ class MapFrames:
 
 
 def map_frames(keeper: Keeper, facts: FactFrames, counted: bool) -> MapFrames:
-    """Computed here, and kept until the keeper lets go."""
+    """Compute the map and persist it until the keeper releases it."""
     vertices = keeper.cut(_vertices(facts))
     edges = keeper.cut(_edges(facts, vertices, counted))
     return MapFrames(vertices, edges, edges.count(), counted)
@@ -65,7 +66,7 @@ def _vertices(facts: FactFrames) -> DataFrame:
     others = reduce(DataFrame.unionAll, names).where("name <> ''").withColumn("channel", f.lit(False))
     channels = facts.channels.select(f.col("id").alias("name"), f.lit(True).alias("channel"))
     known = others.unionAll(channels).groupBy("name").agg(f.bool_or("channel").alias("channel"))
-    # Sorted, parts follow each other in the order of their numbers, and so do rows in each.
+    # In sorted order, partitions follow each other by their numbers, and so do the rows in each.
     return known.orderBy("name").withColumn("id", f.monotonically_increasing_id()).select("id", "name", "channel")
 
 
@@ -100,7 +101,7 @@ def _edges(facts: FactFrames, vertices: DataFrame, counted: bool) -> DataFrame:
 
 
 def self_replies(map_: MapFrames) -> DataFrame:
-    """(consumer, channel): by the motif of a channel, and what it takes, and the way back."""
+    """(consumer, channel): a motif of an edge from a channel to a consumer, and one back."""
     from pyspark.sql import functions as f
 
     back = map_.of_kind(Flow.DELIVERS, Flow.REPLIES).join(
@@ -112,7 +113,7 @@ def self_replies(map_: MapFrames) -> DataFrame:
 
 
 def doubles(map_: MapFrames) -> DataFrame:
-    """(channel, target, consumer): ways of two edges, where another leads from the same channel to the same target."""
+    """(channel, target, consumer): paths of two edges, where another one joins the same channel and target."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

@@ -1,10 +1,9 @@
-"""What only a walk can tell, asked of the graph in DataFrames: the questions of `engines.queries`, the same answers.
+"""The questions that need a walk, answered from DataFrames: the same questions and answers as `engines.queries`.
 
     MapFrames --rounds of joins (`frames`)--> islands, loops, double_deliveries, reach, influence, cut vertices
 
-Only answers come here, and the part of a question that is small enough to be finished here, as pairs of numbers:
-`near` edges of islands and loops, what starts reach, a graph of CUT_EDGES_MAX edges for its cut vertices. Refuses to
-say what is told of all this (`report` does) and what it means.
+Fetches only answers, and parts that are small enough to finish here, as pairs of numbers: `near` edges of islands and
+loops, what starts reach, a graph of CUT_EDGES_MAX edges for its articulation points. `report` selects what to show.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A consumer, as far as double_deliveries look at it."""
+    """A consumer, as far as double_deliveries needs it."""
 
     id: str
     channel: str
 
 
 class SparkWalks:
-    """The questions to one map. What it has Spark keep is the keeper's, or let go of with the answer."""
+    """The questions about one map. Frames that Spark persists belong to the keeper, or are released with the answer."""
 
     def __init__(self, keeper: Keeper, map_: MapFrames, facts: FactFrames, near: int) -> None:
         self._keeper, self._spark = keeper, keeper.spark
@@ -62,7 +61,7 @@ class SparkWalks:
         self._near = near
 
     def islands(self) -> tuple[DataFrame, tuple[Island, ...], int]:
-        """(name, number of its island) of all vertices, those that are told, and how many there are."""
+        """(name, number of its island) of all vertices, the islands of the document, and the number of all."""
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
@@ -95,7 +94,7 @@ class SparkWalks:
         return tuple(live_loop(members, links, _Channels()) for members, links in found)
 
     def dead_loops(self) -> tuple[Loop, ...]:
-        """As `GraphAnswers.dead_loops`. Only edges into channels can close a circle; mostly there are none."""
+        """As `GraphAnswers.dead_loops`. Only dead letter edges into channels can close one, and most maps have none."""
         from pyspark.sql import functions as f
 
         ends = self._map.vertices.where(_begins("name", CHANNELS)).select(f.col("id").alias("dst"))
@@ -127,7 +126,7 @@ class SparkWalks:
         return sorted((some, links[label]) for label, some in members.items())
 
     def double_deliveries(self, loops: Iterable[Loop]) -> tuple[DoubleDeliveries, list[str]]:
-        """As `meetings.double_deliveries`."""
+        """As `double_delivery.double_deliveries`."""
         from pyspark.sql import functions as f
 
         loop_of = {id_: number for number, loop in enumerate(loops) for id_ in loop.members}
@@ -155,7 +154,7 @@ class SparkWalks:
         return found, list(dict.fromkeys([*note_same, *note_any]))
 
     def _pairs(self) -> DataFrame:
-        """Channels that deliver or reply to channels, as numbers, turned: dst leads to src, forward: by delivery."""
+        """Channels that deliver or reply to channels, as numbers, reversed: dst leads to src, forward: by delivery."""
         from pyspark.sql import functions as f
 
         ends = [
@@ -169,7 +168,7 @@ class SparkWalks:
         return rows.select("src", "dst", "forward")
 
     def _above(self, pairs: DataFrame, wanted: DataFrame) -> tuple[dict[int, tuple[Ints, Ints]], list[str]]:
-        """Channel -> what leads to it, and over how many edges. Of `wanted` those that anything leads to."""
+        """Channel -> the channels that lead to it, and the edges between, for those of `wanted`."""
         starts = wanted.join(pairs, ["src"], "left_semi")
         count = starts.count()
         if not count:
@@ -193,11 +192,11 @@ class SparkWalks:
         return told_reach(found, self.names(np.unique(np.array(wanted, dtype=np.int64))), sources)
 
     def influence(self, window_s: float, most: int) -> tuple[tuple[str, float], ...]:
-        """The first of `GraphAnswers.influence`. `window_s` 0: every destination counts as one."""
+        """The first values of `GraphAnswers.influence`. `window_s` 0: every destination counts as 1."""
         from pyspark.sql import functions as f
 
         edges = self._map.edges
-        # The rules of `graph.shares`.
+        # The rules of `port.shares`.
         into = edges.groupBy("dst").agg(f.sum("weight").alias("total"), f.count("src").alias("count"))
         share = f.expr("if(total > 0, weight / total, 1 / count)") * DAMPING
         outside = self._map.vertices.where(_begins("name", OUTSIDE)).select("id")
@@ -214,7 +213,7 @@ class SparkWalks:
             return tuple((row["name"], row["value"]) for row in ranked.limit(most).collect())
 
     def articulation_points(self) -> dict[str, tuple[int, int]] | None:
-        """As `GraphAnswers` has them; None: too many edges. GraphFrames does not find them: they are walked here."""
+        """As in GraphAnswers; None: too many edges. GraphFrames does not have them, so this process computes them."""
         if self._map.count > CUT_EDGES_MAX:
             return None
         ids, graph = frames.compact(fetch(self._map.edges.select("src", "dst")))
@@ -224,7 +223,7 @@ class SparkWalks:
         return {names[int(ids[vertex])]: cut for vertex, cut in found.items()}
 
     def names(self, ids: Ints) -> dict[int, str]:
-        """Of so many vertices."""
+        """The names of these vertices."""
         if not len(ids):
             return {}
         import pandas as pd
@@ -235,7 +234,7 @@ class SparkWalks:
         return {row["id"]: row["name"] for row in rows}
 
     def names_of(self, ids: Iterable[int]) -> dict[int, str]:
-        """Of those among these."""
+        """The names of these vertices."""
         return self.names(np.array(sorted(set(ids)), dtype=np.int64))
 
     def _ids(self, names: Sequence[str]) -> dict[str, int]:
@@ -247,7 +246,7 @@ class SparkWalks:
 
 
 class _Channels:
-    """Every id of a channel. In a loop a channel has subscriptions and is led to: only the contract's are."""
+    """All ids of channels. Only the contract's channels can be in a loop: others have no subscriptions."""
 
     def __contains__(self, id_: object) -> bool:
         return str(id_).startswith(CHANNELS)

@@ -1,11 +1,12 @@
-"""One run on Spark: facts and graph stay DataFrames, GraphFrames' engine answers, and what is told comes here.
+"""One run on Spark: facts and graph stay DataFrames, GraphFrames' engine answers, and only the document's part is
+fetched.
 
     FactFrames --map_frames--> graph --SparkWalks, motifs--> answers --selection--> rows --facts_of_rows--> Facts
     Facts, answers --put_together--> Topology
 
-A map of WHOLE_EDGES_MAX edges is told whole, and its document is the one of the local engine. Of a larger one findings
-and rankings are of the whole, vertices and edges are those that they name, and the busiest. Findings are decided where
-they always are, over the rows that came. Refuses to read.
+Of a map of up to WHOLE_EDGES_MAX edges, the document has everything, and equals that of the local engine. Of a larger
+map, findings and rankings cover the whole; vertices and edges are those that they name, and the busiest. `findings`
+decides here too, from the fetched rows.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from knative.contract.records import Channel, Subscription
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: uids (None: all) -> these resources, and what workers say of the subscriptions.
+#: uids (None: all) -> their resources, and the workers' reports on the subscriptions.
 Resources = Callable[[Sequence[str] | None], tuple[Sequence[Channel], Sequence[Subscription], Mapping[str, State]]]
 Doubles = dict[tuple[str, str], list[str]]
 
@@ -48,9 +49,10 @@ def spark_report(
     near: int = NEAR_EDGES,
     whole: int = WHOLE_EDGES_MAX,
 ) -> Topology:
-    """`inputs`: without resources, states and traffic. `near`: see GraphFramesEngine. `whole`: edges of a map that is
-    told whole. Raises NoGraphFramesError when its jars are not there."""
-    GraphFramesEngine(spark).close()  # it says what is missing
+    """`inputs`: without resources, states and traffic. `near`: see GraphFramesEngine. `whole`: the most edges of a map
+    that is in the document as a whole. Raises NoGraphFramesError when its jars are missing.
+    """
+    GraphFramesEngine(spark).close()  # raises the error with what is missing
     counted = inputs.counted and inputs.window.seconds > 0
     with Keeper(spark) as keeper:
         facts = replace(facts, consumers=facts.consumers.cache(), channels=facts.channels.cache())
@@ -73,7 +75,7 @@ class _Run:
         self._notes: list[str] = []
 
     def report(self, resources: Resources, notes: Iterable[str]) -> Topology:
-        """Ask everything, then fetch what is told of it."""
+        """Answer all questions, then fetch the document's part of the map."""
         place, walks = self._walked()
         back = self._pairs(spark_graph.self_replies(self._map))
         self._doubles = self._doubled()
@@ -109,10 +111,10 @@ class _Run:
         )
 
     def _doubled(self) -> Doubles:
-        """Those of the first destinations, whole."""
+        """The double deliveries of the first destinations, each complete."""
         found = spark_graph.doubles(self._map).orderBy("target", "channel", "consumer")
         rows = (found if self._whole else found.limit(MARKED_MAX + 1)).collect()
-        if not self._whole and len(rows) > MARKED_MAX:  # of the last one there may be more
+        if not self._whole and len(rows) > MARKED_MAX:  # the last one may be incomplete
             rows = [row for row in rows if row["target"] != rows[-1]["target"]]
             self._notes.append(f"Destinations that get events twice: those of {len(rows)} subscriptions are told.")
         names = self._asking.names_of(number for row in rows for number in row)

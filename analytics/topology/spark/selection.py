@@ -1,9 +1,9 @@
-"""Which part of a large map is told: what something was found about, what is first in a ranking, and the busiest.
+"""Selects the part of a large map that is in the document: vertices with findings, first in a ranking, or the busiest.
 
     marks on FactFrames, answers of SparkWalks --> names --> their rows, which alone come here
 
-Every mark has a limit, and a sentence where it was met. Marks may be wider than a rule: `findings` decides over the
-rows. Refuses to compute marks and answers.
+Every mark has a limit, and a sentence if it was met. A mark may select more than its rule: `findings` decides over the
+rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from analytics.topology.spark.facts import FactFrames
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-WHOLE_EDGES_MAX = 100_000  #: a map of no more edges is told whole
+WHOLE_EDGES_MAX = 100_000  #: a map of no more edges is in the document as a whole
 MARKED_MAX = 10_000  #: subscriptions, or channels, with the same mark
 BUSIEST_MAX = 2_000
 ARRIVALS_MAX = 20_000
@@ -28,7 +28,7 @@ _ENDS = ("target", "reply", "dead")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of FactFrames that are told, sorted."""
+    """Sorted rows of FactFrames that are in the document."""
 
     arrivals: Sequence[Row]
     consumers: Sequence[Row]
@@ -36,20 +36,20 @@ class Rows:
     notes: tuple[str, ...] = ()
 
     def names(self) -> set[str]:
-        """Every vertex that is told."""
+        """All vertices that are in the document."""
         found = {row["id"] for rows in (self.arrivals, self.channels, self.consumers) for row in rows}
         found.update(row["source"] for row in self.arrivals)
         found.update(row[end] for row in self.consumers for end in ("channel_id", *_ENDS))
         return found - {""}
 
     def uids(self) -> list[str]:
-        """Of the resources."""
+        """The uids of their resources."""
         return sorted({row["uid"] for rows in (self.channels, self.consumers) for row in rows})
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Names that answers have: consumers, channels, sources, and destinations that something is said of."""
+    """Names in answers: consumers, channels, sources, and destinations with a statement about them."""
 
     consumers: set[str] = field(default_factory=set)
     channels: set[str] = field(default_factory=set)
@@ -57,7 +57,7 @@ class Wanted:
     destinations: set[str] = field(default_factory=set)
 
     def add(self, names: Iterable[str]) -> None:
-        """Each to its own kind."""
+        """Add each name to its kind."""
         kinds = {
             "subscription": self.consumers,
             "trigger": self.consumers,
@@ -70,12 +70,12 @@ class Wanted:
 
 
 def whole(facts: FactFrames) -> Rows:
-    """All of them."""
+    """All rows."""
     return _sorted(facts.arrivals.collect(), facts.consumers.collect(), facts.channels.collect())
 
 
 def part(spark: SparkSession, facts: FactFrames, wanted: Wanted, workers: int, counted: bool, most: int) -> Rows:
-    """`workers`: that run; `most`: rows of a ranking."""
+    """`workers`: how many run; `most`: rows of a ranking."""
     from pyspark.sql import functions as f
 
     consumers, channels, notes = _marked(facts, workers, counted, most)
@@ -129,7 +129,7 @@ def _marked(facts: FactFrames, workers: int, counted: bool, most: int) -> tuple[
 def _chosen(
     frame: DataFrame, marks: Mapping[str, Column], ranks: Iterable[tuple[str, int]]
 ) -> tuple[set[str], list[str]]:
-    """ids: the first by id of each mark, the greatest of each rank."""
+    """ids: for each mark the first by id, for each rank the greatest."""
     from pyspark.sql import DataFrame
     from pyspark.sql import functions as f
 
@@ -147,7 +147,7 @@ def _chosen(
 
 
 def _leading_to(spark: SparkSession, facts: FactFrames, destinations: set[str]) -> set[str]:
-    """For each a consumer that leads there: without one there is no such vertex."""
+    """For each destination a consumer that leads to it: without one, the vertex would not exist."""
     from pyspark.sql import functions as f
 
     if not destinations:
@@ -158,7 +158,7 @@ def _leading_to(spark: SparkSession, facts: FactFrames, destinations: set[str]) 
 
 
 def only(spark: SparkSession, frame: DataFrame, column: str, values: set[str]) -> DataFrame:
-    """Its rows with one of these values."""
+    """The rows with one of these values."""
     from pyspark.sql import functions as f
 
     wanted = spark.createDataFrame([(value,) for value in sorted(values)], f"{column} string")

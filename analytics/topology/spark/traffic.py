@@ -1,9 +1,9 @@
-"""Traffic as a DataFrame of sums: from the workers' deltas in Kafka, or from the tables of the traffic job.
+"""Traffic as a DataFrame of sums, from the workers' deltas in Kafka or from the tables of the traffic job.
 
     topic records --from_json, each (by, n) once--> rows in the window --> spark_facts
     Parquet windows of a size, `stored` or else `accepted` of a channel --> the same rows
 
-Refuses to choose between the two, and to bring anything but columns that are summed.
+The caller chooses between the two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
 
 
 def latest(records: DataFrame) -> DataFrame:
-    """Of a compacted topic the last value of each key, as text in column `value`; removed keys are left out."""
+    """The last value of each key of a compacted topic, as text in column `value`; without removed keys."""
     from pyspark.sql import functions as f
 
     last = records.groupBy("key").agg(f.max_by(f.col("value").cast("string"), f.col("offset")).alias("value"))
@@ -36,7 +36,7 @@ def latest(records: DataFrame) -> DataFrame:
 
 
 def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
-    """The sums of the window, as `summed` gives them."""
+    """The sums of the window, as `summed` returns them."""
     from pyspark.sql import functions as f
 
     rows = read_deltas(records).where(f.col("readable") & (f.col("at") >= since) & (f.col("at") < until))
@@ -58,7 +58,9 @@ def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
 
 
 def read_files(spark: SparkSession, files: Sequence[Path], since: float, until: float, near: bool) -> DataFrame:
-    """Rows of the tables. `near`: Spark runs on this machine and reads them; elsewhere they are sent, less the rest."""
+    """Rows of the tables. `near`: Spark runs on this machine and reads the files; otherwise this process sends their
+    rows.
+    """
     if near:
         return spark.read.parquet(*(str(file.absolute()) for file in files))
     within = [("start", ">=", int(since) // HOUR_S * HOUR_S), ("start", "<", int(until) + 1)]
@@ -66,7 +68,7 @@ def read_files(spark: SparkSession, files: Sequence[Path], since: float, until: 
 
 
 def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
-    """The sums of the span from rows of the tables, as `summed` gives them."""
+    """The sums of the span from rows of the tables, as `summed` returns them."""
     from pyspark.sql import functions as f
 
     size = MINUTE_S if until - since <= _MINUTES_MAX_S else HOUR_S
@@ -95,10 +97,10 @@ def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
 
 
 def summed(parts: DataFrame) -> DataFrame:
-    """One row for each key, with the sums of the counts, `first` and `last` second, and the sketches merged.
+    """One row for each key: sums of the counts, `first` and `last` second, and the merged sketches.
 
-    In one go, for a second look at `parts` would read Kafka again: a row becomes one for each of its buckets, and the
-    first of them carries its counts.
+    In one query, because a second use of `parts` would read Kafka again: each row becomes one row for each of its
+    buckets, and the first of these has its counts.
     """
     from pyspark.sql import functions as f
 

@@ -47,9 +47,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def only_where(self, may_raise: Callable[[FrameType | None], bool]) -> Iterator[None]:
-        """Inside the block, SIGINT raises only where `may_raise(frame)` is true; otherwise it raises at the end of the
-        block.
-        """
+        """Inside, SIGINT raises only where `may_raise(frame)` is true; otherwise it raises at the end of the block."""
         self._may_raise = may_raise
         try:
             yield

@@ -104,8 +104,7 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _scratch(options: SparkOptions) -> Iterator[SparkOptions]:
-    """A temporary folder for a local session's files, because a JVM that ends with a full heap leaves gigabytes of
-    them.
+    """A temporary folder for a local session's files: a JVM that ends with a full heap leaves gigabytes of them.
 
     SPARK_LOCAL_DIRS takes precedence.
     """
@@ -140,8 +139,7 @@ class _Jvm:
         return self.listener.last_lines()
 
     def is_known(self, frame: FrameType | None) -> bool:
-        """Whether Ctrl-C may interrupt PySpark's start at this frame: PySpark already holds the JVM process in a
-        variable.
+        """Whether Ctrl-C may interrupt PySpark's start here: PySpark already holds the JVM process in a variable.
 
         An interrupted start must kill that process, or it never ends. PySpark deletes the folder of the file to which
         the JVM would write its address, so the JVM never reaches the point where it waits for the end of its input.

@@ -61,9 +61,7 @@ def mermaid(topology: Topology) -> str:
 
 
 def _mermaid_text(text: str) -> str:
-    """Mermaid writes entities with `#` instead of `&`. Every character that could end a label or begin markup becomes
-    one.
-    """
+    """Writes each character that could end a label or begin markup as an entity, with `#` for `&`, as Mermaid needs."""
     return "".join(one if one.isalnum() or one in " /:.-_" else f"#{ord(one)};" for one in plain(text))
 
 

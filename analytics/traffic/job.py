@@ -126,9 +126,7 @@ class TrafficJob:
         return [name for name, is_wanted in wanted if is_wanted]
 
     def _known_owners(self, store: QueryStore) -> dict[str, Owner]:
-        """Owners of the topics that were read before. Without them, a topic that comes back would be counted from its
-        start.
-        """
+        """Owners of topics read before. Without them, a topic that comes back would be counted from its start."""
         before = store.last_facts().get("owners", {})
         return {topic: (found[0], found[1]) for topic, found in before.items() if topic in self._plan.topics_there}
 
@@ -211,9 +209,7 @@ class TrafficJob:
         self.summary.stopped = any(query.isActive for query in queries)
 
     def _end(self, query: StreamingQuery) -> None:
-        """Stop the query. A batch that hangs, as Kafka does not answer, ends with the session, which does not wait for
-        it.
-        """
+        """Stop the query. A batch that waits for Kafka ends with the session, which does not wait for it."""
         try:
             query.stop()
         except Exception:

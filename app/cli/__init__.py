@@ -1,9 +1,8 @@
-"""`penstock`: the friendly door. Commands say what they did, with a table or with JSON, and end with 0, 1, 2, 3 or 4.
+"""The `penstock` command line. Commands print what they did, as a table or as JSON, and end with 0, 1, 2, 3 or 4.
 
     0 done   1 failed   2 the command or a setting was wrong   3 not ready, or a time limit passed   4 partly done
 
-Refuses to do what the worker does: it starts it, sends to it, and looks at it. The module of a command
-is imported when the command is called, so that `--help` answers at once.
+The module of a command is imported when the command is called, so that `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -147,13 +146,13 @@ def penstock(
 
 
 def main() -> None:
-    """The entry point: errors that a person can mend are one sentence with its cure, never a traceback."""
+    """The entry point. An error that a user can fix is one sentence with a hint, never a traceback."""
     try:
         cli(prog_name="penstock")
     except PenstockError as error:
         _end(error)
     except ModuleNotFoundError as problem:
-        # Commands check for extras before they begin; this is for an import that no check knew of.
+        # Commands check for extras before they begin; this is for an import that no check covers.
         missing = error_of(problem, "This command")
         if missing is None:
             raise

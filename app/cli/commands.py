@@ -1,9 +1,8 @@
-"""The classes of commands: Typer's, imported when they are called, with help that prints no type for a flag.
+"""The classes of commands: Typer's, but imported when they are called, and with help that prints no type for a flag.
 
     group (names and summaries) -- `penstock status` --> import app.cli.status --> a command from its function `status`
 
-penstock --show-completion        for the shell that runs the command
-penstock --show-completion zsh    for this one
+penstock --show-completion        for the shell that runs the command penstock --show-completion zsh    for this one
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ class Command(TyperCommand):
     """One verb."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Its options, `--help` among them."""
+        """Its options, including `--help`."""
         return _with_plain_flags(super().get_params(ctx))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command of a group: what help lists of it, and where it is."""
+    """A command of a group: what the group's help lists, and where the command is."""
 
     name: str
     place: str  #: MODULE:ATTRIBUTE, a function or a `Commands`
@@ -44,7 +43,7 @@ class Entry:
 
 
 class Listed(TyperCommand):
-    """What stands in a group for a command that is not imported."""
+    """A placeholder for a command whose module is not imported yet."""
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(name=entry.name, help=entry.summary)
@@ -66,7 +65,7 @@ class Listed(TyperCommand):
 
 
 class Group(TyperGroup):
-    """Several verbs under one name. Those of `entries` are imported when they are called, not when they are listed."""
+    """Several verbs under one name. The modules of `entries` are imported when called, not when listed."""
 
     entries: ClassVar[Sequence[Entry]] = ()
 
@@ -75,12 +74,12 @@ class Group(TyperGroup):
         self.commands.update((one.name, Listed(one)) for one in self.entries)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Typer's, where a command is about to be called or its options completed."""
+        """As Typer's: called when a command runs or its options are completed, so the command is imported here."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, Listed) else command, rest
 
     def get_params(self, ctx: Any) -> Any:
-        """Its options, `--help` among them."""
+        """Its options, including `--help`."""
         return _with_plain_flags(super().get_params(ctx))
 
 
@@ -88,17 +87,17 @@ class Root(Group):
     """`penstock` itself."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Typer's completion options are flags that ask which shell runs them: here its name may follow."""
+        """Accepts a shell's name after Typer's completion options, which are flags for the current shell."""
         if len(args) == 2 and args[0] in _COMPLETION:
             option, shell = args
             if shell not in _SHELLS:
                 raise UsageError(f"{option} {shell!r} is not a shell that is known.", f"Write {', '.join(_SHELLS)}.")
-            _COMPLETION[option](ctx, self.params[0], shell)  # prints or installs it, and ends the process
+            _COMPLETION[option](ctx, self.params[0], shell)  # prints or installs the completion, and ends the process
         return super().parse_args(ctx, args)
 
 
 def _with_plain_flags(params: Sequence[Any]) -> Sequence[Any]:
-    """Typer prints the type of every option: `--dlq <bool>` looks as if a value had to follow."""
+    """Hide the type of flags: `--dlq <bool>` looks as if a value must follow."""
     for param in params:
         if isinstance(param, TyperOption) and param.is_bool_flag and param.metavar is None:
             param.metavar = "[SHELL]" if param.opts[0] in _COMPLETION else ""
@@ -106,11 +105,12 @@ def _with_plain_flags(params: Sequence[Any]) -> Sequence[Any]:
 
 
 class Commands(typer.Typer):
-    """A place to register commands, so that all of them have the classes above."""
+    """Registers commands with the classes above."""
 
     def __init__(self, entries: Sequence[Entry] = (), cls: type[Group] = Group, **options: Any) -> None:
-        """`entries`: commands of other modules, beside those that are registered here."""
-        own = type(cls.__name__, (cls,), {"entries": tuple(entries)})  # Typer makes the group, and hands it no more
+        """`entries`: commands in other modules, in addition to those registered here."""
+        # A class attribute, because Typer creates the group and passes it nothing of ours.
+        own = type(cls.__name__, (cls,), {"entries": tuple(entries)})
         super().__init__(cls=own, no_args_is_help=True, **options)
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:

@@ -1,4 +1,4 @@
-"""`penstock config show`: every setting, its value and where that came from. Refuses to show secrets."""
+"""`penstock config show`: every setting, its value, and where the value came from. Does not show secrets."""
 
 from __future__ import annotations
 

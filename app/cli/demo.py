@@ -1,4 +1,4 @@
-"""`penstock demo`: a thousand events through everything, counted from outside."""
+"""`penstock demo`: sends a thousand events through everything, and counts them from outside."""
 
 from __future__ import annotations
 

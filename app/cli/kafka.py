@@ -1,6 +1,6 @@
 """`penstock kafka up|down|status`: a real Kafka on this machine, in the background.
 
-Refuses to touch any process but the broker of the given data directory.
+Ends no process except the broker of the given data directory.
 """
 
 from __future__ import annotations

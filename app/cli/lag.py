@@ -1,6 +1,6 @@
 """`penstock lag`: how far each subscription is behind, partition by partition, in events and in seconds.
 
-Reads committed offsets and the ends of topics from Kafka; joins no group. Refuses to ask a worker.
+Reads committed and log end offsets from Kafka. Does not join a group, and does not ask a worker.
 """
 
 from __future__ import annotations
@@ -102,14 +102,14 @@ def _tables(shown: list[dict[str, object]]) -> list[tuple[Listing, list[dict[str
 
 
 def measure(client: Mapping[str, Any], subscriptions: Sequence[Subscription], now_s: float) -> list[Lag]:
-    """Every partition of these subscriptions, the furthest behind first."""
+    """The lag of every partition of these subscriptions, the furthest behind first."""
     positions = read_group_offsets(client, subscriptions)
     oldest = timestamps(client, (one.place for one in positions if events_behind(one)))
     return by_lag(lag_of(one, oldest.get(one.place), now_s) for one in positions)
 
 
 def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[dict[str, object]]:
-    """`seconds` is null where the oldest record could not be read; `behind` is the same for people."""
+    """`seconds` is null if the oldest record was not readable; `behind` is the same for people."""
     return [
         {
             "subscription": one.group_offset.subscription,
@@ -135,7 +135,7 @@ def rows(lags: Sequence[Lag], workers: Mapping[tuple[str, int], str]) -> list[di
 def _workers(
     statuses: Sequence[WorkerStatus], subscriptions: Sequence[Subscription], now_s: float
 ) -> dict[tuple[str, int], str]:
-    """(group, partition) -> the worker that says it owns it."""
+    """(group, partition) -> the worker that reports that it owns it."""
     groups = {one.uid: one.group for one in subscriptions}
     return {
         (groups[uid], partition): status.worker

@@ -1,7 +1,6 @@
-"""`penstock receive`: the events in a channel's topic, or in any topic, such as that of the dead letters.
+"""`penstock receive`: the events in a channel's topic, or in any topic, such as a DLQ topic.
 
-It reads the topic itself, in no consumer group: looking on takes nothing away from any subscription. Refuses to change
-an event: JSON output has the bytes as they are.
+Reads without a consumer group, so it takes no events away from a subscription. JSON output has the bytes unchanged.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`penstock remove`: resources that are served although no file names them any more.
+"""`penstock remove`: removes resources that are served although no file names them any more.
 
     remove --> request in the status topic --> leading controller: record, group, topics --> gone, or a time limit
 
-The controller keeps such resources, for their directory may only be out of reach; a person knows better. It is the
-controller that removes them, with the same steps as for a file that was deleted.
+The controller retains such resources, because their directory may only be unavailable; only a user can know. The
+controller removes them, with the same steps as after the deletion of a file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COLUMNS = {"resource": "RESOURCE", "group": "GROUP", "topics": "TOPICS"}
 
 @dataclass(frozen=True, slots=True)
 class RemovalTarget:
-    """One resource that is to be removed, with all that goes with it."""
+    """A resource to remove, with everything that belongs to it."""
 
     uid: str
     resource: str
@@ -90,7 +90,7 @@ def remove(
 
 
 def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
-    """What is meant, when all of it may be removed. Raises UsageError, PenstockError, NotReadyError otherwise."""
+    """The resources to remove, if all of them may be. Raises UsageError, PenstockError, NotReadyError otherwise."""
     report = contract.report
     if report is None:
         raise NotReadyError("No controller has said yet what its files name.", "Start a worker of role all.")
@@ -118,7 +118,7 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
 
 
 def read_name(text: str) -> str:
-    """KafkaChannel/NAMESPACE/NAME or Subscription/NAMESPACE/NAME, in any case. Raises UsageError."""
+    """KafkaChannel/NAMESPACE/NAME or Subscription/NAMESPACE/NAME, in upper or lower case. Raises UsageError."""
     kind, _, rest = text.partition("/")
     namespace, _, name = rest.partition("/")
     if kind.lower() not in KINDS or not namespace or not name or "/" in name:
@@ -149,7 +149,7 @@ def _ask(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarge
 
 
 def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
-    """So that nothing is removed when nobody waits for it any more."""
+    """Withdraw the requests, so that nothing is removed after this command has ended."""
     note("Not done; the request is taken back. What is gone already stays gone.")
     _store(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
 
@@ -173,7 +173,7 @@ def _store(client: Mapping[str, Any], instance: str, records: Sequence[tuple[byt
 
 
 def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget], limit_s: float) -> None:
-    """Until no record and no topic of them is left. Raises NotReadyError."""
+    """Wait until all their records and topics are gone. Raises NotReadyError."""
     end_s = time.monotonic() + limit_s
     while left := _left(client, instance, doomed):
         if time.monotonic() > end_s:

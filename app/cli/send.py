@@ -1,6 +1,6 @@
-"""`penstock send`: events by HTTP to a channel, built with the CloudEvents SDK.
+"""`penstock send`: sends events by HTTP to a channel, built with the CloudEvents SDK.
 
-Refuses to retry: what the worker answers is what is shown.
+Does not retry: it shows the worker's answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ACCEPTED, _NOT_FOUND = 202, 404
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to POST."""
+    """The destination of the POST requests."""
 
     secure: bool
     address: str  #: host[:port]
@@ -99,7 +99,7 @@ def send(
 
 
 def unknown_channel(channel: str, server: str, known: Sequence[str] | None) -> PenstockError:
-    """To be raised when the worker does not serve the channel. `known`: the channels in Kafka; None = not known."""
+    """The error when the worker does not serve the channel. `known`: the channels in Kafka; None = unknown."""
     what = f"{server} does not serve a channel {channel}"
     if known is None:
         return PenstockError(f"{what}.", "`penstock status` lists the channels.")
@@ -110,7 +110,7 @@ def unknown_channel(channel: str, server: str, known: Sequence[str] | None) -> P
 
 
 def reason_of(body: str) -> str:
-    """The sentence in an answer of Penstock, which is `{"error": ...}`; any other answer as it is."""
+    """The sentence in an answer of Penstock, which is `{"error": ...}`; any other answer unchanged."""
     try:
         return str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):
@@ -118,19 +118,19 @@ def reason_of(body: str) -> str:
 
 
 def _known_channels(kafka: str) -> list[str] | None:
-    # Kafka's client costs a start 0.15 s, and is asked only after the worker knew no such channel.
+    # Kafka's client adds 0.15 s to a start, so ask it only after the worker has answered that it has no such channel.
     from app.cli.options.kafka import kafka_client
     from app.operations.contract_snapshot import read_contract
 
     try:
         contract = read_contract(kafka_client(kafka), load_settings().instance, _ASK_LIMIT_S)
-    except PenstockError:  # the worker's answer is what counts; Kafka may be out of reach from here
+    except PenstockError:  # the worker's answer matters; Kafka may be unreachable from here
         return None
     return [f"{one.namespace}/{one.name}" for one in contract.channels]
 
 
 def guess_content_type(body: bytes) -> str:
-    """application/json, text/plain or application/octet-stream, by what the bytes are."""
+    """application/json, text/plain or application/octet-stream, depending on the bytes."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -217,7 +217,7 @@ def _post_all(
             f"No worker answers at {target.address} ({_why(problem)}).",
             "Start everything with `penstock up`, or name the worker with --server or --url.",
         ) from problem
-    except ValueError as problem:  # a header with a line break, a port that is no number
+    except ValueError as problem:  # a header with a line break, or an invalid port
         raise UsageError(f"That cannot be sent: {problem}.", "Correct the header or the address.") from problem
     finally:
         connection.close()

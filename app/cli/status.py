@@ -1,7 +1,7 @@
-"""`penstock status`: channels and subscriptions, whether they are ready and how they do.
+"""`penstock status`: channels and subscriptions, whether they are ready, and their delivery statistics.
 
-What is served is in the contract, who serves it is what workers say, what is refused is what the controller says of it.
-Refuses to ask a worker over HTTP: what is in Kafka is what every worker would answer.
+The contract says what is served, the workers' statuses who serves it, and the controller's status what it rejects. Does
+not ask a worker over HTTP: every worker would answer what is in Kafka.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def status(
 
 
 def chosen(shown: Rows, names: Sequence[str]) -> Rows:
-    """Only rows of these names; no names = all. Raises PenstockError, with those that are known, for one without."""
+    """Only rows with these names; no names = all. Raises PenstockError, with the known names, for any other."""
     if not names:
         return shown
     found: Rows = {"channels": [], "subscriptions": [], "problems": []}
@@ -163,7 +163,7 @@ def _all_ready(shown: Rows) -> bool:
 
 
 def _waited(look: Callable[[], Rows], limit_s: float) -> Rows:
-    """The first look at which all is ready, else the last one. Raises what the last look raised."""
+    """The first rows of which all are ready, else the last ones. Raises what the last read raised."""
     end_s = time.monotonic() + limit_s
     while True:
         last = time.monotonic() >= end_s
@@ -171,7 +171,7 @@ def _waited(look: Callable[[], Rows], limit_s: float) -> Rows:
             shown = look()
             if last or _all_ready(shown):
                 return shown
-        except PenstockError:  # Kafka, the installation or the resource may be about to come
+        except PenstockError:  # Kafka, the installation or the resource may still be starting
             if last:
                 raise
         time.sleep(min(_WAIT_POLL_S, max(0.0, end_s - time.monotonic())))
@@ -194,20 +194,21 @@ def _show(shown: Rows, output: View, names: Sequence[str] | None) -> None:
 
 
 def _show_next(shown: Rows, output: View, names: Sequence[str] | None) -> None:
-    """One of several looks, apart from the next."""
+    """Print one result of several, separated from the next."""
     _show(shown, output, names)
     watching.separate(output)
 
 
 def _tables(names: Sequence[str] | None, shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
-    """Those that have rows, and without `names` those of channels and subscriptions in any case."""
+    """The tables that have rows; without `names` always those of channels and subscriptions."""
     found = [(_CHANNELS, shown["channels"]), (_SUBSCRIPTIONS, shown["subscriptions"]), (_PROBLEMS, shown["problems"])]
     return [(listing, rows_) for listing, rows_ in found if rows_ or not (names or listing is _PROBLEMS)]
 
 
 def rows(contract: Contract, now_s: float) -> Rows:
-    """Rows of all tables. A channel or subscription is ready when neither controller nor workers object; one that was
-    never served has a row too, with None where nothing is known."""
+    """Rows of all tables. A channel or subscription is ready if neither controller nor workers object. One that was
+    never served has a row too, with None for unknown values.
+    """
     unreported = {
         (one.kind, one.namespace, one.name): one for one in (contract.report.problems if contract.report else ())
     }
@@ -241,7 +242,7 @@ def rows(contract: Contract, now_s: float) -> Rows:
 
 
 def _foreign(one: Channel | Subscription, contract: Contract) -> ResourceProblem | None:
-    """How to remove what no file names; None = a file does."""
+    """How to remove a resource that no file names; None = a file names it."""
     if contract.report is None or one.uid not in contract.report.foreign:
         return None
     name = f"{one.kind}/{one.namespace}/{one.name}"
@@ -280,16 +281,16 @@ def _subscription_row(
 
 
 def _readiness(problem: ResourceProblem | None, served: list[Condition]) -> dict[str, object]:
-    """`Ready` of what the controller says (None = that all is well) and of what workers show."""
+    """`Ready` from what the controller reports (None = no problem) and the conditions that workers report."""
     said = (
         [] if problem is None else [Condition("Ready", ConditionStatus(problem.ready), problem.reason, problem.message)]
     )
-    told = with_note(ready([*said, *served]), [*said, *served])  # ready, and there may be something to say of it
+    told = with_note(ready([*said, *served]), [*said, *served])  # ready, but possibly with a warning
     return {"ready": told.status.value, "reason": told.reason, "message": told.message}
 
 
 def _progress(found: SubscriberDetails | None) -> dict[str, object]:
-    """How a subscription does over all workers; None = nobody knows."""
+    """The statistics of a subscription over all workers; None = no worker reports any."""
     if found is None or found.as_of is None:
         return dict.fromkeys(_PROGRESS)
     error = found.last_error[1] if found.last_error else None
@@ -309,7 +310,7 @@ def _progress(found: SubscriberDetails | None) -> dict[str, object]:
 
 
 def _numbers(partitions: tuple[int, ...]) -> str:
-    """0-9 where they follow each other, else 0,3,7."""
+    """0-9 for consecutive numbers, else 0,3,7."""
     first, last = partitions[0], partitions[-1]
     if len(partitions) > 1 and last - first == len(partitions) - 1:
         return f"{first}-{last}"

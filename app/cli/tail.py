@@ -1,6 +1,6 @@
-"""`penstock tail CHANNEL`: the latest events of a channel and those to come, without a consumer group.
+"""`penstock tail CHANNEL`: the latest events of a channel and new ones, without a consumer group.
 
-Looking on takes nothing away from any subscription. Refuses to change an event: JSON output has the bytes as they are.
+It takes no events away from a subscription. JSON output has the bytes unchanged.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def tail(
 
 
 def read_filters(wishes: Sequence[str]) -> dict[str, str]:
-    """`ATTRIBUTE=VALUE` texts. Raises UsageError for anything else, and for an attribute named twice."""
+    """`ATTRIBUTE=VALUE` texts as a dict. Raises UsageError for anything else, and for an attribute named twice."""
     filters: dict[str, str] = {}
     for wish in wishes:
         name, equals, value = wish.partition("=")
@@ -113,7 +113,7 @@ def _stored(
     if last is None:
         yield from chosen
         return
-    # Partitions are read one beside the other: the newest are those with the latest times, not those read last.
+    # Partitions are read in parallel: the newest records are those with the latest times, not those read last.
     newest: deque[StoredRecord] = deque()
     while block := list(islice(chosen, 10 * last)):
         newest = deque(sorted([*newest, *block], key=_age)[-last:])
@@ -125,7 +125,7 @@ def _age(record: StoredRecord) -> tuple[int, int, int]:
 
 
 def show(record: StoredRecord, output: Format, *, body: bool) -> None:
-    """One JSON line, or lines for people; `body`: with all of the data, safe for a terminal."""
+    """Print one JSON line, or lines for people; `body`: with all of the data, terminal control sequences escaped."""
     if output is Format.JSON:
         print_json(as_json(record))
         return

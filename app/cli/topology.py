@@ -1,7 +1,6 @@
 """`penstock topology`: who sends what to whom, and what is wrong with it, as a report.
 
-Without Spark unless it is asked for by `--engine graphframes`. Refuses to find anything itself: `analytics/topology`
-does.
+Uses Spark only for `--engine graphframes`. `analytics/topology` finds everything.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _WINDOW = "10m"
 
 
 class TrafficName(StrEnum):
-    """Where numbers come from."""
+    """Where the traffic numbers come from."""
 
     AUTO = "auto"
     WINDOWS = "windows"
@@ -52,7 +51,7 @@ class TrafficName(StrEnum):
 
 
 class Shape(StrEnum):
-    """What `-o` takes."""
+    """The values of `-o`."""
 
     TABLE = "table"
     JSON = "json"
@@ -63,7 +62,7 @@ class Shape(StrEnum):
 
 
 class Level(StrEnum):
-    """What `--fail-on` takes."""
+    """The values of `--fail-on`."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -139,7 +138,7 @@ def topology(
 
 
 def _places(jars: list[Path]) -> list[Path]:
-    """Folders that may have GraphFrames' jars."""
+    """Folders that may contain GraphFrames' jars."""
     return [*jars, *load_settings().spark_jars]
 
 
@@ -151,7 +150,7 @@ def missing_in(places: list[Path]) -> str:
 
 
 def check_jars(jars: list[Path]) -> None:
-    """Raises NoGraphFramesError where its jars are not: GraphFrames was asked for by name, and nothing else answers."""
+    """Raises NoGraphFramesError if its jars are missing: the user chose GraphFrames, so no other engine answers."""
     from analytics.topology.engines.graphframes import NoGraphFramesError
 
     if why := missing_in(_places(jars)):
@@ -159,7 +158,7 @@ def check_jars(jars: list[Path]) -> None:
 
 
 def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> Wish:
-    """The options of a run -> what is read. Raises UsageError."""
+    """The options of a run -> what to read. Raises UsageError."""
     now = time.time()
     settings = load_settings()
     begin = read_time(since, "--since", now)
@@ -171,7 +170,7 @@ def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traff
 
 
 def read_old(path: Path | None) -> Topology | None:
-    """The document of `--diff`. Raises PenstockError when it is none."""
+    """The document of `--diff`. Raises PenstockError if the file is not one."""
     if path is None:
         return None
 
@@ -201,7 +200,7 @@ def _walker(name: EngineWish, jars: list[Path], memory: str) -> Iterator[Engine]
 
 
 def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Level | None, output: Shape) -> None:
-    """Print it and write it. Ends with 1 for findings that are bad enough."""
+    """Print and write the document. Ends with 1 if a finding has at least the severity of `fail_on`."""
     difference = None if old is None else compare(old, found)
     if difference is None:
         show(found, output)
@@ -219,7 +218,7 @@ def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Lev
 
 
 def show(found: Topology, output: Shape) -> None:
-    """On standard output."""
+    """Print to stdout."""
     if output is Shape.TABLE:
         show_topology(found)
         return

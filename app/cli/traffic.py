@@ -1,7 +1,7 @@
-"""`penstock traffic`: what went through channels and subscriptions lately, from the traffic windows in Kafka.
+"""`penstock traffic`: what recently went through channels and subscriptions, from the traffic windows in Kafka.
 
-Reads the rows that /traffic shows; no worker is asked and no group is joined. Refuses to sum up deltas itself: without
-a worker that keeps windows there is nothing to show.
+Reads the rows that /traffic shows, without asking a worker or joining a group. Does not sum deltas itself: if no worker
+keeps windows, there is nothing to show.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _EACH = replace(
 
 
 class Size(StrEnum):
-    """What `--window` takes."""
+    """The values of `--window`."""
 
     SHORT = "10s"
     LONG = "1m"
@@ -114,14 +114,14 @@ _SECONDS: Mapping[Size, int] = {Size.SHORT: 10, Size.LONG: 60}
 def read_lines(
     client: Mapping[str, Any], instance: str, size: int, last: int, namespace: str = "", channel: str = ""
 ) -> list[Line]:
-    """The last windows, from Kafka. Raises NotReadyError, PenstockError when there are none."""
+    """The last windows, from Kafka. Raises NotReadyError, PenstockError if there are none."""
     topic = kafka_names.windows_changelog_topic(instance)
     begins = start_of(int(time.time()), size) - (last - 1) * size
     kept_s = last * size + LONG_S
     found = TrafficRows(topic, client, kept_s, kept_s)
     try:
         with TopicReader(topic, client) as reader:
-            for record in reader.since(begins * 1000):  # a row was written when its window had begun, or later
+            for record in reader.since(begins * 1000):  # a row is never written before its window begins
                 if record.key is not None:
                     found.apply([(record.key, record.value, record.timestamp_ms)])
     except NoSuchTopicError as problem:
@@ -133,8 +133,9 @@ def read_lines(
 
 
 def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[str, object]]:
-    """One for each line, or for each window of it, the latest first. Rates are over whole windows and what has gone by
-    of this moment's."""
+    """A row for each line, or for each of its windows, the latest first. Rates are over full windows and the elapsed
+    part of the current one.
+    """
     now = time.time()
     shown: list[dict[str, object]] = []
     for line in lines:
@@ -148,7 +149,7 @@ def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[st
 
 
 def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, object]:
-    own = not line.subscription  # of the channel itself: what it has accepted
+    own = not line.subscription  # of the channel itself: the events that it has accepted
     row: dict[str, object] = {
         "channel": f"{line.namespace}/{line.channel}",
         "subscription": line.subscription,

@@ -1,6 +1,6 @@
 """`penstock up`: everything on this machine, until Ctrl-C.
 
-The worker in it is the one that `faust -A app worker` starts, with the same settings.
+Its worker is the one that `faust -A app worker` starts, with the same settings.
 """
 
 from __future__ import annotations
@@ -113,8 +113,7 @@ def up(
 
 
 def said_of_settings(settings: Settings, *, chosen: bool) -> list[str]:
-    """Sentences: which settings `up` does not follow, and that one of them names the resources (not `chosen` by
-    --resources)."""
+    """Sentences: which settings `up` ignores, and which one names the resources (if not `chosen` by --resources)."""
     own = {**FIXED, "state_dir": "the folder `state` in --home"}
     said = [
         f"PENSTOCK_{name.upper()} (from the {settings.sources[name]}) does not count for `penstock up`: "
@@ -154,7 +153,7 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 
 def command_here() -> str:
-    """How to call this command from the folder where it runs: by its name where the PATH knows it."""
+    """How to call this command from the current directory: by its name if it is in the PATH."""
     own = Path(sys.executable).with_name("penstock")
     if shutil.which("penstock") is not None or not own.exists():
         return "penstock"
@@ -162,7 +161,7 @@ def command_here() -> str:
 
 
 def _stop(stack: Stack) -> None:
-    if not stack.runs:  # it failed before anything was started
+    if not stack.runs:  # it failed before it started anything
         return
     try:
         stack.stop()

@@ -1,6 +1,6 @@
-"""`penstock validate`: what is wrong with a directory of resources, before anything runs; for pipelines.
+"""`penstock validate`: reports what is wrong with a directory of resources before anything runs; for pipelines.
 
-It needs no Kafka and no worker: it reads the files with the controller's own rules.
+Needs neither Kafka nor a worker: it reads the files with the controller's own rules.
 """
 
 from __future__ import annotations

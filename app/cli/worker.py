@@ -34,7 +34,7 @@ def worker(
         resources = f"file:{resources}"
     options = {"role": role, "kafka": kafka, "resources": resources, "http_port": http_port, "log_level": log_level}
     overrides = {**_settings_given(given), **{name: value for name, value in options.items() if value}}
-    settings = load_settings(overrides)  # wrong values are refused here, in one sentence
+    settings = load_settings(overrides)  # reject wrong values here, in one sentence
     for name, value in overrides.items():
         os.putenv(f"PENSTOCK_{name.upper()}", value)
     command = python_module("app", "worker", "-l", settings.log_level)

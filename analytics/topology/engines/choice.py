@@ -19,9 +19,7 @@ class EngineWish(StrEnum):
 
 
 def choose(wish: EngineWish, edges: int, why_not: str) -> tuple[EngineWish, str]:
-    """The engine, and a sentence that says why; "" = the user chose it. `why_not`: why GraphFrames cannot run, "" = it
-    can.
-    """
+    """The engine, and why ("" = the user chose it). `why_not`: why GraphFrames cannot run, "" = it can."""
     if wish is not EngineWish.AUTO:
         return wish, ""
     if edges <= LOCAL_EDGES_MAX:

@@ -171,8 +171,7 @@ def _ends(edges: DataFrame) -> DataFrame:
 
 
 def loops(keeper: Keeper, edges: DataFrame, near: int) -> tuple[Ints, Ints]:
-    """Vertices in strongly connected components of two or more, sorted, and the smallest vertex of each one's
-    component.
+    """Vertices in strongly connected components of two or more, sorted, and the smallest vertex of each component.
 
     Fetches only the core. Raises PenstockError when that is too large.
     """

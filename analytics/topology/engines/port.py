@@ -58,14 +58,10 @@ class Engine(Protocol):
         """For each vertex its strongly connected component. A single vertex is a component too."""
 
     def hops(self, graph: Graph, starts: Iterable[int]) -> Iterator[tuple[int, Ints, Ints]]:
-        """For each start: (start, vertices that it reaches without itself, fewest edges to each), by edges, then
-        number.
-        """
+        """For each start: (start, other vertices that it reaches, fewest edges to each), by edges, then number."""
 
     def influence(self, graph: Graph, base: Floats) -> Floats:
-        """base + DAMPING * what follows, ROUNDS deep: a vertex gets a share of its successors' value, by weight of
-        edges.
-        """
+        """base + DAMPING * what follows, ROUNDS deep: a vertex gets a share of its successors' value, by weight."""
 
     def articulation_points(self, graph: Graph, values: Ints) -> dict[int, tuple[int, int]]:
         """Vertices without which their island falls apart -> (vertices, sum of values) outside the largest piece."""

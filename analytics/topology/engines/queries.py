@@ -1,5 +1,4 @@
-"""The questions that need a walk over the graph: loops, double deliveries, islands, reach, influence, articulation
-points.
+"""The questions that need a walk: loops, double deliveries, islands, reach, influence, articulation points.
 
     Facts -> GraphIndex -> an engine's answers in numbers -> GraphAnswers in ids
 

@@ -120,9 +120,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong or worth a look. `id` is stable: rule and subject. `objects` are vertex ids, the subject
-    first.
-    """
+    """Something wrong or worth a look. `id` (rule, subject) is stable. `objects` are vertex ids, the subject first."""
 
     id: str
     rule: str

@@ -1,5 +1,4 @@
-"""One run on Spark: facts and graph stay DataFrames, GraphFrames' engine answers, and only the document's part is
-fetched.
+"""One run on Spark: facts and graph stay DataFrames, and only the document's part of them is fetched.
 
     FactFrames --map_frames--> graph --SparkWalks, motifs--> answers --selection--> rows --facts_of_rows--> Facts
     Facts, answers --put_together--> Topology

@@ -2,8 +2,7 @@
 
     marks on FactFrames, answers of SparkWalks --> names --> their rows, which alone come here
 
-Every mark has a limit, and a sentence if it was met. A mark may select more than its rule: `findings` decides over the
-rows.
+Every mark has a limit, and a sentence if it was met. A mark may select more than its rule, as `findings` decides later.
 """
 
 from __future__ import annotations

@@ -58,9 +58,7 @@ def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
 
 
 def read_files(spark: SparkSession, files: Sequence[Path], since: float, until: float, near: bool) -> DataFrame:
-    """Rows of the tables. `near`: Spark runs on this machine and reads the files; otherwise this process sends their
-    rows.
-    """
+    """Rows of the tables. `near`: Spark runs here and reads the files; otherwise this process sends their rows."""
     if near:
         return spark.read.parquet(*(str(file.absolute()) for file in files))
     within = [("start", ">=", int(since) // HOUR_S * HOUR_S), ("start", "<", int(until) + 1)]

@@ -1,4 +1,4 @@
-"""`penstock census compute`: chunks into counts, until it is stopped. Refuses to count (`analytics/census` does)."""
+"""`penstock census compute`: chunks into counts, until it is stopped. `analytics/census` counts."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _role(
     chunks: int | None,
     verbose: bool,
 ) -> ComputeRole:
-    """`target`: name, partitions and replicas of the topic of results. Raises PenstockError."""
+    """`target`: name, partitions and replicas of the results topic. Raises PenstockError."""
     from app.census.computing import ComputeRole
 
     topics = Topics(client)
@@ -162,7 +162,7 @@ def _spark(role: ComputeRole, place: Place, checkpoint: Path, metrics: CensusMet
 
     signal.signal(signal.SIGTERM, interrupt)
     with tempfile.TemporaryDirectory(prefix="penstock-census-") as passing:
-        folder = Path(passing) if role.results is None else checkpoint  # a look keeps no place
+        folder = Path(passing) if role.results is None else checkpoint  # a bounded read does not remember its place
         spark = session("penstock census compute", place)
         note(f"Counting chunks of {role.compute.name} with Spark." + ("" if role.once else " Ctrl-C ends it."))
         try:

@@ -1,4 +1,4 @@
-"""`penstock census demo`: all of it, and the totals compared with a plain count."""
+"""`penstock census demo`: runs the whole demo, and compares the totals with a plain count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock census generate`: files like those of the census. Refuses to make lines (`analytics/census` does)."""
+"""`penstock census generate`: files like those of the census. `analytics/census` makes the lines."""
 
 from __future__ import annotations
 

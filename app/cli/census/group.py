@@ -1,4 +1,4 @@
-"""`penstock census`: the demo that counts housing units. Each command is a module of its own."""
+"""`penstock census`: the demo that counts housing units. Each command has a module of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `penstock census compute` and `penstock census results` share: both run until they are stopped."""
+"""Shared by `penstock census compute` and `penstock census results`, which both run until they are stopped."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from app.settings.load import Settings
 
 
 def quiet(settings: Settings, verbose: bool) -> Settings:
-    """What Faust says of its own starting is for those who ask."""
+    """The settings with Faust's own start messages off, unless the user asked for them."""
     asked = verbose or "log_level" in settings.sources
     return settings if asked else settings.model_copy(update={"log_level": "warning"})
 
 
 def results_topic_of(topics: Topics, name: str, partitions: int, replication: int) -> Topic:
-    """Made if it is not there."""
+    """The results topic, created if it does not exist."""
     found, new = topics.ensure(name, partitions, replication, KEPT)
     if new:
         note(f"Made the topic {name} with {found.partitions} partitions.")

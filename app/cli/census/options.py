@@ -1,4 +1,4 @@
-"""Options that several census commands share, and what is made out of them. Refuses to run anything."""
+"""Options that several census commands share, and the values that they result in."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ COMPUTE = COMPUTE_TOPIC
 RESULTS = RESULTS_TOPIC
 CHECKPOINT = Path(".penstock/census/compute")
 METRICS_PORT = 9123
-PARTITIONS = 4  #: so that there is something to share out, also on a laptop
+PARTITIONS = 4  #: enough to share work, also on a laptop
 
 
 class Engine(StrEnum):
-    """What `--engine` takes."""
+    """The values of `--engine`."""
 
     SPARK = "spark"
     FAUST = "faust"
 
 
 def all_or(chunks: int) -> int | None:
-    """The option's -1 is "all"."""
+    """The option's -1 means "all"."""
     return None if chunks < 0 else chunks
 
 

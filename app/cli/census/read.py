@@ -1,4 +1,4 @@
-"""`penstock census read`: files into chunks. Refuses to read them itself (`app/census` does)."""
+"""`penstock census read`: files into chunks. `app/census` reads the files."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _report(rows: list[FileRow], planned: int, write_to: WriteTo, topic: str, ou
         files = [asdict(row) for row in rows]
         summary = {"chunks": chunks, "lines": lines, "damaged": len(bad), "not_read": planned - len(rows)}
         (note if write_to is WriteTo.STDOUT else print)(_json({**summary, "files": files}))
-    elif write_to is WriteTo.STDOUT:  # the chunks have it
+    elif write_to is WriteTo.STDOUT:  # the chunks contain it
         for row in bad:
             note(f"{row.where}: {row.problem}")
     else:

@@ -1,4 +1,4 @@
-"""`penstock census results`: counts into totals, served until it is stopped. Refuses to total (`app/census` does)."""
+"""`penstock census results`: counts into totals, served until it is stopped. `app/census` adds them up."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`penstock census topiclist`, `offsets` and `rmtopics`: the demo's topics, how far they are read, and their end.
+"""`penstock census topiclist`, `offsets` and `rmtopics`: list topics, show how far they are read, remove them.
 
-Refuses to remove anything without --force or a yes at the terminal, and Kafka's own topics in any case.
+Removes topics only with --force or after a yes at the terminal, and never Kafka's own topics.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def offsets(
 
 
 def _readers(topics: Topics, name: str, checkpoint: Path) -> list[Place]:
-    """Those of groups, and those of Spark's checkpoints here that are about this topic, and not one before it."""
+    """The readers of a topic: consumer groups, and Spark's checkpoints here that are about this same topic."""
     places = topics.places(name)
     short_id = topics.describe([name])[0].short_id
     alone = {place.partition: replace(place, reader="", committed=None) for place in places}
@@ -140,7 +140,7 @@ def _ask(names: list[str]) -> None:
 
 
 def _changelogs(topics: Topics, names: list[str], there: set[str]) -> list[str]:
-    """Topics of the tables that follow these."""
+    """The changelog topics of the tables that read these topics."""
     instance = load_settings().instance
     begun = tuple(results_app(instance, one) + "-" for one in topics.describe(names))
     return sorted(name for name in there if begun and name.startswith(begun))

@@ -4,10 +4,9 @@
                      |                                                                  |
                      +------------------------- equal? <------------------ GET /results-+
 
-Some lines of the files are wrong on purpose, one file is cut in the middle and one is read twice. Ends with 0 only if
-the totals are exactly those of the plain count. It uses free ports, topics of its own and a temporary directory; only
-jars are shared.
-Refuses to trust the pipeline's own word that all is well.
+Some lines of the files are wrong on purpose, one file is truncated and one is read twice. Ends with 0 only if the
+totals equal the plain count, which does not use the pipeline. Uses free ports, topics of its own and a temporary
+directory; only jars are shared.
 """
 
 from __future__ import annotations
@@ -41,28 +40,28 @@ _LOGS = Path(".penstock/logs")
 _YEARS, _MONTHS = (2018, 2019), ("jan", "feb")
 _CUT = "mar18pub.dat.gz"
 _WRONG_SHARE = 0.002
-_LIMIT_S = 900.0  #: Spark starts in seconds, and in minutes on a machine that is very busy
+_LIMIT_S = 900.0  #: Spark starts in seconds, but takes minutes on a machine that is very busy
 _POLL_S = 0.2
 _STOP_S = 20.0
-_DELAY_MS = 4  #: for each chunk, so that there is a middle to kill in
+_DELAY_MS = 4  #: for each chunk, so that the kills come in the middle
 
 
 @dataclass(frozen=True, slots=True)
 class DemoConfig:
-    """`kill`: SIGKILL compute and results in the middle, once each."""
+    """`kill`: SIGKILL compute and results once each, in the middle of their work."""
 
     engine: str = "spark"
-    lines: int = 2_003  #: of each file
+    lines: int = 2_003  #: in each file
     kill: bool = True
     master: str = "local[2]"
     conf: tuple[str, ...] = ()  #: NAME=VALUE for Spark
-    kafka: str = ""  #: one that runs, instead of one of its own
+    kafka: str = ""  #: a running Kafka, instead of one of its own
     say: Callable[[str], None] = note
 
 
 @dataclass(slots=True)
 class _Run:
-    """One demo under way, with topics of its own."""
+    """A running demo, with topics of its own."""
 
     config: DemoConfig
     home: Path
@@ -73,7 +72,7 @@ class _Run:
 
     @property
     def topics(self) -> list[str]:
-        """Of chunks, and of results."""
+        """The topics of chunks and of results."""
         return [f"{self.name}-compute", f"{self.name}-results"]
 
     def command(self, *arguments: str) -> list[str]:
@@ -81,17 +80,17 @@ class _Run:
         return python_module("app.cli", "census", *arguments, "--kafka", self.kafka)
 
     def start(self, name: str, *arguments: str) -> None:
-        """A part in the background."""
+        """Start a part in the background."""
         command = self.command(*arguments, "--results-topic", self.topics[1])
         self.children[name] = Child(name, command, self.home / "logs" / f"{name}.log")
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A part to its end."""
+        """Run a part to its end."""
         command = self.command(*arguments)
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
 
     def compute(self) -> None:
-        """The counting part."""
+        """Start the part that counts."""
         more = [
             "--compute-topic",
             self.topics[0],
@@ -106,7 +105,7 @@ class _Run:
         self.start("compute", "compute", *more)
 
     def results(self) -> None:
-        """The adding part."""
+        """Start the part that adds up."""
         self.start("results", "results", "--port", str(self.port))
 
     def kill(self, name: str) -> None:
@@ -115,7 +114,7 @@ class _Run:
         self.children.pop(name).kill()
 
     def look(self) -> dict[str, Any]:
-        """/results?wide, or nothing while it does not answer."""
+        """The answer of /results?wide, or {} if there is none."""
         try:
             with urllib.request.urlopen(f"http://{LOOPBACK}:{self.port}/results?wide", timeout=10) as answer:
                 found: dict[str, Any] = json.load(answer)
@@ -124,7 +123,7 @@ class _Run:
             return {}
 
     def wait(self, what: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Until `holds`. Raises PenstockError when a part has ended, NotReadyError after the limit."""
+        """Wait until `holds`. Raises PenstockError if a part has ended, NotReadyError after the limit."""
         end = time.monotonic() + _LIMIT_S
         while not holds(found := self.look()):
             for name, child in self.children.items():
@@ -136,7 +135,7 @@ class _Run:
         return found
 
     def stop(self) -> None:
-        """Everything, and keep the logs."""
+        """Stop all parts and keep the logs."""
         for child in self.children.values():
             child.stop(_STOP_S)
         if self.config.kafka:
@@ -147,7 +146,7 @@ class _Run:
 
 
 def run(config: DemoConfig) -> dict[str, Any]:
-    """The report. Raises PenstockError when a part does not work at all."""
+    """Run the demo and return its report. Raises PenstockError if a part does not work at all."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="penstock-census-demo-") as name, jar_progress() as progress:
         home = Path(name)
@@ -189,7 +188,7 @@ def _make_files(home: Path, config: DemoConfig) -> list[tuple[int, Path]]:
 
 
 def _through(demo: _Run, files: Sequence[tuple[int, Path]]) -> tuple[Count, dict[str, Any]]:
-    """The plain count, and what `/results?wide` says in the end."""
+    """The plain count, and what `/results?wide` reports at the end."""
     plain = count_files(files)
     chunks = sum(-(-demo.config.lines // 10) for _ in files)
     first = files[0][0]
@@ -204,7 +203,7 @@ def _through(demo: _Run, files: Sequence[tuple[int, Path]]) -> tuple[Count, dict
         demo.results()
         demo.compute()
     _read(demo, files[-1][0], [path for year, path in files if year != first], 0)
-    _read(demo, first, [files[0][1]], 0)  # again: it counts once
+    _read(demo, first, [files[0][1]], 0)  # again: it must count once
     demo.config.say("Waiting for the rest ...")
     found = demo.wait(
         f"{chunks} chunks are counted", lambda found: bool(found.get("complete")) and found["chunks"] >= chunks

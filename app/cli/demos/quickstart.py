@@ -2,9 +2,10 @@
 
     send (one sender per key, each event after the last 202)  ->  worker, Kafka  ->  ledger, DLQ topic
 
-It uses free ports and a temporary directory; only Kafka's jars are shared. Latencies are from the moment an event was
-sent to its arrival at the subscription `good`; `picky` waits for its own retries, so its figure is apart. Ends with 0
-only if nothing was lost and nothing came out of order. Refuses to trust the worker's counters: it counts outside.
+Uses free ports and a temporary directory; only Kafka's jars are shared. A latency is the time from sending an event to
+its arrival at the subscription `good`; `picky` waits for its own retries, so it has a separate figure. Ends with 0 only
+if no event was lost or out of order. Counts at the subscriber and in the DLQ topic, and does not use the worker's
+counters, because these may be what is wrong.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _REQUEST_LIMIT_S = 30.0
 
 
 def main() -> int:
-    """Run the demo. Exit code 0: nothing lost, nothing out of order; otherwise 1, or 3 when it did not become ready."""
+    """Run the demo. Exit code 0: nothing lost, nothing out of order; otherwise 1, or 3 if it did not become ready."""
     try:
         with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
             report = run(Path(folder))
@@ -53,7 +54,7 @@ def main() -> int:
 
 
 def run(home: Path, events: int = EVENTS) -> dict[str, object]:
-    """Everything up, `events` events through it, everything down; the report."""
+    """Start everything, send `events` events, stop everything; returns the report."""
     ledger = home / "ledger.jsonl"
     ports = distinct_ports(4)
     place_quickstart(example("quickstart"), home / "resources", ports[3])
@@ -84,13 +85,13 @@ def run(home: Path, events: int = EVENTS) -> dict[str, object]:
             return _settled(stack, statuses, ledger).report()
         finally:
             stack.stop()
-            if stack.worker_log.exists():  # all else goes with the temporary directory
+            if stack.worker_log.exists():  # everything else is removed with the temporary directory
                 _LOG.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(stack.worker_log, _LOG)
 
 
 def distinct_ports(count: int) -> list[int]:
-    """So many free ports of loopback."""
+    """Distinct free ports of loopback."""
     ports: set[int] = set()
     while len(ports) < count:
         ports.add(free_port())
@@ -98,7 +99,7 @@ def distinct_ports(count: int) -> list[int]:
 
 
 async def send_all(url: str, events: int) -> dict[str, int]:
-    """Event id -> status. The events of a key are sent one after the other, the keys side by side."""
+    """Event id -> HTTP status. Events of one key are sent one after the other, different keys at the same time."""
     statuses: dict[str, int] = {}
     timeout = aiohttp.ClientTimeout(total=_REQUEST_LIMIT_S)
 
@@ -130,7 +131,7 @@ async def send_all(url: str, events: int) -> dict[str, int]:
 
 
 def _settled(stack: Stack, statuses: Mapping[str, int], ledger: Path) -> Tally:
-    """Reads ledger and DLQ topic until every accepted event is settled, or the limit is over."""
+    """Read ledger and DLQ topic until every accepted event is settled, or the limit has passed."""
     client = {"bootstrap.servers": stack.bootstrap}
     contract = read_contract(client, _INSTANCE)
     (channel,) = contract.channels

@@ -1,7 +1,4 @@
-"""The demo's arithmetic: attempts at the subscriber and records of the DLQ topic in, the report out.
-
-Pure. Refuses to know how they were observed.
-"""
+"""The arithmetic of the demo: attempts at the subscriber and records of the DLQ topic in, the report out. Pure."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ class Attempt:
     status: int
     event_id: str
     key: str
-    sequence: int  #: counts the events of a key from 0
+    sequence: int  #: number of the event within its key, from 0
     sent_ns: int
     time_ns: int
 
     @classmethod
     def read(cls, fact: Mapping[str, Any]) -> Attempt:
-        """From a line of the sample subscriber's ledger."""
+        """An attempt from a line of the sample subscriber's ledger."""
         attributes = fact["attributes"]
         return cls(
             subscription=fact["subscription"],
@@ -43,26 +40,26 @@ class Attempt:
 
 
 class Tally:
-    """What was observed of each event and subscription, in any order; `report` counts."""
+    """Observations of each event and subscription, in any order; `report` counts them."""
 
     def __init__(self, statuses: Mapping[str, int], subscriptions: Mapping[str, str]) -> None:
-        """`statuses`: event id -> what its sender was answered. `subscriptions`: label -> name in the ledger."""
+        """`statuses`: event id -> HTTP status for its sender. `subscriptions`: label -> name in the ledger."""
         self._statuses = statuses
         self._labels = subscriptions
         accepted = [event_id for event_id, status in statuses.items() if status == _ACCEPTED]
-        #: (subscription, event id) of what is neither delivered nor dead-lettered yet
+        #: (subscription, event id) of events that are neither delivered nor dead-lettered yet
         self.missing = {(name, event_id) for name in subscriptions.values() for event_id in accepted}
         self._attempts: list[Attempt] = []
         self._dead_ms: dict[tuple[str, str], int] = {}
 
     def attempt(self, attempt: Attempt) -> None:
-        """One more request arrived. Told in the order of arrival."""
+        """Add a request, in the order of arrival."""
         self._attempts.append(attempt)
         if attempt.status == _DELIVERED:
             self.missing.discard((attempt.subscription, attempt.event_id))
 
     def dead_letter(self, record: StoredRecord) -> None:
-        """A record of the DLQ topic; the same one may be told again."""
+        """Add a record of the DLQ topic; adding it again has no effect."""
         headers = {name: (value or b"").decode("utf-8", "replace") for name, value in record.headers}
         name = self._labels.get(headers.get("penstock-subscription", ""))
         if name is not None:
@@ -71,7 +68,7 @@ class Tally:
             self.missing.discard(pair)
 
     def report(self) -> dict[str, object]:
-        """The object that the demo prints. Times in ms; `delivered` and `dead_lettered` are event x subscription."""
+        """The report as printed. Times in ms; `delivered` and `dead_lettered` count event x subscription."""
         delivered: dict[tuple[str, str], int] = {}  # -> latency in ns
         seen: set[tuple[str, str]] = set()
         latest: dict[tuple[str, str], int] = {}  # subscription and key -> highest sequence
@@ -105,7 +102,7 @@ class Tally:
 
 
 def percentile_ms(values_ns: Sequence[int], share: float) -> float | None:
-    """The smallest value that `share` of all are not above; None without values."""
+    """The smallest value that at least `share` of all values do not exceed; None without values."""
     if not values_ns:
         return None
     ordered = sorted(values_ns)

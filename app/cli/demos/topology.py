@@ -3,8 +3,8 @@
     examples/topology  ->  worker, Kafka  <-->  a subscriber in this process: replies, refuses, stops loops in time
           traffic for --seconds, until all is settled  ->  penstock topology's own reading, building and writing
 
-It uses free ports and a temporary directory; the report stays, in --out. Ends with 0 only if exactly the planted
-findings were found. Refuses to plant what examples/topology does not say.
+Uses free ports and a temporary directory; the report remains, in --out. Ends with 0 only if exactly the planted
+findings were found. All faults are in examples/topology.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _INSTANCE = "demo"
 _SETTLE_LIMIT_S = 60.0
 _POLL_S = 1.0
 _TICK_S = 0.25  #: between two rounds of events
-_ROUNDS_MAX = 4  #: replies in a row that the players give
-_SENT_MIN = 2 * 10  #: events of each source: every tenth is refused
+_ROUNDS_MAX = 4  #: replies in a row that the players send
+_SENT_MIN = 2 * 10  #: events of each source: the subscriber rejects every tenth
 
-#: (channel, source) of what is sent in each round
+#: (channel, source) of the events in each round
 SENDERS = (
     ("shop/orders", "/web"),
     ("shop/orders", "/app"),
@@ -54,7 +54,7 @@ SENDERS = (
     ("attic/unheard", "/crier"),
 )
 
-#: What examples/topology plants
+#: The findings that examples/topology has planted
 PLANTED = frozenset(
     {
         "reply-loop:channel:games/ping",
@@ -71,13 +71,13 @@ PLANTED = frozenset(
 
 
 class Subscriber:
-    """Every subscriber of the example, by path."""
+    """All subscribers of the example, by path."""
 
     def __init__(self) -> None:
         self._refused: dict[tuple[str, str], int] = {}
 
     def app(self) -> web.Application:
-        """To be served."""
+        """The application to serve."""
         app = web.Application()
         app.router.add_post("/{name}", self._receive)
         return app
@@ -96,7 +96,7 @@ class Subscriber:
         return web.Response()
 
     def _refuses(self, name: str, event: str) -> bool:
-        """The worker takes an event at the third attempt, or its loop would never end."""
+        """Whether to reject the event. The worker's third attempt succeeds; otherwise its loop would never end."""
         count = self._refused[name, event] = self._refused.get((name, event), 0) + 1
         return name != "worker" or count <= 2
 
@@ -110,7 +110,7 @@ def _headers(event: str, source: str, kind: str) -> dict[str, str]:
 
 
 def place(target: Path, ports: Mapping[int, int]) -> Path:
-    """A copy of the example with other ports. Gives `target`."""
+    """Copy the example with other ports; returns `target`."""
     target.mkdir(parents=True)
     for file in sorted(example("topology").glob("*.yaml")):
         text = file.read_text()
@@ -121,7 +121,7 @@ def place(target: Path, ports: Mapping[int, int]) -> Path:
 
 
 async def traffic(http_port: int, seconds: float) -> int:
-    """Send for so long, and so often that some are refused; gives how many events were accepted."""
+    """Send for this many seconds, so much that some events are rejected; returns how many were accepted."""
     base = f"http://{LOOPBACK}:{http_port}/channels"
     accepted = 0
     end = time.monotonic() + seconds
@@ -138,7 +138,7 @@ async def traffic(http_port: int, seconds: float) -> int:
 
 
 async def settled(stack: Stack, began: float) -> None:
-    """Until nothing waits and the last counts are written. Raises PenstockError after a limit."""
+    """Wait until nothing is unsettled and the last counts are written. Raises PenstockError after a limit."""
     end = time.monotonic() + _SETTLE_LIMIT_S
     quiet = 0
     while quiet < 3:
@@ -175,7 +175,7 @@ async def _run_traffic(stack: Stack, config: StackConfig, subscriber_port: int, 
 
 
 def run(home: Path, seconds: float) -> tuple[Topology, frozenset[str]]:
-    """Everything up, traffic, everything down: the document, and the ids of the findings that were planted."""
+    """Start everything, send traffic, stop everything; returns the document and the ids of the planted findings."""
     kafka_port, http_port, admin_port, subscriber_port = distinct_ports(4)
     config = StackConfig(
         home=home,

@@ -1,4 +1,4 @@
-"""`penstock dlq`: what there is to do with dead letters. Each command is a module of its own."""
+"""`penstock dlq`: commands for dead letters. Each command has a module of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters as groups by subscription and reason: the table that `list` and `redrive --dry-run` show."""
+"""Dead letters grouped by subscription and reason: the table of `list` and `redrive --dry-run`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROUPS = Listing(
 
 
 def group_rows(groups: Iterable[Group]) -> list[dict[str, object]]:
-    """One row for each."""
+    """One row for each group."""
     return [
         {
             "subscription": one.subscription,

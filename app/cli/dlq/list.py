@@ -1,4 +1,4 @@
-"""`penstock dlq list`: dead letters in groups, or one by one. Joins no consumer group."""
+"""`penstock dlq list`: dead letters in groups, or one by one. Does not join a consumer group."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def list_letters(
 
 
 def letter_row(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
-    """One letter in short. `redriven` is when that was; "" = it was not."""
+    """A row for one dead letter. `redriven` is the time of its redrive; "" = not redriven."""
     mark = ledger.get(letter)
     return {
         "letter": letter.ref,

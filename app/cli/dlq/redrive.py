@@ -1,7 +1,7 @@
-"""`penstock dlq redrive`: dead letters to their own subscription again, once more each, at a chosen pace.
+"""`penstock dlq redrive`: delivers dead letters to their own subscription again, once each, at a chosen rate.
 
-What was redriven is written to Kafka, so a run that was interrupted or killed goes on where it was. Refuses to redrive
-everything there is unless that is said (`--all`).
+The redrive ledger in Kafka records which ones were redriven, so an interrupted or killed run continues where it was.
+Redrives everything only with `--all`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _letters(where: DeadLetterQuery, refs: Sequence[str], starts: Starts | None 
 
 
 def _mended(where: DeadLetterQuery, file: Path) -> DeadLetter:
-    """The letter that the file names, as the file has it. Raises UsageError, PenstockError."""
+    """The dead letter that the file names, with the content of the file. Raises UsageError, PenstockError."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
@@ -136,7 +136,7 @@ def _say_what(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int 
 async def _run(
     where: DeadLetterQuery, refs: Sequence[str], config: RedriveConfig, letters: Sequence[DeadLetter] | None = None
 ) -> Summary:
-    """`letters`: these instead of those that are chosen."""
+    """`letters`: redrive these instead of the selected ones."""
     settings = load_settings()
     await asyncio.to_thread(_ensure_topic, where, settings.internal_replication)
     run: Redrive | None = None
@@ -150,7 +150,8 @@ async def _run(
         note(text if text.isprintable() else ascii(text)[1:-1])
 
     async with redrive_lock(where.client, where.instance, lost, note):
-        ledger = await asyncio.to_thread(where.ledger)  # what the one before has redriven is among them
+        # Read it after the lock: then it includes what the previous run has redriven.
+        ledger = await asyncio.to_thread(where.ledger)
         writer = await asyncio.to_thread(LedgerWriter, where.client, where.instance)
         sending = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
         run = Redrive(config, sending, where.contract.subscriptions, ledger, writer, tell)
@@ -170,7 +171,7 @@ async def _run(
 
 
 def _tidy(writer: LedgerWriter, ledger: Ledger, starts: Mapping[str, Mapping[int, int]]) -> None:
-    """Remove the marks of letters that are gone; the next run does it when this one cannot."""
+    """Remove ledger records of dead letters that retention has removed. If this fails, the next run does it."""
     try:
         for topic, firsts in starts.items():
             writer.forget_expired(ledger, topic, firsts)

@@ -1,7 +1,7 @@
-"""Which dead letters a command means: the options that `penstock dlq` commands share, and where they lead.
+"""Which dead letters a command selects: the options that `penstock dlq` commands share, and where they lead.
 
-Refuses a subscription that neither the contract nor any letter knows, and to read letters before it is asked to (but
-for the first one of a subscription that the contract does not know).
+Raises an error for a subscription that neither the contract nor any dead letter knows. Reads dead letters only when
+asked to, except the first one of a subscription that is not in the contract.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Until = Annotated[str, typer.Option("--until", help="Dead before then, written i
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterQuery:
-    """Where dead letters are looked for, and which."""
+    """Where to look for dead letters, and which ones to select."""
 
     client: Mapping[str, Any]
     contract: Contract
@@ -48,19 +48,20 @@ class DeadLetterQuery:
     selection: Selection
 
     def letters(self, starts: Starts | None = None) -> Iterator[DeadLetter]:
-        """Those that are meant; `starts` as in `read_letters`."""
+        """The selected dead letters; `starts` as in `read_letters`."""
         return read_letters(self.client, self.topics, self.selection, _say_missing, starts)
 
     def ledger(self) -> Ledger:
-        """What was redriven."""
+        """The redrive ledger."""
         return read_ledger(self.client, self.instance)
 
 
 def look(
     kafka: str, subscription: str, channel: str, topic: str, reason: str, since: str, until: str
 ) -> DeadLetterQuery:
-    """The options of a command -> where to look. Raises UsageError, NotReadyError, PenstockError, with the names that
-    are known, for a channel or subscription that is not there."""
+    """The options of a command as a query. Raises UsageError, NotReadyError, PenstockError; for an unknown channel or
+    subscription, with the names that are known.
+    """
     for option, wish in (("--subscription", subscription), ("--channel", channel)):
         _check_name(option, wish)
     now_s = time.time()
@@ -77,7 +78,7 @@ def look(
     elif channel:
         topics = (choose_channel(contract, channel).dlq_topic,)
     else:
-        # A subscription that is no more has letters too, so its name need not be in the contract.
+        # A deleted subscription has dead letters too, so its name need not be in the contract.
         own = tuple(one.dlq_topic for one in contract.subscriptions if one.label == subscription)
         topics = own or tuple(one.dlq_topic for one in contract.channels)
     if subscription:
@@ -94,7 +95,7 @@ def _check_name(option: str, wish: str) -> None:
 def _check_known(client: Mapping[str, Any], contract: Contract, topics: tuple[str, ...], subscription: str) -> None:
     """Raises PenstockError when neither the contract nor any letter in these topics knows the subscription."""
     missing: list[str] = []
-    own = Selection(subscription)  # whatever the other options leave out: a letter is a letter
+    own = Selection(subscription)  # ignore the other options: one dead letter of any kind is enough
     if has_subscription(contract, subscription) or any(read_letters(client, topics, own, missing.append)):
         return
     for topic in missing:
@@ -107,6 +108,6 @@ def _say_missing(topic: str) -> None:
 
 
 def refuse_both(refs: list[str] | None, *wishes: str) -> None:
-    """Raises UsageError for letters by name beside options that choose others."""
+    """Raises UsageError for names of dead letters together with options that select others."""
     if refs and any(wishes):
         raise UsageError("Letters and options that choose letters are both there.", "Give one of them.")

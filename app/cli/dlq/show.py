@@ -1,4 +1,4 @@
-"""`penstock dlq show`: whole dead letters. Joins no consumer group; nothing in a letter can drive the terminal."""
+"""`penstock dlq show`: whole dead letters. Does not join a consumer group, and escapes terminal control sequences."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _age(letter: DeadLetter) -> tuple[int, str, int, int]:
 
 
 def letter_json(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
-    """Everything; `answer` is knativeerrordata decoded, `redriven` when that was or null."""
+    """The whole dead letter; `answer` is knativeerrordata decoded, `redriven` the time of its redrive or null."""
     mark = ledger.get(letter)
     return {
         "letter": letter.ref,
@@ -65,7 +65,7 @@ def letter_json(letter: DeadLetter, ledger: Ledger) -> dict[str, object]:
 
 
 def letter_lines(letter: DeadLetter, ledger: Ledger) -> list[str]:
-    """The same for people; nothing in a letter can drive the terminal."""
+    """The same for people, with terminal control sequences escaped."""
     attributes, others = split_headers(letter.record)
     mark = ledger.get(letter)
     lines = [f"{letter.ref} {show_time(letter.time_s)}" + (f" redriven {mark.redriven_at}" if mark else "")]

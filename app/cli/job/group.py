@@ -1,6 +1,6 @@
-"""`penstock job NAME`: jobs on Spark, on this machine or on a cluster by nothing but --master.
+"""`penstock job NAME`: jobs on Spark, on this machine or on a cluster; only --master differs.
 
-Each job is a module of its own; what they share is in `app/cli/options/spark`. Refuses to know what any of them does.
+Each job has a module of its own; what they share is in `app/cli/options/spark`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`penstock job topology`: the same report as `penstock topology`, joined and counted by Spark.
-
-Refuses to be another report: only who computes differs.
-"""
+"""`penstock job topology`: the same report as `penstock topology`, with joins and counts by Spark."""
 
 from __future__ import annotations
 
@@ -78,7 +75,7 @@ def topology(
         old = read_old(diff)
         wish = make_wish(kafka, since, namespace, folder, traffic)
         _check_jars(engine, remote, jars or [])
-        # GraphFrames' rounds are many queries over the whole graph: for them code is worth its while.
+        # GraphFrames' rounds are many queries over the whole graph: generated code is worth its compile time.
         small = engine is not EngineWish.GRAPHFRAMES and is_small(wish)
         rounds = engine is not EngineWish.LOCAL and not small
         place = Place(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small, rounds)
@@ -88,14 +85,15 @@ def topology(
 
 
 def _check_jars(engine: EngineWish, remote: str, jars: list[Path]) -> None:
-    """What was asked for by name and is not there is an error, before Spark takes its seconds to start."""
+    """Raises an error if jars of an explicitly chosen engine are missing, before Spark takes seconds to start."""
     if engine is EngineWish.GRAPHFRAMES and not remote and not started_by_spark_submit():
         check_jars(jars)
 
 
 def _walker(spark: SparkSession, wish: EngineWish, edges: int) -> tuple[Engine, str]:
-    """For so many edges, with a sentence that says why it. Raises NoGraphFramesError when that was asked for by name
-    and is not there."""
+    """The engine for this many edges, with a sentence that says why. Raises NoGraphFramesError if GraphFrames was
+    chosen explicitly and is missing.
+    """
     from analytics.topology.engines.graphframes import GraphFramesEngine, missing
     from analytics.topology.engines.local import LocalEngine
 

@@ -1,7 +1,6 @@
 """`penstock job traffic`: what went through channels and to subscriptions, counted into tables.
 
-Refuses to count (`analytics/traffic` does) and to know topics by itself (`app/operations/traffic_plan` asks the
-contract).
+`analytics/traffic` counts; `app/operations/traffic_plan` reads the topics from the contract.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ def traffic(
 
 
 def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
-    """Unix seconds of both ends; None = no span is wanted."""
+    """Unix seconds of both ends; None = no span was given."""
     now_s = time.time()
     since_s = read_time(since, "--since", now_s) if since else None
     until_s = read_time(until, "--until", now_s) if until else None
@@ -142,7 +141,7 @@ def _run(plan: Plan, place: Place, replaced: bool, output: Format) -> None:
     with hold(job.folder):
         if replaced:
             wipe(job.folder)
-        check_tables(job.folder, job.instance, job.cluster)  # before Spark takes its seconds to start
+        check_tables(job.folder, job.instance, job.cluster)  # before Spark takes seconds to start
         with session("penstock job traffic", place) as spark:
             one = TrafficJob(spark, job, told=lambda *batch: note(batch_line(*batch)) if not job.once else None)
             with _stopped_by_signals(one):
@@ -152,7 +151,7 @@ def _run(plan: Plan, place: Place, replaced: bool, output: Format) -> None:
 
 @contextlib.contextmanager
 def _stopped_by_signals(job: TrafficJob) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end it in order; a second Ctrl-C ends it at once."""
+    """Ctrl-C and SIGTERM end the job in order; a second Ctrl-C ends it at once."""
     before: dict[int, Any] = {}
     number: int
 
@@ -172,6 +171,6 @@ def _stopped_by_signals(job: TrafficJob) -> Iterator[None]:
 def show_offsets(
     client: Mapping[str, str], channels: list[str], span: tuple[float | None, float | None] | None, output: Format
 ) -> None:
-    """The cheap tier: nothing but offsets."""
+    """Show rates from offsets only, without Spark."""
     since_s, until_s = span or (None, None)
     show_rates(measure(client, channels, since_s, until_s), output)

@@ -1,6 +1,6 @@
 """Names for the shell's completion: channels and subscriptions, from the contract in Kafka.
 
-A person waits at the prompt: there is a short limit, and whatever goes wrong gives no names and no noise.
+The user waits at the prompt, so there is a short limit, and an error results in no names and no output.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from app.operations.contract_snapshot import Contract, foreign_names, read_contr
 from app.settings.load import load_settings
 from knative.errors import PenstockError
 
-_LIMIT_S = 1.0  #: for each of the few questions to Kafka
+_LIMIT_S = 1.0  #: for each of the few requests to Kafka
 
 
 def complete_channel(context: typer.Context, incomplete: str) -> list[str]:
-    """NAMESPACE/NAME of channels that begin so."""
+    """NAMESPACE/NAME of channels that start with `incomplete`."""
     return _names(context, incomplete, lambda found: [f"{one.namespace}/{one.name}" for one in found.channels])
 
 
 def complete_subscription(context: typer.Context, incomplete: str) -> list[str]:
-    """NAMESPACE/NAME of subscriptions that begin so."""
+    """NAMESPACE/NAME of subscriptions that start with `incomplete`."""
     return _names(context, incomplete, lambda found: [one.label for one in found.subscriptions])
 
 
 def complete_resource(context: typer.Context, incomplete: str) -> list[str]:
-    """NAMESPACE/NAME of channels and subscriptions that begin so."""
+    """NAMESPACE/NAME of channels and subscriptions that start with `incomplete`."""
     return sorted({*complete_channel(context, incomplete), *complete_subscription(context, incomplete)})
 
 
 def complete_foreign(context: typer.Context, incomplete: str) -> list[str]:
-    """KIND/NAMESPACE/NAME of what no file names, that begin so."""
+    """KIND/NAMESPACE/NAME of resources that no file names and that start with `incomplete`."""
     return _names(context, incomplete, foreign_names)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-#: Jars and data of the embedded Kafka, seen from the folder where the command runs.
+#: Jars and data of the embedded Kafka, relative to the current directory.
 HOME = Path(".penstock/kafka")
 
 Data = Annotated[Path, typer.Option("--data", help="Directory of Kafka's data; it survives stops.")]

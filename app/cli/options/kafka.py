@@ -1,4 +1,4 @@
-"""Which Kafka a command talks to."""
+"""The Kafka that a command connects to."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by defa
 
 
 def kafka_client(bootstrap: str) -> dict[str, str]:
-    """librdkafka settings for reading; `bootstrap` "" = what the settings say."""
+    """librdkafka settings for reading; `bootstrap` "" = from the settings."""
     return {"bootstrap.servers": bootstrap or load_settings().kafka}

@@ -1,15 +1,15 @@
-"""What the name of a channel or subscription stands for."""
+"""Resolves the name of a channel or subscription."""
 
 from __future__ import annotations
 
 from app.operations.contract_snapshot import choose_channel, read_contract
 from app.settings.load import load_settings
 
-#: A kind as it may be written -> as it is.
+#: A kind in lower case, as users may write it -> its proper spelling.
 KINDS = {"kafkachannel": "KafkaChannel", "channel": "KafkaChannel", "subscription": "Subscription"}
 
 
 def topic_of(channel: str, client: dict[str, str], *, dead_letters: bool) -> str:
-    """The topic of a channel, from the contract. Raises PenstockError when it is not in it."""
+    """The topic of a channel, from the contract. Raises PenstockError if the channel is not in it."""
     found = choose_channel(read_contract(client, load_settings().instance), channel)
     return found.dlq_topic if dead_letters else found.topic

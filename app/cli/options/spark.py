@@ -3,7 +3,7 @@
     def traffic(master: Master = "", remote: Remote = "", driver_host: DriverHost = "", memory: Memory = "1g", ...):
         with session("penstock job traffic", Place(master, remote, driver_host, memory)) as spark:
 
-Says what it waits for: jars that are brought, a session that takes seconds to start. Refuses to know the jobs.
+Reports what it waits for: jars to download, a session that takes seconds to start.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Memory = Annotated[str, typer.Option("--driver-memory", help="Memory of Spark's 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Ctrl-C ends the command with 130 and this sentence."""
+    """Within the block, Ctrl-C ends the command with 130 and one sentence."""
     try:
         yield
     except KeyboardInterrupt:
@@ -59,16 +59,16 @@ def interruptible() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a job runs; "" = not said."""
+    """Where a job runs; "" = not given."""
 
     master: str = ""
     remote: str = ""
     driver_host: str = ""
     memory: str = "1g"
     conf: tuple[str, ...] = ()
-    jars: tuple[Path, ...] = ()  #: folders with more of them, before those of the settings
-    small: bool = False  #: there is little to do (see SparkOptions)
-    rounds: bool = False  #: a graph may be walked in it (see SparkOptions)
+    jars: tuple[Path, ...] = ()  #: folders with more jars, before those of the settings
+    small: bool = False  #: little data (see SparkOptions)
+    rounds: bool = False  #: the job may walk a graph (see SparkOptions)
 
     def settings(self) -> dict[str, str]:
         """`conf` as names and values. Raises UsageError."""
@@ -79,7 +79,7 @@ class Place:
         return {name: value for name, _, value in pairs}
 
     def check(self) -> None:
-        """What can be known before Spark starts. Raises UsageError, NotReadyError when no master answers."""
+        """Check what is known before Spark starts. Raises UsageError, NotReadyError if no master answers."""
         need(ANALYTICS, "A job on Spark", SPARK_MODULES)
 
         options = spark_options("penstock", self.master, self.remote, jars=(), conf=self.settings())
@@ -90,8 +90,8 @@ class Place:
 
 @contextlib.contextmanager
 def session(app_name: str, place: Place) -> Iterator[SparkSession]:
-    """A Spark session for one command. Raises PenstockError with the cure when it cannot be had."""
-    place.check()  # before anything is fetched
+    """A Spark session for one command. Raises PenstockError with a hint if it cannot start."""
+    place.check()  # before anything is downloaded
     with jar_progress(SPARK) as progress:
         jars = [] if place.remote else jar_places(place.jars, progress=progress)
     if sys.stderr.isatty():

@@ -1,6 +1,6 @@
-"""Times as people write them for `--since` and `--until`: how long ago, or when.
+"""Times as users write them for `--since` and `--until`: how long ago, or when. Pure.
 
-Refuses to guess: a time without a zone is nobody's, and a bare number has no unit. Pure: the time of now comes in.
+Does not guess: a time needs a zone, and a number needs a unit. The caller passes the current time.
 """
 
 from __future__ import annotations

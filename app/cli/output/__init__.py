@@ -1,1 +1,1 @@
-"""How commands print: tables, JSON, YAML, and pages that refresh."""
+"""Output of commands: tables, JSON, YAML, and pages that refresh."""

@@ -1,6 +1,6 @@
-"""How commands print: tables for people, JSON for programs, errors as one sentence, progress as a bar or as lines.
+"""Output of commands: tables for people, JSON for programs, errors as one sentence, progress as a bar or as lines.
 
-Honours NO_COLOR and the absence of a terminal (rich does). Refuses to decide what is printed.
+Respects NO_COLOR and output that is not a terminal (rich does).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 
 _UNFOLDED_CHARS = 10_000
-_LINE_EVERY = 10  # jars between two lines of progress where there is no terminal
+_LINE_EVERY = 10  # jars between two progress lines if there is no terminal
 
 
 class Format(StrEnum):
-    """What `-o` takes."""
+    """The values of `-o`."""
 
     TABLE = "table"
     JSON = "json"
 
 
 class View(StrEnum):
-    """What `-o` takes where rows are listed."""
+    """The values of `-o` for commands that list rows."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -56,25 +56,25 @@ def print_json(value: object) -> None:
 
 
 def print_yaml(value: object) -> None:
-    """One YAML document, with the same value that `print_json` prints."""
+    """One YAML document, with the same value as `print_json`."""
     import yaml
 
-    plain = json.loads(json.dumps(value))  # safe_dump refuses enums and other subclasses of str that JSON takes
+    plain = json.loads(json.dumps(value))  # safe_dump rejects enums and other subclasses of str that JSON accepts
     print(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True), end="", flush=True)
 
 
 def print_table(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> None:
-    """`columns`: key of the rows -> heading. `empty` is said instead when there are no rows."""
+    """`columns`: key of the rows -> heading. Without rows it prints `empty` instead."""
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:  # for a program that reads lines, or a file: one row stays one line
+    if not console.is_terminal:  # a file, or a program that reads lines: one row is one line
         console.width = _UNFOLDED_CHARS
     console.print(table_of(columns, rows, empty))
 
 
 def table_of(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], empty: str) -> RenderableType:
-    """The same as something that rich prints."""
+    """The same table as a value that rich prints."""
     from rich.table import Table
     from rich.text import Text
 
@@ -90,15 +90,15 @@ def table_of(columns: Mapping[str, str], rows: Sequence[Mapping[str, object]], e
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How rows of one kind are shown: columns are key of the rows -> heading, `name` is the key of `-o name`."""
+    """How rows of one kind are shown: `columns` maps keys of rows to headings, `name` is the key for `-o name`."""
 
     columns: Mapping[str, str]
     name: str
     empty: str
-    wide: Mapping[str, str] = field(default_factory=dict)  #: columns that only `-o wide` has, after the others
+    wide: Mapping[str, str] = field(default_factory=dict)  #: columns only for `-o wide`, after the others
 
     def show(self, rows: Sequence[Mapping[str, object]], view: View) -> None:
-        """Print them in this view; names once each, in the order of the rows."""
+        """Print the rows in this view; each name once, in the order of the rows."""
         if view is View.JSON:
             print_json(rows)
         elif view is View.YAML:
@@ -110,7 +110,7 @@ class Listing:
             print_table(self.columns_of(view), rows, self.empty)
 
     def columns_of(self, view: View) -> Mapping[str, str]:
-        """Those of a table."""
+        """The columns of a table."""
         return {**self.columns, **self.wide} if view is View.WIDE else self.columns
 
 
@@ -123,7 +123,7 @@ def _cell(value: object) -> str:
 
 
 def print_error(error: PenstockError) -> None:
-    """What failed in red, the cure after it, on the error channel."""
+    """Print the error in red and its hint below, to stderr."""
     from rich.console import Console
     from rich.text import Text
 
@@ -133,13 +133,13 @@ def print_error(error: PenstockError) -> None:
 
 
 def note(text: str) -> None:
-    """A line for the person at the terminal, on the error channel: the output stays clean for programs."""
+    """Print a line for the user to stderr, so that stdout has only the output for programs."""
     print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def jar_progress(jars: JarSet = KAFKA) -> Iterator[Progress]:
-    """Shows jars arriving, until the last one; nothing when they are here already."""
+    """Shows the download of jars until the last one; nothing if they are here already."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -164,7 +164,7 @@ def jar_progress(jars: JarSet = KAFKA) -> Iterator[Progress]:
             bar.start()
         bar.update(bar.task_ids[0], completed=arrived)
         if arrived == expected:
-            bar.stop()  # from now on others write to this terminal
+            bar.stop()  # the terminal belongs to other output from here on
 
     try:
         yield move

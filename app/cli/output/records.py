@@ -1,4 +1,4 @@
-"""A stored record as commands show it: as JSON with its bytes as they are, or as lines that cannot drive a terminal."""
+"""A stored record as commands show it: as JSON with unchanged bytes, or as lines without terminal control sequences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DATA_CHARS = 120
 
 
 def as_json(record: StoredRecord) -> dict[str, object]:
-    """Everything about a record; bytes that are no text are in base64 (`data_base64`, `key_base64`)."""
+    """All of a record; bytes that are not text are in base64 (`data_base64`, `key_base64`)."""
     attributes, others = split_headers(record)
     shown: dict[str, object] = {
         "topic": record.topic,
@@ -34,7 +34,7 @@ def as_lines(record: StoredRecord) -> list[str]:
     lines = [f"{_time(record)} {record.partition}/{record.offset}{key} {who} {_short(record.value)}"]
     lines += [f"    {name}: {value}" for name, value in attributes.items() if name.startswith("knativeerror")]
     lines += [f"    {name}: {value}" for name, value in others.items() if name.startswith("penstock-")]
-    return [line if line.isprintable() else ascii(line)[1:-1] for line in lines]  # nothing may drive the terminal
+    return [line if line.isprintable() else ascii(line)[1:-1] for line in lines]  # no terminal control sequences
 
 
 def split_headers(record: StoredRecord) -> tuple[dict[str, str], dict[str, str]]:
@@ -56,7 +56,7 @@ def _time(record: StoredRecord) -> str:
 
 
 def bytes_as(name: str, value: bytes | None) -> dict[str, str | None]:
-    """`name` with the text of the bytes, or `name_base64` when they are none."""
+    """`name` with the bytes as text, or `name_base64` if they are not text."""
     if value is None:
         return {name: None}
     try:
@@ -73,7 +73,7 @@ def _short(value: bytes | None) -> str:
 
 
 def printable(data: bytes) -> str:
-    """The text of data, with everything that could drive a terminal as an escape; line ends stay."""
+    """The data as text, with terminal control characters escaped; line ends stay."""
     lines = data.decode("utf-8", "backslashreplace").splitlines()
     return "\n".join(
         line if line.isprintable() else "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in line)

@@ -1,6 +1,6 @@
-"""How `penstock topology` speaks at a terminal: findings by severity, a summary, what differs between two runs.
+"""The terminal output of `penstock topology`: findings by severity, a summary, differences between two runs.
 
-Texts in a document may be anybody's (sources): nothing in them may drive the terminal. Refuses to compute.
+Texts in a document may be arbitrary (sources), so terminal control sequences are escaped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.I
 
 
 def show_topology(topology: Topology) -> None:
-    """What it is, then what is wrong with it, the worst first."""
+    """Print what is in it, then what is wrong with it, the worst first."""
     console = _console()
     _print(console, summary(topology))
     for finding in topology.findings[:FINDINGS_MAX]:
@@ -37,7 +37,7 @@ def show_topology(topology: Topology) -> None:
 
 
 def summary(topology: Topology) -> str:
-    """One line: what there is."""
+    """One line: how much of what there is."""
     kinds = Counter(one.kind for one in topology.vertices)
     names = {
         Kind.SOURCE: "sources",
@@ -55,7 +55,7 @@ def summary(topology: Topology) -> str:
 
 
 def verdict(findings: tuple[Finding, ...]) -> str:
-    """One line: how many of which severity."""
+    """One line: how many findings of which severity."""
     if not findings:
         return "No findings."
     counts = Counter(one.severity for one in findings)
@@ -64,7 +64,7 @@ def verdict(findings: tuple[Finding, ...]) -> str:
 
 
 def show_difference(difference: Difference) -> None:
-    """What came and went since the older run."""
+    """Print what was added and removed since the older run."""
     console = _console()
     _print(console, f"Since {show_time(difference.before)}:")
     if difference.empty:
@@ -118,7 +118,7 @@ def _print(console: Console, text: str, severity: Severity | str = "") -> None:
 
 
 def _plain(text: str) -> str:
-    """Long lines stay whole: evidence tells ways through many channels."""
+    """Do not wrap long lines: evidence lists paths through many channels."""
     return "".join(plain(part) for part in (text[place : place + 100] for place in range(0, len(text), 100)))
 
 

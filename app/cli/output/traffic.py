@@ -1,7 +1,4 @@
-"""What `penstock job traffic` says: a line for a batch, the table and the sentence at the end, rates from offsets.
-
-Refuses to count anything but what it is handed.
-"""
+"""The output of `penstock job traffic`: a line for each batch, the table and sentence at the end, rates."""
 
 from __future__ import annotations
 
@@ -42,13 +39,13 @@ _RATE_COLUMNS = {
 
 
 def batch_line(name: str, number: int, counters: Mapping[str, int], seconds: float) -> str:
-    """One line for a batch that is in the tables."""
+    """One line for a batch that was written to the tables."""
     odd = ", ".join(f"{count} {what}" for what, count in counters.items() if count and what != "records")
     return f"{name} {number}: {counters['records']:,} records in {seconds:.1f} s" + (f" ({odd})" if odd else "")
 
 
 def summary_rows(summary: Summary) -> list[dict[str, object]]:
-    """One for each channel and subscription, the busiest first."""
+    """One row for each channel and subscription, the busiest first."""
     rows: list[dict[str, object]] = []
     for line, one in sorted(summary.totals.windows.items(), key=lambda pair: (-pair[1].events, pair[0])):
         p50_s, p99_s = one.latency_s(0.5), one.latency_s(0.99)
@@ -77,7 +74,7 @@ def summary_rows(summary: Summary) -> list[dict[str, object]]:
 
 
 def show_summary(summary: Summary, folder: Path, output: Format) -> None:
-    """The table, then what it took; JSON has both in one object."""
+    """Print the table and what the run took; JSON has both in one object."""
     rows = summary_rows(summary)
     per_s = summary.records / summary.seconds if summary.seconds else 0.0
     if output is Format.JSON:
@@ -108,7 +105,7 @@ def show_summary(summary: Summary, folder: Path, output: Format) -> None:
 
 
 def oddities(counters: Mapping[str, int]) -> list[str]:
-    """A sentence for each thing that is not as it should be."""
+    """A sentence for each counter that should be 0."""
     late = counters.get("records.late", 0) + counters.get("deltas.late", 0)
     told = {
         f"{late:,} events came after their window should have been over; they are counted in it, and as late.": late,
@@ -125,7 +122,7 @@ def oddities(counters: Mapping[str, int]) -> list[str]:
 
 
 def show_rates(rates: Sequence[Rate], output: Format) -> None:
-    """Rates from offsets, the busiest first."""
+    """Print rates from offsets, the busiest first."""
     rows: list[dict[str, object]] = [
         {
             "line": f"{one.owner} > {one.subscription}" if one.subscription else one.owner,

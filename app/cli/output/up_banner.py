@@ -1,6 +1,6 @@
-"""What `penstock up` says when everything is up: an event to send, and where to look.
+"""What `penstock up` prints when everything is up: an event to send, and where to look.
 
-Every command in it can be copied as it is. Refuses to look anything up but the resource files.
+Every command in it can be copied as it is. Reads only the resource files.
 """
 
 from __future__ import annotations

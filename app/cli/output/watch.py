@@ -1,6 +1,6 @@
-"""`--watch`: a look again and again, in place on a terminal, else one after the other, until Ctrl-C.
+"""`--watch`: repeats a query until Ctrl-C; refreshes in place on a terminal, else prints one result after the other.
 
-A Kafka that is away is said, and waited for. Refuses to know what is shown.
+While Kafka is unavailable, says so and waits.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 T = TypeVar("T")
-#: What is looked at -> the tables of it, each with its rows.
+#: A result -> its tables, each with its rows.
 Tables = Callable[[T], Sequence[tuple[Listing, Sequence[dict[str, object]]]]]
 
 
 def watch(look: Callable[[], T], show: Callable[[T], None], tables: Tables[T], every_s: float, output: View) -> None:
-    """`tables` are for a terminal; `show` prints one look anywhere else."""
+    """`tables` are for a terminal; `show` prints one result anywhere else."""
     from rich.console import Console
 
     console = Console()
@@ -38,13 +38,13 @@ def watch(look: Callable[[], T], show: Callable[[T], None], tables: Tables[T], e
 
 
 def show_next(listing: Listing, rows: Sequence[dict[str, object]], output: View) -> None:
-    """One of several looks at one table, apart from the next."""
+    """Print one result of several, separated from the next."""
     listing.show(rows, output)
     separate(output)
 
 
 def separate(output: View) -> None:
-    """What stands between two looks."""
+    """Print the separator between two results."""
     if output in (View.TABLE, View.WIDE):
         print(flush=True)
     elif output is View.YAML:

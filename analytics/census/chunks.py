@@ -1,10 +1,10 @@
-"""Files cut into chunks of ten lines, and chunks as Kafka records. Pure.
+"""Divides files into chunks of ten lines, and converts chunks from and to Kafka records. Pure.
 
-    lines  0..9 | 10..19 | 20..22          three chunks; the last, short one is kept, and says that it is the last
+    lines  0..9 | 10..19 | 20..22          three chunks; the last one may be short, and is marked as the last
     number    0 |      1 |      2
 
 A chunk's id is its place: year, name and content of its file, and its number in it. Reading a file again, after a crash
-or by mistake, makes the same ids, and whoever sums counts each id once. Refuses to drop a line and to look into one.
+or by mistake, gives the same ids, so that the totals count each id once. Does not drop or interpret lines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Up to ten lines of one file, without their ends."""
+    """Up to ten lines of one file, without line ends."""
 
     place: Place
     year: int
@@ -42,17 +42,17 @@ class Chunk:
 
 
 class TooLongError(ValueError):
-    """A file has more chunks than can be told apart."""
+    """A file has more chunks than chunk numbers."""
 
 
 def file_id(year: int, name: str, digest: str) -> str:
-    """Identity of a file. `digest`: of its unpacked content."""
+    """The identity of a file. `digest`: of its unpacked content."""
     text = f"{year}\n{name}\n{digest}".encode()
     return hashlib.blake2b(text, digest_size=_ID_BYTES).hexdigest()
 
 
 def cut(lines: Iterable[bytes], file: str, year: int, name: str) -> Iterator[Chunk]:
-    """All lines, in order, none twice. Raises TooLongError, and what `lines` raises."""
+    """Chunks of all lines, in order. Raises TooLongError, and what `lines` raises."""
     rest = iter(lines)
     number, here = 0, tuple(islice(rest, CHUNK_LINES))
     while here:
@@ -72,7 +72,7 @@ def to_record(chunk: Chunk) -> tuple[bytes, bytes, list[tuple[str, bytes]]]:
 
 
 def from_record(key: bytes | None, value: bytes | None, headers: Headers) -> Chunk:
-    """Back from its record. Raises ValueError with what is wrong with it."""
+    """Inverse of `to_record`. Raises ValueError with what is wrong."""
     if key is None or value is None:
         raise ValueError(f"it has no {'key' if key is None else 'value'}")
     found: Mapping[str, bytes | None] = dict(headers)

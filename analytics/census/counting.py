@@ -1,7 +1,7 @@
-"""A record of the topic compute in, its result out: the one function that Spark and Faust both run. Pure.
+"""Turns a record of the topic compute into its result: the one function that both Spark and Faust run. Pure.
 
-The same record gives the same result, byte for byte, however often and wherever it is counted. A record that is no
-chunk gives a result too, one that says so. Refuses to raise and to know which engine calls.
+The same record gives the same result, byte for byte, however often and wherever it is counted. A record that is not a
+valid chunk gives a result that says so: an exception would stop the engine at this record again and again.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Counting as a Faust agent in a consumer group: the same pure function that Spark runs, scaled by starting more.
+"""Counting as a Faust agent in a consumer group: the same pure function that Spark runs, scaled by more processes.
 
     topic compute --agent, in batches--> count --> topic results, acknowledged --> only then may the group commit
 
-Faust by itself commits what an agent has been given, also when it failed, was cancelled, or finished out of order. Here
-`storable` says up to where every result is stored, and the consumer (see `app/census/faust_app`) commits no further.
-What is computed twice after a kill has the same chunk id and counts once. Refuses to go on after a failure, or when
-records do not come: the process ends, and its partitions go to the others, at the last commit.
+Faust commits what it has passed to an agent, even if the agent failed, was cancelled, or finished out of order. Here
+`storable` is the offset up to which every result is stored, and the consumer (see `app/census/faust_app`) commits no
+further. A chunk that is counted again after a kill has the same id and counts once. After a failure, or when records
+are missing, the process ends; its partitions move to the others, at the last commit.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from faust.types import TP
 from analytics.census.counting import count_record
 from analytics.census.offset_sequence import OffsetGapError, Succession
 
-#: Stores (key, value) records in the topic of results; returns when all are acknowledged. Raises when one is not.
+#: Stores (key, value) records in the results topic; returns when all are acknowledged, raises if one is not.
 Store = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class FaustConfig:
-    """`delay_s`: a wait for each chunk, to see the demo work."""
+    """`delay_s`: a wait for each chunk, to make the demo visible."""
 
     topic: str
     partitions: int
@@ -37,7 +37,7 @@ class FaustConfig:
 
 
 class FaustCompute:
-    """Event loop only. `register` makes one."""
+    """For the event loop only. Created by `register`."""
 
     def __init__(self, app: Any, config: FaustConfig, store: Store, crashed: Callable[[BaseException], None]) -> None:
         self.config = config
@@ -49,7 +49,7 @@ class FaustCompute:
         self._stored: dict[int, int] = {}
 
     def begin(self, committed: Mapping[int, int | None], earliest: Mapping[int, int]) -> dict[int, int]:
-        """Where each partition that is ours now goes on: at the commit, or at the beginning."""
+        """Where to continue in each assigned partition: at the committed offset, or at the beginning."""
         starts = {}
         for partition, offset in committed.items():
             starts[partition] = max(offset or 0, earliest.get(partition, 0))
@@ -58,7 +58,7 @@ class FaustCompute:
         return starts
 
     def storable(self, partition: int) -> int | None:
-        """One past the last chunk of which everything up to it is stored; None = nothing is known."""
+        """The first offset whose result is not stored; None = unknown."""
         return self._stored.get(partition)
 
     async def follow(self, stream: Any) -> None:
@@ -70,7 +70,7 @@ class FaustCompute:
                 await self._compute(events)
             except asyncio.CancelledError:
                 raise
-            except Exception as problem:  # agents that raise lose events; this one ends the process
+            except Exception as problem:  # Faust loses events when an agent raises, so end the process instead
                 self._dead = True
                 self._crashed(problem)
 
@@ -111,7 +111,7 @@ def register(app: Any, config: FaustConfig, store: Store, crashed: Callable[[Bas
     """The agent, on a Faust app whose consumer asks `begin` where to start and `storable` how far to commit."""
     compute = FaustCompute(app, config, store, crashed)
     raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw", "value_serializer": "raw"}
-    # Bytes as they are: a record that Faust cannot decode ends its stream without a word.
+    # Raw bytes: a record that Faust cannot decode ends its stream without an error.
     topic = app.topic(config.topic, internal=True, partitions=config.partitions, **raw)
     app.agent(topic, name="census-compute")(compute.follow)
     return compute

@@ -1,7 +1,7 @@
-"""Files like the real ones, for places that cannot fetch those: fixed width, about 1,000 characters, a code per line.
+"""Writes files like the real ones, for use without network: fixed width, about 1,000 characters, a code per line.
 
-The same seed, year and month give the same bytes. Wrong lines are made only when asked for. Refuses to be statistics:
-house and flat are nine of ten, the rest is spread so that every code occurs.
+The same seed, year and month give the same bytes. Wrong lines are made only on request. The numbers are not realistic:
+nine of ten lines are houses and flats, and every other code occurs.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from analytics.census.model import CODES, Problem
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 LINE_CHARS = 1_000
-_COMPRESSION = 1  # speed: nobody keeps them
+_COMPRESSION = 1  # for speed; the files are temporary
 _WEIGHTS = [900 if code == 1 else 40 if code == 5 else 5 for code in CODES]
-_TAILS = 16  # different endings of lines; drawing each character of each line takes minutes
+_TAILS = 16  # different rests of lines; random characters for each line would take minutes
 _BATCH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is in a file. Shares are of all lines, between 0 and 1."""
+    """The content of a file. Shares are of all lines, between 0 and 1."""
 
     lines: int
     seed: int = 1
@@ -40,7 +40,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A file that was written, and how many lines of each kind were put into it."""
+    """A written file, and how many lines of each kind it has."""
 
     path: Path
     year: int
@@ -50,12 +50,12 @@ class Made:
 
 
 def file_name(year: int, month: str) -> str:
-    """As the census site calls it: jan19pub.dat.gz."""
+    """The name on the census site: jan19pub.dat.gz."""
     return f"{month}{year % 100:02d}pub.dat.gz"
 
 
 def write(folder: Path, year: int, month: str, recipe: Recipe) -> Made:
-    """Into `folder`/YEAR, whole or not at all. Raises OSError."""
+    """Write the file into `folder`/YEAR, completely or not at all. Raises OSError."""
     path = folder / str(year) / file_name(year, month)
     path.parent.mkdir(parents=True, exist_ok=True)
     kinds: Counter[int | Problem] = Counter()

@@ -1,9 +1,9 @@
-"""What the parts of the census demo hand to each other: housing unit codes, the place of a chunk, the result of one.
+"""The values that the parts of the census demo exchange: housing unit codes, the place of a chunk, its result.
 
     chunk (topic compute)  --counted by analytics/census-->  result (topic results)  --summed by tables/results
 
-The place of a chunk is its identity: the same chunk computed twice has the same one, and counts once. Results are JSON;
-what cannot be read is refused with a sentence, never guessed. Refuses to read lines (`analytics/census` does).
+The place of a chunk is its identity: a chunk that is counted twice has the same place, and counts once. Results are
+JSON; input that is not readable raises an error with a sentence.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ YEAR_HEADER = "year"
 NAME_HEADER = "file"
 LAST_HEADER = "last"
 
-#: Where the real files are: {year} 2019, {yy} 19, {month} jan.
+#: The address of the real files: {year} 2019, {yy} 19, {month} jan.
 URL_TEMPLATE = "https://www2.census.gov/programs-surveys/cps/datasets/{year}/basic/{month}{yy}pub.dat.gz"
 
 _VERSION = 1
@@ -62,7 +62,7 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a chunk lies: `file` stands for year, name and content of the file, `number` counts its chunks from 0."""
+    """The place of a chunk: `file` identifies year, name and content of the file, `number` counts its chunks from 0."""
 
     file: str
     number: int
@@ -72,7 +72,7 @@ class Place:
 
     @classmethod
     def parse(cls, text: str) -> Place:
-        """From its text. Raises ValueError."""
+        """A place from its text. Raises ValueError."""
         match = _PLACE.fullmatch(text)
         if match is None or int(match["number"]) >= CHUNKS_MAX:
             raise ValueError(f"{text[:80]!r} is no place of a chunk")
@@ -81,7 +81,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one chunk holds. `codes` and `problems` add up to `lines`."""
+    """The content of one chunk. `codes` and `problems` add up to `lines`."""
 
     place: Place
     year: int
@@ -94,14 +94,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record of the topic compute that is no chunk. `where` is TOPIC/PARTITION/OFFSET, its identity."""
+    """A record of the topic compute that is not a valid chunk. `where` is TOPIC/PARTITION/OFFSET, its identity."""
 
     where: str
     why: str
 
 
 def url_problem(template: str) -> str | None:
-    """Why files cannot be fetched by this template; None = they can."""
+    """Why this template does not give valid URLs; None = it does."""
     try:
         filled = template.format(year=2019, yy="19", month="jan")
     except (KeyError, IndexError, ValueError, AttributeError):
@@ -112,7 +112,7 @@ def url_problem(template: str) -> str | None:
 
 
 def key_of(result: Result | Refused) -> bytes:
-    """Key of the record in topic results: equal ones meet in one partition."""
+    """The key of the record in topic results: equal results get the same partition."""
     return str(result.place).encode() if isinstance(result, Result) else b"refused " + result.where.encode()
 
 
@@ -132,7 +132,7 @@ def encode(result: Result | Refused) -> bytes:
 
 
 def decode(value: bytes | None) -> Result | Refused:
-    """Back from the topic results. Raises ValueError with what is wrong with it."""
+    """Inverse of `encode`. Raises ValueError with what is wrong."""
     try:
         row = json.loads(value or b"")
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as problem:

@@ -1,37 +1,37 @@
-"""Which offset of each partition comes next, for readers that keep their own positions. Pure.
+"""The next expected offset of each partition, for readers that keep their own positions. Pure.
 
-    start(3, 40)          take(3, 40) -> True    take(3, 40) -> False (again)    take(3, 45) -> HoleError
+    start(3, 40)          take(3, 40) -> True    take(3, 40) -> False (again)    take(3, 45) -> OffsetGapError
             |                    |
-    where reading begins         the first record of a partition may lie further on: what was before it has expired
+    where reading begins         the first record of a partition may have a higher offset: earlier ones have expired
 
-A library that drops or repeats a record on the way shows here, whatever made it do so. After a hole one goes back to
-where it begins (`again`); what is behind it is left alone until then. Refuses to go back for ever.
+Detects records that a library drops or repeats, for any reason. After a gap, the reader goes back to its start
+(`again`) and ignores the records after it until then. The number of attempts is limited.
 """
 
 from __future__ import annotations
 
-_EVERY_S = 1.0  # records that were on their way before going back are no reason to go back once more
+_EVERY_S = 1.0  # records that were fetched before the reader went back must not make it go back again
 _TIMES_MAX = 10
 
 
 class OffsetGapError(Exception):
-    """Records between the last one and this one never came."""
+    """Records between the previous one and this one are missing."""
 
 
 class Succession:
-    """Of one topic, in one process."""
+    """The positions in one topic, in one process."""
 
     def __init__(self) -> None:
-        self.next: dict[int, int] = {}  #: partition -> the offset that must come
+        self.next: dict[int, int] = {}  #: partition -> the next expected offset
         self._met: set[int] = set()
         self._asked: dict[int, tuple[int, int, float]] = {}  # partition -> offset, times, when
 
     def start(self, partition: int, offset: int) -> None:
-        """Reading goes on here; also after a rebalance, which may go back."""
+        """Continue at this offset; after a rebalance it may be lower."""
         self.next[partition] = offset
 
     def take(self, partition: int, offset: int) -> bool:
-        """Whether this record is the one to be worked on; False: it was before. Raises HoleError."""
+        """Whether to process this record; False: it was processed before. Raises OffsetGapError."""
         wanted = self.next.get(partition, 0)
         if offset < wanted:
             return False
@@ -42,10 +42,9 @@ class Succession:
         return True
 
     def again(self, partition: int, now_s: float) -> int | None:
-        """Where to go back to after a HoleError; None: that is under way.
+        """Where to go back to after an OffsetGapError; None: that is already in progress.
 
-        Raises HoleError when it was done many times and the record did not come: it is gone, and a process that starts
-        anew goes on behind it.
+        Raises OffsetGapError after many attempts: the record is gone, and a new process continues after it.
         """
         wanted = self.next.get(partition, 0)
         offset, times, at_s = self._asked.get(partition, (-1, 0, now_s - _EVERY_S))

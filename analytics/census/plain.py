@@ -1,7 +1,7 @@
-"""The plain count: one loop over the same files, in memory, on one core. What every other way must agree with.
+"""The plain count: one loop over the same files, in memory, on one core. All other counts must equal it.
 
-It shares nothing with the pipeline but the codes, on purpose: no chunks, no parsing of ours. Refuses to skip anything
-in silence: what has no code is counted under its own name.
+It deliberately shares only the codes with the pipeline, neither chunks nor parsing, so that both cannot have the same
+fault. Lines without a code are counted under their own name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from analytics.census.model import CODES, Problem
 
 @dataclass(slots=True)
 class Count:
-    """Of any number of files."""
+    """The counts of any number of files."""
 
     years: dict[int, dict[int, int]] = field(default_factory=dict)  #: year -> code -> lines
     problems: dict[str, int] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Count:
 
 
 def count_files(files: Iterable[tuple[int, Path]]) -> Count:
-    """`files`: (year, gzip file). Raises OSError or EOFError for a file that cannot be read to its end."""
+    """`files`: (year, gzip file). Raises OSError or EOFError for a file that is not readable to its end."""
     total = Count()
     for year, path in files:
         codes = total.years.setdefault(year, dict.fromkeys(CODES, 0))
@@ -51,7 +51,7 @@ def _add(line: bytes, codes: dict[int, int], problems: dict[str, int]) -> None:
 
 
 def same(expected: Mapping[int, Mapping[int, int]], found: Mapping[int, Mapping[int, int]]) -> bool:
-    """Equal, where a code that is not mentioned was found no times, and a year without any line is no year."""
+    """Whether both are equal; a missing code counts as 0, and a year without lines as missing."""
     return _nonzero(expected) == _nonzero(found)
 
 

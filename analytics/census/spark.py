@@ -2,9 +2,8 @@
 
     Kafka source (offsets in the checkpoint) -> mapInArrow(count_record) -> Kafka sink (at least once)
 
-A query that was killed goes on at its checkpoint and may write some results again, with the same chunk ids. Chunks that
-are gone from Kafka before they were counted stop the query: a total without them would be wrong in silence.
-Refuses to make sessions (`analytics/spark/session` does) and to total anything.
+After a kill, the query continues at its checkpoint and may write some results again, with the same chunk ids. If chunks
+expire in Kafka before they are counted, the query fails: a total without them would be wrong without any sign of it.
 """
 
 from __future__ import annotations
@@ -23,27 +22,27 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_ARROW_RECORDS = 500  #: of 10 KiB each, in one hand-over to Python
+_ARROW_RECORDS = 500  #: of 10 KiB each, passed to Python together
 _TRIGGER_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class SparkConfig:
-    """`take`: is given the (key, value) records of each batch instead of the topic of results."""
+    """`take`: gets the (key, value) records of each batch, instead of the results topic."""
 
     bootstrap: str
     compute_topic: str
     results_topic: str
     checkpoint: Path
-    once: bool = False  #: end when everything that is there now is counted
+    once: bool = False  #: end when everything that is there at the start is counted
     chunks_max: int = 20_000  #: in one batch: what is repeated after a kill
-    delay_s: float = 0.0  #: a wait for each chunk, to see the demo work
-    every_s: float = _TRIGGER_S  #: from the beginning of a batch to the next one's
+    delay_s: float = 0.0  #: a wait for each chunk, to make the demo visible
+    every_s: float = _TRIGGER_S  #: from the start of a batch to the start of the next
     take: Callable[[list[tuple[bytes, bytes]]], None] | None = None
 
 
 def start(spark: SparkSession, config: SparkConfig) -> StreamingQuery:
-    """The query, running. Raises what Spark raises."""
+    """Start the query. Raises what Spark raises."""
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_ARROW_RECORDS))
     options = stream_options(config.bootstrap, [config.compute_topic], StreamBounds(config.chunks_max))
     options["failOnDataLoss"] = "true"

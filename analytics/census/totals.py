@@ -1,15 +1,15 @@
-"""Totals of the census demo out of results, each counted once: what the rows of the results table mean. Pure.
+"""Computes the totals of the census demo from results, each counted once; defines the rows of the results table. Pure.
 
     record of topic results --apply--> rows that changed --(table, changelog)--> all rows --summarize--> totals
 
 Rows have one owner, a partition of the topic results, whose number their key begins with:
 
-    "3/<file id>"   what is counted of one file, and a bit for each of its chunks that is
-    "3/position"    the offset that comes next, and what could not be read
-    "3/refused"     records of the topic compute that were no chunks
+    "3/<file id>"   the counts of one file, and a bit for each counted chunk
+    "3/position"    the next offset, and the number of records that were not readable
+    "3/refused"     records of the topic compute that were not valid chunks
 
-A record below the position was applied before: nothing happens. A chunk whose bit is set was computed twice: it counts
-once. So any record may come any number of times, and the totals stay exact. Refuses to know Faust and Kafka.
+A record below the position was already applied and has no effect. A chunk whose bit is set was counted twice and counts
+once. So any record may come any number of times, and the totals stay exact.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from analytics.census.model import CODES, Problem, Refused, Result, decode
 Row = dict[str, Any]
 
 _POSITION, _REFUSED = "position", "refused"
-_REFUSED_MAX = 1_000  #: that are told apart, in one partition
+_REFUSED_MAX = 1_000  #: listed one by one, in one partition
 
 
 def partition_of(key: str) -> int:
-    """Whose a row is."""
+    """The partition that owns a row."""
     return int(key.partition("/")[0])
 
 
 def next_offset(rows: Mapping[str, Row], partition: int) -> int | None:
-    """Where reading of a partition goes on; None = at its beginning."""
+    """The offset to continue at; None = the beginning of the partition."""
     row = rows.get(f"{partition}/{_POSITION}")
     return None if row is None else int(row["next"])
 
 
 def apply(rows: Mapping[str, Row], partition: int, records: Iterable[tuple[int, bytes | None]]) -> dict[str, Row]:
-    """Rows that are different after these (offset, value) of one partition, in the order of their offsets.
+    """Rows that change with these (offset, value) records of one partition, in the order of their offsets.
 
-    The position is the last of them: whoever stores rows in this order may be killed between any two.
+    The position is the last row, so a kill between any two stored rows does no harm, if they are stored in this order.
     """
     key = f"{partition}/{_POSITION}"
     position = _Position(**rows.get(key, {}))
@@ -51,7 +51,7 @@ def apply(rows: Mapping[str, Row], partition: int, records: Iterable[tuple[int, 
     before = position.next
     for offset, value in records:
         if offset < position.next:
-            continue  # applied before
+            continue  # already applied
         position.holes += offset - position.next
         position.next = offset + 1
         try:
@@ -83,9 +83,9 @@ def _with(places: list[str], where: str) -> list[str]:
 @dataclass(slots=True)
 class _Position:
     next: int = 0
-    holes: int = 0  #: offsets that never came: expired, or somebody emptied the topic
+    holes: int = 0  #: missing offsets: expired, or the topic was emptied
     unreadable: int = 0
-    repeats: int = 0  #: results of chunks that were counted already
+    repeats: int = 0  #: results of chunks that were already counted
 
     def row(self) -> Row:
         return {"next": self.next, "holes": self.holes, "unreadable": self.unreadable, "repeats": self.repeats}
@@ -93,18 +93,18 @@ class _Position:
 
 @dataclass(slots=True)
 class FileTally:
-    """What is counted of one file, in one partition."""
+    """The counts of one file, in one partition."""
 
     year: int
     name: str
     lines: int = 0
     codes: dict[int, int] = field(default_factory=dict)
     problems: dict[str, int] = field(default_factory=dict)
-    chunks_in_all: int | None = None  #: known once its last chunk is counted
+    chunks_in_all: int | None = None  #: known when its last chunk is counted
     seen: bytearray = field(default_factory=bytearray)  #: bit n = chunk n is counted
 
     def add(self, result: Result) -> bool:
-        """Count it; False when it was counted already."""
+        """Count the result; False if it was already counted."""
         byte, bit = divmod(result.place.number, 8)
         if byte >= len(self.seen):
             self.seen.extend(bytes(byte + 1 - len(self.seen)))
@@ -121,7 +121,7 @@ class FileTally:
         return True
 
     def row(self) -> Row:
-        """For JSON."""
+        """The row as a value for JSON."""
         return {
             "year": self.year,
             "name": self.name,
@@ -134,7 +134,7 @@ class FileTally:
 
     @classmethod
     def read(cls, row: Mapping[str, Any]) -> FileTally:
-        """Back from JSON."""
+        """Inverse of `row`."""
         return cls(
             row["year"],
             row["name"],
@@ -148,7 +148,7 @@ class FileTally:
 
 @dataclass(frozen=True, slots=True)
 class FileSummary:
-    """One file over all partitions. `complete`: each of its chunks is counted, and no more are to come."""
+    """One file over all partitions. `complete`: all of its chunks are counted."""
 
     id: str
     year: int
@@ -161,7 +161,7 @@ class FileSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything over all partitions. `twice` is 0 unless somebody changed the number of partitions."""
+    """All files over all partitions. `twice` is 0 unless the number of partitions was changed."""
 
     years: Mapping[int, Mapping[int, int]]
     problems: Mapping[Problem, int]
@@ -174,12 +174,12 @@ class Summary:
 
     @property
     def lines(self) -> int:
-        """With a code or without."""
+        """Lines with a code and without."""
         return sum(file.lines for file in self.files)
 
     @property
     def complete(self) -> bool:
-        """Nothing is known to be missing and nothing is doubtful."""
+        """Whether nothing is missing and nothing is doubtful."""
         doubts = self.unreadable or self.holes or self.twice or self.refused
         return bool(self.files) and not doubts and all(file.complete for file in self.files)
 
@@ -223,7 +223,7 @@ def summarize(rows: Mapping[str, Row]) -> Summary:
 
 
 def _summary(name: str, tallies: list[FileTally]) -> tuple[FileSummary, int]:
-    """And how many of its chunks more than one partition counted."""
+    """The summary of a file, and how many of its chunks more than one partition has counted."""
     seen = [int.from_bytes(tally.seen, "little") for tally in tallies]
     union = 0
     for bits in seen:

@@ -7,7 +7,9 @@ The module of a command is imported when the command is called, so that `--help`
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from typing import Annotated, NoReturn
 
 import typer
@@ -157,6 +159,11 @@ def main() -> None:
         if missing is None:
             raise
         _end(missing)
+    finally:
+        # The command is over. While the interpreter ends, Python handles signals by their defaults again: Ctrl-C would
+        # kill a process that has done its work.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _end(error: PenstockError) -> NoReturn:

@@ -275,3 +275,16 @@ class LoadProcess(Child):
 def _clean_environment() -> dict[str, str]:
     """Ours without Penstock's settings, so that a developer's shell does not change a test."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_") and name != "PORT"}
+
+
+def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `penstock ARGUMENT...` to its end, for at most a minute."""
+    command = [sys.executable, "-m", "app.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=REPOSITORY)
+
+
+def shell_program(folder: Path, name: str, script: str) -> None:
+    """Write an executable shell script."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -13,20 +13,7 @@ from analytics.census.generator import Recipe, write
 from app.census import inputs
 from app.census.inputs import Source
 from app.census.reader import ReadConfig, read_all
-
-
-class Kept:
-    """A sink that remembers."""
-
-    def __init__(self) -> None:
-        self.records: list[tuple[bytes, bytes]] = []
-        self.finished = False
-
-    def put(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> None:
-        self.records.append((key, value))
-
-    def finish(self) -> None:
-        self.finished = True
+from tests.support.kept_records import Kept
 
 
 @pytest.fixture

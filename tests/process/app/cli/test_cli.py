@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from app.local.kafka.ports import free_port
-
-_REPOSITORY = Path(__file__).parents[4]
-
-
-def _penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "app.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=_REPOSITORY)
+from tests.support.processes import penstock
 
 
 def test_version_and_usage() -> None:
-    assert _penstock("--version").stdout == "penstock 0.1.0\n"
-    wrong = _penstock("kafka", "up", "--port", "none")
+    assert penstock("--version").stdout == "penstock 0.1.0\n"
+    wrong = penstock("kafka", "up", "--port", "none")
     assert wrong.returncode == 2
     assert "Traceback" not in wrong.stderr
 
@@ -48,7 +40,7 @@ def test_version_and_usage() -> None:
     ],
 )
 def test_errors_are_one_sentence_with_a_cure(arguments: list[str], code: int, says: str) -> None:
-    done = _penstock(*arguments)
+    done = penstock(*arguments)
     assert done.returncode == code
     assert says in done.stderr
     assert "Traceback" not in done.stderr
@@ -56,17 +48,17 @@ def test_errors_are_one_sentence_with_a_cure(arguments: list[str], code: int, sa
 
 
 def test_nobody_there_is_not_ready() -> None:
-    done = _penstock("send", "--server", f"http://127.0.0.1:{free_port()}")
+    done = penstock("send", "--server", f"http://127.0.0.1:{free_port()}")
     assert done.returncode == 3
     assert "penstock up" in done.stderr
 
 
 def test_kafka_status_when_down(tmp_path: Path) -> None:
-    done = _penstock("kafka", "status", "--data", str(tmp_path), "-o", "json")
+    done = penstock("kafka", "status", "--data", str(tmp_path), "-o", "json")
     assert done.returncode == 3
     assert json.loads(done.stdout)["state"] == "down"
 
 
 def test_config_show() -> None:
-    shown = json.loads(_penstock("config", "show", "-o", "json").stdout)
+    shown = json.loads(penstock("config", "show", "-o", "json").stdout)
     assert {"PENSTOCK_KAFKA", "PENSTOCK_HTTP_PORT"} <= {row["name"] for row in shown}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -17,13 +15,7 @@ from app.cli import cli
 from app.cli.output.up_banner import curl
 from app.cli.send import reason_of
 from app.local.kafka.ports import free_port
-
-_REPOSITORY = Path(__file__).parents[4]
-
-
-def _penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "app.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=_REPOSITORY)
+from tests.support.processes import penstock
 
 
 class _Ingress(BaseHTTPRequestHandler):
@@ -98,7 +90,7 @@ def test_an_answer_is_shown_as_its_sentence(ingress: HTTPServer) -> None:
 def test_an_unknown_channel_and_no_kafka(ingress: HTTPServer) -> None:
     ingress.status = 404  # type: ignore[attr-defined]
     address = f"127.0.0.1:{ingress.server_port}"
-    done = _penstock("send", "--server", address, "--channel", "a/x", "--kafka", f"127.0.0.1:{free_port()}")
+    done = penstock("send", "--server", address, "--channel", "a/x", "--kafka", f"127.0.0.1:{free_port()}")
     assert done.returncode == 1
     assert f"{address} does not serve a channel a/x. `penstock status` lists the channels." in done.stderr
 

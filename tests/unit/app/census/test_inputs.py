@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,21 +17,8 @@ from app.census.reader import FileRow, ReadConfig, read_all
 from app.cli import cli
 from app.local.kafka.ports import free_port
 from knative.errors import PenstockError, UsageError
+from tests.support.kept_records import Kept
 from tests.support.processes import get
-
-
-class Kept:
-    """A sink that remembers."""
-
-    def __init__(self) -> None:
-        self.records: list[tuple[bytes, bytes]] = []
-        self.finished = False
-
-    def put(self, key: bytes, value: bytes, headers: Sequence[tuple[str, bytes]]) -> None:
-        self.records.append((key, value))
-
-    def finish(self) -> None:
-        self.finished = True
 
 
 @pytest.fixture

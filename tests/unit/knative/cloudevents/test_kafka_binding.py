@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 
-import httptools
 import pytest
 
 from knative.cloudevents import kafka_binding
 from knative.cloudevents.http_binding import to_record
 from knative.cloudevents.kafka_binding import Unreadable, body_bytes, dead_letter_headers, describe, to_request
+from tests.support.parsed_request import Parsed
 
 PREFIX = b"POST /x HTTP/1.1\r\nhost: h"
 REQUIRED: list[tuple[str, bytes | None]] = [
@@ -20,26 +20,6 @@ REQUIRED: list[tuple[str, bytes | None]] = [
 ]
 STRUCTURED: list[tuple[str, bytes | None]] = [("content-type", b"application/cloudevents+json")]
 ENVELOPE = b'{"id":"1","source":"/s","type":"t","specversion":"1.0","data":{"a": 1.10}}'
-
-
-class Parsed:
-    """What a subscriber's parser makes of a request."""
-
-    def __init__(self, request: bytes) -> None:
-        self.pairs: list[tuple[bytes, bytes]] = []
-        self.body = b""
-        self.messages = 0
-        httptools.HttpRequestParser(self).feed_data(request)
-        assert self.messages == 1
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.pairs.append((name, value))
-
-    def on_body(self, body: bytes) -> None:
-        self.body += body
-
-    def on_message_complete(self) -> None:
-        self.messages += 1
 
 
 def sent(headers: list[tuple[str, bytes | None]], value: bytes | None = b"") -> dict[bytes, bytes]:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-import httptools
 from cloudevents.core.base import BaseCloudEvent
 from cloudevents.core.bindings.http import HTTPMessage, from_http
 from cloudevents.core.formats.json import JSONFormat
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from knative.cloudevents.http_binding import BadEvent, encode_value, is_pass_through, read_reply, to_record
 from knative.cloudevents.json_format import read
 from knative.cloudevents.kafka_binding import Unreadable, body_bytes, dead_letter_headers, describe, to_request
+from tests.support.parsed_request import Parsed
 from tests.support.profiles import examples
 
 PREFIX = b"POST /x HTTP/1.1\r\nhost: h"
@@ -74,26 +74,6 @@ record_names = st.one_of(
 record_values = st.one_of(
     st.none(), wire_values, st.sampled_from([b"\r\n\r\nPOST /evil HTTP/1.1\r\n\r\n", b"a\nevil: 1"])
 )
-
-
-class Parsed:
-    """What a subscriber's parser makes of a request."""
-
-    def __init__(self, request: bytes) -> None:
-        self.pairs: list[tuple[bytes, bytes]] = []
-        self.body = b""
-        self.messages = 0
-        httptools.HttpRequestParser(self).feed_data(request)
-        assert self.messages == 1
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.pairs.append((name, value))
-
-    def on_body(self, body: bytes) -> None:
-        self.body += body
-
-    def on_message_complete(self) -> None:
-        self.messages += 1
 
 
 def percent(value: str) -> bytes:

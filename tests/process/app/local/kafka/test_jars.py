@@ -10,6 +10,7 @@ import pytest
 from app.local.kafka import jars, maven
 from app.local.kafka.jar_sets import KAFKA, JarSet
 from knative.errors import NotReadyError, PenstockError
+from tests.support.processes import shell_program
 
 
 def test_jars_from_mavens_own_store_arrive_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,12 +34,6 @@ def test_jars_from_mavens_own_store_arrive_too(tmp_path: Path, monkeypatch: pyte
     assert told == [(0, 1), (1, 1)]
 
 
-def _program(folder: Path, name: str, script: str) -> None:
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-
-
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -55,7 +50,7 @@ def test_failures_of_maven_become_sentences(
     assert java is not None
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").symlink_to(java)
-    _program(tmp_path / "bin", "mvn", f"echo '{line}'; exit 1")
+    shell_program(tmp_path / "bin", "mvn", f"echo '{line}'; exit 1")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     root = tmp_path / "kafka"
     with pytest.raises(PenstockError, match=f"{says}.*maven.log"):
@@ -68,7 +63,7 @@ def test_a_maven_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.
     java = shutil.which("java")
     assert java is not None
     (tmp_path / "java").symlink_to(java)
-    _program(tmp_path, "mvn", "exec /bin/sleep 60")
+    shell_program(tmp_path, "mvn", "exec /bin/sleep 60")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotReadyError, match="did not deliver"):
         maven.copy_jars(KAFKA, tmp_path, lambda _name: None, 0.2, tmp_path / "log")

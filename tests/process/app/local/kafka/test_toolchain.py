@@ -8,12 +8,7 @@ import pytest
 
 from app.local.kafka import toolchain
 from knative.errors import PenstockError
-
-
-def _program(folder: Path, name: str, script: str) -> None:
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
+from tests.support.processes import shell_program
 
 
 def test_missing_programs_are_named_with_a_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +17,6 @@ def test_missing_programs_are_named_with_a_cure(tmp_path: Path, monkeypatch: pyt
         toolchain.find_java()
     with pytest.raises(PenstockError, match=r"no `mvn`.*Install Maven"):
         toolchain.find_maven()
-    _program(tmp_path, "java", "echo 'openjdk version \"11.0.2\"' >&2")
+    shell_program(tmp_path, "java", "echo 'openjdk version \"11.0.2\"' >&2")
     with pytest.raises(PenstockError, match=r"Java 17 or newer, and .* is 11"):
         toolchain.find_java()

@@ -26,7 +26,7 @@ from app.operations.topology.job import run
 from app.operations.topology.reading import Wish
 from app.settings.load import load_settings
 from tests.integration.topology_frames import report
-from tests.integration.topology_world import deltas, publish, status, topics
+from tests.integration.topology_inputs import deltas, publish, status, topics
 from tests.support.planted_faults import FAULTS, World, faulty, healthy
 from tests.support.received import received
 from tests.support.topology_worlds import worlds

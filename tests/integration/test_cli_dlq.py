@@ -20,7 +20,7 @@ from app.local.kafka import EmbeddedKafka
 from app.operations.dead_letters.ledger import read_ledger
 from app.operations.dead_letters.letters import DeadLetter
 from app.operations.topic_reader import StoredRecord, TopicReader
-from tests.integration.looking import REPOSITORY, Looked
+from tests.integration.cli_fixture import REPOSITORY, Looked
 from tests.support.processes import wait_until
 from tests.support.subscriber import ScriptedSubscriber, says, silence
 

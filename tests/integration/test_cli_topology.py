@@ -16,7 +16,7 @@ from app.cli import cli
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.ports import free_port
 from knative.errors import PenstockError
-from tests.integration.topology_world import deltas, publish, status, topics
+from tests.integration.topology_inputs import deltas, publish, status, topics
 from tests.support.planted_faults import FAULTS, faulty, healthy
 from tests.support.topology_examples import small
 

@@ -19,7 +19,7 @@ from knative.contract import kafka_names
 from knative.contract.records import WorkerStatus, WorkerSubscription
 from knative.resources.kinds import Start
 from tables.status_table import encode_status
-from tests.integration.plant import CHANNEL, ControllerFixture
+from tests.integration.controller_fixture import CHANNEL, ControllerFixture
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.ports import free_port
 from app.worker.dlq_sizes import DlqSizes
-from tests.integration.looking import Looked
+from tests.integration.cli_fixture import Looked
 
 pytestmark = pytest.mark.integration
 

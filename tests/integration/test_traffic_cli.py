@@ -9,7 +9,7 @@ import pytest
 
 from agents.ordering.offset_tracker import OffsetTracker
 from app.local.kafka import EmbeddedKafka
-from tests.integration.looking import Looked
+from tests.integration.cli_fixture import Looked
 
 pytestmark = pytest.mark.integration
 

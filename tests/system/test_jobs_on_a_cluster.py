@@ -35,8 +35,8 @@ from app.local.kafka import EmbeddedKafka
 from app.operations.topology.job import run
 from app.operations.topology.reading import Wish, read_inputs
 from knative.traffic import latency_sketch
-from tests.integration.looking import REPOSITORY, Looked
-from tests.integration.topology_world import deltas, publish, status
+from tests.integration.cli_fixture import REPOSITORY, Looked
+from tests.integration.topology_inputs import deltas, publish, status
 from tests.support.planted_faults import faulty
 from tests.support.processes import wait_until
 from tests.support.spark_cluster import QUICK, cluster

@@ -23,7 +23,7 @@ from tests.support.ledger import reader
 from tests.support.processes import Worker, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import Request, ScriptedSubscriber, says
-from tests.system.refused import LIMIT_BYTES, REFUSED, event
+from tests.system.rejected_requests import LIMIT_BYTES, REFUSED, event
 from tests.system.sending import Answered, HeaderLines, exchange, post, request
 
 pytestmark = pytest.mark.system

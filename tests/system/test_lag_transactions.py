@@ -13,8 +13,8 @@ from tests.support.installation import Installation
 from tests.support.processes import wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import ScriptedSubscriber, says
-from tests.system.test_cli_of_a_worker import penstock
-from tests.system.test_visible import metrics, value, wide
+from tests.system.test_cli_beside_worker import penstock
+from tests.system.test_worker_metrics import metrics, value, wide
 
 pytestmark = pytest.mark.system
 

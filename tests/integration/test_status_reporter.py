@@ -10,7 +10,7 @@ import pytest
 from app.cli.status import rows
 from app.local.kafka import EmbeddedKafka
 from app.operations.contract_snapshot import read_contract
-from tests.integration.plant import ControllerFixture
+from tests.integration.controller_fixture import ControllerFixture
 
 pytestmark = pytest.mark.integration
 

@@ -18,7 +18,7 @@ from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
-from tests.integration.feeds import LIMIT_S, Settler, commit, committed, feeding, fill, subscription
+from tests.integration.consumers import LIMIT_S, Settler, commit, committed, feeding, fill, subscription
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

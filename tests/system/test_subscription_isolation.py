@@ -17,7 +17,7 @@ from benchmarks.sick import KINDS
 from tests.support.installation import Installation
 from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
 from tests.support.resources import NAMESPACE, Wanted
-from tests.system.test_visible import metrics
+from tests.system.test_worker_metrics import metrics
 
 pytestmark = pytest.mark.system
 

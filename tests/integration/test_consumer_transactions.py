@@ -14,7 +14,7 @@ from agents.listeners import snapshots
 from app.local.kafka import EmbeddedKafka
 from app.operations.group_offsets import read_group_offsets
 from app.operations.lag import events_behind
-from tests.integration.feeds import LIMIT_S, Settler, committed, feeding, fill, subscription
+from tests.integration.consumers import LIMIT_S, Settler, committed, feeding, fill, subscription
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

@@ -13,7 +13,7 @@ from agents.consumer.commits import Commits
 from agents.consumer.consumer import Batch, SubscriptionConsumer
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
-from tests.integration.feeds import Settler, feeding, fill, subscription, tight
+from tests.integration.consumers import Settler, feeding, fill, subscription, tight
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 

@@ -18,7 +18,7 @@ from tests.support.ledger import reader
 from tests.support.processes import wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import Request, ScriptedSubscriber, says
-from tests.system.rows import ALL, RETRY, ROWS, Row
+from tests.system.delivery_rows import ALL, RETRY, ROWS, Row
 from tests.system.sending import post
 
 pytestmark = pytest.mark.system

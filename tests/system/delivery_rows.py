@@ -1,6 +1,6 @@
 """The table of what a subscriber's answer means (docs: delivery semantics), as data: one row, one subscription.
 
-Every row gets the same event; `test_answers` compares what came of it with what the row says.
+Every row gets the same event; `test_subscriber_answers` compares what came of it with what the row says.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.integration.looking import Looked
-from tests.integration.plant import ControllerFixture
+from tests.integration.cli_fixture import Looked
+from tests.integration.controller_fixture import ControllerFixture
 
 pytestmark = pytest.mark.integration
 

@@ -1,4 +1,4 @@
-"""Requests that ingress refuses whatever Kafka does: values only, `test_bytes` sends them."""
+"""Requests that ingress rejects whatever Kafka does. Values only; `test_payload_bytes` sends them."""
 
 from __future__ import annotations
 

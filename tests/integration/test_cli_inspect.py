@@ -25,7 +25,7 @@ from knative.contract.kafka_names import status_topic
 from knative.contract.records import Channel, ControllerReport, ResourceProblem
 from tables.contract_table import encode_channel
 from tables.status_table import REPORT_KEY, encode_report
-from tests.integration.looking import REPOSITORY, Looked
+from tests.integration.cli_fixture import REPOSITORY, Looked
 from tests.support.processes import wait_until
 
 _LIMIT_S = 60

@@ -15,7 +15,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import JARS_ROOT, jar_places
-from tests.integration.looking import REPOSITORY, Looked
+from tests.integration.cli_fixture import REPOSITORY, Looked
 from tests.support.processes import wait_until
 
 pytestmark = pytest.mark.system

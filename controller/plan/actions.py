@@ -102,8 +102,42 @@ class World:
     now: float = 0.0  #: Unix seconds
 
 
+class Action:
+    """One step of the controller. Frozen values; `executor` carries them out."""
+
+    __slots__ = ()
+
+    @property
+    def target(self) -> str:
+        """What the step is about, such as `topic orders`. A failure is remembered under it until a step with the same
+        target succeeds, and conditions look it up there."""
+        match self:
+            case CreateTopic() | AlterTopicConfig() | AddPartitions() | DeleteTopic():
+                return f"topic {self.topic}"
+            case CommitStart() | DeleteGroup():
+                return f"group {self.group}"
+            case PublishChannel():
+                return contract_target(self.channel.uid)
+            case PublishSubscription():
+                return contract_target(self.subscription.uid)
+            case Retract():
+                return contract_target(self.uid)
+            case Remember():
+                return f"removal {self.removal.uid}"
+            case Forget():
+                return f"removal {self.uid}"
+            case WriteStatus():
+                return f"status {self.kind} {self.namespace}/{self.name}"
+        raise TypeError(f"unknown action {self!r}")
+
+
+def contract_target(uid: str) -> str:
+    """The target of the actions that change the contract record of this object."""
+    return f"contract {uid}"
+
+
 @dataclass(frozen=True, slots=True)
-class CreateTopic:
+class CreateTopic(Action):
     """Create a topic. It is a success if the topic exists already."""
 
     topic: str
@@ -111,52 +145,32 @@ class CreateTopic:
     replication: int
     configs: Configs
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"topic {self.topic}"
-
 
 @dataclass(frozen=True, slots=True)
-class AlterTopicConfig:
+class AlterTopicConfig(Action):
     """Set these configs of a topic, and leave the others."""
 
     topic: str
     configs: Configs
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"topic {self.topic}"
-
 
 @dataclass(frozen=True, slots=True)
-class AddPartitions:
+class AddPartitions(Action):
     """Raise a topic to `partitions` in total."""
 
     topic: str
     partitions: int
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"topic {self.topic}"
-
 
 @dataclass(frozen=True, slots=True)
-class DeleteTopic:
+class DeleteTopic(Action):
     """Delete a topic with all its records."""
 
     topic: str
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"topic {self.topic}"
-
 
 @dataclass(frozen=True, slots=True)
-class CommitStart:
+class CommitStart(Action):
     """Commit the start offsets of a group in these partitions, and read them back."""
 
     group: str
@@ -164,87 +178,52 @@ class CommitStart:
     partitions: tuple[int, ...]
     start: Start
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"group {self.group}"
-
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroup:
+class DeleteGroup(Action):
     """Delete a consumer group that has no members."""
 
     group: str
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"group {self.group}"
-
 
 @dataclass(frozen=True, slots=True)
-class PublishChannel:
+class PublishChannel(Action):
     """Store this contract record."""
 
     channel: records.Channel
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"contract {self.channel.uid}"
-
 
 @dataclass(frozen=True, slots=True)
-class PublishSubscription:
+class PublishSubscription(Action):
     """Store this contract record."""
 
     subscription: records.Subscription
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"contract {self.subscription.uid}"
-
 
 @dataclass(frozen=True, slots=True)
-class Retract:
+class Retract(Action):
     """Remove a contract record (tombstone)."""
 
     uid: str
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"contract {self.uid}"
-
 
 @dataclass(frozen=True, slots=True)
-class Remember:
+class Remember(Action):
     """Save a removal durably before its contract record is retracted: a crash must not leave an unknown topic."""
 
     removal: Removal
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"removal {self.removal.uid}"
-
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(Action):
     """Forget a removal, because it is complete or was given up (`why`)."""
 
     uid: str
     why: str = ""
 
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"removal {self.uid}"
-
 
 @dataclass(frozen=True, slots=True)
-class WriteStatus:
+class WriteStatus(Action):
     """Write an object's status. Conditions have no times: the writer knows their last change."""
 
     kind: str
@@ -254,24 +233,3 @@ class WriteStatus:
     generation: int
     conditions: tuple[Condition, ...]
     body: Mapping[str, Any]  #: the rest of `status`
-
-    @property
-    def target(self) -> str:
-        """The key under which a failure of this action is remembered."""
-        return f"status {self.kind} {self.namespace}/{self.name}"
-
-
-Action = (
-    CreateTopic
-    | AlterTopicConfig
-    | AddPartitions
-    | DeleteTopic
-    | CommitStart
-    | DeleteGroup
-    | PublishChannel
-    | PublishSubscription
-    | Retract
-    | Remember
-    | Forget
-    | WriteStatus
-)

@@ -20,6 +20,7 @@ from controller.plan.actions import (
     Object,
     PublishChannel,
     World,
+    contract_target,
 )
 from controller.plan.ownership import Ownership, channel_owner, channel_topic, service_hosts
 from knative.contract import kafka_names, records
@@ -90,7 +91,7 @@ def published_condition(pending: bool, uid: str, world: World, type_: str = "Con
     """Whether the contract record is published as planned."""
     if not pending:
         return true(type_)
-    failure = world.failures.get(f"contract {uid}")
+    failure = world.failures.get(contract_target(uid))
     if failure:
         return false(type_, "ContractNotWritten", failure)
     return unknown(type_, "BeingPublished", "the contract record is being written")

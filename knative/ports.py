@@ -96,8 +96,8 @@ class Observe(Protocol):
     def attempt(self, subscription: str, status: int, seconds: float) -> None:
         """Any other delivery attempt ended. Status 0: no answer."""
 
-    def settled(self, subscription: str, verdict: str, age_s: float) -> None:
-        """Any other event was settled: delivered by a retry, filtered, dead-lettered or ignored."""
+    def settled(self, subscription: str, settled: str, age_s: float) -> None:
+        """Any other event was settled. `settled`: how, a value of `Settled`."""
 
     def expired(self, subscription: str, count: int) -> None:
         """Retention removed `count` records before this subscription read them. If its committed offset was lost too,

@@ -14,6 +14,9 @@ from typing import Protocol
 
 from knative.ports import Headers
 
+#: How the span of an event ends that is left to the next owner of its partition.
+ABANDONED = "abandoned"
+
 
 class TracedSubscription(Protocol):
     """The part of a contract's subscription that a span is labelled with."""
@@ -59,7 +62,7 @@ class ProcessSpan(Protocol):
         """Begin attempt `number` (from 1)."""
 
     def ended(self, verdict: str) -> None:
-        """The event is settled, or this worker lost its partition."""
+        """The event is settled (a value of `Settled`), or this worker lost its partition (ABANDONED)."""
 
 
 class Trace(Protocol):

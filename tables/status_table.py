@@ -19,12 +19,12 @@ import structlog
 
 from knative.contract.records import (
     SCHEMA_VERSION,
-    WAITING_FOR_KAFKA,
     ControllerReport,
     RemovalRequest,
     ResourceProblem,
     SubscriberStatus,
     Subscription,
+    WorkerState,
     WorkerStatus,
     WorkerSubscription,
 )
@@ -52,7 +52,7 @@ def encode_status(status: WorkerStatus) -> bytes:
         "worker": status.worker,
         "time": status.time,
         "role": status.role,
-        "subscriptions": status.subscriptions,
+        "subscriptions": {uid: _subscription_row(one) for uid, one in status.subscriptions.items()},
     }
     rows = {uid: row for uid, one in status.stats.items() if (row := to_row(one)) is not None}
     if rows:
@@ -60,6 +60,23 @@ def encode_status(status: WorkerStatus) -> bytes:
         if len(value) <= RECORD_BYTES_MAX:
             return value
     return orjson.dumps(record)
+
+
+def _subscription_row(one: WorkerSubscription) -> dict[str, object]:
+    return {"generation": one.generation, "partitions": one.partitions, "state": _state_text(one)}
+
+
+def _state_text(one: WorkerSubscription) -> str:
+    return f"{one.state}: {one.reason}" if one.reason else one.state.value
+
+
+def _read_subscription(row: Any) -> WorkerSubscription:
+    text, _, reason = str(row["state"]).partition(": ")
+    try:
+        state = WorkerState(text)
+    except ValueError:  # of another version of Penstock: its partitions count, as if it were running
+        state, reason = WorkerState.RUNNING, ""
+    return WorkerSubscription(row["generation"], tuple(row["partitions"]), state, reason)
 
 
 def encode_report(report: ControllerReport) -> bytes:
@@ -89,10 +106,7 @@ def decode_status(value: bytes) -> WorkerStatus | ControllerReport | RemovalRequ
         return ControllerReport(float(report["time"]), tuple(problems), int(report["left_out"]), foreign)
     if "remove" in data:
         return RemovalRequest(str(data["remove"]["uid"]), float(data["remove"]["time"]))
-    subscriptions = {
-        uid: WorkerSubscription(row["generation"], tuple(row["partitions"]), row["state"])
-        for uid, row in data["subscriptions"].items()
-    }
+    subscriptions = {uid: _read_subscription(row) for uid, row in data["subscriptions"].items()}
     stats = _read_stats(data.get("progress"))
     return WorkerStatus(data["worker"], float(data["time"]), data["role"], subscriptions, stats)
 
@@ -121,9 +135,9 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
         mine = worker.subscriptions.get(subscription.uid)
         if mine is None or now - worker.time > FRESH_S:
             continue
-        if mine.state.startswith("failed"):
-            failures.append(f"{worker.worker}: {mine.state}")
-        if mine.state == WAITING_FOR_KAFKA:
+        if mine.state is WorkerState.FAILED:
+            failures.append(f"{worker.worker}: {_state_text(mine)}")
+        if mine.state is WorkerState.WAITING_FOR_KAFKA:
             waiting.append(worker.worker)
         # A worker that still serves an older generation owns its partitions, but not with the settings that are asked
         # for: the subscriber is not ready.
@@ -153,7 +167,8 @@ def _waiting_note(workers: Collection[str]) -> str:
     """The message of a subscription that is ready, but whose `workers` wait for Kafka; "" if none does."""
     if not workers:
         return ""
-    return f"{', '.join(sorted(workers))}: {WAITING_FOR_KAFKA}, which does not confirm commits; new events wait"
+    waiting = f"{', '.join(sorted(workers))}: {WorkerState.WAITING_FOR_KAFKA}"
+    return f"{waiting}, which does not confirm commits; new events wait"
 
 
 def subscriber_details(subscription: Subscription, workers: Collection[WorkerStatus], now: float) -> SubscriberDetails:

@@ -14,6 +14,7 @@ from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.ordering.turns import Turns
 from knative.contract.records import Subscription
+from knative.delivery.attempt import Settled
 from knative.delivery.policy import Addressable
 from knative.ports import Clock, Observe, Produce
 from knative.tracing import Trace
@@ -48,7 +49,7 @@ class RetryContext(Protocol):
     def pool(self, destination: Addressable) -> ConnectionPool:
         """The pool for a destination."""
 
-    def settled(self, delivery: Delivery, verdict: str, failed: int) -> None:
+    def settled(self, delivery: Delivery, settled: Settled, failed: int) -> None:
         """Count a settled delivery."""
 
     def schedule_commit(self) -> None:

@@ -30,9 +30,9 @@ from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.kafka_names import agent_name
-from knative.contract.records import WAITING_FOR_KAFKA, Subscription, WorkerSubscription
+from knative.contract.records import Subscription, WorkerState, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
-from knative.delivery.attempt import Outcome
+from knative.delivery.attempt import Outcome, Settled
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import DELIVERED, Reply, Verdict, decide, decide_error
 from knative.traffic.counters import TrafficCounter
@@ -187,13 +187,15 @@ class SubscriptionService(Service):
     def status(self) -> WorkerSubscription:
         """The status of this subscription in this process, for the status topic."""
         partitions = self._consumer.partitions
-        # A failed partition outranks a wait for Kafka: it needs an operator, the wait ends by itself.
         failures = "; ".join(f"partition {p.number}: {p.failure}" for p in partitions if p.failure)
-        state = WAITING_FOR_KAFKA if self._consumer.commits.waiting else "running" if partitions else "starting"
-        if failures:
-            state = f"failed: {failures}"
+        if failures:  # outranks a wait for Kafka: it needs an operator, the wait ends by itself
+            state = WorkerState.FAILED
+        elif self._consumer.commits.waiting:
+            state = WorkerState.WAITING_FOR_KAFKA
+        else:
+            state = WorkerState.RUNNING if partitions else WorkerState.STARTING
         owned = tuple(sorted(p.number for p in partitions if not p.failure))
-        return WorkerSubscription(self.subscription.generation, owned, state)
+        return WorkerSubscription(self.subscription.generation, owned, state, failures)
 
     @property
     def poll_age_s(self) -> float:
@@ -275,7 +277,7 @@ class SubscriptionService(Service):
         seconds = clock.monotonic() - delivery.began
         verdict: Verdict
         if isinstance(status, SendError):
-            verdict = decide_error(status.kind, status.message)
+            verdict = decide_error(status.problem, status.message)
             context.observe.attempt(self._label, 0, seconds)
         else:
             verdict = decide(status, pairs, body)
@@ -300,12 +302,12 @@ class SubscriptionService(Service):
 
     # -- for the retry path
 
-    def settled(self, delivery: Delivery, verdict: str, failed: int) -> None:
+    def settled(self, delivery: Delivery, settled: Settled, failed: int) -> None:
         """Count a delivery that the retry path has settled; `failed`: its failed attempts."""
         age_s = self._context.clock.time() - delivery.timestamp_ms * 0.001
-        self._context.observe.settled(self._label, verdict, age_s)
+        self._context.observe.settled(self._label, settled, age_s)
         if self._counter is not None:
-            self._counter.settled(delivery.headers, delivery.value, verdict, age_s, failed)
+            self._counter.settled(delivery.headers, delivery.value, settled, age_s, failed)
 
     def pool(self, destination: Addressable) -> ConnectionPool:
         """The pool of this subscription for a destination."""

@@ -27,14 +27,14 @@ from agents.dispatch.retrying import Caps, rest_s, until_settled
 from agents.http.pool import SendError
 from agents.listeners.delivery_log import DeliveryLog
 from agents.listeners.failures import Failures
-from agents.listeners.spans import ABANDONED
 from agents.ordering.partition import Delivery, PartitionState
 from knative.cloudevents.kafka_binding import to_request
 from knative.contract.records import Subscription
-from knative.delivery.attempt import Outcome
+from knative.delivery.attempt import Outcome, Settled
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 from knative.delivery.verdicts import DELIVERED, Delivered, FinalFailure, Reply, Verdict, decide, decide_error
 from knative.ports import Clock, Observe, Produce
+from knative.tracing import ABANDONED
 
 
 class RetryPath:
@@ -87,13 +87,13 @@ class RetryPath:
         self._context.scheduler.abandon(delivery)
         self._context.spans.settled(delivery, ABANDONED)
 
-    def _begin(self, delivery: Delivery, work: Coroutine[Any, Any, str], *, slot: bool = False) -> None:
+    def _begin(self, delivery: Delivery, work: Coroutine[Any, Any, Settled], *, slot: bool = False) -> None:
         """Run `work` as a task. `slot`: the delivery still holds its slot, and `work` releases it."""
         task = asyncio.get_running_loop().create_task(self._run(delivery, work))
         self._tasks[delivery] = task
         task.add_done_callback(lambda _: self._never_began(delivery, work, slot))
 
-    def _never_began(self, delivery: Delivery, work: Coroutine[Any, Any, str], slot: bool) -> None:
+    def _never_began(self, delivery: Delivery, work: Coroutine[Any, Any, Settled], slot: bool) -> None:
         """Clean up after a task that was cancelled before its first step: not even its `finally` has run.
 
         Without this, the slot and the lane would stay taken for ever.
@@ -106,11 +106,11 @@ class RetryPath:
             self._context.scheduler.attempt_over(delivery)
         self._leave(delivery)
 
-    async def _run(self, delivery: Delivery, work: Coroutine[Any, Any, str]) -> None:
+    async def _run(self, delivery: Delivery, work: Coroutine[Any, Any, Settled]) -> None:
         scheduler = self._context.scheduler
-        verdict = ABANDONED
+        verdict: str = ABANDONED
         try:
-            verdict = await work
+            verdict = settled = await work
         except asyncio.CancelledError:
             scheduler.abandon(delivery)
         except Exception as problem:  # a bug: the process ends, and the event stays unsettled
@@ -120,8 +120,8 @@ class RetryPath:
             failed = delivery.partition.tracker.attempts.get(delivery.offset, 0)  # before `settle` forgets it
             scheduler.settle(delivery)
             self._context.schedule_commit()
-            self._failures.over(delivery, verdict)
-            self._context.settled(delivery, verdict, failed)
+            self._failures.over(delivery, settled)
+            self._context.settled(delivery, settled, failed)
         finally:
             self._failures.over(delivery)
             self._tasks.pop(delivery, None)
@@ -151,14 +151,14 @@ class RetryPath:
 
     # -- the path
 
-    async def _reply_first(self, delivery: Delivery, outcome: Outcome) -> str:
+    async def _reply_first(self, delivery: Delivery, outcome: Outcome) -> Settled:
         try:
             outcome = await self._store_reply(delivery, outcome)
         finally:
             self._context.scheduler.attempt_over(delivery)
         return await self._retry(delivery, outcome)
 
-    async def _take_up(self, delivery: Delivery) -> str:
+    async def _take_up(self, delivery: Delivery) -> Settled:
         tracker = delivery.partition.tracker
         due = tracker.due[delivery.offset]
         # The wait that was left continues, so a rebalance neither shortens nor restarts it.
@@ -166,7 +166,7 @@ class RetryPath:
         await self._hold(delivery, rest_s(due, self._clock.time(), self._context.subscription.delivery, self._caps))
         return await self._retry(delivery, await self._attempt(delivery))
 
-    async def _retry(self, delivery: Delivery, first: Outcome) -> str:
+    async def _retry(self, delivery: Delivery, first: Outcome) -> Settled:
         failures: list[float] = []
 
         def note(outcome: Outcome, wait_s: float) -> None:
@@ -188,8 +188,8 @@ class RetryPath:
             caps=self._caps,
         )
         if isinstance(last.verdict, Delivered):
-            self.delivery_log.outcome("delivered", delivery, last)
-            return "delivered"
+            self.delivery_log.outcome(Settled.DELIVERED, delivery, last)
+            return Settled.DELIVERED
         delivery.partition.tracker.failed(delivery.offset, last.attempts)
         self._failures.failed(delivery, last, None)
         return await self._dead_letter(delivery, last, failures[0] if failures else last.at)
@@ -285,8 +285,8 @@ class RetryPath:
 
         def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
             if isinstance(status, SendError):
-                span.ended(0, status.kind)
-                found: tuple[Verdict, int] = decide_error(status.kind, status.message), 0
+                span.ended(0, status.problem)
+                found: tuple[Verdict, int] = decide_error(status.problem, status.message), 0
             else:
                 span.ended(status)
                 found = decide(status, pairs, body), status
@@ -328,28 +328,28 @@ class RetryPath:
 
     # -- dead letters
 
-    async def _dead_letter(self, delivery: Delivery, outcome: Outcome, first_failure: float) -> str:
+    async def _dead_letter(self, delivery: Delivery, outcome: Outcome, first_failure: float) -> Settled:
         self._context.scheduler.dead_letter(delivery)
         subscription = self._context.subscription
         choices = versions(delivery, subscription, outcome, first_failure)
         taken_by = await self._to_sink(delivery, choices[0])
         if taken_by:
-            self.delivery_log.outcome("dead-lettered", delivery, outcome, to=taken_by)
-            return "dead-lettered"
+            self.delivery_log.outcome(Settled.DEAD_LETTERED, delivery, outcome, to=taken_by)
+            return Settled.DEAD_LETTERED
         if self._context.subscription.exhausted is OnRetriesExhausted.IGNORE:
-            self.delivery_log.outcome("ignored", delivery, outcome)
-            return "ignored"
+            self.delivery_log.outcome(Settled.IGNORED, delivery, outcome)
+            return Settled.IGNORED
         await self._dlq.store(delivery, choices)
-        self.delivery_log.outcome("dead-lettered", delivery, outcome, to=subscription.dlq_topic)
-        return "dead-lettered"
+        self.delivery_log.outcome(Settled.DEAD_LETTERED, delivery, outcome, to=subscription.dlq_topic)
+        return Settled.DEAD_LETTERED
 
-    async def _unreadable(self, delivery: Delivery, reason: str) -> str:
+    async def _unreadable(self, delivery: Delivery, reason: str) -> Settled:
         self._context.scheduler.dead_letter(delivery)
         self._context.scheduler.attempt_over(delivery)
         subscription = self._context.subscription
         await self._dlq.store(delivery, unreadable_versions(delivery, subscription, reason, self._clock.time()))
         self.delivery_log.unreadable(delivery, reason, subscription.dlq_topic)
-        return "dead-lettered"
+        return Settled.DEAD_LETTERED
 
     async def _to_sink(self, delivery: Delivery, headers: HeaderList) -> str:
         """POST to the dead letter sink by the subscription's retry policy, as both are at each attempt. Returns the URL

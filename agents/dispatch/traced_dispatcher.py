@@ -16,7 +16,7 @@ from agents.listeners.spans import TracedSpans
 from agents.ordering.partition import Delivery, PartitionState
 from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.records import Subscription
-from knative.delivery.attempt import Outcome
+from knative.delivery.attempt import Outcome, Settled
 from knative.delivery.verdicts import DELIVERED
 from knative.tracing import AttemptSpan
 
@@ -59,7 +59,7 @@ class TracedDispatcher(SubscriptionService):
         body: bytes,
     ) -> None:
         if isinstance(status, SendError):
-            attempt.ended(0, status.kind)
+            attempt.ended(0, status.problem)
         else:
             attempt.ended(status)
         scheduler, clock = self.scheduler, self._context.clock
@@ -68,10 +68,10 @@ class TracedDispatcher(SubscriptionService):
         self._answered(delivery, uri, status, pairs, body)
         if scheduler.settled == settled:
             return  # `agents/dispatch/retry_path` has it now, and ends its span
-        self.spans.settled(delivery, "delivered")
+        self.spans.settled(delivery, Settled.DELIVERED)
         if self._log_deliveries and not isinstance(status, SendError):
             outcome = Outcome(DELIVERED, uri, number, clock.time(), seconds, status)
-            self._retry_path.delivery_log.outcome("delivered", delivery, outcome)
+            self._retry_path.delivery_log.outcome(Settled.DELIVERED, delivery, outcome)
 
     def _release(self, partitions: Sequence[PartitionState]) -> None:
         super()._release(partitions)

@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from agents.http.connector import SendError
-from knative.delivery.verdicts import may_claim_event
+from knative.delivery.verdicts import SendProblem, may_claim_event
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -234,13 +234,13 @@ class Connection(asyncio.Protocol):
         elif isinstance(error, HttpParserCallbackError):
             raise error  # a bug in a callback
         else:
-            self._listener.failed(self, SendError("read", f"the answer is not valid HTTP/1.1: {error}"))
+            self._unreadable(f"the answer is not valid HTTP/1.1: {error}")
 
     def _abort(self) -> None:
         """The body is over its limit. That only matters if it may be an event, which would be incomplete."""
         self._status = self._parser.get_status_code()
         if _may_hold_event(self._status, self._headers):
-            self._listener.failed(self, SendError("read", f"the reply is over {self._listener.body_bytes_max} bytes"))
+            self._unreadable(f"the reply is over {self._listener.body_bytes_max} bytes")
         else:
             self._finish(False)
 
@@ -248,7 +248,7 @@ class Connection(asyncio.Protocol):
         what = (
             f"the answer has over {self._listener.head_bytes_max} bytes of headers (or trailers, or chunk extensions)"
         )
-        self._listener.failed(self, SendError("read", what))
+        self._unreadable(what)
 
     def _end_of_input(self, exc: Exception | None) -> None:
         received = self._head_bytes or self._body
@@ -262,7 +262,10 @@ class Connection(asyncio.Protocol):
             what = "in the middle of the answer" if received else "before an answer"
             if state == _INTERIM:  # the subscriber has the event, but what it did with it is not known
                 what = "after an interim answer, before the final one"
-            self._listener.failed(self, SendError("read", f"connection lost {what}" + (f": {exc}" if exc else "")))
+            self._unreadable(f"connection lost {what}" + (f": {exc}" if exc else ""))
+
+    def _unreadable(self, why: str) -> None:
+        self._listener.failed(self, SendError(SendProblem.READ, why))
 
     def _ends_with_connection(self) -> bool:
         for name, value in self._headers:
@@ -277,7 +280,7 @@ class Connection(asyncio.Protocol):
         if body:
             # httptools removes only `chunked`: with another transfer coding the body is not the data of the event.
             if _may_hold_event(status, self._headers) and self._is_coded():
-                self._listener.failed(self, SendError("read", "the reply has a transfer coding other than chunked"))
+                self._unreadable("the reply has a transfer coding other than chunked")
                 return
             self._body = b""
         if keep and self._transport.get_write_buffer_size():

@@ -17,6 +17,7 @@ from typing import TypeVar
 from agents.http.egress_guard import EgressGuard
 from agents.http.endpoint import Endpoint
 from agents.http.resolver import Resolver
+from knative.delivery.verdicts import SendProblem
 
 _P = TypeVar("_P", bound=asyncio.Protocol)
 
@@ -25,15 +26,11 @@ ADDRESSES_MAX = 8
 
 
 class SendError(Exception):
-    """An attempt got no answer.
+    """An attempt got no answer."""
 
-    `kind`: "connect", "read", "timeout", "dns", "tls", "refused" (by the egress guard, or the URI is not valid) or
-    "closed" (by us).
-    """
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}")
-        self.kind = kind
+    def __init__(self, problem: SendProblem, message: str) -> None:
+        super().__init__(f"{problem}: {message}")
+        self.problem = problem
         self.message = message
 
 
@@ -66,22 +63,24 @@ async def connect(
                 )
             return protocol
         except TimeoutError:
-            failed = SendError("connect", f"no connection to {address} port {endpoint.port} in {connect_limit_s:g} s")
+            failed = SendError(
+                SendProblem.CONNECT, f"no connection to {address} port {endpoint.port} in {connect_limit_s:g} s"
+            )
         except ssl.SSLError as error:
-            failed = SendError("tls", _reason(error))
+            failed = SendError(SendProblem.TLS, _reason(error))
         except OSError as error:
-            failed = SendError("connect", f"{address} port {endpoint.port}: {_reason(error)}")
+            failed = SendError(SendProblem.CONNECT, f"{address} port {endpoint.port}: {_reason(error)}")
     # An address that failed says more than one that the guard has refused.
-    raise failed or SendError("refused", "; ".join(refused))
+    raise failed or SendError(SendProblem.REFUSED, "; ".join(refused))
 
 
 async def _addresses(endpoint: Endpoint, resolver: Resolver) -> list[str]:
     try:
         addresses = await resolver.addresses()
     except (OSError, UnicodeError) as error:
-        raise SendError("dns", f"{endpoint.host}: {_reason(error)}") from None
+        raise SendError(SendProblem.DNS, f"{endpoint.host}: {_reason(error)}") from None
     if not addresses:
-        raise SendError("dns", f"{endpoint.host} has no address")
+        raise SendError(SendProblem.DNS, f"{endpoint.host} has no address")
     return addresses[:ADDRESSES_MAX]
 
 
@@ -97,7 +96,7 @@ def _tls_context(ca_certs: str) -> ssl.SSLContext:
     try:
         return _cached_context(ca_certs)
     except (ssl.SSLError, ValueError, TypeError) as error:
-        raise SendError("tls", f"the CA bundle cannot be read: {_reason(error)}") from None
+        raise SendError(SendProblem.TLS, f"the CA bundle cannot be read: {_reason(error)}") from None
 
 
 def _reason(error: BaseException) -> str:

@@ -8,7 +8,7 @@
 An attempt has one deadline for connecting, sending and the whole answer. One timer checks the deadlines while requests
 are in flight, another one closes connections that are idle for too long. At rest there is neither.
 
-A body over `reply_bytes_max` fails the attempt (kind "read") if it may be an event. If status and headers decide
+A body over `reply_bytes_max` fails the attempt (READ) if it may be an event. If status and headers decide
 without the body (202, any status that is not 2xx, no event headers), they are reported with the start of the body.
 Of an answer that is not 2xx at most 8 KiB are read. In all these cases the connection is closed.
 
@@ -29,6 +29,7 @@ from agents.http.egress_guard import EgressGuard
 from agents.http.endpoint import BadEndpoint, Endpoint, read_endpoint
 from agents.http.resolver import Resolver
 from knative.delivery.policy import Addressable
+from knative.delivery.verdicts import SendProblem
 
 __all__ = ["ConnectionPool", "Done", "PoolConfig", "SendError"]
 
@@ -65,7 +66,7 @@ class _Attempt:
 class ConnectionPool:
     """A pool for one destination; event loop only. `in_flight` counts posts whose `done` has not been called.
 
-    An invalid destination does not raise: every post ends with SendError("refused").
+    An invalid destination does not raise: every post ends with SendProblem.REFUSED.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class ConnectionPool:
     def post(self, request: bytes, timeout_s: float, done: Done) -> None:
         """Send a complete request. Calls `done` exactly once, and never before `post` has returned."""
         if self._closed:
-            self._loop.call_soon(done, SendError("closed", "the connection pool is closed"), None, b"")
+            self._loop.call_soon(done, SendError(SendProblem.CLOSED, "the connection pool is closed"), None, b"")
             return
         self.in_flight += 1
         deadline = self._time() + timeout_s
@@ -143,9 +144,9 @@ class ConnectionPool:
             self._connect_next()
 
     def abort(self, which: Callable[[Done], bool] = lambda _: True) -> None:
-        """Fail the requests in flight whose `done` matches `which` with SendError("closed"), now. Requests that the
+        """Fail the requests in flight whose `done` matches `which` with SendProblem.CLOSED, now. Requests that the
         callbacks post are not affected."""
-        error = SendError("closed", "stopped before an answer")
+        error = SendError(SendProblem.CLOSED, "stopped before an answer")
         # Collect all of them first: callbacks may post again, which takes connections and changes these collections.
         busy = [(each, each.done) for each in self._connections if each.done is not None and which(each.done)]
         unsent = [attempt for attempt in (*self._waiting, *self._connecting) if which(attempt.done)]
@@ -242,7 +243,7 @@ class ConnectionPool:
 
         try:
             if self._endpoint is None:
-                raise SendError("refused", self._refusal)
+                raise SendError(SendProblem.REFUSED, self._refusal)
             connection = await connect(
                 self._endpoint,
                 self._destination.ca_certs,
@@ -260,10 +261,10 @@ class ConnectionPool:
             return
         except Exception as problem:
             self._loop.call_exception_handler({"message": "unexpected error while connecting", "exception": problem})
-            self._give_up(attempt, SendError("connect", repr(problem)))
+            self._give_up(attempt, SendError(SendProblem.CONNECT, repr(problem)))
             return
         if connection.is_closing():  # lost after it opened and before this step: no callback would report it any more
-            self._give_up(attempt, SendError("read", "connection lost before an answer"))
+            self._give_up(attempt, SendError(SendProblem.READ, "connection lost before an answer"))
             return
         self._connecting.discard(attempt)
         self._connections.add(connection)
@@ -328,7 +329,7 @@ class ConnectionPool:
         busy = [connection for connection in self._connections if connection.done is not None]
         late = [connection for connection in busy if connection.deadline <= now][:_LATE_MAX]
         unsent = [attempt for attempt in (*self._connecting, *self._waiting) if attempt.deadline <= now][:_LATE_MAX]
-        error = SendError("timeout", "no complete answer within the time limit")
+        error = SendError(SendProblem.TIMEOUT, "no complete answer within the time limit")
         for connection in late:
             # Check again: the callback of another request may have ended this one, or sent a new one here.
             if connection.done is not None and connection.deadline <= now:

@@ -11,7 +11,7 @@ import heapq
 from agents.ordering.partition import Delivery
 from knative.cloudevents.kafka_binding import describe
 from knative.contract.subscription_stats import FAILING_MAX, TEXT_MAX, FailingDelivery, LastError
-from knative.delivery.attempt import Outcome
+from knative.delivery.attempt import Outcome, Settled
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
 
@@ -56,10 +56,10 @@ class Failures:
         if attempts:
             self._failing[delivery] = (attempts, 0.0)
 
-    def over(self, delivery: Delivery, verdict: str = "") -> None:
-        """The event is settled with this verdict, or abandoned ("")."""
+    def over(self, delivery: Delivery, settled: Settled | None = None) -> None:
+        """The event is settled, or abandoned (None)."""
         self._failing.pop(delivery, None)
-        if verdict not in ("", "delivered"):
+        if settled not in (None, Settled.DELIVERED):
             self.not_delivered += 1
 
     def failing(self, limit: int = FAILING_MAX) -> tuple[FailingDelivery, ...]:

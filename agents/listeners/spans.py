@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from agents.ordering.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.ports import Headers
-from knative.tracing import AttemptSpan, ProcessSpan, Trace
+from knative.tracing import ABANDONED, AttemptSpan, ProcessSpan, Trace
 
 
 class Untraced:
@@ -76,7 +76,3 @@ class TracedSpans(Spans):
         gone = set(partitions)
         for delivery in [delivery for delivery in self._open if delivery.partition in gone]:
             self.settled(delivery, ABANDONED)
-
-
-#: Verdict of a delivery that is left to the next owner of its partition.
-ABANDONED = "abandoned"

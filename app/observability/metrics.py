@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 from app.observability import exposition
 from app.observability.histogram import BOUNDS_S, Histogram
 from knative.contract.subscription_stats import SubscriptionSnapshot
+from knative.delivery.attempt import Settled
 
 #: Index: hundreds of the status; 0 = no answer.
 _STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx", "other")
@@ -128,10 +129,10 @@ class Metrics(Collector):
         row.answers[status // 100 if 0 <= status < 600 else _OTHER] += 1
         row.attempts.add(seconds)
 
-    def settled(self, subscription: str, verdict: str, age_s: float) -> None:
+    def settled(self, subscription: str, settled: str, age_s: float) -> None:
         """One other event was settled; it was stored `age_s` ago."""
         row = self._row(subscription)
-        row.verdicts[verdict] = row.verdicts.get(verdict, 0) + 1
+        row.verdicts[settled] = row.verdicts.get(settled, 0) + 1
         row.end_to_end.add(age_s)
 
     def expired(self, subscription: str, count: int) -> None:
@@ -227,7 +228,7 @@ class Metrics(Collector):
             answers += [((label, name), count) for name, count in zip(_STATUS_CLASSES, codes, strict=True) if count]
             counts = dict(row.verdicts)
             if delivered:
-                counts["delivered"] = counts.get("delivered", 0) + delivered
+                counts[Settled.DELIVERED] = counts.get(Settled.DELIVERED, 0) + delivered
             verdicts += [((label, verdict), count) for verdict, count in counts.items()]
         yield exposition.attempts(answers)
         yield exposition.settled(verdicts)

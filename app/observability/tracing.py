@@ -21,8 +21,9 @@ from opentelemetry.trace.status import Status, StatusCode
 from opentelemetry.util.types import AttributeValue
 
 from knative.cloudevents.trace_context import Parent, parent_in_record, parent_in_request, with_context
+from knative.delivery.attempt import Settled
 from knative.ports import Headers, Produce, Stored
-from knative.tracing import ProcessSpan, ReceiveSpan, TracedSubscription
+from knative.tracing import ABANDONED, ProcessSpan, ReceiveSpan, TracedSubscription
 
 _ERROR = Status(StatusCode.ERROR)
 _EVENT = {
@@ -32,7 +33,7 @@ _EVENT = {
     "ce_subject": "cloudevents.event_subject",
     "ce_specversion": "cloudevents.event_spec_version",
 }
-_GOOD_VERDICTS = ("delivered", "filtered", "abandoned")
+_GOOD_VERDICTS = (Settled.DELIVERED, Settled.FILTERED, ABANDONED)
 
 Attributes = dict[str, AttributeValue]
 

@@ -7,13 +7,12 @@ records.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 
 SCHEMA_VERSION = 1
-#: A worker's state of a subscription: it starts no new deliveries, because Kafka does not confirm commits.
-WAITING_FOR_KAFKA = "waiting for Kafka"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +67,23 @@ class Subscription:
         return f"{self.namespace}/{self.name}"
 
 
+class WorkerState(StrEnum):
+    """How far one worker is with one subscription. The values are texts of the status topic."""
+
+    STARTING = "starting"  #: owns no partition yet
+    RUNNING = "running"
+    WAITING_FOR_KAFKA = "waiting for Kafka"  #: starts no new deliveries, because Kafka does not confirm commits
+    FAILED = "failed"  #: does not serve some of its partitions
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerSubscription:
     """What one worker reports about one subscription."""
 
     generation: int
     partitions: tuple[int, ...]
-    state: str  #: "starting" | "running" | WAITING_FOR_KAFKA | "failed: <why>"
+    state: WorkerState
+    reason: str = ""  #: of FAILED
 
 
 @dataclass(frozen=True, slots=True)

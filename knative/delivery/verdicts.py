@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 
 from knative.cloudevents.http_binding import BadEvent, read_reply
 
@@ -23,6 +24,19 @@ TRANSPORT_ERROR_CODE = 500
 
 #: The largest wait that `retry_after_s` returns. The caller's own limit is far below.
 RETRY_AFTER_S_MAX = 1e9
+
+
+class SendProblem(StrEnum):
+    """Why an attempt got no answer. The values are texts of reasons, dead letters and spans."""
+
+    CONNECT = "connect"
+    READ = "read"  #: the connection was lost, or the answer is not valid or too large
+    TIMEOUT = "timeout"
+    DNS = "dns"
+    TLS = "tls"
+    REFUSED = "refused"  #: by the egress guard, or the URI is not valid
+    CLOSED = "closed"  #: by us
+
 
 _RETRIED_4XX = frozenset((404, 408, 409, 429))
 _RETRY_AFTER_CODES = frozenset((429, 503))
@@ -81,11 +95,10 @@ def decide(status: int, pairs: Pairs | None, body: bytes) -> Verdict:
     return RetryableFailure(status, f"{reason}, which is not a valid HTTP status", start)
 
 
-def decide_error(kind: str, message: str) -> RetryableFailure | FinalFailure:
-    """What an attempt without an answer means. `kind` is that of the `SendError`; only "refused" (by the egress guard)
-    is final."""
-    reason = f"{kind}: {message}"
-    if kind == "refused":
+def decide_error(problem: SendProblem, message: str) -> RetryableFailure | FinalFailure:
+    """What an attempt without an answer means. Only REFUSED is final."""
+    reason = f"{problem}: {message}"
+    if problem is SendProblem.REFUSED:
         return FinalFailure(TRANSPORT_ERROR_CODE, reason)
     return RetryableFailure(TRANSPORT_ERROR_CODE, reason)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from knative.delivery.attempt import Settled
 from knative.ports import Headers
 from knative.traffic import latency_sketch
 from knative.traffic.delta import ACCEPTED, COMBINATIONS_MAX, SETTLED, Delta, Kind
@@ -96,17 +97,17 @@ class TrafficCounter:
 
     # -- rare
 
-    def settled(self, headers: Headers, value: bytes | None, verdict: str, age_s: float, failed: int) -> None:
-        """One event was settled after `failed` failed attempts; `verdict` as in the metrics."""
-        if verdict == "delivered":
+    def settled(self, headers: Headers, value: bytes | None, settled: Settled, age_s: float, failed: int) -> None:
+        """One event was settled after `failed` failed attempts."""
+        if settled is Settled.DELIVERED:
             self.delivered(headers, value, age_s, failed)
             return
         row = self._row(headers)
         row.bytes += len(value or b"")
         row.retried += max(0, failed - 1)
-        if verdict == "dead-lettered":
+        if settled is Settled.DEAD_LETTERED:
             row.dead += 1
-        elif verdict == "filtered":
+        elif settled is Settled.FILTERED:
             row.filtered += 1
         else:
             row.ignored += 1

@@ -27,14 +27,14 @@ class Answer:
 
     @property
     def kind(self) -> str:
-        """The error's kind, "" when there was an answer."""
-        return self.error.kind if self.error else ""
+        """Why there was no answer, "" when there was an answer."""
+        return self.error.problem if self.error else ""
 
     @property
     def verdict(self) -> Verdict:
         """What it means."""
         if self.error:
-            return decide_error(self.error.kind, self.error.message)
+            return decide_error(self.error.problem, self.error.message)
         return decide(self.status, self.headers, self.body)
 
 

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer
 from app.local.kafka import EmbeddedKafka
 from controller.plan.actions import GroupState
 from knative.contract import kafka_names
-from knative.contract.records import WorkerStatus, WorkerSubscription
+from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
 from knative.resources.kinds import Start
 from tables.status_table import encode_status
 from tests.integration.controller_fixture import CHANNEL, ControllerFixture
@@ -47,7 +47,7 @@ async def test_a_channel_and_its_subscription_from_file_to_ready(plant: Controll
         assert dlq.configs["max.message.bytes"] == str((1024 + 512) * 1024)
         assert dlq.configs["retention.ms"] == str(30 * 86_400_000)
         await plant.until(lambda: plant.condition("Subscription", "billing")[0] == "Unknown", "a status")
-        served = WorkerSubscription(1, (0, 1, 2), "running")
+        served = WorkerSubscription(1, (0, 1, 2), WorkerState.RUNNING)
         word = encode_status(WorkerStatus("w", time.time(), "all", {billing.uid: served}))
         plant.producer.send(kafka_names.status_topic(plant.config.instance), word, b"w", [], lambda _: None)
         await plant.until(lambda: plant.condition("Subscription", "billing") == ("True", ""), "ready")

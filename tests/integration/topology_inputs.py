@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from knative.contract.kafka_names import contract_topic, status_topic, traffic_topic
-from knative.contract.records import WorkerStatus, WorkerSubscription
+from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.traffic.delta import ACCEPTED, SETTLED, Delta, encode, key_of
 from tables.contract_table import encode_channel, encode_subscription
@@ -43,7 +43,7 @@ def status(bootstrap: str, instance: str, world: World) -> None:
     """One worker that serves whatever the world has as ready; its clock is ahead, for commands may start slowly."""
     ready = {uid for uid, state in world.states.items() if state.ready == "True"}
     served = {
-        one.uid: WorkerSubscription(1, tuple(range(one.partitions)) if one.uid in ready else (0,), "running")
+        one.uid: WorkerSubscription(1, tuple(range(one.partitions)) if one.uid in ready else (0,), WorkerState.RUNNING)
         for one in world.subscriptions
     }
     told = WorkerStatus(

@@ -237,7 +237,7 @@ class Redrive:
             if answer.done():  # the run was cancelled meanwhile
                 return
             if isinstance(status, SendError):
-                answer.set_result(decide_error(status.kind, status.message))
+                answer.set_result(decide_error(status.problem, status.message))
             else:
                 answer.set_result(decide(status, pairs, body))
 

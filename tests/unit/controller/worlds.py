@@ -158,7 +158,7 @@ def message(status: WriteStatus, type_: str = "Ready") -> str:
 def serving(*subscriptions: records.Subscription, time: float = NOW) -> dict[str, records.WorkerStatus]:
     """One worker that owns every partition of these."""
     rows = {
-        one.uid: records.WorkerSubscription(one.generation, tuple(range(one.partitions)), "running")
+        one.uid: records.WorkerSubscription(one.generation, tuple(range(one.partitions)), records.WorkerState.RUNNING)
         for one in subscriptions
     }
     return {"w": records.WorkerStatus("w", time, "all", rows)}

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knative.contract.records import (
-    WAITING_FOR_KAFKA,
     Channel,
     ControllerReport,
     ResourceProblem,
     SubscriberStatus,
     Subscription,
+    WorkerState,
     WorkerStatus,
     WorkerSubscription,
 )
@@ -121,8 +121,9 @@ def test_an_older_generation_does_not_come_back() -> None:
     assert table.subscriptions["u1"].generation == 3
 
 
-def worker(name: str, age: float, generation: int, *partitions: int, state: str = "running") -> WorkerStatus:
-    return WorkerStatus(name, NOW - age, "all", {"u1": WorkerSubscription(generation, partitions, state)})
+def worker(name: str, age: float, generation: int, *partitions: int, failed: str = "") -> WorkerStatus:
+    state = WorkerState.FAILED if failed else WorkerState.RUNNING
+    return WorkerStatus(name, NOW - age, "all", {"u1": WorkerSubscription(generation, partitions, state, failed)})
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def worker(name: str, age: float, generation: int, *partitions: int, state: str 
         ([worker("a", 11, 3, 0, 1, 2, 3)], "Unknown", "no worker"),
         ([worker("a", 1, 2, 0, 1, 2, 3)], "Unknown", "no worker has applied generation 3"),
         ([worker("a", 1, 3), worker("b", 1, 3, 0, 1, 2)], "Unknown", "without an owner yet: 3"),
-        ([worker("a", 1, 3, 0, 1, 2, 3, state="failed: partition 2: gone")], "False", "partition 2: gone"),
+        ([worker("a", 1, 3, 0, 1, 2, 3, failed="partition 2: gone")], "False", "a: failed: partition 2: gone"),
     ],
 )
 def test_ready(workers: list[WorkerStatus], ready: str, message: str) -> None:
@@ -152,6 +153,29 @@ def test_status_round_trip_and_goodbye() -> None:
     assert table.workers == {"a": status}
     table.apply([(b"a", None, 0)])
     assert table.workers == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "reason"),
+    [
+        ("starting", WorkerState.STARTING, ""),
+        ("running", WorkerState.RUNNING, ""),
+        ("waiting for Kafka", WorkerState.WAITING_FOR_KAFKA, ""),
+        ("failed: partition 2: gone", WorkerState.FAILED, "partition 2: gone"),
+    ],
+)
+def test_a_workers_state_in_the_record(text: str, state: WorkerState, reason: str) -> None:
+    status = WorkerStatus("a", NOW, "all", {"u1": WorkerSubscription(1, (0,), state, reason)})
+    value = encode_status(status)
+    assert orjson.loads(value)["subscriptions"] == {"u1": {"generation": 1, "partitions": [0], "state": text}}
+    assert decode_status(value) == status
+
+
+def test_a_state_of_another_version_does_not_make_a_subscriber_unready() -> None:
+    value = encode_status(worker("a", 0, 3, 0, 1, 2, 3)).replace(b'"running"', b'"catching up: 3 of 4"')
+    status = decode_status(value)
+    assert isinstance(status, WorkerStatus)
+    assert subscriber_status(SUBSCRIPTION, [status], NOW).ready == "True"
 
 
 def test_the_controllers_report_is_no_workers_word() -> None:
@@ -182,7 +206,8 @@ def test_serving_as_a_condition(ready: str, message: str, condition: Condition) 
 
 
 def test_a_worker_that_waits_for_kafka_is_named_and_the_subscriber_stays_ready() -> None:
-    waiting = WorkerSubscription(SUBSCRIPTION.generation, tuple(range(SUBSCRIPTION.partitions)), WAITING_FOR_KAFKA)
+    owned = tuple(range(SUBSCRIPTION.partitions))
+    waiting = WorkerSubscription(SUBSCRIPTION.generation, owned, WorkerState.WAITING_FOR_KAFKA)
     worker = WorkerStatus("w1", NOW, "all", {SUBSCRIPTION.uid: waiting})
     status = subscriber_status(SUBSCRIPTION, [worker], NOW)
     assert (status.ready, status.message) == (

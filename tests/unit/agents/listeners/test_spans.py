@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agents.listeners.delivery_log import DeliveryLog
-from agents.listeners.spans import ABANDONED, UNTRACED, Spans, TracedSpans
+from agents.listeners.spans import UNTRACED, Spans, TracedSpans
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
@@ -14,6 +14,7 @@ from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import DELIVERED, FinalFailure, Verdict
 from knative.ports import Headers
+from knative.tracing import ABANDONED
 
 SUBSCRIPTION = Subscription(
     uid="u", generation=1, namespace="ns", name="sub", channel_uid="c", channel="ch", topic="topic",

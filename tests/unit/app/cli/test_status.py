@@ -13,6 +13,7 @@ from knative.contract.records import (
     ControllerReport,
     ResourceProblem,
     Subscription,
+    WorkerState,
     WorkerStatus,
     WorkerSubscription,
 )
@@ -33,7 +34,7 @@ def _contract(workers: tuple[WorkerStatus, ...]) -> Contract:
     [((0, 1), 3, 1, "True"), ((0,), 3, 1, "Unknown"), ((0, 1), 2, 1, "Unknown"), ((0, 1), 3, 60, "Unknown")],
 )
 def test_status_rows(partitions: tuple[int, ...], generation: int, age_s: float, ready: str) -> None:
-    worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(generation, partitions, "running")})
+    worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(generation, partitions, WorkerState.RUNNING)})
     shown = rows(_contract((worker,)), 1000.0 + age_s)
     assert shown["subscriptions"][0]["ready"] == ready
     assert shown["channels"][0]["ready"] == ready
@@ -44,7 +45,7 @@ def _remark(kind: str, name: str, ready: str, reason: str, namespace: str = "ns"
 
 
 def _reported(*problems: ResourceProblem, left_out: int = 0) -> Contract:
-    worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(3, (0, 1), "running")})
+    worker = WorkerStatus("w", 1000.0, "all", {"s": WorkerSubscription(3, (0, 1), WorkerState.RUNNING)})
     return replace(_contract((worker,)), report=ControllerReport(1000.0, problems, left_out))
 
 
@@ -101,9 +102,13 @@ def test_status_says_how_a_subscription_does_over_all_workers() -> None:
     row = rows(
         _contract(
             (
-                WorkerStatus("a", 1000.0, "all", {"s": WorkerSubscription(3, (1,), "running")}, {"s": mine}),
+                WorkerStatus("a", 1000.0, "all", {"s": WorkerSubscription(3, (1,), WorkerState.RUNNING)}, {"s": mine}),
                 WorkerStatus(
-                    "b", 999.0, "all", {"s": WorkerSubscription(3, (0,), "running")}, {"s": SubscriptionStats(lag=2)}
+                    "b",
+                    999.0,
+                    "all",
+                    {"s": WorkerSubscription(3, (0,), WorkerState.RUNNING)},
+                    {"s": SubscriptionStats(lag=2)},
                 ),
             )
         ),

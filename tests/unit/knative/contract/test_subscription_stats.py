@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.contract.records import SubscriberStatus, Subscription, WorkerStatus, WorkerSubscription
+from knative.contract.records import SubscriberStatus, Subscription, WorkerState, WorkerStatus, WorkerSubscription
 from knative.contract.subscription_stats import FAILING_MAX, FailingDelivery, LastError, SubscriptionStats
 from knative.delivery.policy import Addressable
 from tables.status_table import RECORD_BYTES_MAX, StatusTable, decode_status, encode_status
@@ -39,7 +39,7 @@ progresses = st.builds(
 
 
 def worker(name: str, age_s: float, stats: SubscriptionStats | None, *partitions: int) -> WorkerStatus:
-    rows = {"u1": WorkerSubscription(3, partitions, "running")}
+    rows = {"u1": WorkerSubscription(3, partitions, WorkerState.RUNNING)}
     return WorkerStatus(name, NOW - age_s, "all", rows, {} if stats is None else {"u1": stats})
 
 
@@ -91,7 +91,7 @@ def test_progress_that_cannot_be_read_takes_nothing_else_along(junk: object) -> 
 
 
 def test_a_record_that_would_be_too_large_goes_without_it() -> None:
-    rows = {f"u{number}": WorkerSubscription(1, (0,), "running") for number in range(3_000)}
+    rows = {f"u{number}": WorkerSubscription(1, (0,), WorkerState.RUNNING) for number in range(3_000)}
     full = SubscriptionStats(heads=(FailingDelivery(0, 1, 2, 3.0, "x" * 200),) * FAILING_MAX, last_error=ERROR)
 
     value = encode_status(WorkerStatus("a", NOW, "all", rows, dict.fromkeys(rows, full)))

@@ -15,6 +15,7 @@ from knative.delivery.verdicts import (
     FinalFailure,
     Reply,
     RetryableFailure,
+    SendProblem,
     decide,
     decide_error,
     retry_after_s,
@@ -121,13 +122,13 @@ def test_retry_after_is_kept_where_it_counts(status: int, kept: str | None) -> N
     assert verdict.retry_after == kept
 
 
-@pytest.mark.parametrize("kind", ["connect", "read", "timeout", "dns", "tls", "closed"])
-def test_no_answer_is_retried(kind: str) -> None:
-    assert decide_error(kind, "why") == RetryableFailure(500, f"{kind}: why")
+@pytest.mark.parametrize("text", ["connect", "read", "timeout", "dns", "tls", "closed"])
+def test_no_answer_is_retried(text: str) -> None:
+    assert decide_error(SendProblem(text), "why") == RetryableFailure(500, f"{text}: why")
 
 
 def test_what_the_guard_refuses_is_final() -> None:
-    assert decide_error("refused", "is link-local") == FinalFailure(500, "refused: is link-local")
+    assert decide_error(SendProblem.REFUSED, "is link-local") == FinalFailure(500, "refused: is link-local")
 
 
 @given(st.integers(), st.none() | st.lists(st.tuples(st.binary(), st.binary())), st.binary())

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knative.delivery.attempt import Settled
 from knative.ports import Headers
 from knative.traffic.counters import NAME_BYTES_MAX, TrafficCounters
 from knative.traffic.delta import COMBINATIONS_MAX, Delta
@@ -36,11 +37,11 @@ def test_settled_events_of_a_subscription() -> None:
     counter = counters.subscription("ns", "ch", "sub")
     counter.delivered(headers(), b"12345", 0.00005, 0)
     counter.delivered(headers(), None, 0.00005, 2)
-    counter.settled(headers(), b"1", "delivered", 0.00005, 3)
-    counter.settled(headers(), b"1", "dead-lettered", 1.0, 4)
-    counter.settled(headers(), None, "dead-lettered", 1.0, 0)  # no event at all: never attempted
-    counter.settled(headers(), b"1", "filtered", 1.0, 0)
-    counter.settled(headers(), b"1", "ignored", 1.0, 1)
+    counter.settled(headers(), b"1", Settled.DELIVERED, 0.00005, 3)
+    counter.settled(headers(), b"1", Settled.DEAD_LETTERED, 1.0, 4)
+    counter.settled(headers(), None, Settled.DEAD_LETTERED, 1.0, 0)  # no event at all: never attempted
+    counter.settled(headers(), b"1", Settled.FILTERED, 1.0, 0)
+    counter.settled(headers(), b"1", Settled.IGNORED, 1.0, 1)
 
     (delta,) = counters.take(AT)
 

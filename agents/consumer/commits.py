@@ -311,7 +311,7 @@ class Commits:
         if error.code() in _NEVER or self._denied_too_long(error):
             self._fatal(KafkaException(error))
         if error.code() in _REBALANCING:
-            log.debug("commit refused during a rebalance; it is tried again", subscription=self._label)
+            log.debug("commit rejected during a rebalance; it is tried again", subscription=self._label)
         elif not self._failing:
             self._failing = True
             log.warning("commit failed; it is tried again", subscription=self._label, reason=error.str())

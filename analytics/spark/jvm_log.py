@@ -70,7 +70,7 @@ _MEANINGS = (
     (
         re.compile(r"UNAVAILABLE|failed to connect to all addresses|DNS resolution failed", re.I),
         "No Spark Connect server answers at {place}.",
-        "Start one (start-connect-server.sh of Spark), or leave --remote out.",
+        "Start one (start-connect-server.sh of Spark), or remove --remote.",
     ),
     (
         re.compile(r"No space left on device"),

@@ -197,7 +197,7 @@ def _explained(problem: Exception, role: ComputeRole, checkpoint: Path) -> Penst
     if "TimeoutException" in text or "DisconnectException" in text:
         return NotReadyError(f"Kafka at {role.kafka} stopped answering.", "Start again when it answers.")
     if isinstance(problem, ConnectionError) or "while sending or receiving" in text or "Java side is empty" in text:
-        return PenstockError("Spark ended unexpectedly.", f"Start again. {again}")
+        return PenstockError("Spark exited unexpectedly.", f"Start again. {again}")
     return PenstockError(
         f"Spark could not continue: {_gist(text) or type(problem).__name__}.",
         f"If the checkpoint is the cause, remove {checkpoint} and start again. {again}",

@@ -81,5 +81,5 @@ def _read_one(source: Source, path: Path, sink: Sink, config: ReadConfig, left: 
         why = str(problem) if isinstance(problem, TooLongError) else damage(problem, 0)
         return FileRow(source.name, source.year, source.where, chunks, lines, why)
     whole = last or not chunks
-    config.say(f"  {chunks} chunks, {lines} lines" + ("" if whole else ", not to its end"))
+    config.say(f"  {chunks} chunks, {lines} lines" + ("" if whole else ", incomplete"))
     return FileRow(source.name, source.year, source.where, chunks, lines, whole=whole)

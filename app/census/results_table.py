@@ -126,7 +126,7 @@ class ResultsTable:
         for partition in torn:
             offset = self._succession.again(partition, time.monotonic())
             if offset is not None:
-                log.warning("results are missing, going back", partition=partition, offset=offset)
+                log.warning("results are missing; reading them again", partition=partition, offset=offset)
                 await self._app.consumer.seek(TP(self.config.topic, partition), offset)
 
     async def _store(self, rows: Mapping[str, Row]) -> None:

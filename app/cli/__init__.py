@@ -39,12 +39,12 @@ _COMMANDS = (
     Entry(
         "send",
         "app.cli.send:send",
-        "Send one event or many to a channel: ends with 0 when all were stored (202), 3 when not ready, else 1.",
+        "Send one event or many to a channel. Exit code: 0 if all were stored (202), 3 if not ready, else 1.",
     ),
     Entry(
         "receive",
         "app.cli.receive:receive",
-        "Print events as they are stored: new ones until Ctrl-C, or --last N, or all --from-beginning.",
+        "Print stored events: new ones until Ctrl-C, or --last N, or all with --from-beginning.",
     ),
     Entry(
         "tail",
@@ -54,57 +54,57 @@ _COMMANDS = (
     Entry(
         "status",
         "app.cli.status:status",
-        "Show channels and subscriptions: ends with 0 when all are ready and every file is taken, else with 3.",
+        "Show channels and subscriptions. Exit code: 0 if all are ready and every file is accepted, else 3.",
     ),
     Entry(
         "lag",
         "app.cli.lag:lag",
-        "Show how far each subscription is behind, per partition: the furthest first.",
+        "Show the lag of each subscription, per partition, the largest first.",
     ),
     Entry(
         "traffic",
         "app.cli.traffic:traffic",
-        "Show what went through channels and subscriptions: of the last minute, if nothing else is said.",
+        "Show the traffic of channels and subscriptions, of the last minute by default.",
     ),
     Entry(
         "remove",
         "app.cli.remove:remove",
-        "Remove resources that no file names any more: a subscription with its group, a channel with its topics.",
+        "Remove resources that are in no file: a subscription with its group, a channel with its topics.",
     ),
     Entry(
         "topology",
         "app.cli.topology:topology",
-        "Draw the map of sources, channels, subscriptions and destinations, and find what is wrong with it.",
+        "Show the topology: sources, channels, subscriptions and destinations, and what is wrong with them.",
     ),
     Entry(
         "validate",
         "app.cli.validate:validate",
-        "Check resource files: ends with 0 when all of them can be served, with 1 when not.",
+        "Check resource files. Exit code: 0 if all of them can be served, else 1.",
     ),
     Entry(
         "kafka",
         "app.cli.kafka:group",
-        "A real Kafka on this machine, in the background (one broker on loopback; needs Java 17 and, once, Maven).",
+        "Start, check or stop a Kafka on this machine: one broker on loopback (needs Java 17 and, once, Maven).",
     ),
     Entry(
         "dlq",
         "app.cli.dlq.group:group",
-        "Dead letters: events that a subscriber did not take.",
+        "List, show and redrive dead letters: events whose delivery has failed for good.",
     ),
     Entry(
         "job",
         "app.cli.job.group:group",
-        "Jobs on Spark: on this machine, or on a cluster with --master.",
+        "Run a Spark job on this machine, or on a cluster with --master.",
     ),
     Entry(
         "census",
         "app.cli.census.group:group",
-        "Count housing units in census files by many processes: files -> chunks -> counts -> totals, over Kafka.",
+        "Count housing units in census files with several processes: files -> chunks -> counts -> totals.",
     ),
     Entry(
         "config",
         "app.cli.configuration:group",
-        "The settings: PENSTOCK_... in the environment, or in the file named by PENSTOCK_CONFIG.",
+        "Show the settings: PENSTOCK_... in the environment, or in the file that PENSTOCK_CONFIG names.",
     ),
 )
 
@@ -129,20 +129,20 @@ def _version(asked: bool) -> None:
 @cli.callback()
 def penstock(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """CloudEvents in by HTTP, stored in Kafka, delivered to every subscription.
+    """Receive CloudEvents over HTTP, store them in Kafka, and deliver them to every subscription.
 
     \b
     Examples:
-      penstock up             everything on this machine, with an example to try
-      penstock send           an event into the example's channel
-      penstock status         channels and subscriptions, ready or not
+      penstock up             run everything on this machine, with an example
+      penstock send           send an event to the example's channel
+      penstock status         channels and subscriptions, and whether they are ready
       penstock lag            how far each subscription is behind
-      penstock traffic        what went through in the last minute
-      penstock dlq list       what could not be delivered
-      penstock topology       who sends what to whom, and what is wrong with it
+      penstock traffic        traffic of the last minute
+      penstock dlq list       events that could not be delivered
+      penstock topology       what sends to what, and what is wrong with it
       penstock config show    every setting and where its value came from
     """
 

@@ -91,7 +91,7 @@ class Root(Group):
         if len(args) == 2 and args[0] in _COMPLETION:
             option, shell = args
             if shell not in _SHELLS:
-                raise UsageError(f"{option} {shell!r} is not a shell that is known.", f"Write {', '.join(_SHELLS)}.")
+                raise UsageError(f"{option} {shell!r} is not a supported shell.", f"Write {', '.join(_SHELLS)}.")
             _COMPLETION[option](ctx, self.params[0], shell)  # prints or installs the completion, and ends the process
         return super().parse_args(ctx, args)
 

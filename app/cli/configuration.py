@@ -24,7 +24,7 @@ group = Commands()
 
 @group.callback()
 def config() -> None:
-    """The settings: PENSTOCK_... in the environment, or in the file named by PENSTOCK_CONFIG.
+    """Show the settings: PENSTOCK_... in the environment, or in the file that PENSTOCK_CONFIG names.
 
     \b
     Examples:
@@ -35,11 +35,13 @@ def config() -> None:
 
 @group.command("show")
 def show(
-    changed: Annotated[bool, typer.Option("--changed", help="Only those that are not at their default.")] = False,
-    meaning: Annotated[bool, typer.Option("--meaning", help="With what each setting means, as -o wide.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only settings that differ from their defaults.")] = False,
+    meaning: Annotated[
+        bool, typer.Option("--meaning", help="Also show what each setting means, as -o wide does.")
+    ] = False,
     output: Views = View.TABLE,
 ) -> None:
-    """Show every setting with its value and where it came from; secrets are masked. Ends with 2 when one is wrong.
+    """Show every setting, its value and its source; secrets are masked. Exit code: 2 if a value is not valid.
 
     \b
     Examples:

@@ -10,7 +10,7 @@ from app.cli.demos.quickstart import main
 def demo() -> None:
     """Send 1,000 events through everything, on free ports and in a temporary directory; the last line is JSON.
 
-    Ends with 0 only if nothing was lost and nothing came out of order.
+    Exit code: 0 only if no event was lost or out of order.
 
     \b
     Examples:

@@ -17,7 +17,8 @@ from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.daemon import State
 
 Port = Annotated[
-    int | None, typer.Option("--port", min=1, max=65534, help=f"Port for clients, {DEFAULT_PORT} if free.")
+    int | None,
+    typer.Option("--port", min=1, max=65534, help=f"Port for clients; by default {DEFAULT_PORT} if it is free."),
 ]
 
 _LISTING = Listing(
@@ -33,7 +34,7 @@ group = Commands()
 
 @group.callback()
 def kafka() -> None:
-    """A real Kafka on this machine, in the background (one broker on loopback; needs Java 17 and, once, Maven).
+    """Start, check or stop a Kafka on this machine: one broker on loopback (needs Java 17 and, once, Maven).
 
     \b
     Examples:
@@ -48,10 +49,10 @@ def up(
     port: Port = None,
     data: Data = HOME,
     heap: Heap = DEFAULT_HEAP,
-    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until it serves.")] = 60.0,
+    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until Kafka is ready.")] = 60.0,
     output: Views = View.TABLE,
 ) -> None:
-    """Start Kafka in the background and wait until it serves; does nothing when it is up already.
+    """Start Kafka in the background and wait until it is ready; does nothing if it already is.
 
     \b
     Examples:
@@ -62,14 +63,14 @@ def up(
     with jar_progress() as progress:
         state, started = daemon.up(data, port, heap=heap, jars_root=HOME, limit_s=limit_s, progress=progress)
     if output in (View.TABLE, View.WIDE):
-        note("Kafka is up." if started else "Kafka was up already.")
+        note("Kafka is up." if started else "Kafka was already up.")
     _print(state, output)
 
 
 @group.command("down")
 def down(
     data: Data = HOME,
-    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait before it is killed.")] = 30.0,
+    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait before Kafka is killed.")] = 30.0,
     output: Views = View.TABLE,
 ) -> None:
     """Stop the Kafka that `penstock kafka up` started; its data stays.
@@ -87,14 +88,14 @@ def down(
             note(
                 "Kafka is down."
                 if clean
-                else f"Kafka did not stop within {limit_s:.0f} s and was killed; data is safe."
+                else f"Kafka did not stop within {limit_s:.0f} s and was killed; its data is safe."
             )
     _print(daemon.status(data), output)
 
 
 @group.command("status")
 def status(data: Data = HOME, output: Views = View.TABLE) -> None:
-    """Say whether Kafka is up: ends with 0 when it serves, else with 3.
+    """Show whether Kafka is up. Exit code: 0 if it is ready, else 3.
 
     \b
     Examples:

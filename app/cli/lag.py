@@ -44,7 +44,7 @@ _LISTING = Listing(
         "worker": "WORKER",
     },
     name="subscription",
-    empty="Nothing to show: no subscription, or none that is behind.",
+    empty="There is no subscription to show, or none is behind.",
 )
 
 
@@ -52,7 +52,7 @@ def lag(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="[NAME]", help="Only subscription NAMESPACE/NAME.", autocompletion=complete_subscription
+            metavar="[NAME]", help="Only the subscription NAMESPACE/NAME.", autocompletion=complete_subscription
         ),
     ] = "",
     subscription: Annotated[
@@ -60,17 +60,20 @@ def lag(
         typer.Option("--subscription", "-s", help="The same as NAME.", autocompletion=complete_subscription),
     ] = "",
     channel: Annotated[
-        str, typer.Option("--channel", help="Only those of NAMESPACE/NAME.", autocompletion=complete_channel)
+        str,
+        typer.Option(
+            "--channel", help="Only subscriptions of the channel NAMESPACE/NAME.", autocompletion=complete_channel
+        ),
     ] = "",
     behind: Annotated[bool, typer.Option("--behind", help="Only partitions that are behind.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
-    every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
+    every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Show how far each subscription is behind, per partition: the furthest first.
+    """Show the lag of each subscription, per partition, the largest first.
 
-    EVENTS are those that are not settled yet; BEHIND is the age of the oldest of them.
+    EVENTS: number of events that are not settled yet. BEHIND: age of the oldest of them.
 
     \b
     Examples:
@@ -81,7 +84,7 @@ def lag(
       penstock lag --behind -o name
     """
     if name and subscription:
-        raise UsageError("NAME and --subscription are both there.", "Give one of them.")
+        raise UsageError("NAME and --subscription cannot be combined.", "Use one of them.")
     client, instance = kafka_client(kafka), load_settings().instance
 
     def look() -> list[dict[str, object]]:

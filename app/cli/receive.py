@@ -24,12 +24,12 @@ _WAIT_S = 30.0
 
 def receive(
     channel: Annotated[str, typer.Option("--channel", help="NAMESPACE/NAME of a channel.")] = "default/quickstart",
-    dead_letters: Annotated[bool, typer.Option("--dlq", help="Its dead letters instead of its events.")] = False,
+    dead_letters: Annotated[bool, typer.Option("--dlq", help="Print the dead letters instead of the events.")] = False,
     topic: Annotated[str, typer.Option("--topic", help="A topic's name instead of --channel.")] = "",
     kafka: Kafka = "",
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Everything the topic holds.")] = False,
-    last: Annotated[int | None, typer.Option("--last", min=1, help="The last N events the topic holds.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new events afterwards.")] = False,
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="All records in the topic.")] = False,
+    last: Annotated[int | None, typer.Option("--last", min=1, help="The last N records in the topic.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Then print new events until Ctrl-C.")] = False,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after this many events.")] = None,
     limit_s: Annotated[
         float | None,
@@ -37,9 +37,9 @@ def receive(
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Print events as they are stored: new ones until Ctrl-C, or --last N, or all --from-beginning.
+    """Print stored events: new ones until Ctrl-C, or --last N, or all with --from-beginning.
 
-    Ends with 3 when the time limit passes before --count events came.
+    Exit code: 3 if the time limit passes before --count events arrived.
 
     \b
     Examples:
@@ -49,7 +49,7 @@ def receive(
       penstock receive --topic knative-messaging-kafka.default.quickstart.dlq --last 1
     """
     if from_beginning and last is not None:
-        raise UsageError("--from-beginning and --last are both there.", "Give one of them.")
+        raise UsageError("--from-beginning and --last cannot be combined.", "Use one of them.")
     client = kafka_client(kafka)
     name = topic or topic_of(channel, client, dead_letters=dead_letters)
     if limit_s is None and count is not None:

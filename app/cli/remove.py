@@ -52,15 +52,17 @@ def remove(
             autocompletion=complete_foreign,
         ),
     ],
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, it is only shown.")] = False,
-    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until they are gone.")] = 60.0,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove them; without this, only show what would be removed.")
+    ] = False,
+    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until they are removed.")] = 60.0,
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Remove resources that no file names any more: a subscription with its group, a channel with its topics.
+    """Remove resources that are in no file: a subscription with its group, a channel with its topics.
 
-    `penstock status` says which there are. What a file names is refused: take it out of the file instead.
-    A controller must run. All events in the topics of a channel are lost.
+    `penstock status` shows them. A resource that is in a file is rejected: delete it from the file instead.
+    A controller must run. All events in the topics of a removed channel are lost.
 
     \b
     Examples:
@@ -72,7 +74,7 @@ def remove(
     rows = [{"resource": one.resource, "group": one.group, "topics": ", ".join(one.topics)} for one in doomed]
     if not yes:
         print_table(_COLUMNS, rows, "")
-        raise UsageError("Nothing was removed: this deletes them, with all that is in these topics.", "Say --yes.")
+        raise UsageError("Nothing was removed: this deletes them and all records in these topics.", "Say --yes.")
     _ask(client, instance, doomed)
     try:
         _wait(client, instance, doomed, limit_s)
@@ -93,7 +95,7 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
     """The resources to remove, if all of them may be. Raises UsageError, PenstockError, NotReadyError otherwise."""
     report = contract.report
     if report is None:
-        raise NotReadyError("No controller has said yet what its files name.", "Start a worker of role all.")
+        raise NotReadyError("No controller has reported its files yet.", "Start a worker of role all.")
     records = {f"{one.kind}/{one.namespace}/{one.name}": one for one in contract.records}
     foreign = foreign_names(contract)
     names = list(dict.fromkeys(map(read_name, wishes)))
@@ -104,15 +106,15 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
             )
         if name not in foreign:
             raise PenstockError(
-                f"A file still names {name}, or the controller has not said yet that none does.",
-                "Take it out of its file: then it goes by itself.",
+                f"A file still contains {name}, or the controller has not reported yet that none does.",
+                "Delete it from its file; the controller then removes it.",
             )
     _check_readers(contract, {records[name].uid for name in names})
     bad = [one for one in report.problems if one.kind == "File" and one.name != "."]
     if bad:
         raise NotReadyError(
-            f"Whether a file names it is not known while {bad[0].name} has a problem: {bad[0].message}.",
-            "Mend that first.",
+            f"It is not known whether a file contains it while {bad[0].name} has a problem: {bad[0].message}.",
+            "Fix that first.",
         )
     return [_doomed(name, records[name]) for name in names]
 
@@ -134,7 +136,7 @@ def _check_readers(contract: Contract, uids: set[str]) -> None:
     if readers:
         raise PenstockError(
             f"The channel still has subscriptions: {', '.join(readers)}.",
-            f"Remove them with it: add {' '.join(f'Subscription/{label}' for label in readers)}.",
+            f"Remove them too: add {' '.join(f'Subscription/{label}' for label in readers)}.",
         )
 
 
@@ -150,7 +152,7 @@ def _ask(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarge
 
 def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
     """Withdraw the requests, so that nothing is removed after this command has ended."""
-    note("Not done; the request is taken back. What is gone already stays gone.")
+    note("Not completed. The request is withdrawn; what is already removed stays removed.")
     _store(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
 
 
@@ -167,9 +169,9 @@ def _store(client: Mapping[str, Any], instance: str, records: Sequence[tuple[byt
             producer.produce(status_topic(instance), value, key, on_delivery=done)
         waiting = producer.flush(_STORE_LIMIT_S)
     except (KafkaException, BufferError) as problem:
-        raise NotReadyError(f"Kafka did not take the request ({problem}).", "Try again.") from problem
+        raise NotReadyError(f"Kafka did not store the request ({problem}).", "Try again.") from problem
     if waiting or failures:
-        raise NotReadyError(f"Kafka did not take the request ({(failures or ['time limit'])[0]}).", "Try again.")
+        raise NotReadyError(f"Kafka did not store the request ({(failures or ['time limit'])[0]}).", "Try again.")
 
 
 def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget], limit_s: float) -> None:
@@ -178,8 +180,8 @@ def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarg
     while left := _left(client, instance, doomed):
         if time.monotonic() > end_s:
             raise NotReadyError(
-                f"After {limit_s:g} s there is still {', '.join(left)}.",
-                "Is a controller running (a worker of role all or controller)? Its log says what it waits for.",
+                f"After {limit_s:g} s these still exist: {', '.join(left)}.",
+                "Check that a controller runs (a worker of role all or controller); its log names what it waits for.",
             )
         time.sleep(_POLL_S)
 

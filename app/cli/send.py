@@ -47,31 +47,33 @@ def send(
     channel: Annotated[str, typer.Option("--channel", help="NAMESPACE/NAME of a channel.")] = "default/quickstart",
     server: Annotated[
         str,
-        typer.Option("--server", help="The worker's address; by default this machine and the port in the settings."),
+        typer.Option("--server", help="Address of the worker; by default this machine and the port in the settings."),
     ] = "",
-    url: Annotated[str, typer.Option("--url", help="A whole URL instead of --channel and --server.")] = "",
+    url: Annotated[str, typer.Option("--url", help="Complete URL, instead of --channel and --server.")] = "",
     type_: Annotated[str, typer.Option("--type", help="The event's type.")] = "dev.penstock.example",
     source: Annotated[str, typer.Option("--source", help="The event's source, a URI reference.")] = "/penstock/send",
-    id_: Annotated[str, typer.Option("--id", help="The event's id; with --count, -1, -2, ... follow it.")] = "",
+    id_: Annotated[str, typer.Option("--id", help="The event's id; --count appends -1, -2, ... to it.")] = "",
     data: Annotated[str | None, typer.Option("--data", help="The event's data, as text.")] = None,
     data_file: Annotated[str, typer.Option("--data-file", help="A file with the data (- = standard input).")] = "",
     content_type: Annotated[
         str, typer.Option("--content-type", help="By default application/json when the data is JSON, else text/plain.")
     ] = "",
-    key: Annotated[str, typer.Option("--key", help="The partitionkey: events of one key stay in order.")] = "",
+    key: Annotated[
+        str, typer.Option("--key", help="The attribute partitionkey; events with the same key stay in order.")
+    ] = "",
     attribute: Annotated[
-        list[str] | None, typer.Option("--attribute", "-a", help="NAME=VALUE: one more attribute; may be repeated.")
+        list[str] | None, typer.Option("--attribute", "-a", help="NAME=VALUE: another attribute; may be repeated.")
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", help="'Name: value': one more HTTP header; may be repeated.")
+        list[str] | None, typer.Option("--header", "-H", help="'Name: value': another HTTP header; may be repeated.")
     ] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many events, one after the other.")] = 1,
     kafka: Annotated[
-        str, typer.Option("--kafka", help="HOST:PORT of Kafka, asked which channels there are when there is not this.")
+        str, typer.Option("--kafka", help="HOST:PORT of Kafka, to list the known channels if this one does not exist.")
     ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Send one event or many to a channel: ends with 0 when all were stored (202), 3 when not ready, else 1.
+    """Send one event or many to a channel. Exit code: 0 if all were stored (202), 3 if not ready, else 1.
 
     \b
     Examples:
@@ -145,7 +147,9 @@ def guess_content_type(body: bytes) -> str:
 def _channel_url(channel: str, server: str) -> str:
     namespace, slash, name = channel.partition("/")
     if not (slash and namespace and name) or "/" in name:
-        raise UsageError(f"--channel {channel!r} is no channel.", "Write NAMESPACE/NAME, such as default/quickstart.")
+        raise UsageError(
+            f"--channel {channel!r} is not a valid channel name.", "Write NAMESPACE/NAME, such as default/quickstart."
+        )
     if not server:
         server = f"127.0.0.1:{load_settings().http_port}"
     if "://" not in server:
@@ -156,7 +160,7 @@ def _channel_url(channel: str, server: str) -> str:
 def _target(url: str) -> Target:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UsageError(f"{url!r} is no address to send to.", "Write it like http://localhost:8080/channels/ns/name.")
+        raise UsageError(f"{url!r} is not a valid URL.", "Write it like http://localhost:8080/channels/ns/name.")
     return Target(
         parts.scheme == "https", parts.netloc, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     )
@@ -164,7 +168,7 @@ def _target(url: str) -> Target:
 
 def _body(data: str | None, data_file: str) -> bytes:
     if data is not None and data_file:
-        raise UsageError("--data and --data-file are both there.", "Give one of them.")
+        raise UsageError("--data and --data-file cannot be combined.", "Use one of them.")
     if data_file == "-":
         return sys.stdin.buffer.read()
     if data_file:
@@ -191,7 +195,7 @@ def _message(attributes: Mapping[str, str], event_id: str, body: bytes) -> tuple
         message = to_binary(CloudEvent(full, body), JSONFormat())
     except BaseCloudEventException as problem:
         raise UsageError(
-            f"That is no CloudEvent: {' '.join(str(problem).split())}.", "Correct the attributes."
+            f"This is not a valid CloudEvent: {' '.join(str(problem).split())}.", "Fix the attributes."
         ) from None
     return message.headers, message.body
 
@@ -211,14 +215,16 @@ def _post_all(
             ms = round((time.perf_counter() - began) * 1000, 1)
             yield {"id": event_id, "status": answer.status, "ms": ms, "reason": reason}
     except TimeoutError as problem:
-        raise NotReadyError(f"{target.address} did not answer within {_LIMIT_S:.0f} s.", "Is it a worker?") from problem
+        raise NotReadyError(
+            f"{target.address} did not answer within {_LIMIT_S:.0f} s.", "Check that it is a worker."
+        ) from problem
     except (OSError, http.client.HTTPException) as problem:
         raise NotReadyError(
             f"No worker answers at {target.address} ({_why(problem)}).",
-            "Start everything with `penstock up`, or name the worker with --server or --url.",
+            "Start one with `penstock up`, or name a running one with --server or --url.",
         ) from problem
     except ValueError as problem:  # a header with a line break, or an invalid port
-        raise UsageError(f"That cannot be sent: {problem}.", "Correct the header or the address.") from problem
+        raise UsageError(f"The request cannot be sent: {problem}.", "Fix the header or the address.") from problem
     finally:
         connection.close()
 

@@ -82,24 +82,24 @@ def status(
         list[str] | None,
         typer.Argument(
             metavar="[NAME]...",
-            help="Only these: NAMESPACE/NAME, or KIND/NAMESPACE/NAME as -o name prints it.",
+            help="Only these resources: NAMESPACE/NAME, or KIND/NAMESPACE/NAME as -o name prints it.",
             autocompletion=complete_resource,
         ),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until all that is shown is ready.")] = False,
-    limit_s: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait at most with --wait.")] = 60.0,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
-    every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until all shown resources are ready.")] = False,
+    limit_s: Annotated[float, typer.Option("--timeout", min=0, help="Most seconds to wait with --wait.")] = 60.0,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
+    every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Show channels and subscriptions: ends with 0 when all are ready and every file is taken, else with 3.
+    """Show channels and subscriptions. Exit code: 0 if all are ready and every file is accepted, else 3.
 
-    What the controller refuses is shown with its reason, whether or not an earlier state of it is still served.
+    A resource that the controller rejects is shown with the reason, even if its previous state is still served.
 
-    With -o wide also how each subscription does: lag, rate of the last minute, retries, last error, who serves it.
+    -o wide adds the statistics of each subscription: lag, rate of the last minute, retries, last error, workers.
 
-    With --wait it waits until that is so, for scripts that start a worker and then send.
+    --wait waits until all are ready, for scripts that start a worker and then send events.
 
     \b
     Examples:
@@ -116,11 +116,11 @@ def status(
     def look() -> Rows:
         contract = read_contract(client, instance)
         if wait and contract.report is None:
-            raise NotReadyError("No controller has said yet what it serves.", "Start a worker of role all.")
+            raise NotReadyError("No controller has reported its resources yet.", "Start a worker of role all.")
         return chosen(rows(contract, time.time()), names or ())
 
     if watch and wait:
-        raise UsageError("--watch and --wait are both there.", "Give one of them.")
+        raise UsageError("--watch and --wait cannot be combined.", "Use one of them.")
     if watch:
         watching.watch(look, lambda shown: _show_next(shown, output, names), partial(_tables, names), every_s, output)
         return
@@ -128,7 +128,9 @@ def status(
     _show(shown, output, names)
     if not _all_ready(shown):
         if wait:
-            raise NotReadyError(f"Not all of it is ready after {limit_s:g} s.", "MESSAGE says what is missing.")
+            raise NotReadyError(
+                f"Not all resources are ready after {limit_s:g} s.", "The column MESSAGE says what is missing."
+            )
         raise typer.Exit(3)
 
 
@@ -234,7 +236,7 @@ def rows(contract: Contract, now_s: float) -> Rows:
         else:
             problems.append({"file": problem.name, **_readiness(problem, [])})
     if contract.report is not None and contract.report.left_out:
-        more = f"{contract.report.left_out} further objects or files are not well; the controller's log names them"
+        more = f"{contract.report.left_out} further objects or files have problems; the controller's log names them"
         problems.append({"file": "(and more)", "ready": "False", "reason": "NoRoom", "message": more})
     channels.sort(key=lambda row: str(row["channel"]))
     subscriptions.sort(key=lambda row: str(row["subscription"]))
@@ -246,7 +248,7 @@ def _foreign(one: Channel | Subscription, contract: Contract) -> ResourceProblem
     if contract.report is None or one.uid not in contract.report.foreign:
         return None
     name = f"{one.kind}/{one.namespace}/{one.name}"
-    what = f"no file names it, it is kept; to remove it: `penstock remove {name} --yes`"
+    what = f"it is kept although no file contains it; to remove it: `penstock remove {name} --yes`"
     return ResourceProblem(one.kind, one.namespace, one.name, "True", "NotInAnyFile", what)
 
 

@@ -31,26 +31,27 @@ def tail(
         str, typer.Argument(help="NAMESPACE/NAME of a channel.", metavar="CHANNEL", autocompletion=complete_channel)
     ],
     last: Annotated[
-        int | None, typer.Option("--last", min=0, help=f"The last N events first; {_LAST} unless --since is there.")
+        int | None,
+        typer.Option("--last", min=0, help=f"First the last N events; by default {_LAST}, or none with --since."),
     ] = None,
     since: Annotated[
-        str, typer.Option("--since", help="All since then first: 90s, 10m, 2d ago, or an RFC 3339 time.")
+        str, typer.Option("--since", help="First the events since then: 90s, 10m, 2d ago, or an RFC 3339 time.")
     ] = "",
-    until: Annotated[str, typer.Option("--until", help="None since then, written in the same way; then it ends.")] = "",
+    until: Annotated[str, typer.Option("--until", help="Events before then, in the same format; then exit.")] = "",
     wishes: Annotated[
         list[str] | None,
-        typer.Option("--filter", help="ATTRIBUTE=VALUE: only events that have it; may be repeated, then all count."),
+        typer.Option("--filter", help="ATTRIBUTE=VALUE: only events that have it; if repeated, all must match."),
     ] = None,
-    body: Annotated[bool, typer.Option("--body", help="The whole data of each event.")] = False,
-    dead_letters: Annotated[bool, typer.Option("--dlq", help="Its dead letters instead of its events.")] = False,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f/-F", help="Go on with new events.")] = True,
+    body: Annotated[bool, typer.Option("--body", help="Print the complete data of each event.")] = False,
+    dead_letters: Annotated[bool, typer.Option("--dlq", help="Print the dead letters instead of the events.")] = False,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f/-F", help="Continue with new events.")] = True,
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Print the latest events of a channel, then new ones until Ctrl-C.
 
-    With --filter, --last counts events that have the attributes; Kafka has no index of them, so all the channel holds
-    is read: --since makes that less.
+    With --filter, --last counts matching events only. Kafka has no index of attributes, so this reads the whole topic;
+    --since limits that.
 
     \b
     Examples:
@@ -88,7 +89,7 @@ def read_filters(wishes: Sequence[str]) -> dict[str, str]:
         if not equals or not name:
             raise UsageError(f"--filter {wish!r} is incomplete.", "Write ATTRIBUTE=VALUE, such as type=order.placed.")
         if filters.setdefault(name, value) != value:
-            raise UsageError(f"--filter wants two values of {name}, and an event has one.", "Give one of them.")
+            raise UsageError(f"--filter asks for two values of {name}; an event has only one.", "Use one of them.")
     return filters
 
 

@@ -72,20 +72,25 @@ class Level(StrEnum):
 Engines = Annotated[
     EngineWish,
     typer.Option(
-        "--engine", help="What walks the graph: this process, or Spark; auto: this process up to 1,000,000 edges."
+        "--engine",
+        help="Graph engine: local (this process) or GraphFrames on Spark; auto: local up to 1,000,000 edges.",
     ),
 ]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this one, and what it is joined to.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for report.html, topology.json, tables and pictures.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace, and what is connected to it.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="Write report.html, topology.json, tables and pictures to this folder.")
+]
 Since = Annotated[str, typer.Option("--since", help="Traffic since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
 Folder = Annotated[Path | None, typer.Option("--folder", help="Traffic tables; by default PENSTOCK_TRAFFIC_DIR.")]
-Diff = Annotated[Path | None, typer.Option("--diff", help="topology.json of an earlier run: what differs since.")]
-FailOn = Annotated[Level | None, typer.Option("--fail-on", help="End with 1 if a finding is at least as bad.")]
+Diff = Annotated[Path | None, typer.Option("--diff", help="topology.json of an earlier run; show the differences.")]
+FailOn = Annotated[
+    Level | None, typer.Option("--fail-on", help="Exit with 1 if a finding has this severity or a worse one.")
+]
 Jars = Annotated[
     list[Path] | None, typer.Option("--jars", help="Folder with the jars of GraphFrames; may be repeated.")
 ]
 Shapes = Annotated[
-    Shape, typer.Option("--output", "-o", help="table for people; the document or a picture on standard output.")
+    Shape, typer.Option("--output", "-o", help="table for people; the others print the document or a picture.")
 ]
 
 
@@ -96,7 +101,7 @@ def topology(
     diff: Diff = None,
     since: Since = _WINDOW,
     traffic: Annotated[
-        TrafficName, typer.Option("--traffic", help="Where the numbers come from; auto takes the best there is.")
+        TrafficName, typer.Option("--traffic", help="Source of the numbers; auto uses the best one that exists.")
     ] = TrafficName.AUTO,
     folder: Folder = None,
     fail_on: FailOn = None,
@@ -105,10 +110,10 @@ def topology(
     kafka: Kafka = "",
     output: Shapes = Shape.TABLE,
 ) -> None:
-    """Draw the map of sources, channels, subscriptions and destinations, and find what is wrong with it.
+    """Show the topology: sources, channels, subscriptions and destinations, and what is wrong with them.
 
-    Loops, dead letters that come back, double deliveries, channels that nobody sends to or reads, events that went
-    missing. With --out it writes a page to look at. It works while no worker runs.
+    Finds loops, dead letters that come back, double deliveries, channels without senders or subscribers, and missing
+    events. --out writes an HTML report. Works without a running worker.
 
     \b
     Examples:
@@ -154,7 +159,7 @@ def check_jars(jars: list[Path]) -> None:
     from analytics.topology.engines.graphframes import NoGraphFramesError
 
     if why := missing_in(_places(jars)):
-        raise NoGraphFramesError(why, "--engine local needs none.")
+        raise NoGraphFramesError(why, "--engine local needs no jars.")
 
 
 def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> Wish:
@@ -163,7 +168,7 @@ def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traff
     settings = load_settings()
     begin = read_time(since, "--since", now)
     if begin >= now:
-        raise UsageError(f"--since {since!r} lies in the future.", "Write a time that has passed.")
+        raise UsageError(f"--since {since!r} is in the future.", "Write a time in the past.")
     tier: Tier | None = None if traffic is TrafficName.AUTO else Tier(traffic.value)
     tables = folder or settings.traffic_dir
     return Wish(kafka_client(kafka), settings.instance, now, begin, now, namespace, tables, tier)
@@ -178,7 +183,7 @@ def read_old(path: Path | None) -> Topology | None:
         return from_json(path.read_bytes())
     except OSError as problem:
         raise UsageError(
-            f"--diff {path} cannot be read: {problem.strerror or problem}.", "Name a topology.json of an earlier run."
+            f"--diff {path} cannot be read: {problem.strerror or problem}.", "Give the topology.json of an earlier run."
         ) from problem
 
 
@@ -209,10 +214,10 @@ def finish(found: Topology, old: Topology | None, out: Path | None, fail_on: Lev
     elif output is Shape.TABLE:
         show_difference(difference)
     else:
-        raise UsageError(f"--diff has no {output.value}.", "Use -o table or -o json.")
+        raise UsageError(f"--diff does not support -o {output.value}.", "Use -o table or -o json.")
     if out is not None:
         write_report(found, out)
-        note(f"The report is {out / PAGE}.")
+        note(f"Wrote the report to {out / PAGE}.")
     if fail_on is not None and bad_enough(found, fail_on):
         raise typer.Exit(1)
 
@@ -240,7 +245,7 @@ def text_of(found: Topology, output: Shape) -> str:
         from analytics.topology.report import render
 
         return render(found)
-    raise PenstockError(f"There is no output {output.value}.")
+    raise PenstockError(f"Output {output.value} is not supported here.")
 
 
 def bad_enough(found: Topology, level: Level) -> bool:

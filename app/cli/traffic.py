@@ -57,18 +57,18 @@ class Size(StrEnum):
 
 
 def traffic(
-    window: Annotated[Size, typer.Option("--window", help="Windows of this size.")] = Size.SHORT,
-    last: Annotated[int, typer.Option("--last", min=1, help="How many, the one of this moment included.")] = 6,
-    each: Annotated[bool, typer.Option("--each", help="A row for each window, instead of their sum.")] = False,
+    window: Annotated[Size, typer.Option("--window", help="Size of the windows.")] = Size.SHORT,
+    last: Annotated[int, typer.Option("--last", min=1, help="Number of windows, including the current one.")] = 6,
+    each: Annotated[bool, typer.Option("--each", help="One row for each window instead of the sum.")] = False,
     channel: Annotated[
         str, typer.Option("--channel", help="Only NAMESPACE/NAME.", autocompletion=complete_channel)
     ] = "",
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on showing it until Ctrl-C.")] = False,
-    every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks with --watch.")] = 2.0,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
+    every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Show what went through channels and subscriptions: of the last minute, if nothing else is said.
+    """Show the traffic of channels and subscriptions, of the last minute by default.
 
     \b
     Examples:
@@ -81,7 +81,9 @@ def traffic(
     keep_s = {"10s": settings.traffic_10s_keep_s, "1m": settings.traffic_1m_keep_s}[window]
     most = keep_s // _SECONDS[window]
     if last > most:
-        raise UsageError(f"--last {last} is more than the windows of {window} that are kept.", f"Give up to {most}.")
+        raise UsageError(
+            f"--last {last} is more than the number of {window} windows that are kept.", f"Use at most {most}."
+        )
     namespace, _, name = channel.rpartition("/")
     if channel and not (namespace and name):
         raise UsageError(f"--channel {channel!r} is not NAMESPACE/NAME.", "Write it as `penstock status` shows it.")
@@ -127,7 +129,7 @@ def read_lines(
     except NoSuchTopicError as problem:
         raise PenstockError(
             f"There are no traffic windows of {instance} in this Kafka.",
-            "A worker of role all or controller keeps them, unless PENSTOCK_TRAFFIC=false.",
+            "Start a worker of role all or controller with PENSTOCK_TRAFFIC=true; it writes them.",
         ) from problem
     return found.lines(size, last, namespace, channel)
 

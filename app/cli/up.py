@@ -46,7 +46,8 @@ KafkaPort = Annotated[
 
 def up(
     kafka: Annotated[
-        str, typer.Option("--kafka", help="HOST:PORT of a Kafka that runs; by default PENSTOCK_KAFKA, else one starts.")
+        str,
+        typer.Option("--kafka", help="HOST:PORT of a running Kafka; by default PENSTOCK_KAFKA, else it starts one."),
     ] = "",
     resources: ResourcesDir = None,
     http_port: HttpPort = None,
@@ -62,18 +63,19 @@ def up(
 ) -> None:
     """Run everything on this machine until Ctrl-C: Kafka, a worker, the example's resources, a sample subscriber.
 
-    Then it prints an event to send and where to look. A second Ctrl-C kills what does not stop at once.
+    When everything is ready, it prints a command that sends an event, and the addresses. A second Ctrl-C kills what
+    has not stopped yet.
 
-    With another --subscriber-port a copy of the example, `quickstart` in
-    --home, is served from then on; what you do to its files stays so.
+    With another --subscriber-port, it serves a copy of the example, in
+    the folder `quickstart` of --home; your changes to its files are kept.
 
-    The directory of resources is the whole truth: channels of the same
-    PENSTOCK_INSTANCE that it does not hold are deleted, with their topics.
-    On a Kafka of others choose an instance and a topic template of your own.
+    The resources directory is complete: channels of the same
+    PENSTOCK_INSTANCE that are not in it are deleted with their topics.
+    On a shared Kafka, choose an instance and a topic template of your own.
 
-    The settings of `penstock config show` count, but for these: PENSTOCK_ROLE,
-    _BIND, _DRAIN_S and _LOG_FORMAT are fixed here, and PENSTOCK_STATE_DIR is
-    the folder `state` in --home.
+    The settings of `penstock config show` apply, except PENSTOCK_ROLE,
+    _BIND, _DRAIN_S and _LOG_FORMAT, which are fixed here, and
+    PENSTOCK_STATE_DIR, which is the folder `state` in --home.
 
     \b
     Examples:
@@ -116,15 +118,14 @@ def said_of_settings(settings: Settings, *, chosen: bool) -> list[str]:
     """Sentences: which settings `up` ignores, and which one names the resources (if not `chosen` by --resources)."""
     own = {**FIXED, "state_dir": "the folder `state` in --home"}
     said = [
-        f"PENSTOCK_{name.upper()} (from the {settings.sources[name]}) does not count for `penstock up`: "
-        f"it is {value} here."
+        f"PENSTOCK_{name.upper()} (from the {settings.sources[name]}) is ignored by `penstock up`, which uses {value}."
         for name, value in own.items()
         if name in settings.sources and plain(getattr(settings, name)) != value
     ]
     if settings.resources_dir is not None and not chosen:
         said.append(
             f"Using the resources in {settings.resources_dir}: PENSTOCK_RESOURCES (from the "
-            f"{settings.sources['resources']}) says so; --resources DIR chooses others."
+            f"{settings.sources['resources']}) is set; --resources DIR chooses others."
         )
     return said
 

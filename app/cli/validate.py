@@ -27,13 +27,13 @@ _LISTING = Listing(
 
 def validate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Directory with YAML or JSON files of resources.")],
-    strict: Annotated[bool, typer.Option("--strict", help="End with 1 for warnings too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,
     output: Views = View.TABLE,
 ) -> None:
-    """Check resource files: ends with 0 when all of them can be served, with 1 when not.
+    """Check resource files. Exit code: 0 if all of them can be served, else 1.
 
-    An error says its file, line and field. A warning is about a document of a kind that Penstock does not serve.
-    The settings count that the controller would follow, such as PENSTOCK_TOPIC_TEMPLATE.
+    Errors name file, line and field. A warning is about a document of a kind that Penstock does not serve.
+    Uses the settings of the controller, such as PENSTOCK_TOPIC_TEMPLATE.
 
     \b
     Examples:

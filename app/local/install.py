@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
                 return
             yield line
 
-    print("Bringing Python packages into .venv (once) ...", flush=True)
+    print("Downloading Python packages into .venv (once) ...", flush=True)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:
         assert pip.stdout is not None
         for sentence in words(heard(pip.stdout)):

@@ -63,7 +63,7 @@ def line_of(subscription: str, status: int, attributes: Mapping[str, str], body:
     who = " ".join(f"{name}={attributes.get(name, '?')}" for name in ("id", "type", "source"))
     data = " ".join(body[: 4 * _DATA_CHARS].decode("utf-8", "replace").split())
     data = data if len(data) <= _DATA_CHARS else f"{data[:_DATA_CHARS]}... ({len(body)} bytes)"
-    verdict = "got    " if status == 200 else f"refused with {status}"
+    verdict = "got    " if status == 200 else f"rejected with {status}"
     line = f"{subscription:5} {verdict} {who} {data}"
     return line if line.isprintable() else ascii(line)[1:-1]
 
@@ -79,7 +79,7 @@ def make_app(report: Callable[[str, int, Mapping[str, str], bytes], None]) -> we
         refused = subscription == "picky" and refusals.refuses(attributes.get("source", ""), attributes.get("id", ""))
         status = 500 if refused else 200
         report(subscription, status, attributes, body)
-        return web.Response(status=status, text="every tenth event is refused here\n" if refused else "")
+        return web.Response(status=status, text="this subscriber rejects every tenth event\n" if refused else "")
 
     app = web.Application(client_max_size=_BODY_BYTES_MAX)
     app.router.add_post("/good", receive)

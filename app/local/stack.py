@@ -88,7 +88,7 @@ class Stack:
         self._check_ports()
         self._make_home()
         if self.bootstrap:
-            self._say(f"Using the Kafka at {self.bootstrap}; waiting for it if it does not answer ...")
+            self._say(f"Using the Kafka at {self.bootstrap}; waiting until it answers ...")
         else:
             self._start_kafka(running)
         if config.subscriber_port:
@@ -113,7 +113,7 @@ class Stack:
             if child.code is not None:
                 raise _ended(child)
         if self._kafka is not None and self._kafka.pid is None:
-            raise PenstockError("The embedded Kafka ended.", f"Its log is {self._kafka.log_file}.")
+            raise PenstockError("The embedded Kafka exited.", f"Its log is {self._kafka.log_file}.")
 
     def stop(self, limit_s: float = 9.0) -> None:
         """Stop everything in order. Sends SIGKILL to processes that do not end in time."""
@@ -176,7 +176,7 @@ class Stack:
         config = self.config
         if running is not None:
             self.bootstrap = running.bootstrap
-            self._say(f"Kafka is up already at {running.bootstrap}; it stays up afterwards.")
+            self._say(f"Kafka is already up at {running.bootstrap}; it stays up afterwards.")
             return
         self._say(f"Starting Kafka at {LOOPBACK}:{config.kafka_port} ...")
         self._kafka = EmbeddedKafka(
@@ -232,6 +232,6 @@ def _ended(child: Child) -> PenstockError:
     details = f" {child.last_words}" if child.log_file else ""
     kinds = {UsageError.exit_code: UsageError, NotReadyError.exit_code: NotReadyError}
     return kinds.get(child.code or 0, PenstockError)(
-        f"The {child.name} ended (exit code {child.code}).{details.rstrip()}",
+        f"The {child.name} exited (exit code {child.code}).{details.rstrip()}",
         f"Its log is {child.log_file}." if child.log_file else "",
     )

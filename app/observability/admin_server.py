@@ -28,8 +28,8 @@ _INDEX = """\
 Penstock admin
 
 /metrics  Prometheus metrics
-/healthz  is the process alive
-/readyz   is it ready for requests
+/healthz  whether the process is alive
+/readyz   whether it is ready for requests
 """
 
 

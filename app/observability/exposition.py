@@ -82,13 +82,13 @@ def settled(rows: Rows) -> Metric:
 
 def delivery_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
     """By subscription."""
-    text = "Time from sending an event to its subscriber until the answer, each attempt by itself"
+    text = "Time from sending an event to its subscriber until the answer, for each attempt"
     return _histogram("penstock_delivery_seconds", text, _SUBSCRIPTION, [((label,), one) for label, one in rows])
 
 
 def end_to_end_times(rows: Iterable[tuple[str, Histogram]]) -> Metric:
     """By subscription."""
-    text = "Time from the storing of an event in Kafka until it was settled"
+    text = "Time from storing an event in Kafka until it was settled"
     return _histogram("penstock_end_to_end_seconds", text, _SUBSCRIPTION, [((label,), one) for label, one in rows])
 
 
@@ -118,7 +118,7 @@ def traffic_deltas(counts: Mapping[str, int]) -> Metric:
 def traffic_windows(counts: Mapping[str, int]) -> Metric:
     """By kind of event: started or failed."""
     rows = [((kind,), count) for kind, count in list(counts.items())]
-    text = "Starts and failures of the app that keeps the traffic windows"
+    text = "Starts and failures of the app of the traffic windows"
     return _counter("penstock_traffic_windows_events", text, ("kind",), rows)
 
 
@@ -135,7 +135,7 @@ _GAUGES = (
     ("penstock_in_flight_deliveries", "Requests to subscribers in flight", "in_flight"),
     ("penstock_retrying_events", "Events whose attempts have failed so far", "retrying"),
     ("penstock_lag_events", "Events of the owned partitions that are not settled", "lag"),
-    ("penstock_lanes", "Lanes that hold an event; none in the order mode unordered", "lanes"),
+    ("penstock_lanes", "Lanes with an event; always 0 for order unordered", "lanes"),
     ("penstock_buffered_bytes", "Records in memory", "buffered_bytes"),
     (
         "penstock_waiting_for_kafka",

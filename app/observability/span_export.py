@@ -99,7 +99,7 @@ class Exporter(SpanExporter):
             result, reason = SpanExportResult.FAILURE, repr(problem)
         if result is SpanExportResult.SUCCESS:
             if self._lost:
-                log.info("spans are exported again", endpoint=self._url, lost=self._lost)
+                log.info("exporting spans works again", endpoint=self._url, lost=self._lost)
                 self._lost = 0
         else:
             if not self._lost:

@@ -24,7 +24,7 @@ _ABSENT = {
         "Spark master",
         "Check that it runs, and that the address is the one in its log (spark://HOST:PORT).",
     ),
-    "sc": ("Spark Connect server", "Start one (start-connect-server.sh of Spark), or leave --remote out."),
+    "sc": ("Spark Connect server", "Start one (start-connect-server.sh of Spark), or remove --remote."),
 }
 _KNOCK_LIMIT_S = 5.0
 

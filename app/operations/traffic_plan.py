@@ -79,7 +79,7 @@ def plan_traffic(
         owners = {}
     if not owners and not deltas:
         raise PenstockError(
-            f"There is nothing to read: no channel of instance {instance} has a topic.",
+            f"Nothing to read: no channel of instance {instance} has a topic.",
             "Apply a KafkaChannel, or name another instance: PENSTOCK_INSTANCE.",
         )
     bootstrap = str(client["bootstrap.servers"])

@@ -40,7 +40,7 @@ def contradictions(settings: Checked) -> list[str]:
     if settings.traffic_1m_keep_s < settings.traffic_10s_keep_s:
         problems.append(
             f"PENSTOCK_TRAFFIC_1M_KEEP_S={settings.traffic_1m_keep_s} is less than PENSTOCK_TRAFFIC_10S_KEEP_S="
-            f"{settings.traffic_10s_keep_s}; raise it: windows of a minute are made of windows of 10 s."
+            f"{settings.traffic_10s_keep_s}; raise it: windows of a minute are made from windows of 10 s."
         )
     topic = kafka_names.channel_topic(settings.topic_template, "namespace", "name")
     if kafka_names.topic_problem(topic, settings.instance) is not None:

@@ -219,7 +219,11 @@ class Settings(BaseSettings):
         "http://127.0.0.1:4318",
     )
     trace_ratio: float = _setting(
-        1.0, "ratio", "Part of the traces begun here that is recorded. A sender's own decision wins.", ge=0, le=1
+        1.0,
+        "ratio",
+        "Share of the traces that start here and are recorded. The decision of a sender takes precedence.",
+        ge=0,
+        le=1,
     )
 
     spark_master: str = _setting(

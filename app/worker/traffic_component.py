@@ -92,5 +92,5 @@ class TrafficComponent:
 def why_not(settings: Settings) -> str:
     """What /traffic answers in a process that has no windows."""
     if not settings.traffic:
-        return "traffic is not summed up here; set PENSTOCK_TRAFFIC=true to have windows of it"
-    return f"a process of role {settings.role} has no traffic windows; ask one of role all or controller"
+        return "this process keeps no traffic windows; set PENSTOCK_TRAFFIC=true"
+    return f"a process of role {settings.role} keeps no traffic windows; use one of role all or controller"

@@ -150,7 +150,7 @@ class TrafficWindows:
                     wait_s = _FIRST_WAIT_S
                 self._topics.doubt()
                 self._count("failed")
-                log.warning("traffic windows are not kept for a while", reason=_words(problem), again_in_s=wait_s)
+                log.warning("traffic windows are not updated for a while", reason=_words(problem), again_in_s=wait_s)
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 
@@ -162,9 +162,9 @@ class TrafficWindows:
         try:
             await asyncio.wait_for(app.start(), _START_S)
             self._count("started")
-            log.debug("traffic windows are kept")
+            log.debug("traffic windows are updated")
             await app._crashed.wait()
-            raise app.crash_reason or RuntimeError("the app of the traffic windows ended")
+            raise app.crash_reason or RuntimeError("the app of the traffic windows exited")
         finally:
             await _end(app)
 

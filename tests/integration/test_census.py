@@ -104,7 +104,7 @@ def test_topics(census: Census, tmp_path: Path) -> None:
     assert {dict(record.headers)["year"] for record in records} == {b"2019"}
     assert sum((record.value or b"").count(b"\n") + 1 for record in records) == 86
     assert "--force" in census.run("rmtopics", "--topic", census.compute, code=2)
-    assert "own topic" in census.run("rmtopics", "--topic", "__consumer_offsets", "--force", code=2)
+    assert "internal topic" in census.run("rmtopics", "--topic", "__consumer_offsets", "--force", code=2)
     assert census.compute in census.run("rmtopics", "--topic", census.compute, "--dry-run")
     assert census.compute in census.run("topiclist", "-o", "name").splitlines()
     assert f"Removed {census.compute}" in census.run("rmtopics", "--topic", census.compute, "--force")

@@ -238,7 +238,7 @@ def test_status_of_one_name(looked: Looked) -> None:
 def test_status_waits_until_it_is_ready(looked: Looked) -> None:
     """For a controller's word, for a name that comes, and for nothing else; and not longer than it may."""
     late = looked.penstock("status", "--wait", "--timeout", "0.1")
-    assert (late.returncode, "No controller has said yet" in late.stderr) == (3, True)
+    assert (late.returncode, "No controller has reported" in late.stderr) == (3, True)
     waiting = subprocess.Popen(
         looked.command("status", "ns/new", "--wait", "--timeout", str(_LIMIT_S), "-o", "name"),
         stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=looked.environment(),

@@ -42,7 +42,7 @@ def test_what_cannot_be_is_said_before_spark_starts(looked: Looked, tmp_path: Pa
         (["--folder", str(tmp_path / "letters")], 1, "is not empty"),
         (["--folder", str(tmp_path / "letters"), "--reset"], 2, "Nothing was deleted"),
         (["--kafka", "127.0.0.1:1"], 3, "Kafka at 127.0.0.1:1 does not answer"),
-        (["--since", "1h", "--reset"], 2, "Leave out --follow and --reset"),
+        (["--since", "1h", "--reset"], 2, "Remove --follow and --reset"),
     ):
         done = looked.penstock("job", "traffic", *arguments)
         assert done.returncode == code, done.stderr

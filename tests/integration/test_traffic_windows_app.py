@@ -127,4 +127,4 @@ async def test_without_kafka_it_only_says_so(
         await windows.stop()
 
     assert told["started"] == 0
-    assert "traffic windows are not kept for a while" in "".join(capsys.readouterr())
+    assert "traffic windows are not updated for a while" in "".join(capsys.readouterr())

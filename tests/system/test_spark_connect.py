@@ -51,4 +51,4 @@ def test_a_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], 
 
     for arguments in (["job", "traffic", "--remote", address], ["census", "compute", "--remote", address]):
         refused = looked.penstock(*arguments)
-        assert (refused.returncode, refused.stderr.startswith("Spark Connect cannot keep")) == (2, True)
+        assert (refused.returncode, refused.stderr.startswith("Spark Connect would store")) == (2, True)

@@ -61,7 +61,7 @@ def test_ctrl_c_ends_it_with_one_sentence(
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=_LIMIT_S)
 
-    assert (process.returncode, out, err) == (130, "", "Interrupted: there is no report.\n")
+    assert (process.returncode, out, err) == (130, "", "Interrupted; no report was written.\n")
     wait_until("Spark's process has gone", lambda: not Path(f"/proc/{child}").exists(), _LIMIT_S)
 
 
@@ -85,7 +85,7 @@ def test_ctrl_c_at_some_moment_ends_it_with_one_sentence(
         assert err == ""
         assert json.loads(out)
     else:
-        assert (process.returncode, err) == (130, "Interrupted: there is no report.\n")
+        assert (process.returncode, err) == (130, "Interrupted; no report was written.\n")
 
 
 def _wait_for(moment: str, process: subprocess.Popen[str], folder: Path) -> None:

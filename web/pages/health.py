@@ -1,4 +1,4 @@
-"""Health pages: `/healthz` and `/healthy` (is the process alive), `/readyz` (should it get requests).
+"""Health pages: `/healthz` and `/healthy` (whether the process is alive), `/readyz` (should it get requests).
 
 `app/worker/lifecycle` supplies the checks. An answer, whatever it says, shows that the event loop runs.
 """

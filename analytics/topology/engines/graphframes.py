@@ -97,7 +97,7 @@ class GraphFramesEngine:
         """Raises NoGraphFramesError when the jars are missing."""
         why = missing(spark)
         if why:
-            raise NoGraphFramesError(why, "--engine local needs none.")
+            raise NoGraphFramesError(why, "--engine local needs no jars.")
         self._spark = spark
         self._near = near
         self._local = LocalEngine()

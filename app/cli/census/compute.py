@@ -48,12 +48,12 @@ if TYPE_CHECKING:
 
 def compute(
     engine: Annotated[
-        Engine, typer.Option("--engine", help="Spark streaming, or a Faust worker of a group.")
+        Engine, typer.Option("--engine", help="Spark streaming, or a Faust worker in a consumer group.")
     ] = Engine.SPARK,
-    once: Annotated[
-        bool, typer.Option("--once", help="End when all chunks that are there are counted (Spark).")
-    ] = False,
-    chunks: Annotated[int, typer.Option("--chunks", min=-1, help="End after about so many (Spark); -1: all.")] = -1,
+    once: Annotated[bool, typer.Option("--once", help="Exit when all present chunks are counted (Spark).")] = False,
+    chunks: Annotated[
+        int, typer.Option("--chunks", min=-1, help="Exit after about this many chunks (Spark); -1: all.")
+    ] = -1,
     delay: Delay = 0,
     write_to: To = WriteTo.KAFKA,
     kafka: Kafka = "",
@@ -72,10 +72,10 @@ def compute(
     dry_run: DryRun = False,
     verbose: Verbose = False,
 ) -> None:
-    """Count the codes in each chunk of the topic compute, and write a result for it to the topic results.
+    """Count the codes in each chunk of the compute topic, and write the result to the results topic.
 
-    Goes on until Ctrl-C. Killed and started again, it may count some chunks twice, which the results table knows.
-    More processes with --engine faust share the partitions; Spark shares them out among its workers.
+    Runs until Ctrl-C. After a kill it may compute some chunks twice; the results table counts them once.
+    With --engine faust, several processes share the partitions; Spark distributes them to its workers.
 
     \b
     Examples:
@@ -87,11 +87,11 @@ def compute(
     """
     client = kafka_client(kafka)
     if engine is Engine.FAUST and (once or chunks >= 0):
-        raise UsageError("--once and --chunks go with --engine spark.", "Leave them out, or take that engine.")
+        raise UsageError("--once and --chunks need --engine spark.", "Remove them, or use that engine.")
     if remote:
         raise UsageError(
-            "Spark Connect cannot keep the place of this count on this machine: it would end up on the server's.",
-            "Leave --remote out, or give --master.",
+            "Spark Connect would store the checkpoint of this count on the server, not on this machine.",
+            "Remove --remote, or use --master.",
         )
     if dry_run:
         show_plan(
@@ -100,7 +100,7 @@ def compute(
                 "from_topic": compute_topic, "write_to": write_to.value,
                 "to_topic": results_topic if write_to is WriteTo.KAFKA else "", "once": once,
                 "chunks": "all" if chunks < 0 else chunks, "delay_ms": delay,
-                "partitions": partitions or "those of the compute topic", "replication_factor": replication,
+                "partitions": partitions or "as many as the compute topic has", "replication_factor": replication,
                 "checkpoint": str(checkpoint) if engine is Engine.SPARK else "", "master": master,
                 "metrics_port": metrics_port if with_metrics else "",
             }
@@ -119,7 +119,10 @@ def _faust(role: ComputeRole, metrics: CensusMetrics, verbose: bool) -> None:
     from app.census.computing import with_faust
 
     with_faust(
-        quiet(load_settings(), verbose), role, metrics, lambda: note(f"Counting {role.compute.name}. Ctrl-C ends it.")
+        quiet(load_settings(), verbose),
+        role,
+        metrics,
+        lambda: note(f"Counting {role.compute.name}. Press Ctrl-C to stop."),
     )
 
 
@@ -164,7 +167,7 @@ def _spark(role: ComputeRole, place: Place, checkpoint: Path, metrics: CensusMet
     with tempfile.TemporaryDirectory(prefix="penstock-census-") as passing:
         folder = Path(passing) if role.results is None else checkpoint  # a bounded read does not remember its place
         spark = session("penstock census compute", place)
-        note(f"Counting chunks of {role.compute.name} with Spark." + ("" if role.once else " Ctrl-C ends it."))
+        note(f"Counting chunks of {role.compute.name} with Spark." + ("" if role.once else " Press Ctrl-C to stop."))
         try:
             count = with_spark(spark, role, checkpoint_of(folder, role), metrics)
         except KeyboardInterrupt:

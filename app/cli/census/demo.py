@@ -15,15 +15,17 @@ from app.settings.extras import ANALYTICS, SPARK_MODULES, need
 
 def demo(
     engine: Annotated[Engine, typer.Option("--engine", help="What counts.")] = Engine.SPARK,
-    lines: Annotated[int, typer.Option("--lines", min=1, max=1_000_000, help="Lines of each of four files.")] = 2_003,
-    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="SIGKILL compute and results in the middle.")] = True,
-    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of one that runs; else it starts one.")] = "",
+    lines: Annotated[
+        int, typer.Option("--lines", min=1, max=1_000_000, help="Lines in each of the four files.")
+    ] = 2_003,
+    kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill compute and results half-way (SIGKILL).")] = True,
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT of a running Kafka; by default it starts one.")] = "",
     master: Master = "",
     conf: Conf = None,
 ) -> None:
-    """Run all of it on a Kafka of its own, with kills; the last line is JSON with the totals by year and code.
+    """Run everything on its own Kafka and kill parts of it; the last line is JSON with totals by year and code.
 
-    Ends with 0 only if they are exactly those of a plain count of the same files.
+    Exit code: 0 only if the totals equal a plain count of the same files.
 
     \b
     Examples:

@@ -20,20 +20,20 @@ _MADE_COLUMNS = {"file": "FILE", "year": "YEAR", "month": "MONTH", "lines": "LIN
 def generate(
     years: Years = "2018,2019",
     months: Months = "jan,feb",
-    lines: Annotated[int, typer.Option("--lines", min=0, max=40_000_000, help="Lines of each file.")] = 10_003,
-    folder: Annotated[Path, typer.Option("--output-dir", help="Where YEAR/FILE goes.")] = _FOLDER,
-    seed: Annotated[int, typer.Option("--seed", help="Another one gives other files.")] = 1,
-    short: Annotated[float, typer.Option("--short", min=0, max=1, help="Share of lines that end too early.")] = 0.0,
+    lines: Annotated[int, typer.Option("--lines", min=0, max=40_000_000, help="Lines in each file.")] = 10_003,
+    folder: Annotated[Path, typer.Option("--output-dir", help="Output directory for YEAR/FILE.")] = _FOLDER,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed; the same seed gives the same files.")] = 1,
+    short: Annotated[float, typer.Option("--short", min=0, max=1, help="Share of lines that are too short.")] = 0.0,
     out_of_range: Annotated[
-        float, typer.Option("--out-of-range", min=0, max=1, help="Share of lines whose code there is not.")
+        float, typer.Option("--out-of-range", min=0, max=1, help="Share of lines with an unknown code.")
     ] = 0.0,
     no_code: Annotated[
-        float, typer.Option("--no-code", min=0, max=1, help="Share of lines without a number for a code.")
+        float, typer.Option("--no-code", min=0, max=1, help="Share of lines whose code is not a number.")
     ] = 0.0,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Make census-like files: gzip, fixed width, about 1,000 characters a line. The same options give the same bytes.
+    """Generate census-like files: gzip, fixed width, 1,000 characters per line, the same for the same options.
 
     \b
     Examples:
@@ -42,11 +42,13 @@ def generate(
       penstock census generate --short 0.001 --out-of-range 0.001 --output-dir /tmp/census --force
     """
     if short + out_of_range + no_code > 1:
-        raise UsageError("The shares of wrong lines add up to more than all lines.", "Give less than 1 together.")
+        raise UsageError(
+            "The shares of wrong lines add up to more than 1.", "Choose shares that add up to less than 1."
+        )
     wanted = [(year, month) for year in parse_years(years) for month in parse_months(months)]
     there = [path for year, month in wanted if (path := folder / str(year) / file_name(year, month)).exists()]
     if there and not force:
-        raise UsageError(f"{there[0]} is there already.", "Replace it with --force, or choose another --output-dir.")
+        raise UsageError(f"{there[0]} already exists.", "Use --force to replace it, or choose another --output-dir.")
     recipe = Recipe(lines, seed, short, out_of_range, no_code)
     rows: list[dict[str, object]] = []
     for year, month in wanted:

@@ -8,43 +8,42 @@ _COMMANDS = (
     Entry(
         "generate",
         "app.cli.census.generate:generate",
-        "Make census-like files: gzip, fixed width, about 1,000 characters a line. The same options give the same "
-        "bytes.",
+        "Generate census-like files: gzip, fixed width, 1,000 characters per line, the same for the same options.",
     ),
     Entry(
         "read",
         "app.cli.census.read:read",
-        "Cut census files into chunks of ten lines, and write those to the topic compute (made if it is not there).",
+        "Split census files into chunks of ten lines and write them to the compute topic, which is created if missing.",
     ),
     Entry(
         "compute",
         "app.cli.census.compute:compute",
-        "Count the codes in each chunk of the topic compute, and write a result for it to the topic results.",
+        "Count the codes in each chunk of the compute topic, and write the result to the results topic.",
     ),
     Entry(
         "results",
         "app.cli.census.results:results",
-        "Add up the topic results, and serve the totals by year and code as JSON at /results until Ctrl-C.",
+        "Add up the results topic, and serve the totals by year and code as JSON at /results until Ctrl-C.",
     ),
     Entry(
         "topiclist",
         "app.cli.census.topics:topiclist",
-        "List the topics of this Kafka, less its own.",
+        "List the topics of this Kafka, without its internal ones.",
     ),
     Entry(
         "offsets",
         "app.cli.census.topics:offsets",
-        "Show where topics begin and end, and how far their readers are: groups, and Spark by its checkpoint.",
+        "Show the offsets of topics and of their readers: consumer groups, and Spark by its checkpoint.",
     ),
     Entry(
         "rmtopics",
         "app.cli.census.topics:rmtopics",
-        "Remove topics, with all that is in them; the totals made of a topic of results go too.",
+        "Delete topics and all records in them; with a results topic, its totals are deleted too.",
     ),
     Entry(
         "demo",
         "app.cli.census.demo:demo",
-        "Run all of it on a Kafka of its own, with kills; the last line is JSON with the totals by year and code.",
+        "Run everything on its own Kafka and kill parts of it; the last line is JSON with totals by year and code.",
     ),
 )
 
@@ -54,7 +53,7 @@ group = Commands(_COMMANDS)
 
 @group.callback()
 def census() -> None:
-    """Count housing units in census files by many processes: files -> chunks -> counts -> totals, over Kafka.
+    """Count housing units in census files with several processes: files -> chunks -> counts -> totals.
 
     \b
     Examples:

@@ -17,5 +17,5 @@ def results_topic_of(topics: Topics, name: str, partitions: int, replication: in
     """The results topic, created if it does not exist."""
     found, new = topics.ensure(name, partitions, replication, KEPT)
     if new:
-        note(f"Made the topic {name} with {found.partitions} partitions.")
+        note(f"Created the topic {name} with {found.partitions} partitions.")
     return found

@@ -13,11 +13,11 @@ from analytics.census.model import COMPUTE_TOPIC, RESULTS_TOPIC
 from app.census.choices import WriteTo
 from app.cli.output.format import Format, print_json
 
-ComputeTopic = Annotated[str, typer.Option("--compute-topic", help="Topic of chunks.")]
-ResultsTopic = Annotated[str, typer.Option("--results-topic", help="Topic of results.")]
-To = Annotated[WriteTo, typer.Option("--write-to", help="Where the output goes; null: nowhere.")]
-Chunks = Annotated[int, typer.Option("--chunks", min=-1, help="At most so many chunks; -1: all.")]
-Delay = Annotated[int, typer.Option("--delay", min=0, help="Milliseconds to wait for each chunk, to see it work.")]
+ComputeTopic = Annotated[str, typer.Option("--compute-topic", help="Topic for the chunks.")]
+ResultsTopic = Annotated[str, typer.Option("--results-topic", help="Topic for the results.")]
+To = Annotated[WriteTo, typer.Option("--write-to", help="Where the output goes; null: discard it.")]
+Chunks = Annotated[int, typer.Option("--chunks", min=-1, help="At most this many chunks; -1: all.")]
+Delay = Annotated[int, typer.Option("--delay", min=0, help="Milliseconds to wait after each chunk, to watch it work.")]
 Partitions = Annotated[
     int | None,
     typer.Option("--partitions", "--compute-topic-partitions", min=1, max=1_000, help="Of a topic that is made."),
@@ -26,14 +26,14 @@ Replication = Annotated[
     int,
     typer.Option("--replication-factor", "--compute-topic-replfactor", min=1, max=9, help="Of a topic that is made."),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how it would run, and do not run.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Say more of what happens.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the options that would be used, and exit.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print more details.")]
 WithMetrics = Annotated[bool, typer.Option("--with-metrics", help="Serve Prometheus metrics.")]
-MetricsPort = Annotated[int, typer.Option("--metrics-port", min=1, max=65535, help="Where they are served.")]
+MetricsPort = Annotated[int, typer.Option("--metrics-port", min=1, max=65535, help="Port of the metrics.")]
 
-Years = Annotated[str, typer.Option("--years", help="Years with commas between: 2018,2019.")]
-Months = Annotated[str, typer.Option("--months", help="Months with commas between: jan,feb; '*' is all of them.")]
-Checkpoint = Annotated[Path, typer.Option("--checkpoint", help="Where Spark keeps its place, a folder for each topic.")]
+Years = Annotated[str, typer.Option("--years", help="Years, comma-separated: 2018,2019.")]
+Months = Annotated[str, typer.Option("--months", help="Months, comma-separated: jan,feb; '*' means all.")]
+Checkpoint = Annotated[Path, typer.Option("--checkpoint", help="Folder of Spark's checkpoints, one for each topic.")]
 
 COMPUTE = COMPUTE_TOPIC
 RESULTS = RESULTS_TOPIC

@@ -46,7 +46,7 @@ def read(
     months: Months = "",
     from_file: Annotated[
         list[Path] | None,
-        typer.Option("--from-file", help="A gzip file that is here, not a download; may be repeated."),
+        typer.Option("--from-file", help="Local gzip file instead of a download; may be repeated."),
     ] = None,
     chunks: Chunks = -1,
     delay: Delay = 0,
@@ -61,10 +61,10 @@ def read(
     verbose: Verbose = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Cut census files into chunks of ten lines, and write those to the topic compute (made if it is not there).
+    """Split census files into chunks of ten lines and write them to the compute topic, which is created if missing.
 
-    Files come from the site in PENSTOCK_CENSUS_URL, or from here. One that is cut or damaged gives nothing, and is
-    reported. Reading a file again changes no total. Ends with 4 when some files gave nothing, with 1 when all did.
+    Files come from the site in PENSTOCK_CENSUS_URL, or from this machine. A truncated or damaged file is not counted,
+    and is reported. Reading a file again changes no total. Exit code: 4 if some files were not counted, 1 if none was.
 
     \b
     Examples:
@@ -116,7 +116,7 @@ def _read(
     if write_to is WriteTo.KAFKA:
         made, new = Topics(client).ensure(topic, partitions, replication, {})
         if new:
-            note(f"Made the topic {topic} with {made.partitions} partitions.")
+            note(f"Created the topic {topic} with {made.partitions} partitions.")
     sink = make_sink(write_to, client, topic, lambda: metrics.add(CHUNKS_WRITTEN))
     config = ReadConfig(
         all_or(chunks), delay / 1000, note if verbose else lambda _: None, lambda: metrics.add(DOWNLOADED)
@@ -136,7 +136,7 @@ def _report(rows: list[FileRow], planned: int, write_to: WriteTo, topic: str, ou
         for row in bad:
             note(f"{row.where}: {row.problem}")
     else:
-        print_table(_READ_COLUMNS, [asdict(row) for row in rows], "No file was looked at.")
+        print_table(_READ_COLUMNS, [asdict(row) for row in rows], "No file was read.")
         where = f"to topic {topic}" if write_to is WriteTo.KAFKA else "to nowhere"
         print(f"{chunks} chunks of {lines} lines {where}; {len(bad)} of {planned} files gave a problem")
     if bad:

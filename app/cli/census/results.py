@@ -42,10 +42,10 @@ def results(
     dry_run: DryRun = False,
     verbose: Verbose = False,
 ) -> None:
-    """Add up the topic results, and serve the totals by year and code as JSON at /results until Ctrl-C.
+    """Add up the results topic, and serve the totals by year and code as JSON at /results until Ctrl-C.
 
-    The totals live in a Faust table: after a restart they are there again, and each chunk counts once. /results?wide
-    says what is missing or doubtful; /readyz answers 200 when all totals are here.
+    The totals are in a Faust table, which survives restarts; each chunk counts once. /results?wide shows what is
+    missing or doubtful; /readyz answers 200 when all totals are loaded.
 
     \b
     Examples:
@@ -68,9 +68,15 @@ def results(
     settings = load_settings()
     topic = results_topic_of(Topics(client), results_topic, partitions or PARTITIONS, replication)
     if not is_free(port):
-        raise PenstockError(f"Port {port} is taken by another program.", "Choose another one: --port PORT.")
+        raise PenstockError(f"Port {port} is used by another program.", "Choose another one: --port PORT.")
     metrics = CensusMetrics(RESULTS_READ)
     role = ResultsRole(client["bootstrap.servers"], port, settings.bind)
     where = f"http://localhost:{port}/results"
     with shown(metrics, metrics_port if with_metrics else None, settings.bind):
-        serve(quiet(settings, verbose), role, topic, metrics, lambda: note(f"Totals are at {where}. Ctrl-C ends it."))
+        serve(
+            quiet(settings, verbose),
+            role,
+            topic,
+            metrics,
+            lambda: note(f"Totals are at {where}. Press Ctrl-C to stop."),
+        )

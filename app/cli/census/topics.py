@@ -35,11 +35,11 @@ _OFFSETS = Listing(
     empty="The topic has no partitions.",
 )  # fmt: skip
 
-Names = Annotated[str, typer.Option("--topic", help="Topics with commas between.")]
+Names = Annotated[str, typer.Option("--topic", help="Topics, comma-separated.")]
 
 
 def topiclist(kafka: Kafka = "", output: Views = View.TABLE) -> None:
-    """List the topics of this Kafka, less its own.
+    """List the topics of this Kafka, without its internal ones.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def offsets(
     topic: Names = f"{COMPUTE},{RESULTS}", kafka: Kafka = "", checkpoint: Checkpoint = CHECKPOINT,
     output: Views = View.TABLE,
 ) -> None:  # fmt: skip
-    """Show where topics begin and end, and how far their readers are: groups, and Spark by its checkpoint.
+    """Show the offsets of topics and of their readers: consumer groups, and Spark by its checkpoint.
 
     \b
     Examples:
@@ -98,9 +98,9 @@ def rmtopics(
     force: Annotated[bool, typer.Option("--force", help="Do not ask.")] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Remove topics, with all that is in them; the totals made of a topic of results go too.
+    """Delete topics and all records in them; with a results topic, its totals are deleted too.
 
-    Stop `compute` and `results` before: they end when their topics go.
+    Stop `compute` and `results` first: they exit when their topics are deleted.
 
     \b
     Examples:
@@ -111,7 +111,7 @@ def rmtopics(
     there = set(found.names())
     for name in (names := _split(topic)):
         if name.startswith("__"):
-            raise UsageError(f"{name} is Kafka's own topic.", "It is not removed.")
+            raise UsageError(f"{name} is an internal topic of Kafka.", "It cannot be removed.")
         if name not in there:
             note(f"There is no topic {name}.")
     wanted = [name for name in names if name in there]
@@ -129,13 +129,13 @@ def rmtopics(
             print(f"Removed {name}.")
     if problems:
         told = "; ".join(f"{name}: {why}" for name, why in problems.items())
-        raise PenstockError(f"Kafka did not remove all of them ({told}).", "Try again.")
+        raise PenstockError(f"Kafka did not delete all of them ({told}).", "Try again.")
 
 
 def _ask(names: list[str]) -> None:
     if not sys.stdin.isatty():
-        raise UsageError(f"This removes {', '.join(names)} with all that is in them.", "Say --force to do it.")
-    if not typer.confirm(f"Remove {', '.join(names)} with all that is in them?"):
+        raise UsageError(f"This removes {', '.join(names)} and all records in them.", "Use --force to do it.")
+    if not typer.confirm(f"Remove {', '.join(names)} and all records in them?"):
         raise typer.Exit(1)
 
 
@@ -153,5 +153,5 @@ def _topics(kafka: str) -> Topics:
 def _split(names: str) -> list[str]:
     found = [name.strip() for name in names.split(",") if name.strip()]
     if not found:
-        raise UsageError("--topic names no topic.", "Write --topic compute,results.")
+        raise UsageError("--topic is empty.", "Write --topic compute,results.")
     return list(dict.fromkeys(found))

@@ -128,7 +128,7 @@ class _Run:
         while not holds(found := self.look()):
             for name, child in self.children.items():
                 if child.code is not None:
-                    raise PenstockError(f"The part {name} ended (exit code {child.code}): {child.last_words}")
+                    raise PenstockError(f"The process {name} exited (exit code {child.code}): {child.last_words}")
             if time.monotonic() > end:
                 raise NotReadyError(f"Not within {_LIMIT_S:.0f} s: {what}. The logs are in {_LOGS}.")
             time.sleep(_POLL_S)
@@ -183,7 +183,7 @@ def _make_files(home: Path, config: DemoConfig) -> list[tuple[int, Path]]:
     made = [write(home / "files", year, month, recipe) for year in _YEARS for month in _MONTHS]
     cut = home / "files" / _CUT
     cut.write_bytes(made[0].path.read_bytes()[: made[0].path.stat().st_size // 2])
-    config.say(f"Made {len(made)} files of {config.lines} lines, and one that is cut in the middle.")
+    config.say(f"Made {len(made)} files of {config.lines} lines, and one that is truncated.")
     return [(one.year, one.path) for one in made]
 
 

@@ -87,7 +87,7 @@ class Subscriber:
         name, headers = request.match_info["name"], request.headers
         event = headers.get("ce-id", "")
         if name in ("billing", "ticker", "worker") and event.endswith("0") and self._refuses(name, event):
-            return web.Response(status=400, text="every tenth event is refused here\n")
+            return web.Response(status=400, text="this subscriber rejects every tenth event\n")
         if name == "shipping":
             return _reply(f"{event}-shipment", "/shipping", "shipment", 0)
         rounds = int(headers.get("ce-rounds", "0"))

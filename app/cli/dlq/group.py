@@ -8,12 +8,12 @@ _COMMANDS = (
     Entry(
         "list",
         "app.cli.dlq.list:list_letters",
-        "List dead letters by subscription and reason: how many, how many of them redriven, the oldest, the newest.",
+        "List dead letters by subscription and reason: their number, how many are redriven, the oldest, the newest.",
     ),
     Entry(
         "show",
         "app.cli.dlq.show:show",
-        "Print whole dead letters: attributes, headers, what the subscriber answered, data.",
+        "Print complete dead letters: attributes, headers, the subscriber's answer, data.",
     ),
     Entry(
         "redrive",
@@ -28,7 +28,7 @@ group = Commands(_COMMANDS)
 
 @group.callback()
 def dlq() -> None:
-    """Dead letters: events that a subscriber did not take.
+    """List, show and redrive dead letters: events whose delivery has failed for good.
 
     \b
     Examples:

@@ -41,7 +41,7 @@ def list_letters(
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """List dead letters by subscription and reason: how many, how many of them redriven, the oldest, the newest.
+    """List dead letters by subscription and reason: their number, how many are redriven, the oldest, the newest.
 
     \b
     Examples:

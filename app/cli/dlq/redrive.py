@@ -54,30 +54,30 @@ def redrive(
     refs: Refs = None,
     subscription: SubscriptionWish = "",
     channel: ChannelWish = "",
-    everything: Annotated[bool, typer.Option("--all", help="Those of all subscriptions.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="The letters of all subscriptions.")] = False,
     topic: Topic = "",
     reason: Reason = "",
     since: Since = "",
     until: Until = "",
     mended: Annotated[
-        Path | None, typer.Option("--with", help="A letter as `dlq show -o json` prints it, edited: this one instead.")
+        Path | None, typer.Option("--with", help="Send this file instead: a letter from `dlq show -o json`, edited.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be redriven, and send nothing.")] = False,
-    rate: Annotated[str, typer.Option("--rate", help="At most so many: 20/s, 100/m; else as fast as it goes.")] = "",
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Try at most so many letters.")] = None,
-    retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Retries of each letter.")] = 3,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be redriven, and send nothing.")] = False,
+    rate: Annotated[str, typer.Option("--rate", help="Rate limit: 20/s, 100/m; by default there is none.")] = "",
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Redrive at most this many letters.")] = None,
+    retries: Annotated[int, typer.Option("--retries", min=0, max=100, help="Retries for each letter.")] = 3,
     in_flight: Annotated[
-        int, typer.Option("--in-flight", min=1, max=1000, help="Letters at a time; with 1 their order is kept.")
+        int, typer.Option("--in-flight", min=1, max=1000, help="Letters in flight at a time; 1 keeps their order.")
     ] = 1,
-    failures: Annotated[int, typer.Option("--failures", min=1, help="Give up after so many failures in a row.")] = 10,
+    failures: Annotated[int, typer.Option("--failures", min=1, help="Stop after this many failures in a row.")] = 10,
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
     """Deliver dead letters again, each to the subscriber of its subscription only, with its id and attributes.
 
-    What was redriven is remembered in Kafka and not redriven again; interrupted, it goes on when it is run again.
-    Ends with 0 when all were taken, 4 when some were, 1 when none was. A second run waits for the first to end, half a
-    minute at most.
+    A ledger in Kafka records what was redriven, so an interrupted run continues when it is started again, and no letter
+    is redriven twice. Exit code: 0 if all were delivered, 4 if some were, 1 if none was. A second run waits up to half
+    a minute for the first to end.
 
     \b
     Examples:
@@ -89,9 +89,11 @@ def redrive(
       penstock dlq redrive --with letter.json
     """
     if mended is not None and (refs or subscription or channel or topic or everything or reason or since or until):
-        raise UsageError("--with and other letters are both there.", "The file names its letter: give --with alone.")
+        raise UsageError(
+            "--with cannot be combined with other letters.", "The file names its letter: use --with alone."
+        )
     if not (refs or subscription or channel or topic or everything or mended):
-        raise UsageError("Nothing says what to redrive.", "Give --subscription, --channel, letters, or --all.")
+        raise UsageError("No letters are chosen.", "Use --subscription, --channel, letters, or --all.")
     refuse_both(refs, subscription, channel, topic, reason, since, until)
     config = RedriveConfig(read_rate(rate), limit, retries, in_flight, failures)
     where = look(kafka, subscription, channel, topic, reason, since, until)
@@ -130,7 +132,7 @@ def _say_what(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int 
     rows = group_rows(group((letter, False) for letter in islice(waiting, limit)))
     GROUPS.show(rows, View.JSON if output is Format.JSON else View.TABLE)
     if output is Format.TABLE and rows:
-        note("Nothing was sent: leave out --dry-run to redrive them.")
+        note("Nothing was sent. Run it without --dry-run to redrive them.")
 
 
 async def _run(
@@ -189,4 +191,4 @@ def _ensure_topic(where: DeadLetterQuery, replication: int) -> None:
     try:
         Topics(admin_client(where.client), _LIMIT_S).ensure_compacted([redriven_topic(where.instance)], replication)
     except ActionFailed as problem:
-        raise PenstockError(f"What is redriven cannot be written down: {problem}.", "Mend that first.") from problem
+        raise PenstockError(f"The redrive ledger cannot be written: {problem}.", "Fix that first.") from problem

@@ -26,15 +26,20 @@ from knative.errors import UsageError
 
 Refs = Annotated[list[str] | None, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET of `list --each`.")]
 SubscriptionWish = Annotated[
-    str, typer.Option("--subscription", "-s", help="Those of NAMESPACE/NAME.", autocompletion=complete_subscription)
+    str,
+    typer.Option(
+        "--subscription", "-s", help="Letters of the subscription NAMESPACE/NAME.", autocompletion=complete_subscription
+    ),
 ]
 ChannelWish = Annotated[
-    str, typer.Option("--channel", help="Those of channel NAMESPACE/NAME.", autocompletion=complete_channel)
+    str, typer.Option("--channel", help="Letters of the channel NAMESPACE/NAME.", autocompletion=complete_channel)
 ]
-Topic = Annotated[str, typer.Option("--topic", help="In this DLQ topic, for a channel that is no more.")]
-Reason = Annotated[str, typer.Option("--reason", help="Those whose reason has this in it, in any case.")]
-Since = Annotated[str, typer.Option("--since", help="Dead since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
-Until = Annotated[str, typer.Option("--until", help="Dead before then, written in the same way.")]
+Topic = Annotated[str, typer.Option("--topic", help="Letters in this DLQ topic, for a channel that was deleted.")]
+Reason = Annotated[
+    str, typer.Option("--reason", help="Letters whose reason contains this text, in upper or lower case.")
+]
+Since = Annotated[str, typer.Option("--since", help="Letters since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
+Until = Annotated[str, typer.Option("--until", help="Letters before then, in the same format.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +115,4 @@ def _say_missing(topic: str) -> None:
 def refuse_both(refs: list[str] | None, *wishes: str) -> None:
     """Raises UsageError for names of dead letters together with options that select others."""
     if refs and any(wishes):
-        raise UsageError("Letters and options that choose letters are both there.", "Give one of them.")
+        raise UsageError("Letters cannot be combined with options that choose letters.", "Use one of them.")

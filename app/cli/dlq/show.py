@@ -29,7 +29,7 @@ def show(
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Print whole dead letters: attributes, headers, what the subscriber answered, data.
+    """Print complete dead letters: attributes, headers, the subscriber's answer, data.
 
     \b
     Examples:

@@ -16,7 +16,7 @@ _COMMANDS = (
     Entry(
         "topology",
         "app.cli.job.topology:topology",
-        "Draw the map of who sends what to whom, as `penstock topology` does, by Spark.",
+        "Show the topology, as `penstock topology` does, with Spark.",
     ),
 )
 
@@ -26,7 +26,7 @@ group = Commands(_COMMANDS)
 
 @group.callback()
 def job() -> None:
-    """Jobs on Spark: on this machine, or on a cluster with --master.
+    """Run a Spark job on this machine, or on a cluster with --master.
 
     \b
     Examples:

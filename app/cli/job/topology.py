@@ -46,7 +46,7 @@ def topology(
     diff: Diff = None,
     since: Since = "10m",
     traffic: Annotated[
-        TrafficName, typer.Option("--traffic", help="Where the numbers come from; auto takes the best there is.")
+        TrafficName, typer.Option("--traffic", help="Source of the numbers; auto uses the best one that exists.")
     ] = TrafficName.AUTO,
     folder: Folder = None,
     fail_on: FailOn = None,
@@ -57,9 +57,9 @@ def topology(
     conf: Conf = None,
     output: Shapes = Shape.TABLE,
 ) -> None:
-    """Draw the map of who sends what to whom, as `penstock topology` does, by Spark.
+    """Show the topology, as `penstock topology` does, with Spark.
 
-    For long spans of traffic and on a cluster; for a look at what runs now `penstock topology` is quicker.
+    Use it for long time ranges and on a cluster; `penstock topology` is faster for the current traffic.
 
     \b
     Examples:

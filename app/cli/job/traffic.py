@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 Channels = Annotated[
     list[str] | None,
-    typer.Option("--channel", help="Only NAMESPACE/NAME (with --since or --until).", autocompletion=complete_channel),
+    typer.Option(
+        "--channel", help="Only the channel NAMESPACE/NAME (with --since or --until).", autocompletion=complete_channel
+    ),
 ]
 
 
@@ -39,27 +41,29 @@ def traffic(
     remote: Remote = "",
     kafka: Kafka = "",
     since: Annotated[
-        str, typer.Option("--since", help="Count a span: from 90s, 10m, 2d ago, or an RFC 3339 time.")
+        str, typer.Option("--since", help="Count a time range: from 90s, 10m, 2d ago, or an RFC 3339 time.")
     ] = "",
-    until: Annotated[str, typer.Option("--until", help="The end of the span, written in the same way.")] = "",
+    until: Annotated[str, typer.Option("--until", help="End of the time range, in the same format.")] = "",
     channels: Channels = None,
     once: Annotated[
-        bool, typer.Option("--once/--follow", help="End when all is counted, or go on until Ctrl-C.")
+        bool, typer.Option("--once/--follow", help="Exit when everything is counted, or run until Ctrl-C.")
     ] = True,
     records: Annotated[
-        bool, typer.Option("--records/--no-records", help="Read channel topics, or only what workers report.")
+        bool, typer.Option("--records/--no-records", help="Read the channel topics, or only the reports of workers.")
     ] = True,
     offsets: Annotated[
-        bool, typer.Option("--offsets", help="An estimate from offsets alone: no record is read, no Spark started.")
+        bool, typer.Option("--offsets", help="Estimate from offsets only: reads no records and does not start Spark.")
     ] = False,
-    folder: Annotated[Path | None, typer.Option("--folder", help="Tables; by default PENSTOCK_TRAFFIC_DIR.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="Folder of the tables; by default PENSTOCK_TRAFFIC_DIR.")
+    ] = None,
     reset: Annotated[
-        bool, typer.Option("--reset", help="Delete tables and checkpoint together and count anew.")
+        bool, typer.Option("--reset", help="Delete the tables and the checkpoint, and count again.")
     ] = False,
     interval_s: Annotated[
         float, typer.Option("--interval", min=1, help="Seconds between batches with --follow.")
     ] = 10.0,
-    batch: Annotated[int, typer.Option("--batch", min=1_000, help="Records of a batch, at most.")] = 1_000_000,
+    batch: Annotated[int, typer.Option("--batch", min=1_000, help="Most records in a batch.")] = 1_000_000,
     driver_host: DriverHost = "",
     memory: Memory = "1g",
     conf: Conf = None,
@@ -67,8 +71,8 @@ def traffic(
 ) -> None:
     """Count events by channel, subscription, type and source, in windows of a minute and of an hour.
 
-    It goes on where the last run ended, and counts nothing twice, however that run ended. With --since or --until it
-    counts that span alone, into a folder of its own.
+    It continues where the last run ended and counts nothing twice, even after a kill. With --since or --until it counts
+    only that time range, into a folder of its own.
 
     \b
     Examples:
@@ -83,18 +87,20 @@ def traffic(
     if offsets:
         if not once or reset or not records:
             raise UsageError(
-                "--offsets reads no records and keeps no tables.", "Leave out --follow, --reset, --no-records."
+                "--offsets reads no records and keeps no tables.", "Remove --follow, --reset, --no-records."
             )
         show_offsets(client, channels or [], span, output)
         return
     if channels and span is None:
-        raise UsageError("--channel goes with a span.", "Add --since, such as --since 1h; without one all is counted.")
+        raise UsageError(
+            "--channel needs a time range.", "Add --since, such as --since 1h; without it, all channels are counted."
+        )
     if span is not None and (not once or reset):
-        raise UsageError("A span is counted once, into a folder that is made anew.", "Leave out --follow and --reset.")
+        raise UsageError("A time range is counted once, into a new folder.", "Remove --follow and --reset.")
     if remote and span is None:
         raise UsageError(
-            "Spark Connect cannot keep a stream's batches on this machine: they would end up on the server's.",
-            "Give --since, which is a bounded read and works there, or --master.",
+            "Spark Connect would store the tables of a stream on the server, not on this machine.",
+            "Use --since, which reads a fixed range and works there, or --master.",
         )
     place = Place(master, remote, driver_host, memory, tuple(conf or ()))
     place.check()
@@ -110,7 +116,7 @@ def _span(since: str, until: str) -> tuple[float | None, float | None] | None:
     if since_s is not None and until_s is not None and since_s >= until_s:
         raise UsageError("--since is not before --until.", "Swap them.")
     if since_s is not None and since_s > now_s:
-        raise UsageError(f"--since {since!r} lies in the future.", "Write a time that has passed.")
+        raise UsageError(f"--since {since!r} is in the future.", "Write a time in the past.")
     return None if since_s is None and until_s is None else (since_s, until_s)
 
 

@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 Master = Annotated[
     str,
     typer.Option(
-        "--master", help="Where it runs: local[*], local[2], spark://HOST:7077; by default PENSTOCK_SPARK_MASTER."
+        "--master", help="Spark master: local[*], local[2], spark://HOST:7077; by default PENSTOCK_SPARK_MASTER."
     ),
 ]
 Remote = Annotated[str, typer.Option("--remote", help="sc://HOST:PORT of a Spark Connect server instead.")]
 DriverHost = Annotated[
     str,
-    typer.Option(
-        "--driver-host", help="Address at which a cluster's workers reach this machine; loopback if not said."
-    ),
+    typer.Option("--driver-host", help="Address at which a cluster's workers reach this machine; by default loopback."),
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option("--conf", help="NAME=VALUE for Spark, such as spark.executor.memory=2g; may be given more than once."),
+    typer.Option("--conf", help="NAME=VALUE for Spark, such as spark.executor.memory=2g; may be repeated."),
 ]
-Memory = Annotated[str, typer.Option("--driver-memory", help="Memory of Spark's process here, such as 512m or 4g.")]
+Memory = Annotated[
+    str, typer.Option("--driver-memory", help="Memory of Spark's process on this machine, such as 512m or 4g.")
+]
 
 
 @contextlib.contextmanager
@@ -53,7 +53,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        note("Interrupted: there is no report.")
+        note("Interrupted; no report was written.")
         raise
 
 
@@ -75,7 +75,7 @@ class Place:
         pairs = [one.partition("=") for one in self.conf]
         for name, equals, _ in pairs:
             if not equals or not name.startswith("spark."):
-                raise UsageError(f"--conf {name!r} is no setting of Spark.", "Write spark.NAME=VALUE.")
+                raise UsageError(f"--conf {name!r} is not a Spark setting.", "Write spark.NAME=VALUE.")
         return {name: value for name, _, value in pairs}
 
     def check(self) -> None:

@@ -32,7 +32,7 @@ def read_time(text: str, option: str, now_s: float) -> float:
         moment = None
     if moment is None or moment.tzinfo is None or len(wish) < len("2026-01-01T00:00Z"):
         raise UsageError(
-            f"{option} {text!r} is no time.",
+            f"{option} {text!r} is not a valid time.",
             "Write how long ago (90s, 10m, 1h30m, 2d) or an RFC 3339 time with a zone (2026-11-21T12:00:00Z).",
         )
     return moment.timestamp()

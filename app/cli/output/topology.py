@@ -32,7 +32,7 @@ def show_topology(topology: Topology) -> None:
         _show_finding(console, finding)
     console.print()
     if len(topology.findings) > FINDINGS_MAX:
-        _print(console, f"... and {len(topology.findings) - FINDINGS_MAX} more: see them all with --out or -o json.")
+        _print(console, f"... and {len(topology.findings) - FINDINGS_MAX} more; --out or -o json shows all.")
     _print(console, verdict(topology.findings))
 
 
@@ -85,7 +85,7 @@ def show_difference(difference: Difference) -> None:
         values = (f"{one:.3g}/s" if isinstance(one, float) else str(one) for one in (change.before, change.after))
         _print(console, f"{change.what}: {change.id}: {' → '.join(values)}")
     if len(difference.changes) > 3 * IDS_MAX:
-        _print(console, f"... and {len(difference.changes) - 3 * IDS_MAX} more changes: see them with -o json.")
+        _print(console, f"... and {len(difference.changes) - 3 * IDS_MAX} more changes; -o json shows all.")
 
 
 def _names(console: Console, word: str, ids: tuple[str, ...]) -> None:

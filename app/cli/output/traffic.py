@@ -93,29 +93,29 @@ def show_summary(summary: Summary, folder: Path, output: Format) -> None:
             }
         )
         return
-    print_table(_COLUMNS, rows, "Nothing new: everything in Kafka is in the tables already.")
+    print_table(_COLUMNS, rows, "Nothing new: the tables already contain everything in Kafka.")
     note(
         f"{summary.records:,} records in {summary.seconds:.1f} s ({per_s:,.0f}/s), {summary.batches} batches, "
-        f"{summary.rows:,} rows of minutes in {folder}."
+        f"{summary.rows:,} rows for minutes in {folder}."
     )
     for sentence in oddities(summary.counters):
         note(sentence)
     if summary.stopped:
-        note("Stopped before everything was read; the next run goes on from here.")
+        note("Stopped before everything was read; the next run continues from here.")
 
 
 def oddities(counters: Mapping[str, int]) -> list[str]:
     """A sentence for each counter that should be 0."""
     late = counters.get("records.late", 0) + counters.get("deltas.late", 0)
     told = {
-        f"{late:,} events came after their window should have been over; they are counted in it, and as late.": late,
-        f"{counters.get('deltas.repeats', 0):,} reports of workers came twice and are counted once.": counters.get(
+        f"{late:,} events came after the end of their window; they are counted in it, and as late.": late,
+        f"{counters.get('deltas.repeats', 0):,} reports of workers arrived twice and are counted once.": counters.get(
             "deltas.repeats", 0
         ),
-        f"{counters.get('deltas.unreadable', 0):,} reports of workers cannot be read and are left out.": counters.get(
+        f"{counters.get('deltas.unreadable', 0):,} reports of workers cannot be read; not counted.": counters.get(
             "deltas.unreadable", 0
         ),
-        f"{counters.get('records.folded', 0):,} events are of types and sources too many to tell apart; they are "
+        f"{counters.get('records.folded', 0):,} events have more types and sources than are kept apart; they are "
         "counted under empty names.": counters.get("records.folded", 0),
     }
     return [sentence for sentence, count in told.items() if count]
@@ -141,5 +141,5 @@ def show_rates(rates: Sequence[Rate], output: Format) -> None:
     if output is Format.JSON:
         print_json(rows)
         return
-    print_table(_RATE_COLUMNS, rows, "No channel, no subscription.")
-    note("Estimates: transactions, compaction and retention change offsets without an event.")
+    print_table(_RATE_COLUMNS, rows, "There are no channels and no subscriptions.")
+    note("Estimates: transactions, compaction and retention change offsets without any event.")

@@ -29,7 +29,7 @@ def welcome(
     if channels:
         lines += _to_send(config, channels[0], command)
     else:
-        lines += [f"There is no channel in {config.resources} yet; files that you add are served within 2 s.", ""]
+        lines += [f"There is no channel in {config.resources} yet. Files that you add are served within 2 s.", ""]
     lines.append("Look at:")
     if channels:
         name = f"{channels[0].namespace}/{channels[0].name}"
@@ -42,13 +42,13 @@ def welcome(
         lines.append(f"  stored events   {command} receive --last 10{events}")
         lines.append(f"  dead letters    {command} receive --dlq --from-beginning{events}")
     lines += [
-        f"  resources       {config.resources} (what you edit, add or delete there is served within 2 s)",
+        f"  resources       {config.resources} (changes there take effect within 2 s)",
         f"  their statuses  {config.home / 'state'}",
         f"  logs            {', '.join(str(log) for log in logs if log is not None)}",
         "",
     ]
     if config.subscriber_port:
-        lines.append(f"The sample subscriber (port {config.subscriber_port}) prints what it gets, as it comes:")
+        lines.append(f"The sample subscriber (port {config.subscriber_port}) prints each event that it receives:")
     return lines
 
 
@@ -71,7 +71,7 @@ def _to_send(config: StackConfig, channel: KafkaChannel, command: str) -> list[s
         "",
         curl(f"{ingress}{path}"),
         "",
-        "or twenty with a key" + (", of which some are refused by a picky subscriber:" if example else ":"),
+        "or twenty with a key" + ("; the subscriber /picky rejects some of them:" if example else ":"),
         "",
         f"{command} send --count 20 --key customer-7{_channel_option(channel)}{server}",
         "",

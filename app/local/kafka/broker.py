@@ -172,7 +172,7 @@ class EmbeddedKafka:
                 if not is_free(self.port):
                     raise self._port_taken()
                 raise PenstockError(
-                    f"The embedded Kafka ended while it started (exit code {code}): {self._last_words()}",
+                    f"The embedded Kafka exited during its start (exit code {code}): {self._last_words()}",
                     f"Its log is {self.log_file}.",
                 )
             if time.monotonic() > end:

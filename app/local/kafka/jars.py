@@ -44,7 +44,7 @@ def ensure_jars(root: Path, progress: Progress | None = None, limit_s: float = _
         return target
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with locked(root / "libs.lock", limit_s, f"is bringing the jars of {jars.owner}"):
+        with locked(root / "libs.lock", limit_s, f"is downloading the jars of {jars.owner}"):
             if not _is_whole(target, wanted):  # otherwise another process downloaded them while this one waited
                 _bring(target, jars, wanted, progress or _silent, limit_s)
     except OSError as problem:

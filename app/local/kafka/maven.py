@@ -103,4 +103,4 @@ def explain(lines: list[str], code: int, limit_s: float, log: Path, jars: JarSet
         )
     errors = [line.strip() for line in lines if line.startswith("[ERROR]") and line[7:].strip()]
     why = errors[0][7:].strip() if errors else f"exit code {code}"
-    return PenstockError(f"Maven could not bring the jars of {jars.owner}: {why}", again)
+    return PenstockError(f"Maven could not download the jars of {jars.owner}: {why}", again)

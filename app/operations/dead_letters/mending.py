@@ -36,7 +36,7 @@ def read_mended(text: str, file: str) -> dict[str, Any]:
     return found
 
 
-_HOW = "Make it with `penstock dlq show LETTER -o json` and edit `attributes` and `data`."
+_HOW = "Create it with `penstock dlq show LETTER -o json`, then edit `attributes` and `data`."
 
 
 def mend(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> DeadLetter:
@@ -64,9 +64,9 @@ def _check(name: str, after: Mapping[str, str]) -> None:
     if name in _FIXED:
         raise UsageError(f"The {name} of a dead letter cannot be changed.", "Send a new event: `penstock send`.")
     if name in _REQUIRED and not after.get(name):
-        raise UsageError(f"An event needs a {name}.", "Put it back.")
+        raise UsageError(f"An event needs a {name}.", "Add it again.")
     if not _ATTRIBUTE.fullmatch(name):
-        raise UsageError(f"{name!r} is not the name of an attribute.", "Lower-case letters and digits only.")
+        raise UsageError(f"{name!r} is not a valid attribute name.", "Use lower-case letters and digits only.")
 
 
 def _data(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> bytes | None:

@@ -56,7 +56,7 @@ def read_ref(text: str) -> tuple[str, int, int]:
     topic, *place = text.rsplit("/", 2)
     if not topic or len(place) != 2 or not all(part.isascii() and part.isdecimal() for part in place):
         raise UsageError(
-            f"{text!r} is not a reference of a letter.",
+            f"{text!r} is not a letter's reference.",
             "Write TOPIC/PARTITION/OFFSET, as `penstock dlq list --each -o name` does.",
         )
     return topic, int(place[0]), int(place[1])

@@ -53,12 +53,12 @@ class Summary:
             return ["No dead letters match; see `penstock dlq list`."]
         first = f"Redriven {self.redriven}, failed {self.failed}, redriven before {self.already}."
         if not self.complete and not self.stopped:
-            first += " The limit is reached; run it again for the next ones."
+            first += " The limit is reached; run the command again for the next letters."
         lines = [first]
         for (subscription, reason), count in self.reasons.most_common():
             lines.append(f"  {count} x {subscription or '(no subscription)'}: {reason}")
         if self.stopped and not self.complete:
             lines.append(
-                f"It ended early: {self.stopped}. Run it again to continue; redriven letters are not repeated."
+                f"It ended early: {self.stopped}. Run the command again to continue; redriven letters are not repeated."
             )
         return lines

@@ -77,7 +77,7 @@ def check_known(namespace: str, spaces: Iterable[str]) -> None:
     if namespace and namespace not in known:
         raise PenstockError(
             f"There is no channel and no subscription in namespace {namespace}; known: {', '.join(known) or 'none'}.",
-            "Write one of them, or leave --namespace out.",
+            "Use one of them, or remove --namespace.",
         )
 
 
@@ -179,6 +179,6 @@ def _deltas(wish: Wish, workers: int, notes: list[str]) -> Found | None:
     if broken:
         notes.append(f"{broken} records of {topic} could not be read.")
     if repeated:
-        notes.append(f"{repeated} records of {topic} were there twice and counted once.")
+        notes.append(f"{repeated} records of {topic} were duplicates and are counted once.")
     # If the records begin later than `since`, so does the window. Otherwise rates would be too low.
     return summing.sums(), Window(first if count else wish.since, wish.until), Tier.DELTAS, notes

@@ -23,23 +23,23 @@ def test_version_and_usage() -> None:
     [
         (["--show-completion", "tcsh"], 2, "Write bash, zsh, fish"),
         (["send", "--channel", "x"], 2, "Write NAMESPACE/NAME"),
-        (["send", "--data", "x", "--data-file", "y"], 2, "Give one of them"),
+        (["send", "--data", "x", "--data-file", "y"], 2, "Use one of them"),
         (["send", "--data-file", "/no/such/file"], 2, "cannot be read"),
-        (["send", "--attribute", "Bad Name=1", "--url", "http://127.0.0.1:1/"], 2, "no CloudEvent"),
-        (["send", "--url", "ftp://x"], 2, "no address"),
-        (["receive", "--last", "1", "--from-beginning"], 2, "Give one of them"),
+        (["send", "--attribute", "Bad Name=1", "--url", "http://127.0.0.1:1/"], 2, "not a valid CloudEvent"),
+        (["send", "--url", "ftp://x"], 2, "is not a valid URL"),
+        (["receive", "--last", "1", "--from-beginning"], 2, "Use one of them"),
         (["worker", "--set", "nonsense"], 2, "NAME=VALUE"),
         (["tail", "ns/ch", "--filter", "type"], 2, "Write ATTRIBUTE=VALUE"),
         (["tail", "ns/ch", "--since", "soon"], 2, "RFC 3339"),
         (["dlq", "redrive"], 2, "--all"),
-        (["dlq", "redrive", "t/0/1", "--reason", "x"], 2, "Give one of them"),
+        (["dlq", "redrive", "t/0/1", "--reason", "x"], 2, "Use one of them"),
         (["dlq", "redrive", "--all", "--rate", "fast"], 2, "Write N/s"),
         (["dlq", "list", "--until", "then"], 2, "--until"),
         (["worker", "--web-port", "none"], 2, "PENSTOCK_HTTP_PORT"),
         (["up", "--resources", "/no/such/folder"], 2, "no directory"),
     ],
 )
-def test_errors_are_one_sentence_with_a_cure(arguments: list[str], code: int, says: str) -> None:
+def test_an_error_is_one_sentence_with_a_hint(arguments: list[str], code: int, says: str) -> None:
     done = penstock(*arguments)
     assert done.returncode == code
     assert says in done.stderr

@@ -59,7 +59,7 @@ def test_a_kafka_that_does_not_answer_is_said_once_and_is_not_ready(tmp_path: Pa
     done = _up(tmp_path)
     assert done.returncode == 3
     assert done.stderr.count("Kafka at 127.0.0.1:1 did not answer within 1 s") == 1
-    assert "The worker ended (exit code 3). Its log is " in done.stderr
+    assert "The worker exited (exit code 3). Its log is " in done.stderr
 
 
 @pytest.mark.parametrize("subscriber", [False, True], ids=["alone", "with a subscriber"])

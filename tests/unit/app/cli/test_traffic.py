@@ -54,7 +54,7 @@ def test_nothing_delivered_has_no_latency() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--last", "91"], "Give up to 90"),
+        (["--last", "91"], "Use at most 90"),
         (["--last", "0"], "--last"),
         (["--window", "5m"], "10s"),
         (["--channel", "orders"], "NAMESPACE/NAME"),

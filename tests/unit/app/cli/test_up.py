@@ -27,18 +27,18 @@ def test_the_command_named_works_here(tmp_path: Path, monkeypatch: pytest.Monkey
     assert command_here() == "penstock"
 
 
-def test_up_says_which_settings_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_names_the_settings_it_ignores(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
         monkeypatch.delenv(name)
     assert said_of_settings(load_settings(), chosen=False) == []
     for name, value in (("ROLE", "ingress"), ("DRAIN_S", "4"), ("STATE_DIR", "/s"), ("RESOURCES", "file:mine")):
         monkeypatch.setenv(f"PENSTOCK_{name}", value)
     told = [
-        "PENSTOCK_ROLE (from the environment) does not count for `penstock up`: it is all here.",
-        "PENSTOCK_STATE_DIR (from the environment) does not count for `penstock up`: it is the folder `state` in "
-        "--home here.",
+        "PENSTOCK_ROLE (from the environment) is ignored by `penstock up`, which uses all.",
+        "PENSTOCK_STATE_DIR (from the environment) is ignored by `penstock up`, which uses the folder `state` "
+        "in --home.",
     ]
     assert said_of_settings(load_settings(), chosen=True) == told
     *others, last = said_of_settings(load_settings(), chosen=False)
     assert others == told
-    assert last.startswith("Using the resources in mine: PENSTOCK_RESOURCES (from the environment) says so")
+    assert last.startswith("Using the resources in mine: PENSTOCK_RESOURCES (from the environment) is set")

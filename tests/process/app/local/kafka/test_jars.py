@@ -39,7 +39,7 @@ def test_jars_from_mavens_own_store_arrive_too(tmp_path: Path, monkeypatch: pyte
     [
         ("[ERROR] Could not transfer artifact x: Unknown host repo", "Maven Central cannot be reached.*network"),
         ("[ERROR] x: No space left on device", "disk is full.*Free some space"),
-        ("[ERROR] The goal is unknown", "could not bring.*: The goal is unknown"),
+        ("[ERROR] The goal is unknown", "could not download.*: The goal is unknown"),
     ],
 )
 def test_failures_of_maven_become_sentences(

@@ -62,7 +62,7 @@ def test_what_was_asked_for_by_name_and_is_not_there_is_an_error(
 ) -> None:
     monkeypatch.setenv("PENSTOCK_SPARK_JARS", str(tmp_path))
 
-    with pytest.raises(PenstockError, match=r"io\.graphframes.*--engine local needs none"):
+    with pytest.raises(PenstockError, match=r"io\.graphframes.*--engine local needs no jars"):
         check_jars([])
     for name in (CORE, GRAPHX):
         (tmp_path / name).write_bytes(b"")

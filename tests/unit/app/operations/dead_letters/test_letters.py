@@ -141,7 +141,7 @@ def test_marks_of_what_is_gone() -> None:
 
 @pytest.mark.parametrize("text", ["", "t", "t/1", "t/x/1", "t/1/-1", "/1/2", "t/1/²"])
 def test_what_names_no_letter(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a reference of a letter"):
+    with pytest.raises(UsageError, match="is not a letter's reference"):
         read_ref(text)
 
 
@@ -202,7 +202,8 @@ def test_the_summary_says_why() -> None:
     assert summary.as_lines() == [
         "Redriven 1, failed 2, redriven before 0.",
         "  2 x ns/a: the answer was 500",
-        "It ended early: 2 letters in a row failed. Run it again to continue; redriven letters are not repeated.",
+        "It ended early: 2 letters in a row failed. Run the command again to continue; "
+        "redriven letters are not repeated.",
     ]
     assert summary.as_json()["failures"] == [{"subscription": "ns/a", "reason": "the answer was 500", "count": 2}]
 
@@ -254,7 +255,7 @@ def test_a_mended_letter_has_the_new_attributes_and_data() -> None:
     [
         ({"attributes": {"id": "2", "type": "t"}}, "The id of a dead letter cannot be changed"),
         ({"attributes": {"id": "1"}}, "An event needs a type"),
-        ({"attributes": {"id": "1", "type": "t", "Bad-Name": "x"}}, "'Bad-Name' is not the name of an attribute"),
+        ({"attributes": {"id": "1", "type": "t", "Bad-Name": "x"}}, "'Bad-Name' is not a valid attribute name"),
         ({"attributes": {"id": "1", "type": 1}}, "not an object with string values"),
         ({"data": {"a": 1}}, "data is not a string"),
         ({"data_base64": "/w=="}, "either data or data_base64"),

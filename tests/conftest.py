@@ -17,6 +17,7 @@ from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
 from tests.support import profiles
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.processes import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
     """A real Kafka on a free port: `.bootstrap`, `.port`; empty at first, shared by the session."""
     broker = EmbeddedKafka(
-        tmp_path_factory.mktemp("kafka"), port=0, heap="384m", jars_root=_REPOSITORY / ".penstock" / "kafka"
+        tmp_path_factory.mktemp("kafka"), port=free_port(), heap="384m", jars_root=_REPOSITORY / ".penstock" / "kafka"
     )
     with broker:
         yield broker

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.local.kafka.ports import LOOPBACK, free_port
+from app.local.kafka.ports import LOOPBACK
+from tests.support.processes import free_port
 
 _REPOSITORY = Path(__file__).parents[2]
 _LIMIT_S = 120

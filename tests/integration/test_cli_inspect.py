@@ -20,13 +20,12 @@ from confluent_kafka.admin import AdminClient
 
 from agents.ordering.offset_tracker import OffsetTracker
 from app.local.kafka import EmbeddedKafka
-from app.local.kafka.ports import free_port
 from knative.contract.kafka_names import status_topic
 from knative.contract.records import Channel, ControllerReport, ResourceProblem
 from tables.contract_table import encode_channel
 from tables.status_table import REPORT_KEY, encode_report
 from tests.integration.cli_fixture import REPOSITORY, Looked
-from tests.support.processes import wait_until
+from tests.support.processes import free_port, wait_until
 
 _LIMIT_S = 60
 

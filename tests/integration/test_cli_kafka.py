@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import Producer
 
 from app.local.kafka import EmbeddedKafka
-from app.local.kafka.ports import free_port
 from app.local.kafka.processes import is_running
 from app.local.kafka.record import read_record
 from app.operations.topic_reader import TopicReader
 from knative.errors import NotReadyError, PenstockError
+from tests.support.processes import free_port
 
 _REPOSITORY = Path(__file__).parents[2]
 _LIMIT_S = 120

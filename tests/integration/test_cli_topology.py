@@ -14,10 +14,10 @@ import pytest
 from analytics.topology.model.document import Kind, Tier, Topology, from_json, to_json
 from app.cli import cli
 from app.local.kafka import EmbeddedKafka
-from app.local.kafka.ports import free_port
 from knative.errors import PenstockError
 from tests.integration.topology_inputs import deltas, publish, status, topics
 from tests.support.planted_faults import FAULTS, faulty, healthy
+from tests.support.processes import free_port
 from tests.support.topology_examples import small
 
 pytestmark = pytest.mark.integration

@@ -20,6 +20,7 @@ from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscripti
 from knative.resources.kinds import Start
 from tables.status_table import encode_status
 from tests.integration.controller_fixture import CHANNEL, ControllerFixture
+from tests.support.processes import free_port
 
 pytestmark = pytest.mark.integration
 
@@ -251,7 +252,7 @@ async def test_a_state_directory_that_fails_is_tried_again(plant: ControllerFixt
 @pytest.mark.asyncio
 async def test_while_kafka_is_away_everything_stays_and_afterwards_goes_on(tmp_path: Path) -> None:
     jars = Path(__file__).parents[2] / ".penstock" / "kafka"
-    broker = EmbeddedKafka(tmp_path / "kafka", port=0, heap="384m", jars_root=jars)
+    broker = EmbeddedKafka(tmp_path / "kafka", port=free_port(), heap="384m", jars_root=jars)
     with broker:
         plant = ControllerFixture(broker.bootstrap, tmp_path, "penstock")
         plant.channel("orders")

@@ -9,9 +9,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from app.local.kafka import EmbeddedKafka
-from app.local.kafka.ports import free_port
 from app.worker.dlq_sizes import DlqSizes
 from tests.integration.cli_fixture import Looked
+from tests.support.processes import free_port
 
 pytestmark = pytest.mark.integration
 

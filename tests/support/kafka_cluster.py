@@ -20,10 +20,10 @@ from confluent_kafka.cimpl import NewTopic
 from app.local.kafka.config import Cluster, Node, java_arguments, new_cluster_id
 from app.local.kafka.jar_sets import LOG_CONFIG
 from app.local.kafka.jars import ensure_jars
-from app.local.kafka.ports import LOOPBACK, free_port, is_open
+from app.local.kafka.ports import LOOPBACK, is_open
 from app.local.kafka.storage import make_folder, prepare
 from app.local.kafka.toolchain import find_java
-from tests.support.processes import REPOSITORY, Child, Failed, wait_until
+from tests.support.processes import REPOSITORY, Child, Failed, free_port, wait_until
 from tests.support.tcp_proxy import TcpProxy
 
 HEAP = "320m"

@@ -10,34 +10,50 @@ import http.client
 import itertools
 import json
 import os
+import random
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from app.local.kafka.ports import is_free
 from app.local.kafka.processes import die_with_parent
 
 REPOSITORY = Path(__file__).parents[2]
 _POLL_S = 0.05
 _TAIL_LINES = 40
 _numbers = itertools.count(1)
+#: Below those of app.local.kafka.ports.
+_FIRST_PORT, _PORTS_EACH, _PORT_RANGES = 10_000, 1_000, 10
 
 
 class Failed(AssertionError):
     """A process did not do what the test needs; the message ends with what it said last."""
 
 
+def _ports() -> Iterator[int]:
+    """Every port of this process's own range, again and again."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PORT_RANGES
+    first, at = _FIRST_PORT + number * _PORTS_EACH, random.randrange(_PORTS_EACH)
+    for step in itertools.count(at):
+        yield first + step % _PORTS_EACH
+
+
+_port_numbers = _ports()
+
+
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port of loopback that nobody listens on now.
+
+    What it is for may listen much later, on a busy machine. So no port is given twice within hundreds of others, no
+    two processes of pytest-xdist get the same one, and neither outgoing connections nor the product's own choice of
+    free ports take ports of this range.
+    """
+    return next(port for port in itertools.islice(_port_numbers, _PORTS_EACH) if is_free(port))
 
 
 def wait_until(what: str, holds: Callable[[], bool], limit_s: float, poll_s: float = _POLL_S) -> None:

@@ -17,7 +17,8 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import Any
 
-from app.local.kafka.ports import LOOPBACK, free_port
+from app.local.kafka.ports import LOOPBACK
+from tests.support.processes import free_port
 
 _CHUNK_BYTES = 16_384
 _QUEUE_CHUNKS = 64  # on their way in one direction of one connection; then the sender has to wait

@@ -18,6 +18,7 @@ import faust
 import uvloop
 from faust.app.base import BootStrategy
 
+from tests.support.processes import free_port
 from web.http.config import DriverConfig
 from web.http.registry import install
 
@@ -35,14 +36,6 @@ class HubApp(faust.App):
 
     BootStrategy = _NoKafka
     driver_config: DriverConfig
-
-
-def free_port() -> int:
-    """A TCP port of the loopback address that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def make_app(driver: str = "httptools", config: DriverConfig | None = None, port: int | None = None) -> HubApp:

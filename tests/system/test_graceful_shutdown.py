@@ -15,7 +15,7 @@ import pytest
 from app.local.kafka import EmbeddedKafka
 from tests.support.installation import Installation
 from tests.support.ledger import reader
-from tests.support.processes import REPOSITORY, LoadProcess, SinkProcess, wait_until
+from tests.support.processes import REPOSITORY, LoadProcess, SinkProcess, free_port, wait_until
 from tests.support.resources import Wanted
 from tests.support.subscriber import Answer, ScriptedSubscriber, says
 
@@ -80,7 +80,7 @@ def test_nothing_is_repeated_after_a_clean_stop(kafka: EmbeddedKafka, tmp_path: 
 def test_a_kafka_that_hangs_does_not_hold_up_a_stop(tmp_path: Path) -> None:
     """Connected, and silent: no commit is answered, no group can be left."""
     jars = REPOSITORY / ".penstock" / "kafka"
-    with EmbeddedKafka(tmp_path / "kafka", port=0, heap="384m", jars_root=jars) as broker:
+    with EmbeddedKafka(tmp_path / "kafka", port=free_port(), heap="384m", jars_root=jars) as broker:
         installation = Installation(broker.bootstrap, tmp_path, partitions=2, env={"PENSTOCK_DRAIN_S": "3"})
         with SinkProcess(tmp_path, {}) as sink:
             names = [f"s{number}" for number in range(8)]  # more than the event loop's pool has threads

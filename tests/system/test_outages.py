@@ -99,7 +99,7 @@ def test_a_dlq_topic_that_cannot_be_written_holds_the_event(how: str, kafka: Emb
 def test_kafka_away_for_thirty_seconds(tmp_path: Path) -> None:
     """503s and no false 202; everything that was answered 202 arrives; the same worker goes on by itself."""
     jars = REPOSITORY / ".penstock" / "kafka"
-    with EmbeddedKafka(tmp_path / "kafka", port=0, heap="384m", jars_root=jars) as broker:
+    with EmbeddedKafka(tmp_path / "kafka", port=free_port(), heap="384m", jars_root=jars) as broker:
         env = {"PENSTOCK_PRODUCE_TIMEOUT_S": "3"}
         installation = Installation(broker.bootstrap, tmp_path, partitions=3, env=env)
         with SinkProcess(tmp_path, {}, tmp_path / "received") as sink:

@@ -20,9 +20,8 @@ from typing import Any
 
 import pytest
 
-from app.local.kafka.ports import free_port
 from app.local.kafka.processes import start_time
-from tests.support.processes import wait_until
+from tests.support.processes import free_port, wait_until
 
 _REPOSITORY = Path(__file__).parents[2]
 _HOST = "my-kafkachannel-service.mynamespace.svc.cluster.local"

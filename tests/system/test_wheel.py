@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka.jars import ensure_jars, libs_folder
-from app.local.kafka.ports import free_port
 from app.settings.extras import MODULES
-from tests.support.processes import REPOSITORY, wait_until
+from tests.support.processes import REPOSITORY, free_port, wait_until
 from tests.support.wheel import Environment, build_wheel
 
 _PACKAGES = ("agents", "analytics", "app", "controller", "knative", "tables", "web")

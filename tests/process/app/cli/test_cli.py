@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.local.kafka.ports import free_port
-from tests.support.processes import penstock
+from tests.support.processes import free_port, penstock
 
 
 def test_version_and_usage() -> None:

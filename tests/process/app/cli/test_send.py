@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 from app.cli import cli
 from app.cli.output.up_banner import curl
 from app.cli.send import reason_of
-from app.local.kafka.ports import free_port
-from tests.support.processes import penstock
+from tests.support.processes import free_port, penstock
 
 
 class _Ingress(BaseHTTPRequestHandler):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.local.kafka.ports import free_port
+from tests.support.processes import free_port
 
 
 @pytest.mark.parametrize(

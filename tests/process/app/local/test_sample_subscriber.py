@@ -8,8 +8,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from app.local.kafka.ports import free_port, is_open
-from tests.support.processes import wait_until
+from app.local.kafka.ports import is_open
+from tests.support.processes import free_port, wait_until
 
 _REPOSITORY = Path(__file__).parents[4]
 _QUICKSTART = _REPOSITORY / "examples" / "quickstart"

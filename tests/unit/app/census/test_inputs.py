@@ -15,10 +15,9 @@ from app.census.inputs import Source, UnusableError, digest, parse_months, parse
 from app.census.metrics import CHUNKS_WRITTEN, DOWNLOADED, CensusMetrics, shown
 from app.census.reader import FileRow, ReadConfig, read_all
 from app.cli import cli
-from app.local.kafka.ports import free_port
 from knative.errors import PenstockError, UsageError
 from tests.support.kept_records import Kept
-from tests.support.processes import get
+from tests.support.processes import free_port, get
 
 
 @pytest.fixture

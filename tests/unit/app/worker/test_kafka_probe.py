@@ -6,10 +6,11 @@ import socket
 
 import pytest
 
-from app.local.kafka.ports import LOOPBACK, free_port
+from app.local.kafka.ports import LOOPBACK
 from app.worker import listening
 from app.worker.kafka_probe import refusal
 from knative.errors import PenstockError
+from tests.support.processes import free_port
 
 
 def test_a_refused_port_is_told() -> None:

@@ -78,9 +78,9 @@ def from_record(key: bytes | None, value: bytes | None, headers: Headers) -> Chu
     found: Mapping[str, bytes | None] = dict(headers)
     year = (found.get(YEAR_HEADER) or b"").decode("ascii", "replace")
     if not (year.isascii() and year.isdigit() and len(year) == 4 and int(year) in YEARS):
-        raise ValueError(f"its header {YEAR_HEADER} is no year: {year[:20]!r}")
+        raise ValueError(f"its header {YEAR_HEADER} is not a valid year: {year[:20]!r}")
     lines = tuple(value.split(b"\n"))
     if len(lines) > CHUNK_LINES:
-        raise ValueError(f"it has {len(lines)} lines, and a chunk has at most {CHUNK_LINES}")
+        raise ValueError(f"it has {len(lines)} lines; a chunk has at most {CHUNK_LINES}")
     name = (found.get(NAME_HEADER) or b"").decode("utf-8", "replace")[:NAME_CHARS_MAX]
     return Chunk(Place.parse(key.decode("ascii", "replace")), int(year), name, lines, LAST_HEADER in found)

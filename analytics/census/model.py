@@ -75,7 +75,7 @@ class Place:
         """A place from its text. Raises ValueError."""
         match = _PLACE.fullmatch(text)
         if match is None or int(match["number"]) >= CHUNKS_MAX:
-            raise ValueError(f"{text[:80]!r} is no place of a chunk")
+            raise ValueError(f"{text[:80]!r} is not a valid chunk id")
         return cls(match["file"], int(match["number"]))
 
 
@@ -136,9 +136,9 @@ def decode(value: bytes | None) -> Result | Refused:
     try:
         row = json.loads(value or b"")
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as problem:
-        raise ValueError("it is no JSON") from problem
+        raise ValueError("it is not JSON") from problem
     if not isinstance(row, dict) or row.get("v") != _VERSION:
-        raise ValueError("it is no result of a version known here")
+        raise ValueError("it is not a result of a known version")
     if "refused" in row:
         return Refused(str(row["refused"])[:NAME_CHARS_MAX], str(row.get("why", ""))[:NAME_CHARS_MAX])
     result = Result(
@@ -157,21 +157,21 @@ def decode(value: bytes | None) -> Result | Refused:
 def _counts(row: Mapping[str, Any], name: str) -> list[tuple[str, object]]:
     found = row.get(name, {})
     if not isinstance(found, dict):
-        raise ValueError(f"its {name} are no object")
+        raise ValueError(f"its {name} must be an object")
     return list(found.items())
 
 
 def _whole(value: object, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{what} is no number of things")
+        raise ValueError(f"{what} is not a valid count")
     return value
 
 
 def _check(result: Result) -> None:
     if result.year not in YEARS:
-        raise ValueError(f"{result.year} is no year")
+        raise ValueError(f"{result.year} is not a valid year")
     if not result.codes.keys() <= CODES.keys():
-        raise ValueError("it has a code that there is not")
+        raise ValueError("it has an unknown code")
     if not 1 <= result.lines <= CHUNK_LINES:
         raise ValueError(f"a chunk has 1 to {CHUNK_LINES} lines")
     if sum(result.codes.values()) + sum(result.problems.values()) != result.lines:

@@ -35,11 +35,11 @@ _MEANINGS = (
     (
         re.compile(r"/bin/java: (?:No such file|Permission denied|Is a directory|Not a directory)"),
         "Spark needs Java 17 or newer, and JAVA_HOME names a folder without bin/java.",
-        "Set JAVA_HOME to a JDK, or unset it: the java on the PATH is taken then.",
+        "Set JAVA_HOME to a JDK, or unset it to use the java on the PATH.",
     ),
     (
         re.compile(r"JAVA_HOME is not set|java: (?:command )?not found|java: No such file|exec: java"),
-        "Spark needs Java 17 or newer, and there is none on the PATH.",
+        "Spark needs Java 17 or newer, and there is no java on the PATH.",
         "Install a JDK (Debian: apt install openjdk-17-jre-headless), or set JAVA_HOME.",
     ),
     (
@@ -50,22 +50,22 @@ _MEANINGS = (
     (
         re.compile(r"All masters are unresponsive|Failed to connect to master|Application has been killed"),
         "No Spark master answers at {place}.",
-        "See that it runs and that the address is the one its own log says (spark://HOST:PORT).",
+        "Check that it runs, and that the address is the one in its log (spark://HOST:PORT).",
     ),
     (
         re.compile(r"Could not parse Master URL|Invalid master URL|invalid master|Master must (?:either )?be", re.I),
-        "{place} is no address of a Spark master.",
+        "{place} is not a valid address of a Spark master.",
         "Write local[*], local[2], spark://HOST:7077, k8s://https://HOST:443 or yarn.",
     ),
     (
         re.compile(r"insufficient memory|Could not reserve enough space|Invalid maximum heap|OutOfMemoryError"),
         "There is not enough memory for Spark's JVM.",
-        "Free some, or ask for less: --driver-memory 512m.",
+        "Free some, or use less: --driver-memory 512m.",
     ),
     (
         re.compile(r"Cannot assign requested address|Can't assign requested|BindException"),
-        "Spark cannot listen on the address it was given.",
-        "Name one of this machine's: --driver-host ADDRESS.",
+        "Spark cannot listen on this address.",
+        "Use an address of this machine: --driver-host ADDRESS.",
     ),
     (
         re.compile(r"UNAVAILABLE|failed to connect to all addresses|DNS resolution failed", re.I),
@@ -75,7 +75,7 @@ _MEANINGS = (
     (
         re.compile(r"No space left on device"),
         "The disk is full where Spark keeps its temporary files.",
-        "Free some space, or set SPARK_LOCAL_DIRS to a folder with room.",
+        "Free some space, or set SPARK_LOCAL_DIRS to a folder on another disk.",
     ),
 )
 
@@ -170,19 +170,19 @@ def explain_run(problem: BaseException, lines: Sequence[str] | None, memory: str
     text = "\n".join((*(lines or ()), str(problem)))
     if _NO_MEMORY.search(text):
         return PenstockError(
-            f"Spark ran out of memory (its process here had {memory}).",
+            f"Spark ran out of memory (its process had {memory}).",
             "Give it more: --driver-memory 4g, and on a cluster --conf spark.executor.memory=4g.",
         )
     if lines is not None:
         return PenstockError(
-            "Spark's process ended in the middle.", "Start again; `dmesg` says if the system ended it."
+            "Spark's process exited during the job.", "Start again; `dmesg` shows whether the system killed it."
         )
     return PenstockError(f"Spark failed: {_last_cause(str(problem))}", "Start again.")
 
 
 def _last_cause(text: str) -> str:
     found = _CAUSE.findall(text)
-    return str(found[-1] if found else next(iter(text.strip().splitlines()), "it did not say why")).strip()[:240]
+    return str(found[-1] if found else next(iter(text.strip().splitlines()), "it gave no reason")).strip()[:240]
 
 
 def explain_start(problem: BaseException, lines: Sequence[str], place: str) -> PenstockError:
@@ -196,5 +196,5 @@ def explain_start(problem: BaseException, lines: Sequence[str], place: str) -> P
     why = said or (str(problem).strip().splitlines() or [type(problem).__name__])[0]
     return PenstockError(
         f"Spark did not start at {place}: {why[:300]}",
-        "The full story: raise the level in analytics/spark/log4j2.properties to info.",
+        "For details, raise the level in analytics/spark/log4j2.properties to info.",
     )

@@ -212,13 +212,16 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 def options_problem(options: SparkOptions) -> tuple[str, str] | None:
     """What is wrong with the place, as (what, hint); None = nothing visible before the start."""
     if options.master is not None and options.remote is not None:
-        return "--master and --remote are both there.", "Give one of them: a session runs in one place."
+        return "--master and --remote cannot be combined.", "Use one of them: a session runs in one place."
     if options.remote is not None and not options.remote.startswith("sc://"):
-        return f"--remote {options.remote!r} is no address of Spark Connect.", "Write sc://HOST:PORT (15002 is usual)."
+        return (
+            f"--remote {options.remote!r} is not a valid address of Spark Connect.",
+            "Write sc://HOST:PORT (the usual port is 15002).",
+        )
     known = ("local", "spark://", "yarn", "k8s://")
     if options.master is not None and not options.master.startswith(known):
         return (
-            f"--master {options.master!r} is no address of a Spark master.",
+            f"--master {options.master!r} is not a valid address of a Spark master.",
             "Write local[*], spark://HOST:7077, k8s://https://HOST:443 or yarn.",
         )
     return None

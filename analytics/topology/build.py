@@ -22,10 +22,10 @@ from analytics.topology.model.inputs import SOURCES_MAX, Inputs
 ROWS_MAX = 20  #: of a ranking
 
 _TIERS = {
-    Tier.WINDOWS: "Numbers are from the windows of `penstock job traffic`",
-    Tier.DELTAS: "Numbers are from the workers' traffic records, one for each second and key",
-    Tier.STATUS: "Rates are what workers say of the last minute; who sends is not known",
-    Tier.NONE: "No traffic was read: the map is the contract's, without rates",
+    Tier.WINDOWS: "Numbers come from the windows of `penstock job traffic`",
+    Tier.DELTAS: "Numbers come from the workers' traffic records, one per second and key",
+    Tier.STATUS: "Rates come from the workers' statuses, of the last minute; senders are not known",
+    Tier.NONE: "No traffic was read: the map shows the contract, without rates",
 }
 
 
@@ -77,20 +77,21 @@ def _method(inputs: Inputs, facts: Facts, walks: GraphAnswers, notes: Iterable[s
     length = f" ({inputs.window.seconds:.0f} s)" if inputs.window.seconds else ""
     lines = [
         f"{_TIERS[inputs.tier]}{length}.",
-        "Lag, readiness and errors are from the workers' statuses of the moment."
+        "Lag, readiness and errors come from the current statuses of the workers."
         if inputs.workers
-        else "No worker runs, so nothing is known of lag and readiness.",
-        f"Loops are strongly connected components, walked by the {walks.engine} engine; in each the shortest circle "
-        "through every channel is told.",
-        "A destination with the host or path of a channel or broker of ours is that channel, on whatever host.",
-        "Replies are not counted; for influence an edge of replies weighs at most what was delivered.",
-        f"Influence: deliveries that depend on a channel, less {1 - DAMPING:.0%} for each edge, {ROUNDS} edges deep.",
+        else "No worker runs, so lag and readiness are not known.",
+        f"Loops are strongly connected components, walked by the {walks.engine} engine; in each, the shortest cycle "
+        "through every channel is shown.",
+        "A destination with the host or path of a known channel or broker is that channel, on any host.",
+        "Replies are not counted. For influence, an edge of replies weighs at most the number of deliveries.",
+        f"Influence: deliveries that depend on a channel, minus {1 - DAMPING:.0%} for each edge, up to {ROUNDS} edges "
+        "away.",
     ]
     if not inputs.counted:
-        lines.append("Without counts nobody can say who sends: channels that nobody sends to are not looked for.")
+        lines.append("Without counts, senders are not known: channels without senders are not searched for.")
     if facts.sources_left_out:
         lines.append(
-            f"{facts.sources_left_out} sources with the fewest events are shown as one; {SOURCES_MAX} are told apart."
+            f"{facts.sources_left_out} sources with the fewest events are shown as one; {SOURCES_MAX} are kept apart."
         )
     return [*lines, *inputs.notes, *walks.notes, *notes]
 
@@ -114,13 +115,13 @@ def _rankings(
     articulation_points = ranked_cuts(walks)
     yield Ranking(
         "cut",
-        "Single points: what is cut off without them",
+        "Single points: what would be disconnected without them",
         "vertices",
         tuple(Rank(id_, float(cut[0]), f"{cut[1]} channels" if cut[1] else "") for id_, cut in articulation_points),
     )
     reach = sorted(walks.reach, key=lambda one: (-one.reached, one.source))
     rows = (Rank(one.source, float(one.reached), f"up to {one.hops_max} hops") for one in reach[:ROWS_MAX])
-    yield Ranking("reach", "Sources that reach the most", "vertices", tuple(rows))
+    yield Ranking("reach", "Sources with the largest reach", "vertices", tuple(rows))
 
 
 def ranked_cuts(walks: GraphAnswers) -> list[tuple[str, tuple[int, int]]]:

@@ -21,7 +21,7 @@ _URI_KINDS = {
     Flow.REPLIES: Kind.REPLY_TARGET,
     Flow.DEAD_LETTERS: Kind.DEAD_LETTER_SINK,
 }
-_NOTHING = State("Unknown", "no worker has said anything of it")
+_NOTHING = State("Unknown", "no worker has reported on it")
 _UNCOUNTED = Traffic(False, "", "")
 
 
@@ -116,7 +116,7 @@ class DocumentBuilder:
             return Health.UNKNOWN, state.message
         if state.retrying or total.dead or total.retried or total.ignored:
             told = [
-                f"{state.retrying} events are being tried again" if state.retrying else "",
+                f"{state.retrying} events are being retried" if state.retrying else "",
                 f"{total.dead} dead letters" if total.dead else "",
                 f"{total.ignored} events dropped" if total.ignored else "",
                 f"{total.retried} retries" if total.retried else "",
@@ -159,7 +159,7 @@ class DocumentBuilder:
         """Channels that subscriptions name and that are not in the contract."""
         for id_ in sorted({one.channel for one in self._facts.consumers} - known):
             namespace, _, name = id_.partition(":")[2].partition("/")
-            why = "the contract has no such channel"
+            why = "this channel is not in the contract"
             yield Vertex(
                 id_,
                 Kind.CHANNEL,

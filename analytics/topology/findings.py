@@ -1,21 +1,21 @@
-"""What is wrong, or worth a look: rules over facts and walks, each finding with evidence and remedy.
+"""What is wrong, or worth checking: rules over facts and graph answers, each finding with evidence and remedy.
 
 | Rule | Severity | When |
 |---|---|---|
-| `reply-loop`, `self-reply` | critical; info if a filter decides | events come back by replies or deliveries |
+| `reply-loop`, `self-reply` | critical; info if a filter decides | events come back through replies or deliveries |
 | `dead-letter-loop` | critical | dead letters come back to the channel where they failed |
-| `not-ready` | critical | a subscription that no worker serves, or not all of it |
+| `not-ready` | critical | a subscription that is not served, or only in part |
 | `no-worker` | critical | no worker runs (one finding for all) |
 | `unbalanced` | warning | fewer events settled and waiting than were accepted |
-| `no-dead-letters` | warning | what fails is dropped |
-| `double-delivery` | warning | one destination gets the same event by two subscriptions |
+| `no-dead-letters` | warning | events that fail are dropped |
+| `double-delivery` | warning | one destination gets the same event from two subscriptions |
 | `lost-channel` | warning | a subscription to a channel that is not in the contract |
 | `dead-lettering` | warning | events became dead letters, or were dropped, in the window |
 | `unread` | warning; info without events | a channel has no subscription |
-| `unsent` | info | nothing is sent to a channel, and no edge leads to it |
+| `unsent` | info | no sender and no edge leads to a channel |
 | `surplus` | info | more events settled than accepted |
-| `twice-on-path` | info | a destination gets an event, and what a reply made of it |
-| `single-point` | info | several channels hang together by one vertex only |
+| `twice-on-path` | info | a destination gets an event and the reply to it |
+| `single-point` | info | several channels are connected only by one vertex |
 
 `penstock topology` sorts them by severity.
 """
@@ -76,19 +76,19 @@ def _loops(loops: Iterable[Loop], consumers: dict[str, SubscriptionFacts], facts
         back = [(start, end) for start, end, flow in loop.links if flow is not Flow.SUBSCRIBES]
         decided = all(consumers[start].filtered for start, _ in back)
         rule = "self-reply" if alone else "reply-loop"
-        what = f"What {told(channels)} delivers comes back to it" if alone else "Events go round: " + told(channels)
+        what = f"Events of {told(channels)} come back to it" if alone else "Events go in a loop: " + told(channels)
         ways = [f"{path((*circle, circle[0]))}" for circle in loop.circles]
         settled = [facts.settled[start].delivered for start, _ in back if start in facts.settled]
-        counts = [f"In the window {sum(settled)} events were delivered on the way round."] if settled else []
+        counts = [f"In the window, {sum(settled)} events were delivered in this loop."] if settled else []
         yield Finding(
             f"{rule}:{channels[0]}",
             rule,
             Severity.INFO if decided else Severity.CRITICAL,
-            what + (" where a filter lets them through" if decided else ""),
+            what + (" if a filter lets them pass" if decided else ""),
             (*channels, *(id_ for id_ in loop.members if id_ not in facts.channels)),
             (*ways, *counts),
-            "Send the reply to another channel, or have the subscriber answer without an event where it is to end; "
-            "with a filter, let it take other types than those that the subscriber replies.",
+            "Send the reply to another channel, or make the subscriber answer without an event where the loop should "
+            "end. With a filter, exclude the types of the replies.",
             tuple(edge_id(flow, start, end) for start, end, flow in loop.links),
         )
 
@@ -102,14 +102,14 @@ def _dead_loops(loops: Iterable[Loop]) -> Iterator[Finding]:
             f"dead-letter-loop:{channels[0]}",
             "dead-letter-loop",
             Severity.CRITICAL,
-            f"Dead letters come back to where they failed: {told(channels)}",
+            f"Dead letters come back to the channel where they failed: {told(channels)}",
             (*channels, *sorted(inside - set(channels))),
             (
                 *(f"{name(start)} sends its dead letters to {name(end)}." for start, end in dead[:10]),
                 *(path((*circle, circle[0])) for circle in loop.circles),
             ),
-            "Let the dead letter sink be something that this channel does not feed, or leave it out: the DLQ topic "
-            "takes dead letters then.",
+            "Use a dead letter sink that does not lead back to this channel, or remove it: dead letters then go to the "
+            "DLQ topic.",
             tuple(edge_id(flow, start, end) for start, end, flow in loop.links),
         )
 
@@ -126,7 +126,7 @@ def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             Severity.CRITICAL,
             "No worker runs: nothing is delivered",
             (),
-            (f"None of {count} subscriptions has an owner; the contract is all that is known.",),
+            (f"None of the {count} subscriptions is served. The map shows the contract only.",),
             "Start one: penstock worker, or penstock up.",
         )
         return
@@ -134,7 +134,7 @@ def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
         state = inputs.states.get(one.subscription.uid)
         if state is not None and state.ready == "True":
             continue
-        why = state.message if state is not None else "No worker has said anything of it."
+        why = state.message if state is not None else "No worker has reported on it."
         yield Finding(
             f"not-ready:{one.id}",
             "not-ready",
@@ -142,7 +142,7 @@ def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             f"{name(one.id)} is not ready",
             (one.id, one.channel),
             (why or "Ready is Unknown.",),
-            "Look at `penstock status` and at the workers' logs; a moment after a start or a change this is normal.",
+            "See `penstock status` and the workers' logs. This is normal shortly after a start or a change.",
         )
 
 
@@ -159,7 +159,7 @@ def _balance(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
         evidence = (
             f"{one.accepted} events were accepted in {name(channel)} within {inputs.window.seconds:.0f} s.",
             f"{name(one.consumer)}: {parts}, {one.lag} waiting.",
-            f"They may differ by {slack(max(one.accepted, one.settled), inputs.window.seconds):.0f}.",
+            f"The tolerance is {slack(max(one.accepted, one.settled), inputs.window.seconds):.0f} events.",
         )
         missing = one.accepted - one.settled - one.lag
         objects, edges = (one.consumer, channel), (edge_id(Flow.SUBSCRIBES, channel, one.consumer),)
@@ -171,8 +171,8 @@ def _balance(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
                 f"{missing} events of {name(channel)} are neither settled by {name(one.consumer)} nor waiting",
                 objects,
                 evidence,
-                "Normal when the subscription is younger than the window and begins with the latest event. Otherwise "
-                "look at its log for expired records, and at `penstock lag -s`.",
+                "Normal if the subscription is younger than the window and starts with the latest event. Otherwise "
+                "check its log for expired records, and `penstock lag -s`.",
                 edges,
             )
         else:
@@ -183,8 +183,8 @@ def _balance(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
                 f"{name(one.consumer)} settled more events than {name(channel)} accepted",
                 objects,
                 evidence,
-                "Normal while a backlog is worked off, after dead letters were redriven, and when programs write to "
-                "the topic past ingress. Otherwise workers repeat work: look for restarts and rebalances.",
+                "Normal while a backlog is processed, after a redrive of dead letters, and if programs write to the "
+                "topic directly. Otherwise workers repeat work: check for restarts and rebalances.",
                 edges,
             )
 
@@ -196,18 +196,20 @@ def _dropping(facts: Facts) -> Iterator[Finding]:
         sink = consumers[id_].subscription.delivery.dead_letter_sink
         evidence = ["penstock.dev/exhausted is ignore: an event whose retries are used up is dropped."]
         if sink is not None:
-            evidence = [f"penstock.dev/exhausted is ignore: what the sink {sink.uri} does not take is dropped."]
+            evidence = [
+                f"penstock.dev/exhausted is ignore: an event that the sink {sink.uri} does not accept is dropped."
+            ]
         if total is not None and total.ignored:
             evidence.append(f"{total.ignored} events were dropped in the window.")
         yield Finding(
             f"no-dead-letters:{id_}",
             "no-dead-letters",
             Severity.WARNING,
-            f"{name(id_)} has no dead letters in Kafka: what fails is lost",
+            f"{name(id_)} does not keep dead letters in Kafka: events that fail are lost",
             (id_, consumers[id_].channel),
             tuple(evidence),
-            "Take the annotation penstock.dev/exhausted away: the DLQ topic of the channel takes dead letters then, "
-            "those too that a sink in delivery.deadLetterSink does not take.",
+            "Remove the annotation penstock.dev/exhausted. Dead letters then go to the DLQ topic of the channel, also "
+            "those that the dead letter sink does not accept.",
             (edge_id(Flow.DELIVERS, id_, consumers[id_].target),),
         )
 
@@ -220,7 +222,9 @@ def _doubles(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
         lines[target].append(f"{told(ids)} subscribe to {name(channel)}.")
         involved[target].update(dict.fromkeys((channel, *ids)))
     for one in walks.double_deliveries.same:
-        lines[one.destination].append(f"{name(one.first)} and {name(one.second)} both get what {name(one.via)} gets.")
+        lines[one.destination].append(
+            f"{name(one.first)} and {name(one.second)} both get the events of {name(one.via)}."
+        )
         involved[one.destination].update(dict.fromkeys((one.via, one.first, one.second)))
     for target in sorted(lines):
         yield Finding(
@@ -230,7 +234,7 @@ def _doubles(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
             f"{name(target)} gets the same events more than once",
             (target, *involved[target]),
             tuple(lines[target][:20]),
-            "Delete one of the subscriptions, or give each a URI of its own (a path is enough) if both are meant.",
+            "Delete one of the subscriptions. If both are intended, give each its own URI (another path is enough).",
             tuple(
                 edge_id(Flow.DELIVERS, id_, target)
                 for id_ in involved[target]
@@ -249,13 +253,13 @@ def _twice(walks: GraphAnswers) -> Iterator[Finding]:
             f"twice-on-path:{target}",
             "twice-on-path",
             Severity.INFO,
-            f"{name(target)} gets events, and what replies make of them",
+            f"{name(target)} gets events and also the replies to them",
             (target, *objects),
             tuple(
-                f"{name(one.first)} of {name(one.via)}, then {name(one.second)}, {one.hops} channels further on."
+                f"{name(one.first)} of {name(one.via)}, then {name(one.second)}, {one.hops} channels later."
                 for one in some
             ),
-            "Fine if it is meant. If the subscriber counts or bills, give the later subscription a URI of its own.",
+            "Fine if it is intended. If the subscriber counts or bills, give the later subscription its own URI.",
             tuple(edge_id(Flow.DELIVERS, id_, target) for id_ in objects),
         )
 
@@ -271,14 +275,14 @@ def _failing(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             f"dead-lettering:{one.id}",
             "dead-lettering",
             Severity.WARNING,
-            f"{name(one.target)} refuses events of {name(one.id)}",
+            f"{name(one.target)} rejects events of {name(one.id)}",
             tuple(id_ for id_ in (one.id, one.target, one.dead) if id_),
             (
                 f"{total.dead + total.ignored} of {total.events} events failed for good, {total.delivered} were "
                 f"delivered, {total.retried} attempts were repeated.",
                 *error,
             ),
-            "See `penstock dlq list`, mend the subscriber, then `penstock dlq redrive`.",
+            "See `penstock dlq list`, fix the subscriber, then run `penstock dlq redrive`.",
             (edge_id(Flow.DELIVERS, one.id, one.target),),
         )
 
@@ -291,21 +295,21 @@ def _orphans(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             f"unread:{id_}",
             "unread",
             Severity.WARNING if events else Severity.INFO,
-            f"Nobody reads {name(id_)}",
+            f"{name(id_)} has no subscription",
             (id_,),
-            tuple(part for part in ("No subscription names it.", count if inputs.counted else "") if part),
-            "Subscribe to it, or delete the channel; its events expire unread.",
+            tuple(part for part in ("No subscription reads this channel.", count if inputs.counted else "") if part),
+            "Add a subscription, or delete the channel; its events expire unread.",
         )
     for id_ in facts.joins.unsent:
         yield Finding(
             f"unsent:{id_}",
             "unsent",
             Severity.INFO,
-            f"Nobody sends to {name(id_)}",
+            f"{name(id_)} receives no events",
             (id_,),
             (f"No event was accepted within {inputs.window.seconds:.0f} s, and no reply or delivery leads there.",),
-            "Delete it if it is forgotten; otherwise look at what should send, and at its address. A longer window "
-            "tells more: --since 1d.",
+            "Delete it if it is unused. Otherwise check its senders and the address they use. Try a longer window: "
+            "--since 1d.",
         )
 
 
@@ -316,10 +320,10 @@ def _lost(facts: Facts) -> Iterator[Finding]:
                 f"lost-channel:{one.id}",
                 "lost-channel",
                 Severity.WARNING,
-                f"{name(one.id)} subscribes to {name(one.channel)}, which is not there",
+                f"{name(one.id)} subscribes to {name(one.channel)}, which does not exist",
                 (one.id, one.channel),
-                ("The contract has the subscription and not its channel.",),
-                "Add the channel, or delete the subscription; a moment after a change this is normal.",
+                ("The contract has the subscription but not its channel.",),
+                "Add the channel, or delete the subscription. This is normal shortly after a change.",
             )
 
 
@@ -330,10 +334,10 @@ def _cuts(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
                 f"single-point:{id_}",
                 "single-point",
                 Severity.INFO,
-                f"{channels} channels are joined to the others by {name(id_)} only",
+                f"{channels} channels are connected to the others only by {name(id_)}",
                 (id_,),
-                (f"Without it {vertices} vertices, {channels} channels among them, are cut off from the rest.",),
-                "Run it so that it does not fail alone, or part what need not meet there.",
+                (f"Without it {vertices} vertices, {channels} channels among them, are disconnected from the rest.",),
+                "Make it highly available, or separate what does not need to share it.",
             )
 
 

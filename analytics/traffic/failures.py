@@ -41,16 +41,16 @@ def explain_failure(problem: BaseException, folder: Path, bootstrap: str) -> Pen
         return problem
     text = f"{type(problem).__name__}: {problem}"
     if _DISK.search(text):
-        return PenstockError(f"The disk is full where {folder} or Spark's temporary files lie.", "Free some and go on.")
+        return PenstockError(
+            f"The disk of {folder} or of Spark's temporary files is full.", "Free some space and start again."
+        )
     if isinstance(problem, ConnectionError):  # the only connection of this process is the one to the JVM
         return _spark_away()
     if (isinstance(problem, OSError) and not isinstance(problem, TimeoutError)) or _DENIED.search(text):
-        return PenstockError(
-            f"The tables in {folder} cannot be written ({_last_cause(text)}).", "Mend the permissions."
-        )
+        return PenstockError(f"The tables in {folder} cannot be written ({_last_cause(text)}).", "Fix the permissions.")
     if _TOPIC_GONE.search(text):
         return PenstockError(
-            "A topic went away while it was read.", "Start again: it goes on with those that are there."
+            "A topic was deleted while it was read.", "Start again: it continues with the topics that exist."
         )
     if _NOT_ALLOWED.search(text):
         return PenstockError("Kafka does not allow reading.", "Give this user READ and DESCRIBE on the topics.")
@@ -65,11 +65,13 @@ def explain_failure(problem: BaseException, folder: Path, bootstrap: str) -> Pen
         return BrokenTablesError(
             f"The checkpoint in {folder} cannot be read ({_last_cause(text)}).", count_anew(folder)
         )
-    return PenstockError(f"The job failed: {_last_cause(text)}", "Start again: it goes on where it was.")
+    return PenstockError(f"The job failed: {_last_cause(text)}", "Start again: it continues where it was.")
 
 
 def _spark_away() -> PenstockError:
-    return PenstockError("Spark went away in the middle.", "Start again: it goes on with the batch it was at.")
+    return PenstockError(
+        "Spark became unavailable during the job.", "Start again: it continues with the current batch."
+    )
 
 
 def _last_cause(text: str) -> str:

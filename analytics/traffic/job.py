@@ -175,7 +175,7 @@ class TrafficJob:
         """Raises TopicReplacedError if a topic was replaced: then the last batch may hold records of either one."""
         expected = self._ids.get(name)
         if expected and (replaced := changed(expected, self._look(self._topics(name)))):
-            raise TopicReplacedError(f"Topic {replaced[0]} was made anew.", "Start again.")
+            raise TopicReplacedError(f"Topic {replaced[0]} was created again.", "Start again.")
 
     def _start(self, name: str, store: QueryStore) -> StreamingQuery:
         limit = self._plan.records_max if name == RECORDS else min(_DELTAS_MAX, self._plan.records_max)

@@ -39,7 +39,7 @@ def read_table(path: Path, size: int = MINUTE_S, since: float | None = None, unt
     if size not in (MINUTE_S, HOUR_S):
         raise UsageError(f"There are windows of {MINUTE_S} and {HOUR_S} seconds, not of {size}.")
     if not (path / TABLES).is_file():
-        raise PenstockError(f"There are no traffic tables in {path}.", "Make them: penstock job traffic.")
+        raise PenstockError(f"There are no traffic tables in {path}.", "Create them: penstock job traffic.")
     table = _load(path)
     if size == HOUR_S:
         table = coarsen(table, HOUR_S)

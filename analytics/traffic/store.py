@@ -111,7 +111,7 @@ class QueryStore:
             if part.batch == batch - 1:
                 return read_facts(part.path)
         raise BrokenTablesError(
-            f"The tables in {self.folder} lack batch {batch - 1}, and batch {batch} goes on from there.",
+            f"The tables in {self.folder} lack batch {batch - 1}; batch {batch} cannot continue.",
             count_anew(self.folder),
         )
 
@@ -165,7 +165,7 @@ class QueryStore:
 def count_anew(inside: Path) -> str:
     """The hint for tables that the job cannot continue with. `inside` is the tables' folder or a path in it."""
     folder = next((one for one in (inside, *inside.parents) if (one / TABLES).exists()), inside)
-    return f"Count anew from what Kafka still holds: penstock job traffic --folder {folder} --reset."
+    return f"Count again from the records that Kafka still has: penstock job traffic --folder {folder} --reset."
 
 
 def parts(folder: Path) -> list[Part]:
@@ -207,7 +207,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
             count_anew(folder),
         ) from problem
     if not isinstance(found, dict):
-        raise BrokenTablesError(f"{folder / FACTS} holds no object.", count_anew(folder))
+        raise BrokenTablesError(f"{folder / FACTS} does not contain an object.", count_anew(folder))
     return found
 
 
@@ -251,7 +251,7 @@ def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
         if others:
             raise BrokenTablesError(
                 f"{folder} is not empty, and there is no {TABLES} in it.",
-                "Name an empty or a new folder: --folder DIR.",
+                "Use an empty or a new folder: --folder DIR.",
             )
         return None
     try:
@@ -264,7 +264,7 @@ def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
     if owner != (instance, cluster):
         raise UsageError(
             f"The tables in {folder} were counted on another Kafka, or for another instance ({owner[0]}).",
-            "Name another folder (--folder DIR), or begin anew here: --reset.",
+            "Use another folder (--folder DIR), or count again here: --reset.",
         )
     return str(about["id"])
 
@@ -287,7 +287,7 @@ def hold(folder: Path) -> Iterator[None]:
         yield
     except BlockingIOError:
         raise PenstockError(
-            f"Another job counts into {folder} at this moment.", "Wait for it or end it, or name another --folder DIR."
+            f"Another job is writing to {folder}.", "Wait for it, stop it, or use another --folder DIR."
         ) from None
     finally:
         os.close(handle)
@@ -298,14 +298,14 @@ def wipe(folder: Path) -> None:
     if not folder.exists():
         return
     if not (folder / TABLES).exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} holds no tables of Penstock ({TABLES} is missing).", "Nothing was deleted.")
+        raise UsageError(f"{folder} does not contain tables of Penstock ({TABLES} is missing).", "Nothing was deleted.")
     shutil.rmtree(folder)
 
 
 def _not_writable(folder: Path, problem: OSError) -> PenstockError:
     return PenstockError(
         f"The folder {folder} cannot be written ({problem.strerror or problem}).",
-        "Mend its permissions, or name another one: --folder DIR.",
+        "Fix its permissions, or use another one: --folder DIR.",
     )
 
 

@@ -82,15 +82,15 @@ def _cut(read: Mapping[int, int], found: TopicNow) -> bool:
 
 
 _REPLACED = (
-    "Topic {topic} was deleted and made anew since it was read last: it is read from its start. What was counted stays;"
-    " what the old one held beyond that is gone."
+    "Topic {topic} was deleted and created again: it is read from its start. What was counted is kept; the records of"
+    " the old topic that were not counted are lost."
 )
 _SHORTER = (
-    "Topic {topic} ends before what was read of it, so it was made anew: it is read from its start. What was counted"
-    " stays; what the old one held beyond that is gone."
+    "Topic {topic} ends before the last offset read, so it was created again: it is read from its start. What was"
+    " counted is kept; the records of the old topic that were not counted are lost."
 )
 _TRUNCATED = (
-    "Topic {topic} is the same and ends before what was read of it: Kafka has lost records of it, as after an unclean"
-    " leader election. What was written since at their offsets is not counted; the tier of deltas has it."
+    "Topic {topic} is the same but ends before the last offset read: Kafka has lost records, as after an unclean leader"
+    " election. New records at those offsets are not counted; the windows from deltas contain them."
 )
 _EXPIRED = "Up to {gone} records of topic {topic} were deleted by Kafka (retention) before they were counted."

@@ -116,8 +116,8 @@ def test_what_has_too_many_of_one_mark_is_told_in_part(engine: SparkSession, mon
 
     rules = [one.rule for one in found.findings]
     assert (rules.count("unread"), rules.count("double-delivery")) == (3, 1)
-    assert "5 channels that nobody reads, 3 of them are told." in found.method
-    assert "Destinations that get events twice: those of 2 subscriptions are told." in found.method
+    assert "5 channels without a subscription, 3 of them are shown." in found.method
+    assert "Destinations that get events twice are shown for 2 subscriptions." in found.method
 
 
 def large(channels: int) -> Inputs:

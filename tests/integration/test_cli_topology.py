@@ -131,7 +131,7 @@ def test_wrong_input_is_told_in_words(
         (("--namespace", "nowhere"), 1, "no subscription in namespace nowhere; known: test."),
         (("--since", "soon"), 2, "--since 'soon' is no time"),
         (("--diff", "missing.json"), 2, "--diff missing.json cannot be read: No such file"),
-        (("--diff", "page.html"), 1, "no topology.json"),
+        (("--diff", "page.html"), 1, "not a topology.json"),
         (("--diff", "old.json", "-o", "dot"), 2, "--diff has no dot"),
         (("--traffic", "windows"), 1, "penstock job traffic"),
         (("--kafka", f"127.0.0.1:{free_port()}"), 3, "does not answer"),

@@ -295,4 +295,4 @@ def test_an_address_of_a_vertex_opens_the_page_with_it(load: Open) -> None:
 def test_an_empty_topology_is_a_page_too(load: Open) -> None:
     page = load(topologies.empty())
 
-    assert "There is nothing to draw yet." in page.evaluate("document.querySelector('#map').textContent")
+    assert "The map is empty." in page.evaluate("document.querySelector('#map').textContent")

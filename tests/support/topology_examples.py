@@ -126,7 +126,7 @@ def _findings(edges: list[Edge]) -> tuple[Finding, ...]:
             "orphan-unsent:channel:attic/forgotten",
             "orphan-unsent",
             Severity.INFO,
-            "Nobody sends to attic/forgotten",
+            "attic/forgotten receives no events",
             ("channel:attic/forgotten",),
             ("No event was accepted in the window of 60 s.",),
             "Delete the channel if nobody needs it.",

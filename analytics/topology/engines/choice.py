@@ -23,10 +23,10 @@ def choose(wish: EngineWish, edges: int, why_not: str) -> tuple[EngineWish, str]
     if wish is not EngineWish.AUTO:
         return wish, ""
     if edges <= LOCAL_EDGES_MAX:
-        return EngineWish.LOCAL, f"The local engine walked {edges} edges: it is taken up to {LOCAL_EDGES_MAX}."
+        return EngineWish.LOCAL, f"The local engine walked {edges} edges: it is used up to {LOCAL_EDGES_MAX}."
     if why_not:
-        return EngineWish.LOCAL, f"The local engine walked {edges} edges, for GraphFrames cannot: {why_not}"
+        return EngineWish.LOCAL, f"The local engine walked {edges} edges, because GraphFrames cannot: {why_not}"
     return (
         EngineWish.GRAPHFRAMES,
-        f"GraphFrames walked {edges} edges: the local engine is taken up to {LOCAL_EDGES_MAX}.",
+        f"GraphFrames walked {edges} edges: the local engine is used up to {LOCAL_EDGES_MAX}.",
     )

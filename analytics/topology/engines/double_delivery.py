@@ -121,7 +121,7 @@ def limit(told: int, starts: int) -> list[str]:
     """A sentence if not every start was searched."""
     if told == starts:
         return []
-    return [f"Double delivery over several channels was looked for from {told} of {starts}."]
+    return [f"Double delivery over several channels was checked from {told} of {starts}."]
 
 
 def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int]) -> list[DoubleDelivery]:

@@ -178,8 +178,8 @@ def loops(keeper: Keeper, edges: DataFrame, near: int) -> tuple[Ints, Ints]:
     left, count = core(keeper, edges, near)
     if count > HELD_EDGES_MAX:
         raise PenstockError(
-            f"{count} edges may be in loops, and {HELD_EDGES_MAX} are the most that are looked at.",
-            "Look at one namespace: --namespace NAME.",
+            f"{count} edges may be in loops; at most {HELD_EDGES_MAX} are checked.",
+            "Check one namespace: --namespace NAME.",
         )
     ids, graph = compact(fetch(left))
     labels = LocalEngine().loops(graph)

@@ -52,7 +52,7 @@ def missing(spark: SparkSession) -> str:
     """Why this session cannot run GraphFrames, as a sentence with a hint; "" = it can."""
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
-        return "The graphframes engine needs a session in this process, not Spark Connect: leave --remote out."
+        return "The graphframes engine does not work with Spark Connect: remove --remote."
     return _problem([_jar_of(jvm, name) for name in _CLASSES])
 
 
@@ -73,14 +73,14 @@ def _problem(jars: Sequence[str | None]) -> str:
     absent = [coordinate for coordinate, jar in zip(COORDINATES, jars, strict=True) if jar is None]
     if absent:
         return (
-            f"GraphFrames' half for the JVM is not here ({' and '.join(absent)}): bring the jars from Maven Central or "
+            f"The JVM part of GraphFrames is missing ({' and '.join(absent)}): download the jars from Maven Central or "
             "your mirror into a folder, and name it with --jars or PENSTOCK_SPARK_JARS."
         )
     for jar in jars:
         named = re.fullmatch(r"graphframes-.*_2\.13-(.+)\.jar", jar or "")
         if named is not None and named[1] != VERSION:
             return (
-                f"{jar} is not of the release that graphframes-py here is ({VERSION}): bring "
+                f"{jar} is not of the same release as graphframes-py ({VERSION}): download "
                 f"{' and '.join(COORDINATES)} instead."
             )
     return ""

@@ -87,9 +87,9 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> GraphA
 
 def limits(islands: int, told: int, no_cuts: bool) -> list[str]:
     """Sentences on what was left out."""
-    notes = [f"{islands} islands, the {told} largest are told."] if islands > told else []
+    notes = [f"{islands} islands, of which the {told} largest are shown."] if islands > told else []
     if no_cuts:
-        notes.append(f"Single points were not looked for: {CUT_EDGES_MAX} edges are the most, see --namespace.")
+        notes.append(f"Single points were not searched for: the limit is {CUT_EDGES_MAX} edges; see --namespace.")
     return notes
 
 
@@ -222,7 +222,7 @@ def told_reach(found: Iterable[Reached], names: Names, sources: int) -> tuple[tu
         Reach(names[one.start], one.count, one.hops_max, {names[vertex]: depth for vertex, depth in one.nearest})
         for one in found
     )
-    notes = [f"What a source reaches is told of {len(told)} of {sources} sources."] if len(told) < sources else []
+    notes = [f"The reach of sources is shown for {len(told)} of {sources} sources."] if len(told) < sources else []
     return told, notes
 
 

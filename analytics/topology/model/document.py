@@ -225,19 +225,19 @@ def from_json(data: bytes) -> Topology:
         row = orjson.loads(data)
     except ValueError as problem:
         raise UnreadableTopology(
-            f"This is no topology.json ({problem}).", "Give a file that `penstock topology --out` wrote."
+            f"This is not a topology.json ({problem}).", "Use a file that `penstock topology --out` wrote."
         ) from problem
     version = row.get("schema_version") if isinstance(row, dict) else None
     if version != SCHEMA_VERSION:
         told = "has no schema_version" if version is None else f"is of schema {version}"
         raise UnreadableTopology(
-            f"This topology.json {told}; this version knows {SCHEMA_VERSION}.", "Write it anew with this version."
+            f"This topology.json {told}; this version knows {SCHEMA_VERSION}.", "Create it again with this version."
         )
     try:
         return _topology(row)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise UnreadableTopology(
-            f"This topology.json is damaged ({problem!r}).", "Write it anew with `penstock topology --out`."
+            f"This topology.json is damaged ({problem!r}).", "Create it again with `penstock topology --out`."
         ) from problem
 
 

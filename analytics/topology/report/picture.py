@@ -107,9 +107,9 @@ def picture(graph: PageGraph) -> Picture:
         title = f"Map of {words.plural(total_size, 'vertex', 'vertices')} and {words.plural(len(graph.lines), 'edge')}"
         return _drawn(*_vertices(graph), [group.label for group in graph.groups], title, "")
     parts, lines, left = _groups(graph)
-    note = f"{words.count(total_size)} vertices are drawn as their namespaces; the tables have each of them."
+    note = f"{words.count(total_size)} vertices are grouped by namespace; the tables list each of them."
     if left:
-        note += f" {words.plural(left, 'namespace')} with the least to say are drawn as one."
+        note += f" {words.plural(left, 'namespace')} of least importance are drawn as one."
     if len(lines) > FLOWS_MAX:
         note += f" Of {words.count(len(lines))} flows between them, the {FLOWS_MAX} busiest are drawn."
     return _drawn(parts, lines[:FLOWS_MAX], [], f"Map of {words.plural(len(graph.groups), 'namespace')}", note)

@@ -17,7 +17,7 @@ ROWS_MAX = 300
 REACH_MAX = 100
 ISLANDS_MAX = 50
 NAMES_MAX = 6  #: vertices listed in one cell
-_VERTICES_NOTE = "Lag: events that are stored and not settled yet. What a cell has no room for is in the map's panel."
+_VERTICES_NOTE = "Lag: events that are stored and not settled yet. The map's panel shows what does not fit into a cell."
 
 Sortable = str | float
 
@@ -220,7 +220,7 @@ def _reach(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[Ta
         )
         for one in ordered[:REACH_MAX]
     )
-    note = "Everything that an event of the source can come to, and over how many edges at most."
+    note = "Everything that an event of the source can reach, and the largest number of edges to it."
     return [Table("reach", "What sources reach", note, columns, rows, len(ordered))]
 
 
@@ -246,5 +246,5 @@ def _islands(topology: Topology, labels: Mapping[str, tuple[str, str]]) -> list[
         )
         for one in topology.islands[:ISLANDS_MAX]
     )
-    note = "Parts of the topology that no edge joins to each other."
+    note = "Parts of the topology that no edge connects."
     return [Table("islands", "Islands", note, columns, rows, len(topology.islands))]

@@ -136,7 +136,7 @@ KINDS: Mapping[str, str] = {
     "reply-target": "reply target",
     "dead-letter-sink": "dead letter sink",
     "dlq": "DLQ topic",
-    "rest": "more, summed up",
+    "rest": "more, combined",
 }
 FLOWS: Mapping[str, str] = {
     "publishes": "publishes",
@@ -155,7 +155,7 @@ HEALTHS: Mapping[str, str] = {
 SEVERITIES: Mapping[str, str] = {"critical": "Critical", "warning": "Warning", "info": "Note"}
 TIERS: Mapping[str, str] = {
     "windows": "windows of the traffic job (Parquet)",
-    "deltas": "the workers' records of each second",
-    "status": "what workers say of themselves now: rates of the last minute and lag; nothing of senders",
-    "none": "no traffic was read: the contract only",
+    "deltas": "the workers' traffic records, one per second",
+    "status": "the workers' current statuses: rates of the last minute and lag, without senders",
+    "none": "no traffic was read; the contract only",
 }

@@ -115,7 +115,7 @@ class _Run:
         rows = (found if self._whole else found.limit(MARKED_MAX + 1)).collect()
         if not self._whole and len(rows) > MARKED_MAX:  # the last one may be incomplete
             rows = [row for row in rows if row["target"] != rows[-1]["target"]]
-            self._notes.append(f"Destinations that get events twice: those of {len(rows)} subscriptions are told.")
+            self._notes.append(f"Destinations that get events twice are shown for {len(rows)} subscriptions.")
         names = self._asking.names_of(number for row in rows for number in row)
         groups: Doubles = defaultdict(list)
         for row in rows:
@@ -143,9 +143,9 @@ class _Run:
         wanted.add(id_ for id_, _ in ranked_cuts(walks))
         rows = selection.part(self._spark, self._facts, wanted, self._inputs.workers, self._map.counted, ROWS_MAX)
         self._notes.append(
-            f"The map has {self._map.count} edges. Findings and rankings are of all of them; shown are "
+            f"The map has {self._map.count} edges. Findings and rankings cover all of them. The page shows "
             f"{len(rows.consumers)} subscriptions and {len(rows.channels)} channels that they name, or that are the "
-            "busiest, and a destination's figures are of these."
+            "busiest, and the figures of a destination cover these."
         )
         return rows
 

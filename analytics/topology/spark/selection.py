@@ -106,7 +106,7 @@ def _marked(facts: FactFrames, workers: int, counted: bool, most: int) -> tuple[
 
     marks: dict[str, Column] = {
         "subscriptions that drop what fails": f.col("ignores"),
-        "subscriptions whose numbers do not add up": f.col("odd"),
+        "subscriptions whose numbers do not balance": f.col("odd"),
         "subscriptions with events that failed": f.expr("n_dead + n_ignored > 0"),
     }
     if workers:
@@ -115,12 +115,12 @@ def _marked(facts: FactFrames, workers: int, counted: bool, most: int) -> tuple[
     consumers, notes = _chosen(facts.consumers, marks, ranks)
     known = facts.channels.select(f.col("id").alias("channel_id"))
     lost = facts.consumers.join(known, ["channel_id"], "left_anti").select("id")
-    gone, more = _chosen(lost, {"subscriptions whose channel is not there": f.lit(True)}, ())
+    gone, more = _chosen(lost, {"subscriptions whose channel does not exist": f.lit(True)}, ())
     consumers |= gone
     notes += more
-    marks = {"channels that nobody reads": f.expr("own and not read")}
+    marks = {"channels without a subscription": f.expr("own and not read")}
     if counted:
-        marks["channels that nobody sends to"] = f.expr("own and events is null and not fed")
+        marks["channels without senders"] = f.expr("own and events is null and not fed")
     channels, more = _chosen(facts.channels, marks, (("events", max(most, BUSIEST_MAX)),))
     return consumers, channels, [*notes, *more]
 
@@ -138,7 +138,7 @@ def _chosen(
         some.append(ranked.orderBy(f.desc("value"), "id").limit(most).select("id"))
     counts = frame.agg(*(f.count_if(mark) for mark in marks.values())).collect()[0]
     notes = [
-        f"{count} {name}, {MARKED_MAX} of them are told."
+        f"{count} {name}, {MARKED_MAX} of them are shown."
         for name, count in zip(marks, counts, strict=True)
         if count > MARKED_MAX
     ]

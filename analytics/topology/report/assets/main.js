@@ -79,8 +79,8 @@ function showControls() {
   const parts = [];
   if (hidden) parts.push(`${words.plural(hidden, "idle vertex", "idle vertices")} hidden`);
   if (state.open.size < groups.length) parts.push("Click a namespace for its figures, double click to open it");
-  if (zoomOfAll() < READABLE) parts.push("This is a part of the map: drag it, or press Fit for all of it");
-  hint.textContent = parts.join(" · ") || "Click a box or a line for its whole path and figures. Drag moves the map; after a click the wheel zooms.";
+  if (zoomOfAll() < READABLE) parts.push("This is a part of the map: drag it, or press Fit to see all of it");
+  hint.textContent = parts.join(" · ") || "Click a box or a line to see its path and figures. Drag to move the map; after a click, the wheel zooms.";
 }
 
 function startControls() {

@@ -6,8 +6,8 @@ const MEANINGS = {
   lag: "Events that are stored and not settled yet",
   island: "A part of the map that no line joins to the rest: see the table Islands",
   group: "The consumer group in Kafka",
-  retry: "Attempts after the first, at most",
-  exhausted: "What becomes of an event when its retries are used up",
+  retry: "Maximum attempts after the first",
+  exhausted: "What happens to an event when its retries are used up",
 };
 
 function sign(kind) {
@@ -107,11 +107,11 @@ function groupPanel(node) {
   const rest = node.id[0] === "r";
   const busiest = [...places].filter((place) => vertices[place].rate > 0).sort((one, other) => vertices[other].rate - vertices[one].rate);
   return [
-    ...heading(rest ? `${words.count(node.size)} more of ${name}` : name, rest ? "rest" : "group", rest ? "not drawn one by one" : "namespace"),
+    ...heading(rest ? `${words.count(node.size)} more of ${name}` : name, rest ? "rest" : "group", rest ? "not drawn individually" : "namespace"),
     healthLine(node),
     facts([...kinds].map(([kind, count]) => [data.words.kinds[kind], words.count(count)])),
     node.id === "others" || rest ? null : element("p", { class: "actions" }, element("button", { type: "button", onclick: () => toggle(node.group) }, "Open")),
-    rest ? element("p", { class: "path muted" }, "Search for one of them, or choose it in a table, to see it here.") : null,
+    rest ? element("p", { class: "path muted" }, "To see one of them here, search for it or click it in a table.") : null,
     ...findingLinks(found),
     ...flows("From", node, (link) => link.target === node.id && link.source),
     ...flows("To", node, (link) => link.source === node.id && link.target),

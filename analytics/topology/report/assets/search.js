@@ -47,7 +47,7 @@ function showHits() {
     );
   });
   const asked = search.value.trim() !== "";
-  if (asked && !all.length) items.push(element("li", { class: "none" }, "Nothing of that name."));
+  if (asked && !all.length) items.push(element("li", { class: "none" }, "No match."));
   if (all.length > HITS_MAX) items.push(element("li", { class: "none" }, `and ${words.count(all.length - HITS_MAX)} more`));
   hits.replaceChildren(...items);
   hits.hidden = !asked;

@@ -127,12 +127,12 @@ def test_counting_a_chunk() -> None:
     [
         ((None, b"x", [("year", b"2019")]), "no key"),
         ((f"{FILE}-0".encode(), None, [("year", b"2019")]), "no value"),
-        ((b"junk", b"x", [("year", b"2019")]), "no place"),
-        ((f"{FILE}-9999999".encode(), b"x", [("year", b"2019")]), "no place"),
-        ((f"{FILE}-0".encode(), b"x", []), "no year"),
-        ((f"{FILE}-0".encode(), b"x", [("year", None)]), "no year"),
-        ((f"{FILE}-0".encode(), b"x", [("year", b"20x9")]), "no year"),
-        ((f"{FILE}-0".encode(), b"x", [("year", b"9999")]), "no year"),
+        ((b"junk", b"x", [("year", b"2019")]), "not a valid chunk id"),
+        ((f"{FILE}-9999999".encode(), b"x", [("year", b"2019")]), "not a valid chunk id"),
+        ((f"{FILE}-0".encode(), b"x", []), "not a valid year"),
+        ((f"{FILE}-0".encode(), b"x", [("year", None)]), "not a valid year"),
+        ((f"{FILE}-0".encode(), b"x", [("year", b"20x9")]), "not a valid year"),
+        ((f"{FILE}-0".encode(), b"x", [("year", b"9999")]), "not a valid year"),
         ((f"{FILE}-0".encode(), b"\n" * 10, [("year", b"2019")]), "11 lines"),
     ],
 )

@@ -48,7 +48,7 @@ def test_totals_by_year_and_code() -> None:
         ([result(0)], False),
         ([], False),
         ([result(0, last=True), b"junk"], False),
-        ([result(0, last=True), encode(Refused("compute/0/1", "no year"))], False),
+        ([result(0, last=True), encode(Refused("compute/0/1", "not a valid year"))], False),
     ],
 )
 def test_complete_means_that_nothing_is_missing_or_doubtful(values: list[bytes], complete: bool) -> None:
@@ -56,8 +56,8 @@ def test_complete_means_that_nothing_is_missing_or_doubtful(values: list[bytes],
 
 
 def test_what_cannot_be_read_is_counted_once() -> None:
-    refused = encode(Refused("compute/0/1", "no year"))
-    found = totals(b"junk", None, refused, refused, encode(Refused("compute/0/2", "no year")))
+    refused = encode(Refused("compute/0/1", "not a valid year"))
+    found = totals(b"junk", None, refused, refused, encode(Refused("compute/0/2", "not a valid year")))
 
     assert (found.unreadable, found.refused) == (2, ("compute/0/1", "compute/0/2"))
     assert found.lines == 0

@@ -35,8 +35,8 @@ from knative.errors import NotReadyError, PenstockError, UsageError
     ("options", "says"),
     [
         (SparkOptions(master="local[2]", remote="sc://h:1"), "--master and --remote"),
-        (SparkOptions(remote="http://h"), "no address of Spark Connect"),
-        (SparkOptions(master="h:7077"), "no address of a Spark master"),
+        (SparkOptions(remote="http://h"), "not a valid address of Spark Connect"),
+        (SparkOptions(master="h:7077"), "not a valid address of a Spark master"),
     ],
 )
 def test_places_that_cannot_be(options: SparkOptions, says: str) -> None:
@@ -116,7 +116,7 @@ def test_a_full_heap_ends_the_jvm_and_a_walked_graph_one_that_is_nearly_full() -
             ["Terminating due to java.lang.OutOfMemoryError"],
             "memory",
         ),
-        (ConnectionRefusedError(111, "refused"), [], "Spark's process ended in the middle"),
+        (ConnectionRefusedError(111, "refused"), [], "Spark's process exited during the job"),
         (Py4JError("o: java.lang.OutOfMemoryError: Java heap space"), None, "Spark ran out of memory .* had 512m"),
         (
             Py4JError(": java.io.IOException: wrong\n\tat x\nCaused by: a.b.FooException: why"),
@@ -159,7 +159,7 @@ def test_under_spark_submit_its_own_jars_count(monkeypatch: pytest.MonkeyPatch) 
         ("JAVA_HOME is not set", "needs Java 17.*Install a JDK", PenstockError),
         ("Error: UnsupportedClassVersionError: x has been compiled", "the one on the PATH is older", PenstockError),
         ("All masters are unresponsive! Giving up.", "No Spark master answers at spark://h:1", NotReadyError),
-        ("Could not parse Master URL: 'x'", "is no address of a Spark master", PenstockError),
+        ("Could not parse Master URL: 'x'", "is not a valid address of a Spark master", PenstockError),
         ("insufficient memory for the Java Runtime", "not enough memory.*--driver-memory", PenstockError),
         ("StatusCode.UNAVAILABLE", "No Spark Connect server answers", NotReadyError),
         (

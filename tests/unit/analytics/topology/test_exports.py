@@ -90,7 +90,7 @@ def test_words_for_a_terminal_drive_none(capsys: pytest.CaptureFixture[str]) -> 
     assert "[red]x[/red]" in printed
     assert "y" * 300 in printed
     assert "3 findings: 2 critical, 1 info." in printed
-    assert "gone: info Nobody sends to attic/forgotten" in printed
+    assert "gone: info attic/forgotten receives no events" in printed
 
 
 def test_deltas_and_windows_add_up_to_the_same() -> None:

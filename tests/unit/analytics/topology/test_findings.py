@@ -86,7 +86,7 @@ def test_the_same_event_by_two_ways_from_a_channel_further_up() -> None:
     world.subscription("ll", "left", "http://log").subscription("rr", "right", "http://log")
 
     (double,) = found(world, counted=False).values()
-    assert double.evidence == ("test/ll and test/rr both get what test/top gets.",)
+    assert double.evidence == ("test/ll and test/rr both get the events of test/top.",)
     assert set(double.objects) == {
         "uri:http://log", "channel:test/top", "subscription:test/ll", "subscription:test/rr",
     }  # fmt: skip
@@ -203,7 +203,7 @@ def test_single_points_of_too_many_edges_are_left_out_with_a_sentence(monkeypatc
 
     found = build(faulty().inputs(), LocalEngine())
 
-    assert any("Single points were not looked for" in line for line in found.method)
+    assert any("Single points were not searched for" in line for line in found.method)
     assert "cut" not in {one.name for one in found.rankings}
     kept = {one.id for one in whole.findings if one.rule != "single-point"}
     assert {one.id for one in found.findings} == kept

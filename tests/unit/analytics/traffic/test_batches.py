@@ -95,12 +95,12 @@ def test_what_was_seen_survives_json_and_is_forgotten_in_time() -> None:
     ("text", "says", "code"),
     [
         ("Timeout of 30000ms expired before the position", "Kafka at b:1 stopped answering.*nothing counts twice", 3),
-        ("Caused by: o.a.k.UnknownTopicOrPartitionException: x", "A topic went away", 1),
+        ("Caused by: o.a.k.UnknownTopicOrPartitionException: x", "A topic was deleted", 1),
         ("org.apache.kafka.common.errors.TopicAuthorizationException: no", "does not allow reading.*READ", 1),
-        ("java.io.IOException: No space left on device", "disk is full", 1),
+        ("java.io.IOException: No space left on device", "The disk of .* is full", 1),
         ("java.io.FileNotFoundException: /x (Permission denied)", "cannot be written.*permissions", 1),
         ("Unrecognized token 'nonsense': was expecting", "The checkpoint in .* cannot be read.*--reset", 1),
-        ("SparkContext was shut down", "Spark went away.*Start again", 1),
+        ("SparkContext was shut down", "Spark became unavailable.*Start again", 1),
         ("a.b.OddException: first\nCaused by: c.d.InnerError: the reason", "The job failed: InnerError: the reason", 1),
     ],
 )
@@ -117,7 +117,7 @@ def test_our_own_errors_stay_as_they_are() -> None:
     assert explain_failure(own, Path("/t"), "b") is own
     assert "cannot be written" in str(explain_failure(OSError(13, "Permission denied"), Path("/t"), "b"))
     assert "stopped answering" in str(explain_failure(TimeoutError(), Path("/t"), "b"))
-    assert "Spark went away" in str(explain_failure(ConnectionRefusedError(111, "refused"), Path("/t"), "b"))
+    assert "Spark became unavailable" in str(explain_failure(ConnectionRefusedError(111, "refused"), Path("/t"), "b"))
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_folders_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
 def test_one_job_at_a_time(tmp_path: Path) -> None:
     with (
         hold(tmp_path / "t"),
-        pytest.raises(PenstockError, match=r"Another job counts into.*--folder"),
+        pytest.raises(PenstockError, match=r"Another job is writing to.*--folder"),
         hold(tmp_path / "t"),
     ):
         pass

@@ -19,9 +19,9 @@ CORE, GRAPHX = f"graphframes-spark4_2.13-{VERSION}.jar", f"graphframes-graphx-sp
     ("wish", "edges", "why_not", "chosen", "says"),
     [
         (AUTO, 34, "", LOCAL, "The local engine walked 34 edges"),
-        (AUTO, LOCAL_EDGES_MAX, "", LOCAL, "it is taken up to 1000000"),
+        (AUTO, LOCAL_EDGES_MAX, "", LOCAL, "it is used up to 1000000"),
         (AUTO, LOCAL_EDGES_MAX + 1, "", GRAPHFRAMES, "GraphFrames walked 1000001 edges"),
-        (AUTO, LOCAL_EDGES_MAX + 1, "No jars.", LOCAL, "for GraphFrames cannot: No jars."),
+        (AUTO, LOCAL_EDGES_MAX + 1, "No jars.", LOCAL, "because GraphFrames cannot: No jars."),
         (LOCAL, 9 * LOCAL_EDGES_MAX, "", LOCAL, ""),
         (GRAPHFRAMES, 1, "", GRAPHFRAMES, ""),
     ],
@@ -40,10 +40,10 @@ def test_the_local_engine_up_to_its_size(
     ("jars", "says"),
     [
         ((), "graphframes-spark4_2.13:"),
-        ((CORE,), f"not here (io.graphframes:graphframes-graphx-spark4_2.13:{VERSION})"),
-        ((GRAPHX,), f"not here (io.graphframes:graphframes-spark4_2.13:{VERSION})"),
-        ((CORE.replace(VERSION, "0.8.4"), GRAPHX), "0.8.4.jar is not of the release that graphframes-py here is"),
-        ((CORE, GRAPHX.replace(VERSION, "9.0.0")), "9.0.0.jar is not of the release"),
+        ((CORE,), f"is missing (io.graphframes:graphframes-graphx-spark4_2.13:{VERSION})"),
+        ((GRAPHX,), f"is missing (io.graphframes:graphframes-spark4_2.13:{VERSION})"),
+        ((CORE.replace(VERSION, "0.8.4"), GRAPHX), "0.8.4.jar is not of the same release as graphframes-py"),
+        ((CORE, GRAPHX.replace(VERSION, "9.0.0")), "9.0.0.jar is not of the same release"),
         ((CORE, GRAPHX), ""),
     ],
 )

@@ -25,7 +25,7 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"<html>", "no topology.json"),
+        (b"<html>", "not a topology.json"),
         (b"[]", "no schema_version"),
         (b"{}", "no schema_version"),
         (b'{"schema_version": 2}', "schema 2"),

@@ -124,8 +124,8 @@ def test_many_vertices_are_drawn_as_their_namespaces() -> None:
 
     assert len(shown.shapes) == GROUPS_MAX
     assert len(shown.arrows) <= FLOWS_MAX
-    assert "1,500 vertices are drawn as their namespaces" in shown.note
-    assert "15 namespaces with the least to say are drawn as one" in shown.note
+    assert "1,500 vertices are grouped by namespace" in shown.note
+    assert "15 namespaces of least importance are drawn as one" in shown.note
     assert any(shape.name == "15 other namespaces" for shape in shown.shapes)
     assert not _overlaps(shown)
 

@@ -11,7 +11,8 @@ import typer
 
 from app.cli.commands import Commands
 from app.cli.options.embedded import HOME, Data, Heap
-from app.cli.output.format import Listing, View, Views, jar_progress, note, print_json, print_yaml
+from app.cli.output.format import Listing, View, Views, note, print_json, print_yaml
+from app.cli.output.jar_progress import jar_progress
 from app.local.kafka import daemon
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.daemon import State

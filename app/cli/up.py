@@ -15,7 +15,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from app.cli.options.embedded import HOME, Data, Heap
-from app.cli.output.format import jar_progress, note
+from app.cli.output.format import note
+from app.cli.output.jar_progress import jar_progress
 from app.cli.output.up_banner import welcome
 from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.packaged import example, is_repository

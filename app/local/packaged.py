@@ -11,6 +11,8 @@ from pathlib import Path
 
 from knative.errors import PenstockError
 
+#: Of the sample subscriber, in the resources of the example `quickstart`.
+SUBSCRIBER_PORT = 8090
 _APP = Path(__file__).parents[1]
 _EXAMPLES = (_APP / "examples", _APP.parent / "examples")
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.local.kafka.ports import LOOPBACK
-from app.local.sample_subscriber import DEFAULT_PORT
+from app.local.packaged import SUBSCRIBER_PORT
 from controller.source.directory import SUFFIXES
 from knative.errors import PenstockError
 
@@ -63,9 +63,9 @@ def resources_of_up(
     `in_place`: the example itself may be served; in an installed wheel it is not for editing.
     """
     copy = home / "quickstart"
-    if in_place and not copy.is_dir() and subscriber_port in (0, DEFAULT_PORT):
+    if in_place and not copy.is_dir() and subscriber_port in (0, SUBSCRIBER_PORT):
         return example, []
-    kept = place_quickstart(example, copy, subscriber_port or DEFAULT_PORT)
+    kept = place_quickstart(example, copy, subscriber_port or SUBSCRIBER_PORT)
     notes = [f"Using the resources in {copy}."]
     if subscriber_port and kept:
         notes.append(
@@ -78,7 +78,7 @@ def place_quickstart(example: Path, copy: Path, subscriber_port: int) -> tuple[s
     """Bring the copy up to date; -> the files that were edited by hand. Raises PenstockError."""
     address = f"{LOOPBACK}:{subscriber_port}".encode()
     wanted = {
-        name: content.replace(f"{LOOPBACK}:{DEFAULT_PORT}".encode(), address)
+        name: content.replace(f"{LOOPBACK}:{SUBSCRIBER_PORT}".encode(), address)
         for name, content in _files(example).items()
     }
     try:

@@ -21,8 +21,8 @@ import orjson
 from aiohttp import web
 
 from app.local.kafka.ports import LOOPBACK
+from app.local.packaged import SUBSCRIBER_PORT
 
-DEFAULT_PORT = 8090
 _HEADERS_MAX = 1_024
 _HEADER_BYTES_MAX = 512 * 1024
 _REFUSE_EVERY = 10
@@ -122,7 +122,7 @@ def main() -> None:
         description="A subscriber that prints events: /good accepts all, /picky rejects every tenth.",
         epilog="example: python -m app.local.sample_subscriber --port 8090",
     )
-    parser.add_argument("--port", type=int, default=DEFAULT_PORT)
+    parser.add_argument("--port", type=int, default=SUBSCRIBER_PORT)
     parser.add_argument("--ledger", type=Path, help="append one JSON line per attempt to this file")
     parser.add_argument("--quiet", action="store_true", help="print nothing")
     given = parser.parse_args()

@@ -19,9 +19,8 @@ from app.local.kafka.config import DEFAULT_HEAP, DEFAULT_PORT
 from app.local.kafka.jars import Progress
 from app.local.kafka.ports import LOOPBACK, free_port, is_free
 from app.local.kafka.record import Running, read_record
-from app.local.packaged import python_module
+from app.local.packaged import SUBSCRIBER_PORT, python_module
 from app.local.probes import probe_worker, resources_in, subscribers_not_ready, subscriptions_by_channel
-from app.local.sample_subscriber import DEFAULT_PORT as SUBSCRIBER_PORT
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _POLL_S = 0.1

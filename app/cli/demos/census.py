@@ -27,7 +27,8 @@ from typing import Any
 
 from analytics.census.generator import Recipe, write
 from analytics.census.plain import Count, count_files, same
-from app.cli.output.format import jar_progress, note
+from app.cli.output.format import note
+from app.cli.output.jar_progress import jar_progress
 from app.local.child_process import Child
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.jars import Progress

@@ -22,7 +22,8 @@ import aiohttp
 import orjson
 
 from app.cli.demos.report import Attempt, Tally
-from app.cli.output.format import jar_progress, note, print_error, print_json
+from app.cli.output.format import note, print_error, print_json
+from app.cli.output.jar_progress import jar_progress
 from app.local.kafka.ports import LOOPBACK, free_port
 from app.local.packaged import example
 from app.local.quickstart import place_quickstart

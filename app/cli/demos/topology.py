@@ -25,7 +25,8 @@ from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
 from analytics.topology.model.document import Tier, Topology
 from app.cli.demos.quickstart import distinct_ports
-from app.cli.output.format import jar_progress, note, print_error, print_json
+from app.cli.output.format import note, print_error, print_json
+from app.cli.output.jar_progress import jar_progress
 from app.cli.output.topology import show_topology
 from app.local.kafka.ports import LOOPBACK
 from app.local.packaged import example

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from analytics.spark.session import options_problem, spark_session
-from app.cli.output.format import jar_progress, note
+from app.cli.output.format import note
+from app.cli.output.jar_progress import jar_progress
 from app.local.kafka.jar_sets import SPARK
 from app.operations.spark_jars import check_place, jar_places, spark_options
 from app.settings.extras import ANALYTICS, SPARK_MODULES, need

@@ -1,4 +1,4 @@
-"""Output of commands: tables for people, JSON for programs, errors as one sentence, progress as a bar or as lines.
+"""Output of commands: tables for people, JSON for programs, errors as one sentence.
 
 Respects NO_COLOR and output that is not a terminal (rich does).
 """
@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.local.kafka.jar_sets import KAFKA, JarSet
-from app.local.kafka.jars import Progress
 from knative.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 
 
 _UNFOLDED_CHARS = 10_000
-_LINE_EVERY = 10  # jars between two progress lines if there is no terminal
 
 
 class Format(StrEnum):
@@ -135,38 +131,3 @@ def print_error(error: PenstockError) -> None:
 def note(text: str) -> None:
     """Print a line for the user to stderr, so that stdout has only the output for programs."""
     print(text, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def jar_progress(jars: JarSet = KAFKA) -> Iterator[Progress]:
-    """Shows the download of jars until the last one; nothing if they are here already."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    what = f"Downloading {jars.title} from Maven Central (once)"
-    console = Console(stderr=True)
-    if not console.is_terminal:
-
-        def line(arrived: int, expected: int) -> None:
-            if arrived == 0:
-                note(f"{what}: {expected} jars, {jars.megabytes} MB")
-            elif arrived % _LINE_EVERY == 0 or arrived == expected:
-                note(f"  {arrived} of {expected}")
-
-        yield line
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=console, transient=True)
-
-    def move(arrived: int, expected: int) -> None:
-        if not bar.task_ids:
-            bar.add_task(f"{what}, {jars.megabytes} MB", total=expected)
-            bar.start()
-        bar.update(bar.task_ids[0], completed=arrived)
-        if arrived == expected:
-            bar.stop()  # the terminal belongs to other output from here on
-
-    try:
-        yield move
-    finally:
-        bar.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.cli.output.format import jar_progress
+from app.cli.output.jar_progress import jar_progress
 
 _CURSOR_BACK = "\x1b[?25h"
 

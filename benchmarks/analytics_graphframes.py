@@ -28,7 +28,7 @@ from analytics.topology.model.inputs import Inputs, State
 from analytics.topology.spark import report
 from analytics.topology.spark.contract import contract_frames, with_uid
 from analytics.topology.spark.facts import fact_frames
-from analytics.topology.spark.queries import SparkWalks
+from analytics.topology.spark.queries import SparkAnswers
 from analytics.topology.spark.selection import only
 from app.operations.contract_snapshot import contract_of
 from app.operations.spark_jars import jar_places
@@ -103,7 +103,7 @@ def make(spark: SparkSession, folder: Path, edges: int) -> None:
     spark.range(subscriptions).selectExpr(*served).write.parquet(str(folder / "served"))
 
 
-def tell(spark: SparkSession, folder: Path) -> dict[str, Any]:
+def measure(spark: SparkSession, folder: Path) -> dict[str, Any]:
     """The report, and what each part of it took."""
     records = spark.read.parquet(str(folder / "contract"))
     took: dict[str, float] = {}
@@ -112,11 +112,11 @@ def tell(spark: SparkSession, folder: Path) -> dict[str, Any]:
     def resources(
         uids: Sequence[str] | None,
     ) -> tuple[Sequence[Channel], Sequence[Subscription], Mapping[str, State]]:
-        told = records if uids is None else only(spark, with_uid(records), "uid", set(uids)).select("value")
-        found = contract_of("bench", [row[0].encode() for row in told.collect()], [])
+        chosen = records if uids is None else only(spark, with_uid(records), "uid", set(uids)).select("value")
+        found = contract_of("bench", [row[0].encode() for row in chosen.collect()], [])
         return found.channels, found.subscriptions, {one.uid: State("True", lag=0) for one in found.subscriptions}
 
-    with _timed(SparkWalks, _QUESTIONS, took), _timed(report, ("map_frames",), took), received() as rows:
+    with _timed(SparkAnswers, _QUESTIONS, took), _timed(report, ("map_frames",), took), received() as rows:
         began = time.monotonic()
         traffic, served = (spark.read.parquet(str(folder / name)) for name in ("traffic", "served"))
         facts = fact_frames(600.0, contract_frames(records), traffic, served)
@@ -182,7 +182,7 @@ def main() -> None:
         made = time.monotonic()
         make(spark, Path(name), given.edges)
         made = time.monotonic() - made
-        found = tell(spark, Path(name))
+        found = measure(spark, Path(name))
         here = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         print(json.dumps({**found, "made_s": round(made, 1), "here_mib": here, "jvm_mib": _jvm_mib(spark)}), flush=True)
 

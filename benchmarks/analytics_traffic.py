@@ -101,12 +101,12 @@ def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPI
         rss: list[int] = []
         marks: list[tuple[int, float, float]] = []  # records of a batch, the moment of its end, CPU until then
 
-        def told(_name: str, _number: int, counters: Mapping[str, int], _seconds: float) -> None:
+        def on_batch(_name: str, _number: int, counters: Mapping[str, int], _seconds: float) -> None:
             rss.append(sum(map(rss_mb, pids)))
             marks.append((counters["records"], time.monotonic(), sum(map(cpu_s, pids))))
 
         plan = TrafficPlan(bootstrap, {topic: ("bench", "traffic")}, "", folder, records_max=batch)
-        summary = TrafficJob(spark, plan, told).run()
+        summary = TrafficJob(spark, plan, on_batch).run()
         used = sum(map(cpu_s, pids))
         (_, warm_at, warm_cpu), (_, end_at, end_cpu) = marks[0], marks[-1]
         warm = sum(records for records, _, _ in marks[1:])

@@ -55,7 +55,7 @@ class Implementation:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Assignment:
     """What the commands of one scene are told; `folder` is theirs alone and outlives the single process."""
 
     kafka: str
@@ -83,16 +83,18 @@ class Told:
 class Process(Child):
     """A running command: measured by /proc, ended by SIGTERM."""
 
-    def __init__(self, implementation: Implementation, command: str, told: Told) -> None:
+    def __init__(self, implementation: Implementation, command: str, assignment: Assignment) -> None:
         self.port = free_port()
         ports = {"BENCH_PORT": str(self.port), "BENCH_ADMIN_PORT": str(free_port())}
-        self._told = told
-        super().__init__(command, [str(implementation.folder / command)], told.folder, {**told.environment(), **ports})
+        self._assignment = assignment
+        super().__init__(
+            command, [str(implementation.folder / command)], assignment.folder, {**assignment.environment(), **ports}
+        )
 
     @property
     def url(self) -> str:
         """Where a receiver takes events."""
-        return f"http://127.0.0.1:{self.port}{self._told.path}"
+        return f"http://127.0.0.1:{self.port}{self._assignment.path}"
 
     def resident_mb(self) -> float:
         """What it holds in memory now."""
@@ -114,12 +116,12 @@ class Process(Child):
             raise Failed(f"{self.name} ended with {code} after SIGTERM\n{self.tail()}")
 
 
-def prepare(implementation: Implementation, told: Told) -> None:
+def prepare(implementation: Implementation, assignment: Assignment) -> None:
     """Run its command `prepare` to the end, if it has one. Raises NotOffered or Failed."""
     command = implementation.folder / "prepare"
     if not os.access(command, os.X_OK):
         return
-    with Child("prepare", [str(command)], told.folder, told.environment()) as child:
+    with Child("prepare", [str(command)], assignment.folder, assignment.environment()) as child:
         code = child.wait(_PREPARE_LIMIT_S)
         if code == NOT_OFFERED:
             raise NotOffered("prepare")

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.events import Events
-from benchmarks.implementation import Implementation, Process, Told, Wanted, prepare
+from benchmarks.implementation import Assignment, Implementation, Process, Wanted, prepare
 from tests.support.ledger import reader
 from tests.support.processes import Failed, LoadProcess, wait_until
 
@@ -65,12 +65,14 @@ class Lab:
         channel = f"c{uuid.uuid4().hex[:8]}"
         topic = f"bench.{channel}"
         folder = self.new_folder(implementation.name)
-        told = Told(self.kafka, topic, partitions, f"/channels/bench/{channel}", folder, tuple(subscriptions))
+        assignment = Assignment(
+            self.kafka, topic, partitions, f"/channels/bench/{channel}", folder, tuple(subscriptions)
+        )
         admin = AdminClient({"bootstrap.servers": self.kafka, "log_level": 2})
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_KAFKA_LIMIT_S)
         try:
-            prepare(implementation, told)
-            yield Stage(self, implementation, told, body_bytes)
+            prepare(implementation, assignment)
+            yield Stage(self, implementation, assignment, body_bytes)
         finally:
             topics = [name for name in admin.list_topics(timeout=_KAFKA_LIMIT_S).topics if name.startswith(topic)]
             for future in admin.delete_topics(topics).values():
@@ -80,8 +82,8 @@ class Lab:
 class Stage:
     """One topic of one implementation."""
 
-    def __init__(self, lab: Lab, implementation: Implementation, told: Told, body_bytes: int) -> None:
-        self.lab, self._implementation, self.told = lab, implementation, told
+    def __init__(self, lab: Lab, implementation: Implementation, assignment: Assignment, body_bytes: int) -> None:
+        self.lab, self._implementation, self.assignment = lab, implementation, assignment
         self._body_bytes = body_bytes
         run = uuid.uuid4().hex[:4]
         self._events = Events("http://unused/", run=run, keys=KEYS, body_bytes=body_bytes, seed=1, checked=False)
@@ -89,7 +91,7 @@ class Stage:
     @contextmanager
     def receiver(self) -> Iterator[tuple[Process, float]]:
         """A receiver that takes events, and the CPU seconds until it did."""
-        with Process(self._implementation, "receiver", self.told) as process:
+        with Process(self._implementation, "receiver", self.assignment) as process:
             self.until("the receiver takes events", process, lambda: self.load(process, events=1) == 1, poll_s=0.1)
             yield process, process.cpu_s()
             process.end()
@@ -97,14 +99,14 @@ class Stage:
     @contextmanager
     def dispatcher(self) -> Iterator[Process]:
         """A dispatcher that was just started."""
-        with Process(self._implementation, "dispatcher", self.told) as process:
+        with Process(self._implementation, "dispatcher", self.assignment) as process:
             yield process
             process.end()
 
     @contextmanager
     def killed(self) -> Iterator[Process]:
         """A dispatcher that ends by SIGKILL."""
-        with Process(self._implementation, "dispatcher", self.told) as process:
+        with Process(self._implementation, "dispatcher", self.assignment) as process:
             yield process
             process.check()
             process.kill()
@@ -134,7 +136,7 @@ class Stage:
     def loading(self, process: Process, **options: object) -> LoadProcess:
         """A load generator at work."""
         given = {"connections": CONNECTIONS, "keys": KEYS, "body_bytes": self._body_bytes, **options}
-        return LoadProcess(self.told.folder, process.url, **given)
+        return LoadProcess(self.assignment.folder, process.url, **given)
 
     def fill(self, count: int) -> None:
         """Store `count` events, as a receiver would have. Raises Failed."""
@@ -152,18 +154,18 @@ class Stage:
         for number in range(count):
             event = self._events.make(number % KEYS)
             body = event.request.partition(b"\r\n\r\n")[2]
-            producer.produce(self.told.topic, body, event.key, headers=list(self._events.headers(event)))
+            producer.produce(self.assignment.topic, body, event.key, headers=list(self._events.headers(event)))
         if producer.flush(LIMIT_S) != 0:
-            raise Failed(f"{self.told.topic} could not be filled")
+            raise Failed(f"{self.assignment.topic} could not be filled")
 
     def ends(self) -> dict[int, int]:
         """The ends of the topic's partitions."""
-        return reader.ends(self.lab.kafka, self.told.topic)
+        return reader.ends(self.lab.kafka, self.assignment.topic)
 
     def topics_beside(self) -> list[str]:
         """Topics that begin with the topic's name and a dot: what an implementation keeps there is not lost."""
         admin = AdminClient({"bootstrap.servers": self.lab.kafka, "log_level": 2})
-        prefix = f"{self.told.topic}."
+        prefix = f"{self.assignment.topic}."
         return [name for name in admin.list_topics(timeout=_KAFKA_LIMIT_S).topics if name.startswith(prefix)]
 
 

@@ -297,7 +297,7 @@ class Controller:
                     object=problem.object,
                     field=problem.field,
                     problem=problem.what,
-                    cure=problem.hint,
+                    hint=problem.hint,
                 )
         fixed = {one.file for one in self._problems} - {one.file for one in problems}
         for file in sorted(fixed):

@@ -18,8 +18,8 @@ from agents.consumer.memory_budget import MemoryBudget
 from agents.ordering.partition import PartitionState
 
 _BATCHES_AHEAD = 48  # handed over and not yet enqueued by the agent; its channel holds 64
-_LOOK_S = 0.1  # longest time between two checks
-_LOOK_PART = 16  # also checks after this fraction of the budget
+_CHECK_EVERY_S = 0.1  # longest time between two checks
+_CHECK_PART = 16  # also checks after this fraction of the budget
 _AGAIN_S = 0.005  # shortest time between two checks while the budget is full
 _FULL_S = 0.2  # how long it waits without polling; then it pauses partitions and polls again
 
@@ -46,7 +46,7 @@ class Backpressure:
         """Start with a new client: nothing is held or paused."""
         self.budget = MemoryBudget(self._bytes_max)
         self._unseen_bytes = 0  # handed over since the last check
-        self._look_at = 0.0
+        self._check_at = 0.0
 
     def handed(self, size: int) -> None:
         """Batches of `size` bytes in total were handed to the event loop."""
@@ -66,9 +66,9 @@ class Backpressure:
         """Wait while too much is held, then pause and resume partitions. True while any is paused: poll often then, so
         that it is resumed soon."""
         budget, now = self.budget, self._monotonic()
-        if self._unseen_bytes < self._bytes_max // _LOOK_PART and now < self._look_at and not budget.paused:
+        if self._unseen_bytes < self._bytes_max // _CHECK_PART and now < self._check_at and not budget.paused:
             return False
-        self._unseen_bytes, self._look_at = 0, now + _LOOK_S
+        self._unseen_bytes, self._check_at = 0, now + _CHECK_EVERY_S
         # Waiting comes first: pausing discards what the client has fetched ahead.
         full = budget.is_full(partitions) or self._ahead()
         in_time = self._wait(partitions) if full else True

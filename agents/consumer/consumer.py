@@ -183,7 +183,7 @@ class SubscriptionConsumer:
                 owned = rebalance.partitions.values()
                 if self._halted:
                     self._fail(consumer, owned, self._halted)
-                self._look_after(consumer, time.monotonic())
+                self._watch(consumer, time.monotonic())
                 busy = self.commits.wanted or any(p.in_flight for p in owned)
                 wait_s = _BUSY_POLL_S if busy else _POLL_S
                 if self._backpressure.throttle(consumer, owned):
@@ -203,7 +203,7 @@ class SubscriptionConsumer:
             else:
                 consumer.close()
 
-    def _look_after(self, consumer: Consumer, now: float) -> None:
+    def _watch(self, consumer: Consumer, now: float) -> None:
         self._rebalance.open_deferred(consumer, now)
         partitions = self._rebalance.partitions.values()
         self._log_end_offsets.refresh(consumer, partitions, now)
@@ -334,7 +334,7 @@ class SubscriptionConsumer:
                 subscription=self.subscription.label,
                 partition=partition.number,
                 reason=reason,
-                cure="delete the Subscription and add it again; with penstock.dev/start: earliest it gets all events",
+                hint="delete the Subscription and add it again; with penstock.dev/start: earliest it gets all events",
             )
             self._backpressure.budget.paused.add(partition.number)
             consumer.pause([TopicPartition(partition.topic, partition.number)])

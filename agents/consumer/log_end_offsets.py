@@ -38,13 +38,13 @@ class LogEndOffsets:
     """Log end offsets of one consumer's partitions. Consumer's thread only."""
 
     def __init__(self) -> None:
-        self._look_at = self._ask_at = 0.0
+        self._refresh_at = self._ask_at = 0.0
 
     def refresh(self, consumer: Consumer, partitions: Collection[PartitionState], now: float) -> None:
         """Update `PartitionState.log_end_offset`, once per REFRESH_S. `now`: monotonic seconds."""
-        if now < self._look_at:
+        if now < self._refresh_at:
             return
-        self._look_at = now + REFRESH_S
+        self._refresh_at = now + REFRESH_S
         unchanged = []
         for partition in partitions:
             before = partition.log_end_offset

@@ -14,14 +14,14 @@ from agents.ordering.partition import PartitionState
 
 STALL_S = 20.0  #: without a record; a fetch takes a quarter of a second
 LONGEST_S = 3600.0
-_LOOK_S = 1.0
+_CHECK_EVERY_S = 1.0
 
 
 class StallDetector:
     """Watches one consumer's partitions. Consumer's thread only."""
 
     def __init__(self) -> None:
-        self._look_at = 0.0
+        self._check_at = 0.0
         #: partition, records fetched, since when that is unchanged, and how long it may be
         self._seen: dict[int, tuple[PartitionState, int, float, float]] = {}
 
@@ -30,9 +30,9 @@ class StallDetector:
     ) -> list[PartitionState]:
         """Partitions without records for STALL_S; longer for those that were reported before. `now`: monotonic
         seconds."""
-        if now < self._look_at:
+        if now < self._check_at:
             return []
-        self._look_at = now + _LOOK_S
+        self._check_at = now + _CHECK_EVERY_S
         before, self._seen = self._seen, {}
         stalled = []
         for partition in partitions:

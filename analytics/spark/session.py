@@ -96,10 +96,10 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
             if interrupts.heard:
                 jvm.end()
                 raise KeyboardInterrupt from None
-            told = explain_run(why, jvm.last_lines(why), options.driver_memory)
-            if told is None:
+            error = explain_run(why, jvm.last_lines(why), options.driver_memory)
+            if error is None:
                 raise
-            raise told from why
+            raise error from why
 
 
 @contextlib.contextmanager

@@ -115,14 +115,14 @@ class DocumentBuilder:
         if state.ready != "True":
             return Health.UNKNOWN, state.message
         if state.retrying or total.dead or total.retried or total.ignored:
-            told = [
+            parts = [
                 f"{state.retrying} events are being retried" if state.retrying else "",
                 f"{total.dead} dead letters" if total.dead else "",
                 f"{total.ignored} events dropped" if total.ignored else "",
                 f"{total.retried} retries" if total.retried else "",
                 state.last_error,
             ]
-            return Health.DEGRADED, "; ".join(part for part in told if part)
+            return Health.DEGRADED, "; ".join(part for part in parts if part)
         if self._seconds > 0 and not total.events and not state.lag:
             return Health.IDLE, ""
         return Health.OK, ""

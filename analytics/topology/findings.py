@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from analytics.topology.engines.double_delivery import DoubleDelivery
-from analytics.topology.engines.queries import GraphAnswers, Loop, told
+from analytics.topology.engines.queries import GraphAnswers, Loop, listed
 from analytics.topology.model.document import SEVERITIES, Finding, Flow, Severity, Tier, edge_id
 from analytics.topology.model.facts import Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
@@ -76,8 +76,8 @@ def _loops(loops: Iterable[Loop], consumers: dict[str, SubscriptionFacts], facts
         back = [(start, end) for start, end, flow in loop.links if flow is not Flow.SUBSCRIBES]
         decided = all(consumers[start].filtered for start, _ in back)
         rule = "self-reply" if alone else "reply-loop"
-        what = f"Events of {told(channels)} come back to it" if alone else "Events go in a loop: " + told(channels)
-        ways = [f"{path((*circle, circle[0]))}" for circle in loop.circles]
+        what = f"Events of {listed(channels)} come back to it" if alone else "Events go in a loop: " + listed(channels)
+        ways = [f"{path((*cycle, cycle[0]))}" for cycle in loop.cycles]
         settled = [facts.settled[start].delivered for start, _ in back if start in facts.settled]
         counts = [f"In the window, {sum(settled)} events were delivered in this loop."] if settled else []
         yield Finding(
@@ -102,11 +102,11 @@ def _dead_loops(loops: Iterable[Loop]) -> Iterator[Finding]:
             f"dead-letter-loop:{channels[0]}",
             "dead-letter-loop",
             Severity.CRITICAL,
-            f"Dead letters come back to the channel where they failed: {told(channels)}",
+            f"Dead letters come back to the channel where they failed: {listed(channels)}",
             (*channels, *sorted(inside - set(channels))),
             (
                 *(f"{name(start)} sends its dead letters to {name(end)}." for start, end in dead[:10]),
-                *(path((*circle, circle[0])) for circle in loop.circles),
+                *(path((*cycle, cycle[0])) for cycle in loop.cycles),
             ),
             "Use a dead letter sink that does not lead back to this channel, or remove it: dead letters then go to the "
             "DLQ topic.",
@@ -219,7 +219,7 @@ def _doubles(facts: Facts, walks: GraphAnswers) -> Iterator[Finding]:
     lines: dict[str, list[str]] = defaultdict(list)
     involved: dict[str, dict[str, None]] = defaultdict(dict)
     for channel, target, ids in facts.joins.doubles:
-        lines[target].append(f"{told(ids)} subscribe to {name(channel)}.")
+        lines[target].append(f"{listed(ids)} subscribe to {name(channel)}.")
         involved[target].update(dict.fromkeys((channel, *ids)))
     for one in walks.double_deliveries.same:
         lines[one.destination].append(

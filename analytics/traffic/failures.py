@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from analytics.traffic.store import BrokenTablesError, count_anew
+from analytics.traffic.store import BrokenTablesError, reset_hint
 from knative.errors import NotReadyError, PenstockError
 
 _KAFKA_AWAY = re.compile(
@@ -63,7 +63,7 @@ def explain_failure(problem: BaseException, folder: Path, bootstrap: str) -> Pen
         return _spark_away()
     if _CHECKPOINT.search(text):
         return BrokenTablesError(
-            f"The checkpoint in {folder} cannot be read ({_last_cause(text)}).", count_anew(folder)
+            f"The checkpoint in {folder} cannot be read ({_last_cause(text)}).", reset_hint(folder)
         )
     return PenstockError(f"The job failed: {_last_cause(text)}", "Start again: it continues where it was.")
 

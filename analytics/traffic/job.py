@@ -39,10 +39,10 @@ _FEW = 20_000  #: deltas that one task sums: without this limit, every step woul
 _SLACK_S = 120.0  #: clocks differ, and a delta comes after the second that it counts: a span is read this much further
 _POLL_S = 0.3
 _COMPACT_EVERY_S = 300.0
-_LOOK_EVERY_S = 10.0  #: between checks of the topics: a batch checks too, but without new records there is no batch
+_CHECK_EVERY_S = 10.0  #: between checks of the topics: a batch checks too, but without new records there is no batch
 
 #: Called for each batch: the query's name, its number, what it counted, and how long it took.
-Told = Callable[[str, int, Mapping[str, int], float], None]
+BatchListener = Callable[[str, int, Mapping[str, int], float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class TrafficPlan:
     records_max: int = 1_000_000  #: in one batch
     since_s: float | None = None
     until_s: float | None = None
-    look: TopicProbe | None = None  #: checks whether topics are those that were read before; None: no check
+    describe: TopicProbe | None = None  #: checks whether topics are those that were read before; None: no check
     say: Callable[[str], None] | None = None  #: called at once with each sentence of `Summary.notes`
 
     @property
@@ -91,9 +91,9 @@ class Summary:
 class TrafficJob:
     """One run."""
 
-    def __init__(self, spark: SparkSession, plan: TrafficPlan, told: Told | None = None) -> None:
+    def __init__(self, spark: SparkSession, plan: TrafficPlan, on_batch: BatchListener | None = None) -> None:
         self.summary = Summary()
-        self._spark, self._plan, self._told = spark, plan, told
+        self._spark, self._plan, self._on_batch = spark, plan, on_batch
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -156,7 +156,7 @@ class TrafficJob:
 
     def _know(self, name: str, store: QueryStore) -> None:
         """Remember the ids of the topics, and make Spark forget the topics that were replaced since they were read."""
-        now = self._look(self._topics(name), bounds=True)
+        now = self._describe(self._topics(name), bounds=True)
         done = checkpoint.offsets_of(store.checkpoint, checkpoint.committed(store.checkpoint))
         planned = checkpoint.offsets_of(store.checkpoint, checkpoint.begun(store.checkpoint))
         found = judge(store.last_facts().get("ids", {}), done, planned, now)
@@ -168,13 +168,13 @@ class TrafficJob:
             store.forget(found.replaced)
         self._ids[name] = {topic: one.id for topic, one in now.items()}
 
-    def _look(self, topics: Sequence[str], bounds: bool = False) -> Mapping[str, TopicNow]:
-        return self._plan.look(topics, bounds) if self._plan.look is not None else {}
+    def _describe(self, topics: Sequence[str], bounds: bool = False) -> Mapping[str, TopicNow]:
+        return self._plan.describe(topics, bounds) if self._plan.describe is not None else {}
 
     def _same(self, name: str) -> None:
         """Raises TopicReplacedError if a topic was replaced: then the last batch may hold records of either one."""
         expected = self._ids.get(name)
-        if expected and (replaced := changed(expected, self._look(self._topics(name)))):
+        if expected and (replaced := changed(expected, self._describe(self._topics(name)))):
             raise TopicReplacedError(f"Topic {replaced[0]} was created again.", "Start again.")
 
     def _start(self, name: str, store: QueryStore) -> StreamingQuery:
@@ -190,7 +190,7 @@ class TrafficJob:
         return writer.trigger(processingTime=f"{int(self._plan.interval_s * 1000)} milliseconds").start()
 
     def _wait(self, queries: Sequence[StreamingQuery], stores: Sequence[QueryStore]) -> None:
-        compacted = looked = time.monotonic()
+        compacted = checked = time.monotonic()
         while not self._stop.is_set():
             for query in queries:
                 if (problem := query.exception()) is not None:
@@ -198,10 +198,10 @@ class TrafficJob:
             if not any(query.isActive for query in queries):
                 return
             self._stop.wait(_POLL_S)
-            if time.monotonic() - looked > _LOOK_EVERY_S:
+            if time.monotonic() - checked > _CHECK_EVERY_S:
                 for name in self._ids:
                     self._same(name)
-                looked = time.monotonic()
+                checked = time.monotonic()
             if time.monotonic() - compacted > _COMPACT_EVERY_S:
                 compacted = time.monotonic()
                 for store in stores:
@@ -245,8 +245,8 @@ class TrafficJob:
         ids = {**state.get("ids", {}), **self._ids.get(name, {})}
         store.write(number, batch.table, {**batch.facts, "ids": {topic: id_ for topic, id_ in ids.items() if id_}})
         self._count(name, batch)
-        if self._told is not None:
-            self._told(name, number, batch.counters, time.monotonic() - began)
+        if self._on_batch is not None:
+            self._on_batch(name, number, batch.counters, time.monotonic() - began)
 
     def _records(self, frame: DataFrame, state: Mapping[str, Any]) -> Batch:
         from pyspark.sql import functions as f

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from analytics.traffic.store import TABLES, WINDOWS, count_anew, parts
+from analytics.traffic.store import TABLES, WINDOWS, parts, reset_hint
 from analytics.traffic.windows import HOUR_S, MINUTE_S, SCHEMA, Window, coarsen, merge, windows_of
 from knative.errors import PenstockError, UsageError
 
@@ -68,6 +68,6 @@ def _load(path: Path) -> pa.Table:
         except pa.ArrowException as problem:
             raise PenstockError(
                 f"The traffic tables in {path} cannot be read ({problem}).",
-                count_anew(path),
+                reset_hint(path),
             ) from problem
     raise AssertionError("unreachable")

@@ -112,7 +112,7 @@ class QueryStore:
                 return read_facts(part.path)
         raise BrokenTablesError(
             f"The tables in {self.folder} lack batch {batch - 1}; batch {batch} cannot continue.",
-            count_anew(self.folder),
+            reset_hint(self.folder),
         )
 
     def last_facts(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class QueryStore:
             whole = merge([pq.read_table(part.path / WINDOWS, schema=SCHEMA) for part in old])
         except (pa.ArrowException, OSError) as problem:
             raise BrokenTablesError(
-                f"The tables in {self.folder} cannot be read ({problem}).", count_anew(self.folder)
+                f"The tables in {self.folder} cannot be read ({problem}).", reset_hint(self.folder)
             ) from problem
         facts = read_facts(last.path)
         for name in facts.get("counters", {}):
@@ -162,7 +162,7 @@ class QueryStore:
         _sync_folder(self.parts_folder)
 
 
-def count_anew(inside: Path) -> str:
+def reset_hint(inside: Path) -> str:
     """The hint for tables that the job cannot continue with. `inside` is the tables' folder or a path in it."""
     folder = next((one for one in (inside, *inside.parents) if (one / TABLES).exists()), inside)
     return f"Count again from the records that Kafka still has: penstock job traffic --folder {folder} --reset."
@@ -204,10 +204,10 @@ def read_facts(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as problem:
         raise BrokenTablesError(
             f"{folder / FACTS} cannot be read ({problem}).",
-            count_anew(folder),
+            reset_hint(folder),
         ) from problem
     if not isinstance(found, dict):
-        raise BrokenTablesError(f"{folder / FACTS} does not contain an object.", count_anew(folder))
+        raise BrokenTablesError(f"{folder / FACTS} does not contain an object.", reset_hint(folder))
     return found
 
 
@@ -258,9 +258,9 @@ def check_tables(folder: Path, instance: str, cluster: str) -> str | None:
         about = json.loads(content)
         same_format, owner = about["format"] == FORMAT, (about["instance"], about["cluster"])
     except (ValueError, KeyError, TypeError) as problem:
-        raise BrokenTablesError(f"{path} cannot be read ({problem}).", count_anew(folder)) from None
+        raise BrokenTablesError(f"{path} cannot be read ({problem}).", reset_hint(folder)) from None
     if not same_format:
-        raise BrokenTablesError(f"{path} was written by another version of Penstock.", count_anew(folder))
+        raise BrokenTablesError(f"{path} was written by another version of Penstock.", reset_hint(folder))
     if owner != (instance, cluster):
         raise UsageError(
             f"The tables in {folder} were counted on another Kafka, or for another instance ({owner[0]}).",
@@ -312,7 +312,7 @@ def _not_writable(folder: Path, problem: OSError) -> PenstockError:
 def _apart(folder: Path) -> tuple[str, str]:
     return (
         f"Checkpoint and tables in {folder} do not belong together (one of them was deleted, or is from a backup).",
-        f"Restore both. {count_anew(folder)}",
+        f"Restore both. {reset_hint(folder)}",
     )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_LOOK_EVERY_S = 0.3
+_CHECK_EVERY_S = 0.3
 _TOPICS_EVERY_S = 5.0
 _STORE_LIMIT_S = 60.0
 _LATER_S = 10.0
@@ -150,7 +150,7 @@ def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics, sto
     topics = Topics({"bootstrap.servers": role.kafka})
     last, seen, check_at = -1, 0, time.monotonic() + _TOPICS_EVERY_S
     while True:
-        limit: Any = _LOOK_EVERY_S  # declared as int, but fractions of a second work
+        limit: Any = _CHECK_EVERY_S  # declared as int, but fractions of a second work
         ended = bool(query.awaitTermination(limit))  # raises the error of the query
         for progress in query.recentProgress:
             if progress["batchId"] > last:
@@ -226,7 +226,7 @@ def with_faust(settings: Settings, role: ComputeRole, metrics: CensusMetrics, st
         if role.results:
             metrics.add(RESULTS_WRITTEN, compute.written - metrics.counts[RESULTS_WRITTEN])
 
-    app.timer(_LOOK_EVERY_S)(count)
+    app.timer(_CHECK_EVERY_S)(count)
     run(app, started)
 
 

@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 _SESSION_S = 6.0
 _HEARTBEAT_S = 1.5
-_LOOK_EVERY_S = 5.0
+_CHECK_EVERY_S = 5.0
 _REQUEST_S = 20.0
 
 
@@ -151,7 +151,7 @@ def watch_topics(app: FollowingApp, topics: Topics, wanted: Mapping[str, str]) -
             if topic.id != wanted[topic.name]:
                 crash(PenstockError(f"The topic {topic.name} was created again.", "Start this command again."))
 
-    app.timer(_LOOK_EVERY_S)(check)
+    app.timer(_CHECK_EVERY_S)(check)
 
 
 def crash(problem: BaseException) -> NoReturn:

@@ -14,7 +14,7 @@ from analytics.census.totals import Summary
 PATH = "/results"
 
 #: Returns (totals, number of stored results that are not counted yet); None = this process lacks partitions.
-Look = Callable[[], tuple[Summary, int] | None]
+Summarize = Callable[[], tuple[Summary, int] | None]
 
 
 def to_plain(summary: Summary) -> dict[str, dict[str, dict[str, Any]]]:
@@ -46,11 +46,11 @@ def to_wide(summary: Summary, behind: int) -> dict[str, Any]:
 class ResultsView(View):
     """Bound by `register`."""
 
-    look: Look
+    summarize: Summarize
 
     async def get(self, request: Any) -> Any:
         """200, or 503 when this process does not own all partitions."""
-        found = type(self).look()
+        found = type(self).summarize()
         if found is None:
             error = "this process does not own all partitions of the results (yet); run one `penstock census results`"
             return self.json({"error": error}, status=503, headers={"retry-after": "2"})
@@ -58,6 +58,6 @@ class ResultsView(View):
         return self.json(to_wide(summary, behind) if "wide" in request.query else to_plain(summary))
 
 
-def register(app: Any, look: Look) -> None:
+def register(app: Any, summarize: Summarize) -> None:
     """Register the page on a Faust app."""
-    app.page(PATH, name="results")(type("BoundResultsView", (ResultsView,), {"look": staticmethod(look)}))
+    app.page(PATH, name="results")(type("BoundResultsView", (ResultsView,), {"summarize": staticmethod(summarize)}))

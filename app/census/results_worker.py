@@ -58,7 +58,7 @@ def _whole(app: FollowingApp, followed: ResultsTable) -> Callable[[], tuple[Summ
     """Returns a function for totals and the number of stored results that are not in them. It returns None while other
     processes own partitions."""
 
-    def look() -> tuple[Summary, int] | None:
+    def summarize() -> tuple[Summary, int] | None:
         topic = app.followed
         mine = {tp.partition for tp in app.consumer.assignment() if tp.topic == topic.name}
         positions = followed.positions
@@ -68,7 +68,7 @@ def _whole(app: FollowingApp, followed: ResultsTable) -> Callable[[], tuple[Summ
         behind = sum(max(0, end - positions[number]) for number, end in ends.items())
         return followed.summary(), behind
 
-    return look
+    return summarize
 
 
 def serve(

@@ -87,7 +87,7 @@ def lag(
         raise UsageError("NAME and --subscription cannot be combined.", "Use one of them.")
     client, instance = kafka_client(kafka), load_settings().instance
 
-    def look() -> list[dict[str, object]]:
+    def read() -> list[dict[str, object]]:
         contract = read_contract(client, instance)
         chosen = choose_subscriptions(contract, name or subscription, channel)
         now_s = time.time()
@@ -95,9 +95,9 @@ def lag(
         return rows(found, _workers(contract.workers, chosen, now_s))
 
     if watch:
-        watching.watch(look, lambda shown: watching.show_next(_LISTING, shown, output), _tables, every_s, output)
+        watching.watch(read, lambda shown: watching.show_next(_LISTING, shown, output), _tables, every_s, output)
     else:
-        _LISTING.show(look(), output)
+        _LISTING.show(read(), output)
 
 
 def _tables(shown: list[dict[str, object]]) -> list[tuple[Listing, list[dict[str, object]]]]:

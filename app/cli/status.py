@@ -113,7 +113,7 @@ def status(
     """
     client, instance = kafka_client(kafka), load_settings().instance
 
-    def look() -> Rows:
+    def read() -> Rows:
         contract = read_contract(client, instance)
         if wait and contract.report is None:
             raise NotReadyError("No controller has reported its resources yet.", "Start a worker of role all.")
@@ -122,9 +122,9 @@ def status(
     if watch and wait:
         raise UsageError("--watch and --wait cannot be combined.", "Use one of them.")
     if watch:
-        watching.watch(look, lambda shown: _show_next(shown, output, names), partial(_tables, names), every_s, output)
+        watching.watch(read, lambda shown: _show_next(shown, output, names), partial(_tables, names), every_s, output)
         return
-    shown = _waited(look, limit_s) if wait else look()
+    shown = _waited(read, limit_s) if wait else read()
     _show(shown, output, names)
     if not _all_ready(shown):
         if wait:
@@ -164,13 +164,13 @@ def _all_ready(shown: Rows) -> bool:
     return all(row["ready"] == "True" for found in shown.values() for row in found)
 
 
-def _waited(look: Callable[[], Rows], limit_s: float) -> Rows:
+def _waited(read: Callable[[], Rows], limit_s: float) -> Rows:
     """The first rows of which all are ready, else the last ones. Raises what the last read raised."""
     end_s = time.monotonic() + limit_s
     while True:
         last = time.monotonic() >= end_s
         try:
-            shown = look()
+            shown = read()
             if last or _all_ready(shown):
                 return shown
         except PenstockError:  # Kafka, the installation or the resource may still be starting
@@ -287,8 +287,8 @@ def _readiness(problem: ResourceProblem | None, served: list[Condition]) -> dict
     said = (
         [] if problem is None else [Condition("Ready", ConditionStatus(problem.ready), problem.reason, problem.message)]
     )
-    told = with_note(ready([*said, *served]), [*said, *served])  # ready, but possibly with a warning
-    return {"ready": told.status.value, "reason": told.reason, "message": told.message}
+    summary = with_note(ready([*said, *served]), [*said, *served])  # ready, but possibly with a warning
+    return {"ready": summary.status.value, "reason": summary.reason, "message": summary.message}
 
 
 def _progress(found: SubscriberDetails | None) -> dict[str, object]:

@@ -19,7 +19,7 @@ import typer
 from analytics.spark.session import spark_session
 from analytics.topology import exports
 from analytics.topology.compare import compare
-from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineWish, choose
+from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
 from analytics.topology.model.document import SEVERITIES, Severity, Tier, Topology, from_json, to_json
 from analytics.topology.model.facts import facts_of
 from app.cli.options.kafka import Kafka, kafka_client
@@ -28,7 +28,7 @@ from app.cli.options.time import read_time
 from app.cli.output.format import note, print_json
 from app.cli.output.topology import show_difference, show_topology
 from app.operations.spark_jars import spark_options
-from app.operations.topology.reading import Wish, read_inputs
+from app.operations.topology.reading import TopologyQuery, read_inputs
 from app.operations.topology.writing import PAGE, write_report
 from app.settings.extras import ANALYTICS, REPORT_MODULES, need
 from app.settings.load import load_settings
@@ -70,7 +70,7 @@ class Level(StrEnum):
 
 
 Engines = Annotated[
-    EngineWish,
+    EngineChoice,
     typer.Option(
         "--engine",
         help="Graph engine: local (this process) or GraphFrames on Spark; auto: local up to 1,000,000 edges.",
@@ -95,7 +95,7 @@ Shapes = Annotated[
 
 
 def topology(
-    engine: Engines = EngineWish.AUTO,
+    engine: Engines = EngineChoice.AUTO,
     namespace: Namespace = "",
     out: Out = None,
     diff: Diff = None,
@@ -126,18 +126,18 @@ def topology(
     need(ANALYTICS, "`penstock topology`", REPORT_MODULES)
     with interruptible():
         old = read_old(diff)
-        wish = make_wish(kafka, since, namespace, folder, traffic)
-        if engine is EngineWish.GRAPHFRAMES:
+        query = make_query(kafka, since, namespace, folder, traffic)
+        if engine is EngineChoice.GRAPHFRAMES:
             check_jars(jars or [])
         from analytics.topology.build import build, collector_at_rest
 
-        inputs = read_inputs(wish)
+        inputs = read_inputs(query)
         with collector_at_rest():
             facts = facts_of(inputs)
         edges = facts.links_count()
-        large = engine is EngineWish.AUTO and edges > LOCAL_EDGES_MAX
+        large = engine is EngineChoice.AUTO and edges > LOCAL_EDGES_MAX
         chosen, why = choose(engine, edges, missing_in(_places(jars or [])) if large else "")
-        with _walker(chosen, jars or [], memory) as walking:
+        with _engine(chosen, jars or [], memory) as walking:
             found = build(inputs, walking, facts, [why] if why else [])
         finish(found, old, out, fail_on, output)
 
@@ -162,7 +162,7 @@ def check_jars(jars: list[Path]) -> None:
         raise NoGraphFramesError(why, "--engine local needs no jars.")
 
 
-def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> Wish:
+def make_query(kafka: str, since: str, namespace: str, folder: Path | None, traffic: TrafficName) -> TopologyQuery:
     """The options of a run -> what to read. Raises UsageError."""
     now = time.time()
     settings = load_settings()
@@ -171,7 +171,7 @@ def make_wish(kafka: str, since: str, namespace: str, folder: Path | None, traff
         raise UsageError(f"--since {since!r} is in the future.", "Write a time in the past.")
     tier: Tier | None = None if traffic is TrafficName.AUTO else Tier(traffic.value)
     tables = folder or settings.traffic_dir
-    return Wish(kafka_client(kafka), settings.instance, now, begin, now, namespace, tables, tier)
+    return TopologyQuery(kafka_client(kafka), settings.instance, now, begin, now, namespace, tables, tier)
 
 
 def read_old(path: Path | None) -> Topology | None:
@@ -188,8 +188,8 @@ def read_old(path: Path | None) -> Topology | None:
 
 
 @contextlib.contextmanager
-def _walker(name: EngineWish, jars: list[Path], memory: str) -> Iterator[Engine]:
-    if name is EngineWish.LOCAL:
+def _engine(name: EngineChoice, jars: list[Path], memory: str) -> Iterator[Engine]:
+    if name is EngineChoice.LOCAL:
         from analytics.topology.engines.local import LocalEngine
 
         yield LocalEngine()

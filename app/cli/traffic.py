@@ -89,7 +89,7 @@ def traffic(
         raise UsageError(f"--channel {channel!r} is not NAMESPACE/NAME.", "Write it as `penstock status` shows it.")
     client = kafka_client(kafka)
 
-    def look() -> list[Line]:
+    def read() -> list[Line]:
         return read_lines(client, settings.instance, _SECONDS[window], last, namespace, name)
 
     def tables(lines: list[Line]) -> list[tuple[Listing, list[dict[str, object]]]]:
@@ -105,9 +105,9 @@ def traffic(
                 listing.show(found, output)
 
     if watch:
-        watching.watch(look, show, tables, every_s, output)
+        watching.watch(read, show, tables, every_s, output)
     else:
-        show(look())
+        show(read())
 
 
 _SECONDS: Mapping[Size, int] = {Size.SHORT: 10, Size.LONG: 60}

@@ -88,7 +88,7 @@ def up(
       penstock up --kafka kafka-1:9092
     """
     settings = load_settings({"kafka": kafka} if kafka else {})
-    said = said_of_settings(settings, chosen=resources is not None)
+    said = settings_notes(settings, chosen=resources is not None)
     resources = resources or settings.resources_dir
     if resources is None:
         resources, of_copy = resources_of_up(example("quickstart"), home, subscriber_port, in_place=is_repository())
@@ -115,7 +115,7 @@ def up(
     _run_until_ctrl_c(config)
 
 
-def said_of_settings(settings: Settings, *, chosen: bool) -> list[str]:
+def settings_notes(settings: Settings, *, chosen: bool) -> list[str]:
     """Sentences: which settings `up` ignores, and which one names the resources (if not `chosen` by --resources)."""
     own = {**FIXED, "state_dir": "the folder `state` in --home"}
     said = [

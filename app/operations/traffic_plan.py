@@ -84,7 +84,7 @@ def plan_traffic(
         )
     bootstrap = str(client["bootstrap.servers"])
     plan = TrafficPlan(
-        bootstrap, owners, deltas, folder, there, instance, cluster, look=KafkaTopics(client).look, say=say
+        bootstrap, owners, deltas, folder, there, instance, cluster, describe=KafkaTopics(client).describe, say=say
     )
     return Plan(plan, tuple(notes))
 

@@ -22,13 +22,13 @@ _LATER_S = 5.0  #: added, so that the client's own time-out error comes first
 
 
 class KafkaTopics:
-    """Describes topics of one Kafka. `look` is an `analytics.traffic.topic_identity.Look`."""
+    """Describes topics of one Kafka. `describe` is an `analytics.traffic.topic_identity.TopicProbe`."""
 
     def __init__(self, client: Mapping[str, Any]) -> None:
         self._bootstrap = str(client["bootstrap.servers"])
         self._admin = AdminClient({"log_level": 0, **client})
 
-    def look(self, topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
+    def describe(self, topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
         """The topics of these that exist; with `bounds` also their offsets. Raises NotReadyError."""
         from analytics.traffic.topic_identity import TopicNow
 

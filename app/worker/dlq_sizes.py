@@ -130,16 +130,16 @@ class DlqSizes:
     async def _run(self) -> None:
         while True:
             if self._leads():
-                look = partial(self.look, sorted(set(self._topics())))
+                refresh = partial(self.refresh, sorted(set(self._topics())))
                 try:
-                    await call_in_thread(look, _ROUND_LIMIT_S, "dlq-sizes")
+                    await call_in_thread(refresh, _ROUND_LIMIT_S, "dlq-sizes")
                 except TimeoutError:
                     log.debug("DLQ topics cannot be counted now", reason="Kafka does not answer")
             elif self._sizes is not None:
                 self._letters, self._sizes = Letters(), None
             await asyncio.sleep(EVERY_S)
 
-    def look(self, topics: list[str]) -> None:
+    def refresh(self, topics: list[str]) -> None:
         """One round of counting. Blocks."""
         try:
             done = self._read(self._letters.bounds(self._bounds(topics)))

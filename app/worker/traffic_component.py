@@ -25,7 +25,7 @@ from tables.traffic_windows.faust_table import TrafficConfig
 from tables.traffic_windows.view import TrafficRows
 
 _SERVING = ("all", "controller")
-_LOOK_S = 0.25
+_CHECK_EVERY_S = 0.25
 _STOP_S = 3.0  #: in addition to the time while events drained; a process that ends need not close everything
 
 
@@ -65,7 +65,7 @@ class TrafficComponent:
     async def _start(self, ready: Callable[[], bool]) -> None:
         # Polling happens once in the life of a process, and keeps this out of everything that makes a worker ready.
         while not ready():  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_EVERY_S)
         self._flush.start()
         if self.rows is not None and self._windows is not None:
             self._windows.start()

@@ -46,7 +46,7 @@ CENSUS_WRONG = Row("census: totals by Spark that differ", "", 0, digits=0)
 SHELL = Row("penstock topology on the quickstart, from the shell", "s", 2, digits=2)
 
 _BATCH, _BATCHES, _PARTITIONS = 150_000, 3, 10
-_EDGES, _VERTICES, _LINES, _LOOKS = 100_000, 5_000, 100_000, 3
+_EDGES, _VERTICES, _LINES, _RUNS = 100_000, 5_000, 100_000, 3
 _RUN_LIMIT_S = 300.0
 _QUICKSTART = REPOSITORY / "examples" / "quickstart"
 _PUBLISHED = (
@@ -152,7 +152,7 @@ def _shell_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[
 
     def once() -> Values:
         took = []
-        for number in range(_LOOKS):
+        for number in range(_RUNS):
             began_s = time.monotonic()
             _run(*command, "--out", str(folder / f"report-{number}"), env=env)
             took.append(time.monotonic() - began_s)

@@ -227,15 +227,15 @@ class Directory:
         missed: dict[Key, tuple[int, int]] = {}
         for key in sorted(self._objects.keys() - objects.keys()):
             before = self._objects[key]
-            vanished, looks = self._missed.get(key, (self._scans, 0))
+            vanished, scans = self._missed.get(key, (self._scans, 0))
             holder = self._holder(before, vanished, troubled)
             if holder:
                 what = f"{before}, which was in {before.file}, stays until this file has no problem any more"
                 hint = "fix this file; resources that are in no file then are removed"
                 problems.append(_left_out(holder, 0, "", what, hint, str(before)))
-            looks = 0 if holder else looks + 1
-            if looks < SCANS_MIN:
-                missed[key], objects[key] = (vanished, looks), before
+            scans = 0 if holder else scans + 1
+            if scans < SCANS_MIN:
+                missed[key], objects[key] = (vanished, scans), before
         self._missed = missed
         return problems
 

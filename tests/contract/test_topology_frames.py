@@ -23,7 +23,7 @@ from analytics.topology.spark import queries, selection
 from analytics.topology.spark.selection import WHOLE_EDGES_MAX
 from app.local.kafka import EmbeddedKafka
 from app.operations.topology.job import run
-from app.operations.topology.reading import Wish
+from app.operations.topology.reading import TopologyQuery
 from app.settings.load import load_settings
 from tests.integration.topology_frames import report
 from tests.integration.topology_inputs import deltas, publish, status, topics
@@ -164,7 +164,9 @@ def test_the_job_reads_kafka_for_it(
     deltas(kafka.bootstrap, instance, faulty())
     status(kafka.bootstrap, instance, faulty())
     now = time.time()
-    wish = Wish({"bootstrap.servers": kafka.bootstrap}, instance, now, now - 600, now, namespace, tmp_path / "none")
+    wish = TopologyQuery(
+        {"bootstrap.servers": kafka.bootstrap}, instance, now, now - 600, now, namespace, tmp_path / "none"
+    )
 
     found = run(engine, wish, lambda edges: (GraphFramesEngine(engine), f"{edges} edges"))
 

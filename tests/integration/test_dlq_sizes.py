@@ -23,17 +23,17 @@ def test_letters_are_counted_once_each(kafka: EmbeddedKafka, topic_name: Callabl
     sizes = DlqSizes({"bootstrap.servers": looked.bootstrap}, lambda: [looked.dlq_topic], lambda: leads[0])
     topics = [looked.dlq_topic, f"{looked.dlq_topic}.none"]
     assert not sizes.sizes, "not looked yet"
-    sizes.look(topics)
+    sizes.refresh(topics)
     assert sizes.sizes == {}
     looked.dead_letters(one, ["1", "2", "3"])
     looked.dead_letters(two, ["1"])
-    sizes.look(topics)
+    sizes.refresh(topics)
     assert sizes.sizes == {"ns/one": 3, "ns/two": 1}
     admin = AdminClient({"bootstrap.servers": looked.bootstrap})
     for removed in admin.delete_records([TopicPartition(looked.dlq_topic, 0, 2)]).values():
         removed.result(30)
     looked.dead_letters(two, ["2"])
-    sizes.look(topics)
+    sizes.refresh(topics)
     assert sizes.sizes == {"ns/one": 1, "ns/two": 2}
     assert sizes.sizes["ns/one"] == looked.json("dlq", "list", "--subscription", "ns/one")[0]["count"]
     leads[0] = False
@@ -43,5 +43,5 @@ def test_letters_are_counted_once_each(kafka: EmbeddedKafka, topic_name: Callabl
 def test_a_kafka_that_is_away_is_waited_for(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.worker.dlq_sizes._ASK_LIMIT_S", 0.5)
     sizes = DlqSizes({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0}, lambda: ["t"], lambda: True)
-    sizes.look(["t"])
+    sizes.refresh(["t"])
     assert sizes.sizes is None

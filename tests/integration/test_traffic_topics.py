@@ -29,7 +29,7 @@ BEGIN_S = 1_790_000_040  # a whole minute
 _LIMIT_S = 30.0
 
 
-def _make_anew(admin: AdminClient, topic: str) -> None:
+def _recreate(admin: AdminClient, topic: str) -> None:
     admin.delete_topics([topic])[topic].result(_LIMIT_S)
     end_s = time.monotonic() + _LIMIT_S
     while True:
@@ -56,15 +56,17 @@ def test_topics_made_anew_between_runs_and_within_one(
     admin.create_topics([NewTopic(sent.traffic_topic, 2, 1, config={"retention.ms": "-1"})])[sent.traffic_topic].result(
         _LIMIT_S
     )
-    look = KafkaTopics({"bootstrap.servers": kafka.bootstrap}).look
-    plan = TrafficPlan(kafka.bootstrap, sent.owners, sent.traffic_topic, folder, frozenset(sent.owners), look=look)
+    describe = KafkaTopics({"bootstrap.servers": kafka.bootstrap}).describe
+    plan = TrafficPlan(
+        kafka.bootstrap, sent.owners, sent.traffic_topic, folder, frozenset(sent.owners), describe=describe
+    )
     sent.records(a, 100, BEGIN_S, 300)
     sent.records(b, 30, BEGIN_S, 300)
     sent.deltas("w", ("ns", "a"), range(BEGIN_S, BEGIN_S + 40))
     assert not TrafficJob(spark, plan).run().notes
 
     for topic in (a, sent.traffic_topic):
-        _make_anew(admin, topic)
+        _recreate(admin, topic)
     sent.records(a, 40, BEGIN_S + 300, 300)
     sent.records(b, 5, BEGIN_S + 300, 300)
     sent.deltas("w", ("ns", "a"), range(BEGIN_S + 300, BEGIN_S + 310))
@@ -79,20 +81,20 @@ def test_topics_made_anew_between_runs_and_within_one(
     def too_late(topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
         if a in topics and not bounds and not times:
             times.append(1)
-            _make_anew(admin, a)
+            _recreate(admin, a)
             sent.records(a, 90, BEGIN_S + 600, 60)
-        return look(topics, bounds)
+        return describe(topics, bounds)
 
-    summary = TrafficJob(spark, replace(plan, look=too_late)).run()
+    summary = TrafficJob(spark, replace(plan, describe=too_late)).run()
     assert (times, len(summary.notes), summary.counters["records.records"]) == ([1], 1, 90)
     assert shown(read_windows(folder)) == sent.expected()
 
     def without_ids(topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
-        return {topic: replace(one, id="") for topic, one in look(topics, bounds).items()}
+        return {topic: replace(one, id="") for topic, one in describe(topics, bounds).items()}
 
-    _make_anew(admin, a)
+    _recreate(admin, a)
     sent.records(a, 7, BEGIN_S + 900, 60)
-    summary = TrafficJob(spark, replace(plan, look=without_ids)).run()
+    summary = TrafficJob(spark, replace(plan, describe=without_ids)).run()
     assert [("ends before the last offset read" in note) for note in summary.notes] == [True]
     assert shown(read_windows(folder)) == sent.expected()
     assert TrafficJob(spark, plan).run().records == 0

@@ -33,7 +33,7 @@ from analytics.traffic.read import read_windows
 from app.cli import cli
 from app.local.kafka import EmbeddedKafka
 from app.operations.topology.job import run
-from app.operations.topology.reading import Wish, read_inputs
+from app.operations.topology.reading import TopologyQuery, read_inputs
 from knative.traffic import latency_sketch
 from tests.integration.cli_fixture import REPOSITORY, Looked
 from tests.integration.topology_inputs import deltas, publish, status
@@ -101,7 +101,7 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
     folder = tmp_path / "traffic"
     now = time.time()
     client = {"bootstrap.servers": kafka.bootstrap}
-    wish = Wish(client, looked.instance, now, _BEGIN_S, now, folder=folder)
+    wish = TopologyQuery(client, looked.instance, now, _BEGIN_S, now, folder=folder)
     with cluster(tmp_path) as master:
         counted = _killed(looked, master, folder, tmp_path / "first.log")
         second = subprocess.run(

@@ -10,7 +10,7 @@ from enum import StrEnum
 LOCAL_EDGES_MAX = 1_000_000
 
 
-class EngineWish(StrEnum):
+class EngineChoice(StrEnum):
     """The values of `--engine`."""
 
     AUTO = "auto"
@@ -18,15 +18,15 @@ class EngineWish(StrEnum):
     GRAPHFRAMES = "graphframes"
 
 
-def choose(wish: EngineWish, edges: int, why_not: str) -> tuple[EngineWish, str]:
+def choose(wish: EngineChoice, edges: int, why_not: str) -> tuple[EngineChoice, str]:
     """The engine, and why ("" = the user chose it). `why_not`: why GraphFrames cannot run, "" = it can."""
-    if wish is not EngineWish.AUTO:
+    if wish is not EngineChoice.AUTO:
         return wish, ""
     if edges <= LOCAL_EDGES_MAX:
-        return EngineWish.LOCAL, f"The local engine walked {edges} edges: it is used up to {LOCAL_EDGES_MAX}."
+        return EngineChoice.LOCAL, f"The local engine walked {edges} edges: it is used up to {LOCAL_EDGES_MAX}."
     if why_not:
-        return EngineWish.LOCAL, f"The local engine walked {edges} edges, because GraphFrames cannot: {why_not}"
+        return EngineChoice.LOCAL, f"The local engine walked {edges} edges, because GraphFrames cannot: {why_not}"
     return (
-        EngineWish.GRAPHFRAMES,
+        EngineChoice.GRAPHFRAMES,
         f"GraphFrames walked {edges} edges: the local engine is used up to {LOCAL_EDGES_MAX}.",
     )

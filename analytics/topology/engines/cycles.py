@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-CIRCLES_MAX = 20
-_STARTS_MAX = 5 * CIRCLES_MAX
+CYCLES_MAX = 20
+_STARTS_MAX = 5 * CYCLES_MAX
 
 Step = tuple[str, str]
 
 
-def circles(members: Sequence[str], ways: Mapping[str, Iterable[str]], starts: Iterable[str]) -> list[tuple[str, ...]]:
+def cycles(members: Sequence[str], ways: Mapping[str, Iterable[str]], starts: Iterable[str]) -> list[tuple[str, ...]]:
     """The shortest cycle through each of `starts`, the shortest first; each begins at its smallest id."""
     inside = frozenset(members)
     return _distinct(_way(start, start, ways, inside) for start in sorted(starts)[:_STARTS_MAX])
 
 
-def circles_over(
+def cycles_through(
     members: Sequence[str], ways: Mapping[str, Iterable[str]], steps: Iterable[Step]
 ) -> list[tuple[str, ...]]:
     """The shortest cycle over each of these edges, in the same form."""
@@ -30,13 +30,13 @@ def circles_over(
 
 
 def _distinct(found: Iterable[list[str]]) -> list[tuple[str, ...]]:
-    told: dict[tuple[str, ...], None] = {}
-    for circle in found:
-        if circle:
+    distinct: dict[tuple[str, ...], None] = {}
+    for cycle in found:
+        if cycle:
             # A cycle is found from each of its channels. Turned to begin at its smallest id, all of these are equal.
-            turn = circle.index(min(circle))
-            told.setdefault((*circle[turn:], *circle[:turn]))
-    return sorted(told, key=lambda one: (len(one), one))[:CIRCLES_MAX]
+            turn = cycle.index(min(cycle))
+            distinct.setdefault((*cycle[turn:], *cycle[:turn]))
+    return sorted(distinct, key=lambda one: (len(one), one))[:CYCLES_MAX]
 
 
 def _way(start: str, end: str, ways: Mapping[str, Iterable[str]], inside: frozenset[str]) -> list[str]:

@@ -117,11 +117,11 @@ def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[tuple[int, Ints, Int
     return found
 
 
-def limit(told: int, starts: int) -> list[str]:
+def limit(checked: int, starts: int) -> list[str]:
     """A sentence if not every start was searched."""
-    if told == starts:
+    if checked == starts:
         return []
-    return [f"Double delivery over several channels was checked from {told} of {starts}."]
+    return [f"Double delivery over several channels was checked from {checked} of {starts}."]
 
 
 def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int]) -> list[DoubleDelivery]:
@@ -149,7 +149,7 @@ def _same(target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, 
 
 
 def _child(
-    target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int], told: set[tuple[str, str]]
+    target: str, some: Sequence[Way], above: Above, loop_of: Mapping[str, int], checked: set[tuple[str, str]]
 ) -> list[DoubleDelivery]:
     """Pairs where the first subscription's channel leads to the second's."""
     of_channel: dict[str, list[Way]] = defaultdict(list)
@@ -162,7 +162,7 @@ def _child(
             for first in of_channel[channel]:
                 pair = (first.id, second.id)
                 # A pair that gets the same event twice is already reported, which is the stronger statement.
-                if pair in told or pair[::-1] in told or _one_loop(first, second, loop_of):
+                if pair in checked or pair[::-1] in checked or _one_loop(first, second, loop_of):
                     continue
                 found.append(DoubleDelivery(target, *pair, channel, ways[channel]))
                 if len(found) == NAMED_MAX:

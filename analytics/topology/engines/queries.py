@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analytics.topology.engines.cycles import circles, circles_over
+from analytics.topology.engines.cycles import cycles, cycles_through
 from analytics.topology.engines.double_delivery import DoubleDeliveries, double_deliveries
 from analytics.topology.engines.graph_index import ALIVE, GraphIndex, number
 from analytics.topology.engines.port import Engine, Ints
@@ -38,7 +38,7 @@ class Loop:
     """A strongly connected component: events from each member come to every other."""
 
     members: tuple[str, ...]
-    circles: tuple[tuple[str, ...], ...]
+    cycles: tuple[tuple[str, ...], ...]
     links: tuple[Link, ...]  #: edges between members
 
 
@@ -85,9 +85,9 @@ def walk(facts: Facts, engine: Engine, window_s: float, counted: bool) -> GraphA
     )
 
 
-def limits(islands: int, told: int, no_cuts: bool) -> list[str]:
+def limits(islands: int, shown: int, no_cuts: bool) -> list[str]:
     """Sentences on what was left out."""
-    notes = [f"{islands} islands, of which the {told} largest are shown."] if islands > told else []
+    notes = [f"{islands} islands, of which the {shown} largest are shown."] if islands > shown else []
     if no_cuts:
         notes.append(f"Single points were not searched for: the limit is {CUT_EDGES_MAX} edges; see --namespace.")
     return notes
@@ -133,7 +133,7 @@ def _loops(numbered: GraphIndex, facts: Facts, labels: Ints, alive: np.ndarray) 
 def live_loop(members: Sequence[str], links: Iterable[Link], channels: Container[str]) -> Loop:
     """`members`: sorted. `links`: the edges between them, without dead letters."""
     links = sorted(links)
-    found = circles(members, _ways(links), (one for one in members if one in channels))
+    found = cycles(members, _ways(links), (one for one in members if one in channels))
     return Loop(tuple(members), tuple(found), tuple(links))
 
 
@@ -143,7 +143,7 @@ def dead_loop(members: Sequence[str], links: Iterable[Link]) -> Loop | None:
     steps = [(start, end) for start, end, flow in links if flow is Flow.DEAD_LETTERS]
     if not steps:
         return None
-    return Loop(tuple(members), tuple(circles_over(members, _ways(links), steps)), tuple(links))
+    return Loop(tuple(members), tuple(cycles_through(members, _ways(links), steps)), tuple(links))
 
 
 def _dead_loops(numbered: GraphIndex, engine: Engine) -> tuple[Loop, ...]:
@@ -173,11 +173,11 @@ def _islands(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[dict[s
             channels[island] += id_ in facts.channels
             if len(members[island]) < MEMBERS_MAX:
                 members[island].append(id_)
-    told = tuple(
+    shown = tuple(
         Island(island, int(sizes[order[island - 1]]), channels[island], None, tuple(members[island]))
         for island in sorted(members)
     )
-    return dict(zip(numbered.ids, of_vertex, strict=True)), told, len(names)
+    return dict(zip(numbered.ids, of_vertex, strict=True)), shown, len(names)
 
 
 def _reach(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[tuple[Reach, ...], list[str]]:
@@ -187,7 +187,7 @@ def _reach(numbered: GraphIndex, facts: Facts, engine: Engine) -> tuple[tuple[Re
     ranked = sorted(sent, key=lambda one: (-sent[one], one))
     starts = [numbered.places[one] for one in ranked[:SOURCES_MAX]]
     found = bounded(engine.hops(numbered.graph, starts))
-    return told_reach(found, numbered.ids, len(sent))
+    return shown_reach(found, numbered.ids, len(sent))
 
 
 Names = Sequence[str] | Mapping[int, str]  #: of vertices, by number
@@ -216,14 +216,14 @@ def bounded(hops: Iterable[tuple[int, Ints, Ints]]) -> list[Reached]:
     return found
 
 
-def told_reach(found: Iterable[Reached], names: Names, sources: int) -> tuple[tuple[Reach, ...], list[str]]:
+def shown_reach(found: Iterable[Reached], names: Names, sources: int) -> tuple[tuple[Reach, ...], list[str]]:
     """In ids, with a sentence if `sources` exceeds what was found."""
-    told = tuple(
+    shown = tuple(
         Reach(names[one.start], one.count, one.hops_max, {names[vertex]: depth for vertex, depth in one.nearest})
         for one in found
     )
-    notes = [f"The reach of sources is shown for {len(told)} of {sources} sources."] if len(told) < sources else []
-    return told, notes
+    notes = [f"The reach of sources is shown for {len(shown)} of {sources} sources."] if len(shown) < sources else []
+    return shown, notes
 
 
 def _influence(numbered: GraphIndex, facts: Facts, engine: Engine, window_s: float) -> tuple[tuple[str, float], ...]:
@@ -244,7 +244,7 @@ def _cuts(numbered: GraphIndex, facts: Facts, engine: Engine) -> dict[str, tuple
     return {numbered.ids[vertex]: cut for vertex, cut in engine.articulation_points(numbered.graph, values).items()}
 
 
-def told(ids: Sequence[str], most: int = 10) -> str:
+def listed(ids: Sequence[str], most: int = 10) -> str:
     """Ids for people: without their kind, and only the first."""
     names = [id_.partition(":")[2] for id_ in ids[:most]]
     return ", ".join(names) + (f" and {len(ids) - most} more" if len(ids) > most else "")

@@ -34,7 +34,7 @@ from analytics.topology.engines.queries import (
     bounded,
     dead_loop,
     live_loop,
-    told_reach,
+    shown_reach,
 )
 from analytics.topology.model.document import Flow, Island, Reach
 from analytics.topology.spark.facts import FactFrames
@@ -52,7 +52,7 @@ class _Way:
     channel: str
 
 
-class SparkWalks:
+class SparkAnswers:
     """The questions about one map. Frames that Spark persists belong to the keeper, or are released with the answer."""
 
     def __init__(self, keeper: Keeper, map_: MapFrames, facts: FactFrames, near: int) -> None:
@@ -82,11 +82,11 @@ class SparkWalks:
         members: dict[int, list[str]] = defaultdict(list)
         for row in sorted(some.where(f.col("nth") <= MEMBERS_MAX).select("number", "nth", "name").collect()):
             members[row["number"]].append(row["name"])
-        told = tuple(
+        shown = tuple(
             Island(row["number"], row["size"], row["of"], None, tuple(members[row["number"]]))
             for row in sorted(first.select("number", "size", "of").collect())
         )
-        return labels.join(numbered, ["island"]).select("name", "number"), told, numbered.count()
+        return labels.join(numbered, ["island"]).select("name", "number"), shown, numbered.count()
 
     def live_loops(self) -> tuple[Loop, ...]:
         """As `GraphAnswers.loops`."""
@@ -189,7 +189,7 @@ class SparkWalks:
         edges = self._map.edges
         found = bounded(frames.hops(self._spark, edges, starts, self._map.count <= self._near)) if starts else []
         wanted = [*starts, *(vertex for one in found for vertex, _ in one.nearest)]
-        return told_reach(found, self.names(np.unique(np.array(wanted, dtype=np.int64))), sources)
+        return shown_reach(found, self.names(np.unique(np.array(wanted, dtype=np.int64))), sources)
 
     def influence(self, window_s: float, most: int) -> tuple[tuple[str, float], ...]:
         """The first values of `GraphAnswers.influence`. `window_s` 0: every destination counts as 1."""

@@ -27,7 +27,7 @@ from analytics.topology.spark import graph as spark_graph
 from analytics.topology.spark import selection
 from analytics.topology.spark.facts import FactFrames, facts_of_rows, joins_of
 from analytics.topology.spark.graph import MapFrames, map_frames
-from analytics.topology.spark.queries import SparkWalks
+from analytics.topology.spark.queries import SparkAnswers
 from analytics.topology.spark.selection import MARKED_MAX, WHOLE_EDGES_MAX, Rows, Wanted
 from knative.contract.records import Channel, Subscription
 
@@ -69,7 +69,7 @@ class _Run:
     ) -> None:
         self._spark, self._inputs = keeper.spark, inputs
         self._facts, self._map, self._whole = facts, map_, whole
-        self._asking = SparkWalks(keeper, map_, facts, near)
+        self._asking = SparkAnswers(keeper, map_, facts, near)
         self._doubles: Doubles = {}
         self._notes: list[str] = []
 
@@ -78,7 +78,7 @@ class _Run:
         place, walks = self._walked()
         back = self._pairs(spark_graph.self_replies(self._map))
         self._doubles = self._doubled()
-        rows = self._told(walks)
+        rows = self._shown_rows(walks)
         channels, subscriptions, states = resources(None if self._whole else rows.uids())
         inputs = replace(self._inputs, channels=channels, subscriptions=subscriptions, states=states)
         joins = joins_of(inputs.counted, rows.consumers, rows.channels, back, self._doubles)
@@ -127,7 +127,7 @@ class _Run:
         names = self._asking.names_of(number for row in rows for number in row)
         return sorted((names[row[0]], names[row[1]]) for row in rows)
 
-    def _told(self, walks: GraphAnswers) -> Rows:
+    def _shown_rows(self, walks: GraphAnswers) -> Rows:
         if self._whole:
             return selection.whole(self._facts)
         wanted = Wanted()

@@ -128,8 +128,8 @@ def rmtopics(
         if name not in problems:
             print(f"Removed {name}.")
     if problems:
-        told = "; ".join(f"{name}: {why}" for name, why in problems.items())
-        raise PenstockError(f"Kafka did not delete all of them ({told}).", "Try again.")
+        reasons = "; ".join(f"{name}: {why}" for name, why in problems.items())
+        raise PenstockError(f"Kafka did not delete all of them ({reasons}).", "Try again.")
 
 
 def _ask(names: list[str]) -> None:

@@ -114,7 +114,7 @@ class _Run:
         self.config.say(f"Killing {name} ...")
         self.children.pop(name).kill()
 
-    def look(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """The answer of /results?wide, or {} if there is none."""
         try:
             with urllib.request.urlopen(f"http://{LOOPBACK}:{self.port}/results?wide", timeout=10) as answer:
@@ -126,7 +126,7 @@ class _Run:
     def wait(self, what: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait until `holds`. Raises PenstockError if a part has ended, NotReadyError after the limit."""
         end = time.monotonic() + _LIMIT_S
-        while not holds(found := self.look()):
+        while not holds(found := self.summary()):
             for name, child in self.children.items():
                 if child.code is not None:
                     raise PenstockError(f"The process {name} exited (exit code {child.code}): {child.last_words}")

@@ -31,7 +31,7 @@ from app.cli.output.topology import show_topology
 from app.local.kafka.ports import LOOPBACK
 from app.local.packaged import example
 from app.local.stack import PICKY, Stack, StackConfig
-from app.operations.topology.reading import Wish, read_inputs
+from app.operations.topology.reading import TopologyQuery, read_inputs
 from app.operations.topology.writing import PAGE, write_report
 from knative.errors import PenstockError
 
@@ -144,7 +144,7 @@ async def settled(stack: Stack, began: float) -> None:
     quiet = 0
     while quiet < 3:
         stack.check()
-        inputs = await asyncio.to_thread(read_inputs, _wish(stack, began))
+        inputs = await asyncio.to_thread(read_inputs, _query(stack, began))
         waiting = sum((one.lag or 0) + one.in_flight + one.retrying for one in inputs.states.values())
         quiet = 0 if waiting or inputs.tier is not Tier.DELTAS else quiet + 1
         if time.monotonic() > end:
@@ -154,9 +154,11 @@ async def settled(stack: Stack, began: float) -> None:
         await asyncio.sleep(_POLL_S)
 
 
-def _wish(stack: Stack, began: float) -> Wish:
+def _query(stack: Stack, began: float) -> TopologyQuery:
     now = time.time()
-    return Wish({"bootstrap.servers": stack.bootstrap}, _INSTANCE, now, began, now, tier=None, folder=Path("/nowhere"))
+    return TopologyQuery(
+        {"bootstrap.servers": stack.bootstrap}, _INSTANCE, now, began, now, tier=None, folder=Path("/nowhere")
+    )
 
 
 async def _run_traffic(stack: Stack, config: StackConfig, subscriber_port: int, seconds: float) -> Topology:
@@ -169,7 +171,7 @@ async def _run_traffic(stack: Stack, config: StackConfig, subscriber_port: int, 
         accepted = await traffic(config.http_port, seconds)
         note(f"{accepted} events were accepted. Waiting until all is settled ...")
         await settled(stack, began)
-        inputs = await asyncio.to_thread(read_inputs, _wish(stack, began))
+        inputs = await asyncio.to_thread(read_inputs, _query(stack, began))
         return build(inputs, LocalEngine())
     finally:
         await runner.cleanup()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli.dlq.groups import GROUPS, group_rows
-from app.cli.dlq.selection import ChannelWish, Reason, Since, SubscriptionWish, Topic, Until, look
+from app.cli.dlq.selection import ChannelOption, Reason, Since, SubscriptionOption, Topic, Until, query
 from app.cli.options.kafka import Kafka
 from app.cli.output.format import Listing, View, Views
 from app.cli.output.time import show_time
@@ -31,8 +31,8 @@ _LETTERS = Listing(
 
 
 def list_letters(
-    subscription: SubscriptionWish = "",
-    channel: ChannelWish = "",
+    subscription: SubscriptionOption = "",
+    channel: ChannelOption = "",
     topic: Topic = "",
     reason: Reason = "",
     since: Since = "",
@@ -50,7 +50,7 @@ def list_letters(
       penstock dlq list --subscription default/picky --each
       penstock dlq list --channel default/quickstart -o json
     """
-    where = look(kafka, subscription, channel, topic, reason, since, until)
+    where = query(kafka, subscription, channel, topic, reason, since, until)
     ledger = where.ledger()
     if each:
         _LETTERS.show([letter_row(letter, ledger) for letter in where.letters()], output)

@@ -18,24 +18,24 @@ import typer
 from agents.http.pool import PoolConfig
 from app.cli.dlq.groups import GROUPS, group_rows
 from app.cli.dlq.selection import (
-    ChannelWish,
+    ChannelOption,
     DeadLetterQuery,
     Reason,
     Refs,
     Since,
-    SubscriptionWish,
+    SubscriptionOption,
     Topic,
     Until,
-    look,
-    refuse_both,
+    query,
+    reject_both,
 )
 from app.cli.options.kafka import Kafka
 from app.cli.output.format import Format, Output, View, note, print_json
 from app.cli.output.records import as_json
+from app.operations.dead_letters.editing import edit, read_edited
 from app.operations.dead_letters.ledger import Ledger, LedgerWriter
 from app.operations.dead_letters.letters import DeadLetter, group
 from app.operations.dead_letters.lock import redrive_lock
-from app.operations.dead_letters.mending import mend, read_mended
 from app.operations.dead_letters.rate import read_rate
 from app.operations.dead_letters.reader import Starts, read_named
 from app.operations.dead_letters.redrive import Redrive, RedriveConfig
@@ -52,14 +52,14 @@ _SAY_EVERY_S = 5.0
 
 def redrive(
     refs: Refs = None,
-    subscription: SubscriptionWish = "",
-    channel: ChannelWish = "",
+    subscription: SubscriptionOption = "",
+    channel: ChannelOption = "",
     everything: Annotated[bool, typer.Option("--all", help="The letters of all subscriptions.")] = False,
     topic: Topic = "",
     reason: Reason = "",
     since: Since = "",
     until: Until = "",
-    mended: Annotated[
+    edited: Annotated[
         Path | None, typer.Option("--with", help="Send this file instead: a letter from `dlq show -o json`, edited.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be redriven, and send nothing.")] = False,
@@ -88,16 +88,16 @@ def redrive(
       penstock dlq show --last 1 -o json > letter.json
       penstock dlq redrive --with letter.json
     """
-    if mended is not None and (refs or subscription or channel or topic or everything or reason or since or until):
+    if edited is not None and (refs or subscription or channel or topic or everything or reason or since or until):
         raise UsageError(
             "--with cannot be combined with other letters.", "The file names its letter: use --with alone."
         )
-    if not (refs or subscription or channel or topic or everything or mended):
+    if not (refs or subscription or channel or topic or everything or edited):
         raise UsageError("No letters are chosen.", "Use --subscription, --channel, letters, or --all.")
-    refuse_both(refs, subscription, channel, topic, reason, since, until)
+    reject_both(refs, subscription, channel, topic, reason, since, until)
     config = RedriveConfig(read_rate(rate), limit, retries, in_flight, failures)
-    where = look(kafka, subscription, channel, topic, reason, since, until)
-    letters = [_mended(where, mended)] if mended is not None else None
+    where = query(kafka, subscription, channel, topic, reason, since, until)
+    letters = [_edited(where, edited)] if edited is not None else None
     if dry_run:
         _say_what(where, letters or _letters(where, refs or ()), limit, output)
         return
@@ -114,16 +114,16 @@ def _letters(where: DeadLetterQuery, refs: Sequence[str], starts: Starts | None 
     return read_named(where.client, refs) if refs else where.letters(starts)
 
 
-def _mended(where: DeadLetterQuery, file: Path) -> DeadLetter:
+def _edited(where: DeadLetterQuery, file: Path) -> DeadLetter:
     """The dead letter that the file names, with the content of the file. Raises UsageError, PenstockError."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8"
         raise UsageError(f"{file} cannot be read: {why}.", "Check --with.") from problem
-    document = read_mended(text, str(file))
+    document = read_edited(text, str(file))
     (letter,) = read_named(where.client, [document["letter"]])
-    return mend(letter, document, as_json(letter.record))
+    return edit(letter, document, as_json(letter.record))
 
 
 def _say_what(where: DeadLetterQuery, letters: Iterable[DeadLetter], limit: int | None, output: Format) -> None:
@@ -147,7 +147,7 @@ async def _run(
         if run is not None:
             run.stop("another redrive has taken its place")
 
-    def tell(letter: DeadLetter, reason: str) -> None:
+    def report(letter: DeadLetter, reason: str) -> None:
         text = f"failed: {letter.ref} id={letter.event_id} {letter.subscription}: {reason}"
         note(text if text.isprintable() else ascii(text)[1:-1])
 
@@ -156,16 +156,16 @@ async def _run(
         ledger = await asyncio.to_thread(where.ledger)
         writer = await asyncio.to_thread(LedgerWriter, where.client, where.instance)
         sending = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
-        run = Redrive(config, sending, where.contract.subscriptions, ledger, writer, tell)
+        run = Redrive(config, sending, where.contract.subscriptions, ledger, writer, report)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, run.stop, "it was interrupted")
-        saying = asyncio.create_task(_say_how_far(run.summary))
+        progress = asyncio.create_task(_say_how_far(run.summary))
         starts: dict[str, Mapping[int, int]] = {}
         try:
             summary = await run.run(iter(letters) if letters else _letters(where, refs, starts.__setitem__))
         finally:
-            saying.cancel()
+            progress.cancel()
         if summary.complete:
             await asyncio.to_thread(_tidy, writer, ledger, starts)
         await asyncio.to_thread(writer.close)

@@ -25,13 +25,13 @@ from app.settings.load import load_settings
 from knative.errors import UsageError
 
 Refs = Annotated[list[str] | None, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET of `list --each`.")]
-SubscriptionWish = Annotated[
+SubscriptionOption = Annotated[
     str,
     typer.Option(
         "--subscription", "-s", help="Letters of the subscription NAMESPACE/NAME.", autocompletion=complete_subscription
     ),
 ]
-ChannelWish = Annotated[
+ChannelOption = Annotated[
     str, typer.Option("--channel", help="Letters of the channel NAMESPACE/NAME.", autocompletion=complete_channel)
 ]
 Topic = Annotated[str, typer.Option("--topic", help="Letters in this DLQ topic, for a channel that was deleted.")]
@@ -61,7 +61,7 @@ class DeadLetterQuery:
         return read_ledger(self.client, self.instance)
 
 
-def look(
+def query(
     kafka: str, subscription: str, channel: str, topic: str, reason: str, since: str, until: str
 ) -> DeadLetterQuery:
     """The options of a command as a query. Raises UsageError, NotReadyError, PenstockError; for an unknown channel or
@@ -112,7 +112,7 @@ def _say_missing(topic: str) -> None:
     note(f"There is no topic {topic} yet.")
 
 
-def refuse_both(refs: list[str] | None, *wishes: str) -> None:
+def reject_both(refs: list[str] | None, *wishes: str) -> None:
     """Raises UsageError for names of dead letters together with options that select others."""
     if refs and any(wishes):
         raise UsageError("Letters cannot be combined with options that choose letters.", "Use one of them.")

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from app.cli.dlq.selection import ChannelWish, Reason, Refs, Since, SubscriptionWish, Topic, Until, look, refuse_both
+from app.cli.dlq.selection import (
+    ChannelOption,
+    Reason,
+    Refs,
+    Since,
+    SubscriptionOption,
+    Topic,
+    Until,
+    query,
+    reject_both,
+)
 from app.cli.options.kafka import Kafka
 from app.cli.output.format import Format, Output, print_json
 from app.cli.output.records import as_json, bytes_as, printable, split_headers
@@ -19,8 +29,8 @@ from app.operations.dead_letters.reader import read_named
 
 def show(
     refs: Refs = None,
-    subscription: SubscriptionWish = "",
-    channel: ChannelWish = "",
+    subscription: SubscriptionOption = "",
+    channel: ChannelOption = "",
     topic: Topic = "",
     reason: Reason = "",
     since: Since = "",
@@ -37,8 +47,8 @@ def show(
       penstock dlq show --subscription default/picky --reason 500 -o json
       penstock dlq list --each -o name | head -1 | xargs penstock dlq show
     """
-    refuse_both(refs, subscription, channel, topic, reason, since, until)
-    where = look(kafka, subscription, channel, topic, reason, since, until)
+    reject_both(refs, subscription, channel, topic, reason, since, until)
+    where = query(kafka, subscription, channel, topic, reason, since, until)
     ledger = where.ledger()
     newest = reversed(heapq.nlargest(last, where.letters(), key=_age)) if not refs else ()
     for letter in read_named(where.client, refs) if refs else newest:

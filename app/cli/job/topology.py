@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineWish, choose
+from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
 from app.cli.options.kafka import Kafka
 from app.cli.options.spark import Conf, DriverHost, Master, Memory, Place, Remote, interruptible, session
 from app.cli.topology import (
@@ -25,7 +25,7 @@ from app.cli.topology import (
     TrafficName,
     check_jars,
     finish,
-    make_wish,
+    make_query,
     read_old,
 )
 from app.settings.extras import ANALYTICS, REPORT_MODULES, need
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def topology(
     master: Master = "",
     remote: Remote = "",
-    engine: Engines = EngineWish.AUTO,
+    engine: Engines = EngineChoice.AUTO,
     namespace: Namespace = "",
     out: Out = None,
     diff: Diff = None,
@@ -73,30 +73,30 @@ def topology(
         from app.operations.topology.job import is_small, run
 
         old = read_old(diff)
-        wish = make_wish(kafka, since, namespace, folder, traffic)
+        query = make_query(kafka, since, namespace, folder, traffic)
         _check_jars(engine, remote, jars or [])
         # GraphFrames' rounds are many queries over the whole graph: generated code is worth its compile time.
-        small = engine is not EngineWish.GRAPHFRAMES and is_small(wish)
-        rounds = engine is not EngineWish.LOCAL and not small
+        small = engine is not EngineChoice.GRAPHFRAMES and is_small(query)
+        rounds = engine is not EngineChoice.LOCAL and not small
         place = Place(master, remote, driver_host, memory, tuple(conf or ()), tuple(jars or ()), small, rounds)
         with session("penstock job topology", place) as spark:
-            found = run(spark, wish, partial(_walker, spark, engine), small)
+            found = run(spark, query, partial(_engine, spark, engine), small)
         finish(found, old, out, fail_on, output)
 
 
-def _check_jars(engine: EngineWish, remote: str, jars: list[Path]) -> None:
+def _check_jars(engine: EngineChoice, remote: str, jars: list[Path]) -> None:
     """Raises an error if jars of an explicitly chosen engine are missing, before Spark takes seconds to start."""
-    if engine is EngineWish.GRAPHFRAMES and not remote and not started_by_spark_submit():
+    if engine is EngineChoice.GRAPHFRAMES and not remote and not started_by_spark_submit():
         check_jars(jars)
 
 
-def _walker(spark: SparkSession, wish: EngineWish, edges: int) -> tuple[Engine, str]:
+def _engine(spark: SparkSession, query: EngineChoice, edges: int) -> tuple[Engine, str]:
     """The engine for this many edges, with a sentence that says why. Raises NoGraphFramesError if GraphFrames was
     chosen explicitly and is missing.
     """
     from analytics.topology.engines.graphframes import GraphFramesEngine, missing
     from analytics.topology.engines.local import LocalEngine
 
-    why_not = missing(spark) if wish is EngineWish.AUTO and edges > LOCAL_EDGES_MAX else ""
-    chosen, why = choose(wish, edges, why_not)
-    return (GraphFramesEngine(spark) if chosen is EngineWish.GRAPHFRAMES else LocalEngine()), why
+    why_not = missing(spark) if query is EngineChoice.AUTO and edges > LOCAL_EDGES_MAX else ""
+    chosen, why = choose(query, edges, why_not)
+    return (GraphFramesEngine(spark) if chosen is EngineChoice.GRAPHFRAMES else LocalEngine()), why

@@ -149,7 +149,7 @@ def _run(plan: Plan, place: Place, replaced: bool, output: Format) -> None:
             wipe(job.folder)
         check_tables(job.folder, job.instance, job.cluster)  # before Spark takes seconds to start
         with session("penstock job traffic", place) as spark:
-            one = TrafficJob(spark, job, told=lambda *batch: note(batch_line(*batch)) if not job.once else None)
+            one = TrafficJob(spark, job, on_batch=lambda *batch: note(batch_line(*batch)) if not job.once else None)
             with _stopped_by_signals(one):
                 summary = one.run()
     show_summary(summary, job.folder, output)

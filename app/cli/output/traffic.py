@@ -107,7 +107,7 @@ def show_summary(summary: Summary, folder: Path, output: Format) -> None:
 def oddities(counters: Mapping[str, int]) -> list[str]:
     """A sentence for each counter that should be 0."""
     late = counters.get("records.late", 0) + counters.get("deltas.late", 0)
-    told = {
+    counts = {
         f"{late:,} events came after the end of their window; they are counted in it, and as late.": late,
         f"{counters.get('deltas.repeats', 0):,} reports of workers arrived twice and are counted once.": counters.get(
             "deltas.repeats", 0
@@ -118,7 +118,7 @@ def oddities(counters: Mapping[str, int]) -> list[str]:
         f"{counters.get('records.folded', 0):,} events have more types and sources than are kept apart; they are "
         "counted under empty names.": counters.get("records.folded", 0),
     }
-    return [sentence for sentence, count in told.items() if count]
+    return [sentence for sentence, count in counts.items() if count]
 
 
 def show_rates(rates: Sequence[Rate], output: Format) -> None:

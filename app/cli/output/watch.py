@@ -21,17 +21,17 @@ T = TypeVar("T")
 Tables = Callable[[T], Sequence[tuple[Listing, Sequence[dict[str, object]]]]]
 
 
-def watch(look: Callable[[], T], show: Callable[[T], None], tables: Tables[T], every_s: float, output: View) -> None:
+def watch(read: Callable[[], T], show: Callable[[T], None], tables: Tables[T], every_s: float, output: View) -> None:
     """`tables` are for a terminal; `show` prints one result anywhere else."""
     from rich.console import Console
 
     console = Console()
     with suppress(KeyboardInterrupt):
         if console.is_terminal and output in (View.TABLE, View.WIDE):
-            _in_place(look, tables, every_s, output, console)
+            _in_place(read, tables, every_s, output, console)
         while True:
             try:
-                show(look())
+                show(read())
             except NotReadyError as problem:
                 note(str(problem))
             time.sleep(every_s)
@@ -51,7 +51,7 @@ def separate(output: View) -> None:
         print("---", flush=True)
 
 
-def _in_place(look: Callable[[], T], tables: Tables[T], every_s: float, output: View, console: Console) -> None:
+def _in_place(read: Callable[[], T], tables: Tables[T], every_s: float, output: View, console: Console) -> None:
     from rich.console import Group
     from rich.live import Live
     from rich.text import Text
@@ -60,7 +60,7 @@ def _in_place(look: Callable[[], T], tables: Tables[T], every_s: float, output: 
         while True:
             parts: list[RenderableType] = [Text(f"{time.strftime('%H:%M:%S')}, every {every_s:g} s; Ctrl-C ends it")]
             try:
-                shown = look()
+                shown = read()
             except NotReadyError as problem:
                 parts.append(Text(str(problem), "red"))
             else:

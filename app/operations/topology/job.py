@@ -32,7 +32,7 @@ from analytics.topology.spark.selection import only
 from analytics.topology.spark.traffic import latest, of_deltas, of_windows, read_files
 from app.operations.contract_snapshot import contract_of
 from app.operations.topic_reader import NoSuchTopicError, TopicReader
-from app.operations.topology.reading import STALE_S, Wish, check_known, state_of, states_of
+from app.operations.topology.reading import STALE_S, TopologyQuery, check_known, state_of, states_of
 from knative.contract.kafka_names import contract_topic, status_topic, traffic_topic
 from knative.contract.records import Channel, Subscription, WorkerStatus
 from knative.delivery.policy import Addressable
@@ -49,56 +49,58 @@ FEW = 100_000
 _MAKE = "Create them: penstock job traffic."
 
 
-def is_small(wish: Wish) -> bool:
+def is_small(query: TopologyQuery) -> bool:
     """Whether there is so little data that one task can read it.
 
     Called before Spark takes its seconds to start. Raises PenstockError when Kafka does not answer or no worker has
     run.
     """
     count = 0
-    for topic in (contract_topic(wish.instance), status_topic(wish.instance)):
-        with TopicReader(topic, wish.client) as reader:
+    for topic in (contract_topic(query.instance), status_topic(query.instance)):
+        with TopicReader(topic, query.client) as reader:
             count += sum(end - begin for begin, end in reader.ranges.values())
-    if wish.tier in (None, Tier.WINDOWS):
-        files = _files(wish)
-        if wish.tier is Tier.WINDOWS and not files:
-            raise PenstockError(f"There are no traffic tables in {wish.folder}.", _MAKE)
+    if query.tier in (None, Tier.WINDOWS):
+        files = _files(query)
+        if query.tier is Tier.WINDOWS and not files:
+            raise PenstockError(f"There are no traffic tables in {query.folder}.", _MAKE)
         count += sum(pq.read_metadata(file).num_rows for file in files)
-    if wish.tier in (None, Tier.DELTAS):
-        with suppress(NoSuchTopicError), TopicReader(traffic_topic(wish.instance), wish.client) as reader:
-            count += reader.count_since(int(wish.since * 1000))
+    if query.tier in (None, Tier.DELTAS):
+        with suppress(NoSuchTopicError), TopicReader(traffic_topic(query.instance), query.client) as reader:
+            count += reader.count_since(int(query.since * 1000))
     return count <= FEW
 
 
-def run(spark: SparkSession, wish: Wish, pick: Callable[[int], tuple[Engine, str]], small: bool = False) -> Topology:
+def run(
+    spark: SparkSession, query: TopologyQuery, pick: Callable[[int], tuple[Engine, str]], small: bool = False
+) -> Topology:
     """Make one report. `pick`: number of edges -> engine and the reason for it. `small`: one task reads everything,
     without exchanges, and the result is computed here. Raises PenstockError for missing data."""
-    source = _Source(spark, wish, small)
-    records = latest(source.topic(contract_topic(wish.instance))).cache()
+    source = _Source(spark, query, small)
+    records = latest(source.topic(contract_topic(query.instance))).cache()
     try:
-        statuses = _values(latest(source.topic(status_topic(wish.instance))))
-        reported = contract_of(wish.instance, [], statuses)
-        if wish.namespace:
-            check_known(wish.namespace, namespaces(records))
+        statuses = _values(latest(source.topic(status_topic(query.instance))))
+        reported = contract_of(query.instance, [], statuses)
+        if query.namespace:
+            check_known(query.namespace, namespaces(records))
         notes: list[str] = []
-        workers = sum(wish.now - one.time <= FRESH_S for one in reported.workers)
+        workers = sum(query.now - one.time <= FRESH_S for one in reported.workers)
         traffic, window, tier = _traffic(source, workers, notes)
         inputs = Inputs(
-            instance=wish.instance,
-            now=wish.now,
+            instance=query.instance,
+            now=query.now,
             channels=(),
             subscriptions=(),
             window=window,
             tier=tier,
-            namespace=wish.namespace,
+            namespace=query.namespace,
             workers=workers,
         )
-        rows = list(served_rows(reported.workers, wish.now, wish.since))
+        rows = list(served_rows(reported.workers, query.now, query.since))
         served = spark.createDataFrame(rows, SERVED_SCHEMA).coalesce(1)
         window_s = window.seconds if inputs.counted else 0.0
-        facts = fact_frames(window_s, contract_frames(records, wish.namespace), traffic, served)
+        facts = fact_frames(window_s, contract_frames(records, query.namespace), traffic, served)
         try:
-            return _Job(spark, wish, records, statuses, inputs, facts, notes).report(pick, small)
+            return _Job(spark, query, records, statuses, inputs, facts, notes).report(pick, small)
         finally:
             facts.close()
     finally:
@@ -111,7 +113,7 @@ class _Job:
     """The input of one report: contract records and facts as frames, statuses of workers as values."""
 
     spark: SparkSession
-    wish: Wish
+    query: TopologyQuery
     records: DataFrame
     statuses: list[bytes]
     inputs: Inputs
@@ -145,8 +147,8 @@ class _Job:
         records = self.records
         if uids is not None:
             records = only(self.spark, with_uid(records), "uid", set(uids)).select("value")
-        found = contract_of(self.wish.instance, _values(records), self.statuses)
-        return found.channels, found.subscriptions, states_of(found, self.wish.now, self.wish.since)
+        found = contract_of(self.query.instance, _values(records), self.statuses)
+        return found.channels, found.subscriptions, states_of(found, self.query.now, self.query.since)
 
 
 def _joined(spark: SparkSession, began: float) -> str:
@@ -182,19 +184,19 @@ def _values(records: DataFrame) -> list[bytes]:
 class _Source:
     """Reads the input of one report, and keeps it in Spark's memory until `close`."""
 
-    def __init__(self, spark: SparkSession, wish: Wish, small: bool) -> None:
-        self.spark, self.wish = spark, wish
+    def __init__(self, spark: SparkSession, query: TopologyQuery, small: bool) -> None:
+        self.spark, self.query = spark, query
         self._small = small
         self._kept: list[DataFrame] = []
 
     def topic(self, name: str, since_s: float | None = None) -> DataFrame:
         """All records of a topic."""
-        return self._few(read_batch(self.spark, str(self.wish.client["bootstrap.servers"]), [name], since_s=since_s))
+        return self._few(read_batch(self.spark, str(self.query.client["bootstrap.servers"]), [name], since_s=since_s))
 
     def files(self, files: list[Path]) -> DataFrame:
         """Rows of the traffic tables."""
         near = not _is_remote(self.spark) and str(self.spark.conf.get("spark.master", "")).startswith("local")
-        return self._few(read_files(self.spark, files, self.wish.since, self.wish.until, near))
+        return self._few(read_files(self.spark, files, self.query.since, self.query.until, near))
 
     def _few(self, rows: DataFrame) -> DataFrame:
         return rows.coalesce(1) if self._small else rows
@@ -220,50 +222,50 @@ def _is_remote(spark: SparkSession) -> bool:
 
 def _traffic(source: _Source, workers: int, notes: list[str]) -> tuple[DataFrame, Window, Tier]:
     """Choose the source of traffic in the same way as `reading`."""
-    wish = source.wish
-    if wish.tier in (None, Tier.WINDOWS):
+    query = source.query
+    if query.tier in (None, Tier.WINDOWS):
         found = _windows(source)
         if found is not None:
             return *found, Tier.WINDOWS
-        why = f"The traffic tables in {wish.folder} do not reach to the end of the window."
-        if wish.tier is Tier.WINDOWS:
+        why = f"The traffic tables in {query.folder} do not reach to the end of the window."
+        if query.tier is Tier.WINDOWS:
             raise PenstockError(why, _MAKE)
         notes.append(why)
-    if wish.tier in (None, Tier.DELTAS):
+    if query.tier in (None, Tier.DELTAS):
         found = _deltas(source, workers)
         if found is not None:
             return *found, Tier.DELTAS
-        why = f"The topic {traffic_topic(wish.instance)} has no record in the window."
-        if wish.tier is Tier.DELTAS:
+        why = f"The topic {traffic_topic(query.instance)} has no record in the window."
+        if query.tier is Tier.DELTAS:
             raise PenstockError(why, "Workers write it while PENSTOCK_TRAFFIC is on.")
         notes.append(why)
     nothing = traffic_frame(source.spark, [])
-    if wish.tier is Tier.NONE or not workers:
+    if query.tier is Tier.NONE or not workers:
         return nothing, Window(), Tier.NONE
-    return nothing, Window(wish.now - 60.0, wish.now), Tier.STATUS
+    return nothing, Window(query.now - 60.0, query.now), Tier.STATUS
 
 
-def _files(wish: Wish) -> list[Path]:
+def _files(query: TopologyQuery) -> list[Path]:
     from analytics.traffic.read import window_files
 
-    return window_files(wish.folder) if wish.folder.is_dir() else []
+    return window_files(query.folder) if query.folder.is_dir() else []
 
 
 def _windows(source: _Source) -> tuple[DataFrame, Window] | None:
-    files, wish = _files(source.wish), source.wish
+    files, query = _files(source.query), source.query
     if not files:
         return None
-    rows, span = source.keep(of_windows(source.files(files), wish.since, wish.until))
-    if span is None or wish.until - span.end > STALE_S:
+    rows, span = source.keep(of_windows(source.files(files), query.since, query.until))
+    if span is None or query.until - span.end > STALE_S:
         return None
-    return rows, Window(span.start, min(span.end, wish.until))
+    return rows, Window(span.start, min(span.end, query.until))
 
 
 def _deltas(source: _Source, workers: int) -> tuple[DataFrame, Window] | None:
-    topic, wish = traffic_topic(source.wish.instance), source.wish
+    topic, query = traffic_topic(source.query.instance), source.query
     with suppress(NoSuchTopicError):
-        TopicReader(topic, wish.client).close()
-        rows, span = source.keep(of_deltas(source.topic(topic, wish.since), wish.since, wish.until))
+        TopicReader(topic, query.client).close()
+        rows, span = source.keep(of_deltas(source.topic(topic, query.since), query.since, query.until))
         if span is not None or workers:
-            return rows, Window(wish.since if span is None else span.start, wish.until)
+            return rows, Window(query.since if span is None else span.start, query.until)
     return None

@@ -30,7 +30,7 @@ _ERROR_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TopologyQuery:
     """What to read. Times in Unix seconds; `tier` None: the best one that has data."""
 
     client: Mapping[str, Any]
@@ -43,23 +43,23 @@ class Wish:
     tier: Tier | None = None
 
 
-def read_inputs(wish: Wish) -> Inputs:
+def read_inputs(query: TopologyQuery) -> Inputs:
     """Read everything for one report. Raises NotReadyError when Kafka does not answer, PenstockError for missing
     data."""
-    contract = read_contract(wish.client, wish.instance)
-    check_namespace(contract, wish.namespace)
-    workers = sum(wish.now - one.time <= FRESH_S for one in contract.workers)
-    traffic, window, tier, notes = _traffic(wish, workers)
+    contract = read_contract(query.client, query.instance)
+    check_namespace(contract, query.namespace)
+    workers = sum(query.now - one.time <= FRESH_S for one in contract.workers)
+    traffic, window, tier, notes = _traffic(query, workers)
     return Inputs(
-        instance=wish.instance,
-        now=wish.now,
+        instance=query.instance,
+        now=query.now,
         channels=contract.channels,
         subscriptions=contract.subscriptions,
-        states=states_of(contract, wish.now, wish.since),
+        states=states_of(contract, query.now, query.since),
         traffic=traffic,
         window=window,
         tier=tier,
-        namespace=wish.namespace,
+        namespace=query.namespace,
         workers=workers,
         notes=tuple(notes),
     )
@@ -116,56 +116,56 @@ def state_of(one: SubscriberDetails, since: float) -> State:
 Found = tuple[list[Traffic], Window, Tier, list[str]]
 
 
-def _traffic(wish: Wish, workers: int) -> Found:
+def _traffic(query: TopologyQuery, workers: int) -> Found:
     notes: list[str] = []
-    if wish.tier in (None, Tier.WINDOWS):
-        found = _windows(wish, notes)
+    if query.tier in (None, Tier.WINDOWS):
+        found = _windows(query, notes)
         if found is not None:
             return found
-        if wish.tier is Tier.WINDOWS:
+        if query.tier is Tier.WINDOWS:
             raise PenstockError(" ".join(notes), "Create them: penstock job traffic.")
-    if wish.tier in (None, Tier.DELTAS):
-        found = _deltas(wish, workers, notes)
+    if query.tier in (None, Tier.DELTAS):
+        found = _deltas(query, workers, notes)
         if found is not None:
             return found
-        if wish.tier is Tier.DELTAS:
+        if query.tier is Tier.DELTAS:
             raise PenstockError(" ".join(notes), "Workers write it while PENSTOCK_TRAFFIC is on.")
-    if wish.tier is Tier.NONE or not workers:
+    if query.tier is Tier.NONE or not workers:
         return [], Window(), Tier.NONE, notes
-    return [], Window(wish.now - 60.0, wish.now), Tier.STATUS, notes
+    return [], Window(query.now - 60.0, query.now), Tier.STATUS, notes
 
 
-def _windows(wish: Wish, notes: list[str]) -> Found | None:
-    if not wish.folder.is_dir():
-        notes.append(f"There are no traffic tables in {wish.folder}.")
+def _windows(query: TopologyQuery, notes: list[str]) -> Found | None:
+    if not query.folder.is_dir():
+        notes.append(f"There are no traffic tables in {query.folder}.")
         return None
     from app.operations.topology.tables import read_tables
 
     try:
-        rows, window = read_tables(wish.folder, wish.since, wish.until)
+        rows, window = read_tables(query.folder, query.since, query.until)
     except PenstockError as problem:
         notes.append(str(problem))
         return None
-    if window is None or wish.until - window.end > STALE_S:
-        notes.append(f"The traffic tables in {wish.folder} do not reach to the end of the window.")
+    if window is None or query.until - window.end > STALE_S:
+        notes.append(f"The traffic tables in {query.folder} do not reach to the end of the window.")
         return None
     return rows, window, Tier.WINDOWS, notes
 
 
-def _deltas(wish: Wish, workers: int, notes: list[str]) -> Found | None:
-    topic = traffic_topic(wish.instance)
+def _deltas(query: TopologyQuery, workers: int, notes: list[str]) -> Found | None:
+    topic = traffic_topic(query.instance)
     summing = Summing()
-    first = wish.until
+    first = query.until
     broken = repeated = count = 0
     try:
-        with TopicReader(topic, wish.client) as reader:
-            for record in reader.since(int(wish.since * 1000)):
+        with TopicReader(topic, query.client) as reader:
+            for record in reader.since(int(query.since * 1000)):
                 try:
                     delta = decode(record.value)
                 except BadDeltaError:
                     broken += 1
                     continue
-                if wish.since <= delta.at < wish.until:
+                if query.since <= delta.at < query.until:
                     new = summing.delta(delta)
                     count += new
                     repeated += not new
@@ -181,4 +181,4 @@ def _deltas(wish: Wish, workers: int, notes: list[str]) -> Found | None:
     if repeated:
         notes.append(f"{repeated} records of {topic} were duplicates and are counted once.")
     # If the records begin later than `since`, so does the window. Otherwise rates would be too low.
-    return summing.sums(), Window(first if count else wish.since, wish.until), Tier.DELTAS, notes
+    return summing.sums(), Window(first if count else query.since, query.until), Tier.DELTAS, notes

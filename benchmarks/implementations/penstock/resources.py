@@ -94,21 +94,21 @@ def publish(
 
 def main() -> int:
     """Told by the variables of the benchmark."""
-    told = os.environ
-    folder, topic = Path(told["BENCH_DIR"]), told["BENCH_TOPIC"]
-    subscriptions = json.loads(Path(told["BENCH_SUBSCRIPTIONS"]).read_text())
-    wanted = documents(topic, int(told["BENCH_PARTITIONS"]), subscriptions)
+    environment = os.environ
+    folder, topic = Path(environment["BENCH_DIR"]), environment["BENCH_TOPIC"]
+    subscriptions = json.loads(Path(environment["BENCH_SUBSCRIPTIONS"]).read_text())
+    wanted = documents(topic, int(environment["BENCH_PARTITIONS"]), subscriptions)
     resources = folder / "resources"
     resources.mkdir(exist_ok=True)
     (resources / "all.yaml").write_text(yaml.safe_dump_all(wanted))
     settings = {
-        name: told[name]
+        name: environment[name]
         for name in ("PENSTOCK_INSTANCE", "PENSTOCK_TOPIC_TEMPLATE", "PENSTOCK_STATE_DIR", "PENSTOCK_BIND")
     }
     wanted_statuses = [("KafkaChannel", topic, "ContractPublished")]
     wanted_statuses += [("Subscription", f"bench.{one['name']}", "AddedToChannel") for one in subscriptions]
     try:
-        publish(told["BENCH_KAFKA"], folder, resources, settings, wanted_statuses)
+        publish(environment["BENCH_KAFKA"], folder, resources, settings, wanted_statuses)
     except Failed as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks import __main__ as command
 from benchmarks.figures import Figure, Row
-from benchmarks.implementation import OWN, Implementation, NotOffered, Told, Wanted
+from benchmarks.implementation import OWN, Assignment, Implementation, NotOffered, Wanted
 from benchmarks.implementations.penstock.resources import documents
 from benchmarks.lab import Interval, Lab, Sample
 from benchmarks.measures import analytics
@@ -144,9 +144,13 @@ def test_a_folder_without_both_commands_is_no_implementation(tmp_path: Path) -> 
 
 def test_what_an_implementation_is_told(tmp_path: Path) -> None:
     wanted = Wanted("s", "http://127.0.0.1:1/sub/s", "key-ordered", 7, 2, 0.05, "http://127.0.0.1:2/")
-    told = Told("127.0.0.1:9", "bench.c1", 3, "/channels/bench/c1", tmp_path, (wanted,)).environment()
-    subscriptions = json.loads(Path(told["BENCH_SUBSCRIPTIONS"]).read_text())
-    assert (told["BENCH_KAFKA"], told["BENCH_TOPIC"], told["BENCH_PARTITIONS"]) == ("127.0.0.1:9", "bench.c1", "3")
+    assignment = Assignment("127.0.0.1:9", "bench.c1", 3, "/channels/bench/c1", tmp_path, (wanted,)).environment()
+    subscriptions = json.loads(Path(assignment["BENCH_SUBSCRIPTIONS"]).read_text())
+    assert (assignment["BENCH_KAFKA"], assignment["BENCH_TOPIC"], assignment["BENCH_PARTITIONS"]) == (
+        "127.0.0.1:9",
+        "bench.c1",
+        "3",
+    )
     channel, subscription = documents("bench.c1", 3, subscriptions)
     assert channel["metadata"] == {"namespace": "bench", "name": "c1"}
     assert channel["spec"]["numPartitions"] == 3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.up import command_here, said_of_settings
+from app.cli.up import command_here, settings_notes
 from app.settings.load import load_settings
 
 
@@ -30,7 +30,7 @@ def test_the_command_named_works_here(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_up_names_the_settings_it_ignores(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("PENSTOCK_")]:
         monkeypatch.delenv(name)
-    assert said_of_settings(load_settings(), chosen=False) == []
+    assert settings_notes(load_settings(), chosen=False) == []
     for name, value in (("ROLE", "ingress"), ("DRAIN_S", "4"), ("STATE_DIR", "/s"), ("RESOURCES", "file:mine")):
         monkeypatch.setenv(f"PENSTOCK_{name}", value)
     told = [
@@ -38,7 +38,7 @@ def test_up_names_the_settings_it_ignores(monkeypatch: pytest.MonkeyPatch) -> No
         "PENSTOCK_STATE_DIR (from the environment) is ignored by `penstock up`, which uses the folder `state` "
         "in --home.",
     ]
-    assert said_of_settings(load_settings(), chosen=True) == told
-    *others, last = said_of_settings(load_settings(), chosen=False)
+    assert settings_notes(load_settings(), chosen=True) == told
+    *others, last = settings_notes(load_settings(), chosen=False)
     assert others == told
     assert last.startswith("Using the resources in mine: PENSTOCK_RESOURCES (from the environment) is set")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineWish, choose
+from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
 from analytics.topology.engines.graphframes import VERSION, missing_jars
 from app.cli.topology import check_jars
 from knative.errors import PenstockError
 
-AUTO, LOCAL, GRAPHFRAMES = EngineWish.AUTO, EngineWish.LOCAL, EngineWish.GRAPHFRAMES
+AUTO, LOCAL, GRAPHFRAMES = EngineChoice.AUTO, EngineChoice.LOCAL, EngineChoice.GRAPHFRAMES
 CORE, GRAPHX = f"graphframes-spark4_2.13-{VERSION}.jar", f"graphframes-graphx-spark4_2.13-{VERSION}.jar"
 
 
@@ -27,7 +27,7 @@ CORE, GRAPHX = f"graphframes-spark4_2.13-{VERSION}.jar", f"graphframes-graphx-sp
     ],
 )
 def test_the_local_engine_up_to_its_size(
-    wish: EngineWish, edges: int, why_not: str, chosen: EngineWish, says: str
+    wish: EngineChoice, edges: int, why_not: str, chosen: EngineChoice, says: str
 ) -> None:
     found, why = choose(wish, edges, why_not)
 

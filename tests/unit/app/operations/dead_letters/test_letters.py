@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from app.cli.dlq.show import letter_json, letter_lines
 from app.cli.output.records import as_json, printable
 from app.cli.tail import read_filters
+from app.operations.dead_letters.editing import edit, read_edited
 from app.operations.dead_letters.ledger import Ledger, LedgerEntry, decode, encode
 from app.operations.dead_letters.letters import DeadLetter, Selection, group, owner
-from app.operations.dead_letters.mending import mend, read_mended
 from app.operations.dead_letters.rate import RateLimiter, read_rate
 from app.operations.dead_letters.reader import read_ref
 from app.operations.dead_letters.summary import Summary
@@ -224,8 +224,8 @@ def test_filters() -> None:
 
 def _mended(letter: DeadLetter, /, **changes: object) -> DeadLetter:
     shown = letter_json(letter, Ledger({}))
-    document = read_mended(json.dumps({**shown, **changes}), "f.json")
-    return mend(letter, document, as_json(letter.record))
+    document = read_edited(json.dumps({**shown, **changes}), "f.json")
+    return edit(letter, document, as_json(letter.record))
 
 
 def test_an_unchanged_letter_is_the_same_to_the_byte() -> None:
@@ -246,7 +246,7 @@ def test_a_mended_letter_has_the_new_attributes_and_data() -> None:
     binary = _letter()
     shown = {**letter_json(binary, Ledger({})), "data_base64": "/w=="}
     del shown["data"]
-    assert mend(binary, shown, as_json(binary.record)).record.value == b"\xff"
+    assert edit(binary, shown, as_json(binary.record)).record.value == b"\xff"
     assert _mended(_letter(), data=None).record.value is None
 
 
@@ -266,4 +266,4 @@ def test_what_cannot_be_mended_so(changes: dict[str, object], says: str) -> None
     with pytest.raises(UsageError, match=says):
         _mended(_letter(), **changes)
     with pytest.raises(UsageError, match="not JSON"):
-        read_mended("{", "f.json")
+        read_edited("{", "f.json")

@@ -21,7 +21,7 @@ _FIXED = ("id", "source", "specversion")  #: these identify the event
 _REQUIRED = ("type",)
 
 
-def read_mended(text: str, file: str) -> dict[str, Any]:
+def read_edited(text: str, file: str) -> dict[str, Any]:
     """The JSON object of one letter. Raises UsageError."""
     try:
         found = json.loads(text)
@@ -39,7 +39,7 @@ def read_mended(text: str, file: str) -> dict[str, Any]:
 _HOW = "Create it with `penstock dlq show LETTER -o json`, then edit `attributes` and `data`."
 
 
-def mend(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> DeadLetter:
+def edit(letter: DeadLetter, document: Mapping[str, Any], shown: Mapping[str, Any]) -> DeadLetter:
     """The letter as edited in `document`. `shown`: the output of `dlq show -o json` for it. Raises UsageError."""
     before, after = shown["attributes"], document["attributes"]
     changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}

@@ -14,7 +14,6 @@ import structlog
 from agents.consumer.topic_identity import TopicIdentity
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.dispatcher import SubscriptionService
-from agents.dispatch.traced_dispatcher import TracedDispatcher
 from knative.contract.records import Subscription, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
 
@@ -43,8 +42,6 @@ class Supervisor:
         self._app = app
         self._contract = contract
         self._context = context
-        watched = context.trace is not None or context.config.log_deliveries
-        self._service = TracedDispatcher if watched else SubscriptionService
         self._services: dict[str, SubscriptionService] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
@@ -129,7 +126,7 @@ class Supervisor:
                 lambda _: self._wake.set()
             )  # one consumer at a time: start when the old one has left
             return
-        service = self._service(self._app, subscription, self._context)
+        service = SubscriptionService(self._app, subscription, self._context)
         self._services[subscription.uid] = service
         await self._app.add_runtime_dependency(service)
         log.info("subscription started", subscription=subscription.label, uid=subscription.uid)

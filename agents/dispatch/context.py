@@ -9,12 +9,10 @@ from typing import Protocol
 from agents.config import DeliveryConfig
 from agents.http.egress_guard import EgressGuard
 from agents.http.pool import ConnectionPool, PoolConfig
-from agents.listeners.spans import Spans
-from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.partition import PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.ordering.turns import Turns
 from knative.contract.records import Subscription
-from knative.delivery.attempt import Settled
 from knative.delivery.policy import Addressable
 from knative.ports import Clock, Observe, Produce
 from knative.tracing import Trace
@@ -44,13 +42,9 @@ class RetryContext(Protocol):
 
     subscription: Subscription
     scheduler: Scheduler
-    spans: Spans
 
     def pool(self, destination: Addressable) -> ConnectionPool:
         """The pool for a destination."""
-
-    def settled(self, delivery: Delivery, settled: Settled, failed: int) -> None:
-        """Count a settled delivery."""
 
     def schedule_commit(self) -> None:
         """Request a commit."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,18 +24,22 @@ from agents.dispatch.retry_path import RetryPath
 from agents.dispatch.retrying import Caps
 from agents.http.pool import ConnectionPool, Done, SendError
 from agents.listeners import snapshots
+from agents.listeners.base import DeliveryListener, Hooks
+from agents.listeners.delivery_log import DebugDeliveryLog, DeliveryLog
 from agents.listeners.failures import Failures
-from agents.listeners.spans import Spans
+from agents.listeners.metrics import MetricsListener
+from agents.listeners.tracing import TracingListener
+from agents.listeners.traffic import TrafficListener
 from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from knative.cloudevents.kafka_binding import Unreadable, to_request
 from knative.contract.kafka_names import agent_name
 from knative.contract.records import Subscription, WorkerState, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
-from knative.delivery.attempt import Outcome, Settled
+from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable
-from knative.delivery.verdicts import DELIVERED, Reply, Verdict, decide, decide_error
-from knative.traffic.counters import TrafficCounter
+from knative.delivery.verdicts import DELIVERED, Reply, SendProblem, Verdict, decide, decide_error
+from knative.ports import Headers
 
 log = structlog.get_logger(__name__)
 
@@ -55,19 +59,20 @@ class SubscriptionService(Service):
         self.subscription = subscription
         self._context = context
         self.fatal = context.fatal
-        self.spans = Spans()
+        self._monotonic, self._time = context.clock.monotonic, context.clock.time
         self.scheduler = Scheduler(self._start, subscription.order, subscription.concurrency, context.turns)
         caps = Caps(context.config.retry_delay_cap_s, context.config.retry_after_cap_s)
         self._failures = Failures()
-        self._retry_path = RetryPath(self, context.produce, context.observe, context.clock, caps, self._failures)
-        self._counter: TrafficCounter | None = None
-        if context.counters is not None:
-            names = (subscription.namespace, subscription.channel, subscription.name)
-            self._counter = context.counters.subscription(*names)
+        self._hooks = Hooks([self._failures, *_listeners(subscription, context)])
+        # Bound here, because an attribute of an attribute costs time on the happy path.
+        self._on_started, self._on_request = self._hooks.started, self._hooks.request
+        self._on_delivered = self._hooks.delivered
+        self._retry_path = RetryPath(self, self._hooks, context.produce, context.clock, caps)
         self._rate = snapshots.Rate()
         self._pools: dict[Addressable, ConnectionPool] = {}
         self._retired: set[ConnectionPool] = set()  # of former destinations, with attempts still in flight
         self._consumer = SubscriptionConsumer(subscription, context.config, self, context.observe)
+        self._schedule_commit = self._consumer.commits.schedule_commit
         self._incoming: deque[list[Batch]] = deque()
         self._arrived = asyncio.Event()
         self._agent: Any = None
@@ -107,10 +112,8 @@ class SubscriptionService(Service):
         self._pools.clear()
         if self._agent is not None:
             await self._end_agent()
-        self._retry_path.delivery_log.close()
+        self._hooks.closed()
         self._context.observe.closed(self._consumer.client_name)
-        if self._counter is not None:
-            self._counter.close()
 
     async def _end_agent(self) -> None:
         """Stop the agent. Faust's own `stop` may wait for ever: start it, cancel the agent, and limit the wait."""
@@ -240,15 +243,22 @@ class SubscriptionService(Service):
 
     def _start(self, delivery: Delivery) -> None:
         """Make the first attempt of a delivery; the scheduler has given it a slot."""
-        if delivery.offset in delivery.partition.tracker.due:  # failed at an earlier owner: its wait may not be over
+        if self._on_started is not None:
+            self._on_started(delivery)
+        tracker, headers = delivery.partition.tracker, delivery.headers
+        if delivery.offset in tracker.due:  # failed at an earlier owner: its wait may not be over
             self._retry_path.inherited(delivery)
             return
+        request_headers: Headers = headers
+        if self._on_request is not None:
+            number = tracker.attempts.get(delivery.offset, 0) + 1
+            request_headers = self._on_request(delivery, self._uri, number, headers)
         try:
-            request = to_request(self._prefix, delivery.headers, delivery.value)
+            request = to_request(self._prefix, request_headers, delivery.value)
         except Unreadable as problem:
             self._retry_path.unreadable(delivery, problem.reason)
             return
-        delivery.began = self._context.clock.monotonic()
+        delivery.began = self._monotonic()
         self._post(request, self._timeout_s, partial(self._answered, delivery, self._uri))
 
     def _answered(
@@ -260,54 +270,36 @@ class SubscriptionService(Service):
         body: bytes,
     ) -> None:
         try:
-            self._judge(delivery, uri, status, pairs, body)
+            seconds = self._monotonic() - delivery.began
+            if isinstance(status, SendError):
+                verdict: Verdict = decide_error(status.problem, status.message)
+                self._not_delivered(delivery, uri, verdict, seconds, 0, status.problem)
+                return
+            verdict = decide(status, pairs, body)
+            if verdict is DELIVERED:  # the happy path: everything is done here, in one callback
+                if self._on_delivered is not None:
+                    age_s = self._time() - delivery.timestamp_ms * 0.001
+                    self._on_delivered(delivery, uri, status, seconds, age_s)
+                self.scheduler.done(delivery)
+                self._schedule_commit()
+            else:
+                self._not_delivered(delivery, uri, verdict, seconds, status, None)
         except Exception as problem:  # the loop only logs what a protocol callback raises
             self.fatal(problem)
 
-    def _judge(
-        self,
-        delivery: Delivery,
-        uri: str,
-        status: int | SendError,
-        pairs: list[tuple[bytes, bytes]] | None,
-        body: bytes,
+    def _not_delivered(
+        self, delivery: Delivery, uri: str, verdict: Verdict, seconds: float, status: int, problem: SendProblem | None
     ) -> None:
-        context = self._context
-        clock = context.clock
-        seconds = clock.monotonic() - delivery.began
-        verdict: Verdict
-        if isinstance(status, SendError):
-            verdict = decide_error(status.problem, status.message)
-            context.observe.attempt(self._label, 0, seconds)
-        else:
-            verdict = decide(status, pairs, body)
-            if verdict is DELIVERED:  # the happy path: everything is done here, in one callback
-                age_s = clock.time() - delivery.timestamp_ms * 0.001
-                if self._counter is not None:
-                    earlier = delivery.partition.tracker.attempts  # by an earlier owner
-                    failed = earlier.get(delivery.offset, 0) if earlier else 0
-                    self._counter.delivered(delivery.headers, delivery.value, age_s, failed)
-                self.scheduler.done(delivery)
-                self._consumer.commits.schedule_commit()
-                context.observe.delivered(self._label, seconds, age_s)
-                return
-            context.observe.attempt(self._label, status, seconds)
-        attempts = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
-        code = 0 if isinstance(status, SendError) else status
-        outcome = Outcome(verdict, uri, attempts, clock.time(), seconds, code)
+        """The first attempt did not simply succeed: the retry path has it from here on."""
+        number = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
+        outcome = Outcome(verdict, uri, number, self._time(), seconds, status, problem)
+        self._hooks.attempt(delivery, outcome)
         if isinstance(verdict, Reply):
             self._retry_path.replied(delivery, outcome)
         else:
             self._retry_path.failed(delivery, outcome)
 
     # -- for the retry path
-
-    def settled(self, delivery: Delivery, settled: Settled, failed: int) -> None:
-        """Count a delivery that the retry path has settled; `failed`: its failed attempts."""
-        age_s = self._context.clock.time() - delivery.timestamp_ms * 0.001
-        self._context.observe.settled(self._label, settled, age_s)
-        if self._counter is not None:
-            self._counter.settled(delivery.headers, delivery.value, settled, age_s, failed)
 
     def pool(self, destination: Addressable) -> ConnectionPool:
         """The pool of this subscription for a destination."""
@@ -320,7 +312,7 @@ class SubscriptionService(Service):
 
     def schedule_commit(self) -> None:
         """Commit within the interval."""
-        self._consumer.commits.schedule_commit()
+        self._schedule_commit()
 
     async def barrier(self, partition: PartitionState) -> None:
         """Wait until the present state of the partition is committed."""
@@ -382,3 +374,14 @@ class SubscriptionService(Service):
         for pool in (*self._pools.values(), *self._retired):
             pool.abort(goes)
         self._context.changed()
+
+
+def _listeners(subscription: Subscription, context: DeliveryContext) -> Iterator[DeliveryListener]:
+    """Those that the configuration of the process asks for."""
+    yield (DebugDeliveryLog if context.config.log_deliveries else DeliveryLog)(subscription.label)
+    yield MetricsListener(context.observe, subscription.label)
+    if context.counters is not None:
+        names = (subscription.namespace, subscription.channel, subscription.name)
+        yield TrafficListener(context.counters.subscription(*names))
+    if context.trace is not None:
+        yield TracingListener(context.trace, subscription)

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from agents.dispatch.dead_letters import HeaderList
-from agents.listeners.delivery_log import DeliveryLog
 from agents.ordering.partition import Delivery
 from knative.contract.records import Subscription
 from knative.ports import Produce, ProduceFailure, ProduceProblem
@@ -34,13 +33,14 @@ class DlqProducer:
         owner: DlqListener,
         produce: Produce,
         rest: Callable[[Delivery, float], Awaitable[None]],
-        delivery_log: DeliveryLog,
+        not_stored: Callable[[Delivery, str, str], None],
     ) -> None:
-        """`rest(delivery, seconds)` waits between two tries. It may be cancelled."""
+        """`rest(delivery, seconds)` waits between two tries; it may be cancelled. `not_stored(delivery, topic, reason)`
+        is called at the first failure."""
         self._listener = owner
         self._produce = produce
         self._rest = rest
-        self._delivery_log = delivery_log
+        self._not_stored = not_stored
 
     async def store(self, delivery: Delivery, choices: Iterable[HeaderList]) -> None:
         """Store the dead letter. `choices`: its headers in several sizes, the largest first."""
@@ -57,7 +57,7 @@ class DlqProducer:
                 continue
             if not reported:
                 reported = True
-                self._delivery_log.not_stored(delivery, topic, failure.message)
+                self._not_stored(delivery, topic, failure.message)
             await self._rest(delivery, wait_s)
             wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 

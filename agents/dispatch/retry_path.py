@@ -18,38 +18,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
+from agents.dispatch.attempt import post, with_reply
 from agents.dispatch.context import RetryContext
 from agents.dispatch.dead_letters import HeaderList, unreadable_versions, versions
 from agents.dispatch.dlq_producer import DlqProducer
 from agents.dispatch.retrying import Caps, rest_s, until_settled
-from agents.http.pool import SendError
-from agents.listeners.delivery_log import DeliveryLog
-from agents.listeners.failures import Failures
+from agents.listeners.base import Hooks
 from agents.ordering.partition import Delivery, PartitionState
-from knative.cloudevents.kafka_binding import to_request
 from knative.contract.records import Subscription
-from knative.delivery.attempt import Outcome, Settled
+from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
-from knative.delivery.verdicts import DELIVERED, Delivered, FinalFailure, Reply, Verdict, decide, decide_error
-from knative.ports import Clock, Observe, Produce
-from knative.tracing import ABANDONED
+from knative.delivery.verdicts import Delivered, FinalFailure, Reply
+from knative.ports import Clock, Headers, Produce
+
+#: What a task of the retry path does until its delivery is settled.
+Work = Coroutine[Any, Any, Settlement]
 
 
 class RetryPath:
     """The retry path of one subscription. Event loop only."""
 
-    def __init__(
-        self, context: RetryContext, produce: Produce, observe: Observe, clock: Clock, caps: Caps, failures: Failures
-    ) -> None:
+    def __init__(self, context: RetryContext, hooks: Hooks, produce: Produce, clock: Clock, caps: Caps) -> None:
         self._context = context
-        self.delivery_log = DeliveryLog(context.subscription.label)
-        self._dlq = DlqProducer(context, produce, self._rest, self.delivery_log)
-        self._observe = observe
+        self._hooks = hooks
+        self._dlq = DlqProducer(context, produce, self._rest, hooks.not_stored)
         self._clock = clock
         self._caps = caps
-        self._failures = failures
         self._tasks: dict[Delivery, asyncio.Task[None]] = {}
         self._holding: set[Delivery] = set()  # these only wait, so `release` may cancel them
         self._until: dict[Delivery, float] = {}  # loop time before which no slot is requested
@@ -85,15 +82,15 @@ class RetryPath:
     def _leave(self, delivery: Delivery) -> None:
         """Abandon it: the partition went to another owner, who reads the record again."""
         self._context.scheduler.abandon(delivery)
-        self._context.spans.settled(delivery, ABANDONED)
+        self._hooks.abandoned(delivery)
 
-    def _begin(self, delivery: Delivery, work: Coroutine[Any, Any, Settled], *, slot: bool = False) -> None:
+    def _begin(self, delivery: Delivery, work: Work, *, slot: bool = False) -> None:
         """Run `work` as a task. `slot`: the delivery still holds its slot, and `work` releases it."""
         task = asyncio.get_running_loop().create_task(self._run(delivery, work))
         self._tasks[delivery] = task
         task.add_done_callback(lambda _: self._never_began(delivery, work, slot))
 
-    def _never_began(self, delivery: Delivery, work: Coroutine[Any, Any, Settled], slot: bool) -> None:
+    def _never_began(self, delivery: Delivery, work: Work, slot: bool) -> None:
         """Clean up after a task that was cancelled before its first step: not even its `finally` has run.
 
         Without this, the slot and the lane would stay taken for ever.
@@ -106,28 +103,28 @@ class RetryPath:
             self._context.scheduler.attempt_over(delivery)
         self._leave(delivery)
 
-    async def _run(self, delivery: Delivery, work: Coroutine[Any, Any, Settled]) -> None:
-        scheduler = self._context.scheduler
-        verdict: str = ABANDONED
+    async def _run(self, delivery: Delivery, work: Work) -> None:
+        settlement: Settlement | None = None
         try:
-            verdict = settled = await work
+            settlement = await work
+            self._settle(delivery, settlement)
         except asyncio.CancelledError:
-            scheduler.abandon(delivery)
-        except Exception as problem:  # a bug: the process ends, and the event stays unsettled
-            scheduler.abandon(delivery)
+            self._leave(delivery)
+        except Exception as problem:  # a bug: the process ends, and nothing more is committed
+            if settlement is None:
+                self._leave(delivery)
             self._context.fatal(problem)
-        else:
-            failed = delivery.partition.tracker.attempts.get(delivery.offset, 0)  # before `settle` forgets it
-            scheduler.settle(delivery)
-            self._context.schedule_commit()
-            self._failures.over(delivery, settled)
-            self._context.settled(delivery, settled, failed)
         finally:
-            self._failures.over(delivery)
             self._tasks.pop(delivery, None)
             self._holding.discard(delivery)
             self._until.pop(delivery, None)
-            self._context.spans.settled(delivery, verdict)
+
+    def _settle(self, delivery: Delivery, settlement: Settlement) -> None:
+        failed = delivery.partition.tracker.attempts.get(delivery.offset, 0)  # before `settle` forgets it
+        age_s = self._clock.time() - delivery.timestamp_ms * 0.001
+        self._context.scheduler.settle(delivery)
+        self._context.schedule_commit()
+        self._hooks.settled(delivery, settlement, age_s, failed)
 
     # -- ends
 
@@ -151,29 +148,28 @@ class RetryPath:
 
     # -- the path
 
-    async def _reply_first(self, delivery: Delivery, outcome: Outcome) -> Settled:
+    async def _reply_first(self, delivery: Delivery, outcome: Outcome) -> Settlement:
         try:
-            outcome = await self._store_reply(delivery, outcome)
+            outcome = await self._with_reply(delivery, outcome)
         finally:
             self._context.scheduler.attempt_over(delivery)
         return await self._retry(delivery, outcome)
 
-    async def _take_up(self, delivery: Delivery) -> Settled:
+    async def _take_up(self, delivery: Delivery) -> Settlement:
         tracker = delivery.partition.tracker
         due = tracker.due[delivery.offset]
         # The wait that was left continues, so a rebalance neither shortens nor restarts it.
-        self._failures.inherited(delivery, tracker.attempts[delivery.offset], due)
+        self._hooks.inherited(delivery, tracker.attempts[delivery.offset], due)
         await self._hold(delivery, rest_s(due, self._clock.time(), self._context.subscription.delivery, self._caps))
         return await self._retry(delivery, await self._attempt(delivery))
 
-    async def _retry(self, delivery: Delivery, first: Outcome) -> Settled:
+    async def _retry(self, delivery: Delivery, first: Outcome) -> Settlement:
         failures: list[float] = []
 
         def note(outcome: Outcome, wait_s: float) -> None:
             failures.append(outcome.at)
             delivery.partition.tracker.failed(delivery.offset, outcome.attempts, outcome.at + wait_s)
-            self._failures.failed(delivery, outcome, wait_s)
-            self.delivery_log.outcome("attempt failed", delivery, outcome, wait_s=round(wait_s, 3))
+            self._hooks.failed(delivery, outcome, wait_s)
 
         async def hold(wait_s: float) -> None:
             await self._hold(delivery, wait_s)
@@ -188,10 +184,9 @@ class RetryPath:
             caps=self._caps,
         )
         if isinstance(last.verdict, Delivered):
-            self.delivery_log.outcome(Settled.DELIVERED, delivery, last)
-            return Settled.DELIVERED
+            return Settlement(Settled.DELIVERED, last)
         delivery.partition.tracker.failed(delivery.offset, last.attempts)
-        self._failures.failed(delivery, last, None)
+        self._hooks.failed(delivery, last, None)
         return await self._dead_letter(delivery, last, failures[0] if failures else last.at)
 
     async def _hold(self, delivery: Delivery, wait_s: float) -> None:
@@ -210,19 +205,19 @@ class RetryPath:
     async def _attempt(self, delivery: Delivery) -> Outcome:
         """Make one more attempt: get a slot, send the request, and store the reply if there is one."""
         async with self._slot(delivery):
-            self._failures.trying(delivery)
+            self._hooks.trying(delivery)
             subscription = self._context.subscription
             attempts = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
             outcome = await self._post(
                 delivery,
+                Recipient.SUBSCRIBER,
                 subscription.subscriber,
                 subscription,
                 delivery.headers,
                 delivery.value,
                 attempts,
-                observed=True,
             )
-            return await self._store_reply(delivery, outcome)
+            return await self._with_reply(delivery, outcome)
 
     @asynccontextmanager
     async def _slot(self, delivery: Delivery) -> AsyncIterator[None]:
@@ -270,86 +265,55 @@ class RetryPath:
     async def _post(
         self,
         delivery: Delivery,
+        recipient: Recipient,
         destination: Addressable,
         subscription: Subscription,
-        headers: HeaderList,
+        headers: Headers,
         value: bytes | None,
-        attempts: int,
-        *,
-        observed: bool = False,
+        number: int,
     ) -> Outcome:
-        pool = self._context.pool(destination)
-        span = self._context.spans.attempt(delivery, destination.uri, attempts)
-        request = to_request(pool.prefix(subscription.namespace), span.headers(headers), value)
-        answer: asyncio.Future[tuple[Verdict, int]] = asyncio.get_running_loop().create_future()
-
-        def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
-            if isinstance(status, SendError):
-                span.ended(0, status.problem)
-                found: tuple[Verdict, int] = decide_error(status.problem, status.message), 0
-            else:
-                span.ended(status)
-                found = decide(status, pairs, body), status
-            if not answer.done():
-                answer.set_result(found)
-
-        began = self._clock.monotonic()
-        pool.post(request, subscription.delivery.timeout_s, done)
+        hooks, pool = self._hooks, self._context.pool(destination)
+        if hooks.request is not None:
+            headers = hooks.request(delivery, destination.uri, number, headers)
         try:
-            verdict, status_seen = await answer
+            outcome = await post(pool, self._clock, recipient, destination, subscription, headers, value, number)
         except asyncio.CancelledError:
-            pool.abort(lambda other: other is done)  # the partition was revoked: the answer has no use
+            hooks.aborted(delivery)
             raise
-        seconds = self._clock.monotonic() - began
-        if observed:
-            self._observe.attempt(subscription.label, status_seen, seconds)
-        return Outcome(verdict, destination.uri, attempts, self._clock.time(), seconds, status_seen)
+        hooks.attempt(delivery, outcome)
+        return outcome
 
-    async def _store_reply(self, delivery: Delivery, outcome: Outcome) -> Outcome:
-        """Post the event in an answer to `reply`. The delivery has succeeded only if that accepts it."""
-        verdict = outcome.verdict
-        if not isinstance(verdict, Reply):
-            self._context.scheduler.judged(isinstance(verdict, Delivered))
-            return outcome
-        subscription = self._context.subscription
-        if subscription.reply is None:
-            self._observe.reply_dropped(subscription.label)
-            stored: Verdict = DELIVERED
-            destination = outcome.destination
-        else:
-            answer = await self._post(
-                delivery, subscription.reply, subscription, list(verdict.headers), verdict.value, outcome.attempts
-            )
-            # An event in the answer of `reply` is not posted again: a reply has no reply.
-            stored = DELIVERED if isinstance(answer.verdict, Reply) else answer.verdict
-            destination = outcome.destination if stored is DELIVERED else answer.destination
-        self._context.scheduler.judged(isinstance(stored, Delivered))
-        return Outcome(stored, destination, outcome.attempts, self._clock.time(), outcome.seconds, outcome.status)
+    async def _with_reply(self, delivery: Delivery, outcome: Outcome) -> Outcome:
+        """The outcome of the whole attempt, after the answer of the subscriber."""
+        outcome = await with_reply(
+            outcome,
+            self._context.subscription,
+            partial(self._post, delivery),
+            partial(self._hooks.reply_dropped, delivery),
+        )
+        self._context.scheduler.judged(isinstance(outcome.verdict, Delivered))
+        return outcome
 
     # -- dead letters
 
-    async def _dead_letter(self, delivery: Delivery, outcome: Outcome, first_failure: float) -> Settled:
+    async def _dead_letter(self, delivery: Delivery, outcome: Outcome, first_failure: float) -> Settlement:
         self._context.scheduler.dead_letter(delivery)
         subscription = self._context.subscription
         choices = versions(delivery, subscription, outcome, first_failure)
         taken_by = await self._to_sink(delivery, choices[0])
         if taken_by:
-            self.delivery_log.outcome(Settled.DEAD_LETTERED, delivery, outcome, to=taken_by)
-            return Settled.DEAD_LETTERED
+            return Settlement(Settled.DEAD_LETTERED, outcome, taken_by)
         if self._context.subscription.exhausted is OnRetriesExhausted.IGNORE:
-            self.delivery_log.outcome(Settled.IGNORED, delivery, outcome)
-            return Settled.IGNORED
+            return Settlement(Settled.IGNORED, outcome)
         await self._dlq.store(delivery, choices)
-        self.delivery_log.outcome(Settled.DEAD_LETTERED, delivery, outcome, to=subscription.dlq_topic)
-        return Settled.DEAD_LETTERED
+        return Settlement(Settled.DEAD_LETTERED, outcome, subscription.dlq_topic)
 
-    async def _unreadable(self, delivery: Delivery, reason: str) -> Settled:
+    async def _unreadable(self, delivery: Delivery, reason: str) -> Settlement:
         self._context.scheduler.dead_letter(delivery)
         self._context.scheduler.attempt_over(delivery)
         subscription = self._context.subscription
         await self._dlq.store(delivery, unreadable_versions(delivery, subscription, reason, self._clock.time()))
-        self.delivery_log.unreadable(delivery, reason, subscription.dlq_topic)
-        return Settled.DEAD_LETTERED
+        return Settlement(Settled.DEAD_LETTERED, to=subscription.dlq_topic, reason=reason)
 
     async def _to_sink(self, delivery: Delivery, headers: HeaderList) -> str:
         """POST to the dead letter sink by the subscription's retry policy, as both are at each attempt. Returns the URL
@@ -364,10 +328,12 @@ class RetryPath:
             if sink is None:
                 return Outcome(FinalFailure(500, "there is no dead letter sink", b""), "", made, self._clock.time(), 0)
             async with self._slot(delivery):
-                return await self._post(delivery, sink, subscription, headers, delivery.value, made)
+                return await self._post(
+                    delivery, Recipient.DEAD_LETTER_SINK, sink, subscription, headers, delivery.value, made
+                )
 
         def note(outcome: Outcome, wait_s: float) -> None:
-            self.delivery_log.outcome("dead letter sink failed", delivery, outcome, wait_s=round(wait_s, 3))
+            self._hooks.failed(delivery, outcome, wait_s)
 
         async def hold(wait_s: float) -> None:
             await self._rest(delivery, wait_s)

@@ -1,1 +1,1 @@
-"""What follows deliveries without deciding on them: log lines, spans, the last failures and snapshots."""
+"""What follows deliveries without deciding on them: log, metrics, traffic, spans, last failures, snapshots."""

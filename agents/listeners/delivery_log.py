@@ -6,7 +6,7 @@
 
 A subscriber that rejects everything would otherwise fill the log, and writing takes the event loop's time from other
 subscriptions. A line names the event, the subscription, the record, the attempt and its answer, and the trace if there
-is one. Does not run on the happy path; `agents/dispatch/traced_dispatcher` calls it there when debug lines are wanted.
+is one. `DebugDeliveryLog` also writes the successes at the first attempt, and is called for each of them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 import structlog
 
+from agents.listeners.base import DeliveryListener
 from agents.ordering.partition import Delivery
 from knative.cloudevents.kafka_binding import describe
 from knative.cloudevents.trace_context import trace_id
-from knative.delivery.attempt import Outcome
-from knative.delivery.verdicts import FinalFailure, RetryableFailure
+from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
+from knative.delivery.verdicts import DELIVERED, FinalFailure, RetryableFailure
 
 log = structlog.get_logger(__name__)
 
@@ -41,8 +42,8 @@ class _Kind:
     last: Fields = dict
 
 
-class DeliveryLog:
-    """The lines of one subscription. Event loop only; `close` it."""
+class DeliveryLog(DeliveryListener):
+    """The lines of one subscription. Event loop only; end it with `closed`."""
 
     def __init__(self, subscription: str) -> None:
         """`subscription`: its label."""
@@ -50,8 +51,32 @@ class DeliveryLog:
         self._loop = asyncio.get_running_loop()
         self._kinds: dict[str, _Kind] = {}
 
-    def outcome(self, what: str, delivery: Delivery, outcome: Outcome, **more: object) -> None:
-        """Log the result of an attempt or of an event. `more`: further fields."""
+    def failed(self, delivery: Delivery, outcome: Outcome, wait_s: float | None) -> None:
+        """See `DeliveryListener`, also for the next three."""
+        if wait_s is None:  # what the event came to has a line of its own
+            return
+        what = "dead letter sink failed" if outcome.recipient is Recipient.DEAD_LETTER_SINK else "attempt failed"
+        self._outcome(what, delivery, outcome, wait_s=round(wait_s, 3))
+
+    def settled(self, delivery: Delivery, settlement: Settlement, age_s: float, failed: int) -> None:
+        outcome, to = settlement.outcome, settlement.to
+        if outcome is not None:
+            self._outcome(settlement.settled.value, delivery, outcome, **({"to": to} if to else {}))
+        else:
+            fields = {"reason": settlement.reason, "to": to}
+            self._line("record is not a CloudEvent", logging.WARNING, lambda: _about(delivery) | fields)
+
+    def not_stored(self, delivery: Delivery, topic: str, reason: str) -> None:
+        what = "dead letter cannot be stored; the event stays unsettled and is tried again"
+        self._line(what, logging.ERROR, lambda: _about(delivery) | {"topic": topic, "reason": reason})
+
+    def closed(self) -> None:
+        kinds, self._kinds = self._kinds, {}
+        for what, kind in kinds.items():
+            kind.timer.cancel()
+            self._sum(what, kind)
+
+    def _outcome(self, what: str, delivery: Delivery, outcome: Outcome, **more: object) -> None:
         failed = isinstance(outcome.verdict, RetryableFailure | FinalFailure)
         if not failed and outcome.attempts == 1:
             if log.is_enabled_for(logging.DEBUG):
@@ -59,24 +84,6 @@ class DeliveryLog:
             return
         level = logging.WARNING if failed else logging.INFO
         self._line(what, level, lambda: _outcome_fields(delivery, outcome, more))
-
-    def unreadable(self, delivery: Delivery, reason: str, to: str) -> None:
-        """The record is not a valid CloudEvent and went to the topic `to`."""
-        self._line(
-            "record is not a CloudEvent", logging.WARNING, lambda: _about(delivery) | {"reason": reason, "to": to}
-        )
-
-    def not_stored(self, delivery: Delivery, topic: str, reason: str) -> None:
-        """The DLQ topic does not accept the dead letter."""
-        what = "dead letter cannot be stored; the event stays unsettled and is tried again"
-        self._line(what, logging.ERROR, lambda: _about(delivery) | {"topic": topic, "reason": reason})
-
-    def close(self) -> None:
-        """End the log: write the counted lines now."""
-        kinds, self._kinds = self._kinds, {}
-        for what, kind in kinds.items():
-            kind.timer.cancel()
-            self._sum(what, kind)
 
     def _line(self, what: str, level: int, fields: Fields) -> None:
         if log.is_enabled_for(logging.DEBUG):
@@ -102,6 +109,16 @@ class DeliveryLog:
 
     def _write(self, what: str, level: int, fields: Fields) -> None:
         log.log(level, what, subscription=self._subscription, **fields())
+
+
+class DebugDeliveryLog(DeliveryLog):
+    """Also has the successes at the first attempt, at debug."""
+
+    def delivered(self, delivery: Delivery, url: str, status: int, seconds: float, age_s: float) -> None:
+        """See `DeliveryListener`."""
+        number = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
+        at = delivery.timestamp_ms / 1000 + age_s
+        self._outcome(Settled.DELIVERED.value, delivery, Outcome(DELIVERED, url, number, at, seconds, status))
 
 
 def _about(delivery: Delivery) -> dict[str, object]:

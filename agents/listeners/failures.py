@@ -1,21 +1,22 @@
 """Remembers failures of one subscription: the last error, and the deliveries that wait for their retry.
 
-The retry path keeps it, so that people can see why a subscription is slow. Nothing is decided by it: the attempts that
-count are in the offset tracker.
+People can see from it why a subscription is slow. Nothing is decided by it: the attempts that count are in the offset
+tracker.
 """
 
 from __future__ import annotations
 
 import heapq
 
+from agents.listeners.base import DeliveryListener
 from agents.ordering.partition import Delivery
 from knative.cloudevents.kafka_binding import describe
 from knative.contract.subscription_stats import FAILING_MAX, TEXT_MAX, FailingDelivery, LastError
-from knative.delivery.attempt import Outcome, Settled
+from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
 
-class Failures:
+class Failures(DeliveryListener):
     """Failures of one subscription. Event loop only; `retrying` may be read from any thread."""
 
     def __init__(self) -> None:
@@ -29,11 +30,12 @@ class Failures:
         return len(self._failing)
 
     def inherited(self, delivery: Delivery, attempts: int, due: float) -> None:
-        """An earlier owner made these attempts; the next one is due at `due` (Unix seconds)."""
+        """See `DeliveryListener`, also for the next four."""
         self._failing[delivery] = (attempts, due)
 
     def failed(self, delivery: Delivery, outcome: Outcome, wait_s: float | None) -> None:
-        """An attempt failed; the next one follows in `wait_s` (None = there is none)."""
+        if outcome.recipient is Recipient.DEAD_LETTER_SINK:
+            return
         verdict = outcome.verdict
         if wait_s is not None:
             self._failing[delivery] = (outcome.attempts, outcome.at + wait_s)
@@ -51,16 +53,17 @@ class Failures:
             )
 
     def trying(self, delivery: Delivery) -> None:
-        """The next attempt begins."""
         attempts, _ = self._failing.get(delivery, (0, 0.0))
         if attempts:
             self._failing[delivery] = (attempts, 0.0)
 
-    def over(self, delivery: Delivery, settled: Settled | None = None) -> None:
-        """The event is settled, or abandoned (None)."""
+    def settled(self, delivery: Delivery, settlement: Settlement, age_s: float, failed: int) -> None:
         self._failing.pop(delivery, None)
-        if settled not in (None, Settled.DELIVERED):
+        if settlement.settled is not Settled.DELIVERED:
             self.not_delivered += 1
+
+    def abandoned(self, delivery: Delivery) -> None:
+        self._failing.pop(delivery, None)
 
     def failing(self, limit: int = FAILING_MAX) -> tuple[FailingDelivery, ...]:
         """The deliveries with the most attempts, each with the time of its next one."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 
-from knative.delivery.verdicts import Verdict
+from knative.delivery.verdicts import SendProblem, Verdict
 
 
 class Settled(StrEnum):
@@ -15,6 +15,14 @@ class Settled(StrEnum):
     DEAD_LETTERED = "dead-lettered"  #: the dead letter sink or the DLQ topic has acknowledged it
     IGNORED = "ignored"  #: failed for good, and the subscription has no dead letters
     FILTERED = "filtered"  #: the subscription does not want it; no attempt was made
+
+
+class Recipient(Enum):
+    """Whom a request of a delivery goes to."""
+
+    SUBSCRIBER = "the subscriber"
+    REPLY = "the destination of the subscription's replies"
+    DEAD_LETTER_SINK = "the dead letter sink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +35,15 @@ class Outcome:
     at: float  #: Unix seconds
     seconds: float  #: what it took
     status: int = 0  #: of the answer; 0 = there was none
+    problem: SendProblem | None = None  #: why there was no answer
+    recipient: Recipient = Recipient.SUBSCRIBER
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How a delivery was settled, with what is known of it."""
+
+    settled: Settled
+    outcome: Outcome | None = None  #: of the last attempt; None = none was made
+    to: str = ""  #: the URL or the topic that has the dead letter
+    reason: str = ""  #: why no attempt was made

@@ -4,81 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
-from agents.config import DeliveryConfig
-from agents.dispatch.context import DeliveryContext
-from agents.dispatch.dispatcher import SubscriptionService
-from agents.http.egress_guard import EgressConfig, EgressGuard
-from agents.http.pool import PoolConfig
 from agents.ordering.offset_metadata import STARTED_MAX, OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import Delivery, PartitionState
-from app.worker.system_clock import SystemClock
-from knative.contract.records import Subscription
-from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
 from knative.ports import ProduceProblem
+from tests.contract.serving import HEADERS, LIMIT_S, feed, serving, until, wanted
 from tests.support.fakes import CountingObserve, MemoryProduce
 from tests.support.scripted_server import ScriptedServer, answer, reply, silence
 
 pytestmark = pytest.mark.asyncio
-
-LIMIT_S = 20.0
-HEADERS: list[tuple[str, bytes | None]] = [
-    ("ce_specversion", b"1.0"),
-    ("ce_id", b"1"),
-    ("ce_source", b"/s"),
-    ("ce_type", b"t"),
-]
-
-
-def wanted(url: str, delivery: DeliverySpec, concurrency: int = 10) -> Subscription:
-    return Subscription(
-        "u", 1, "ns", "s", "c", "ch", "t", "t.dlq", 1, "g", Addressable(url),
-        delivery=delivery, order=DeliveryOrder.UNORDERED, concurrency=concurrency,
-    )  # fmt: skip
-
-
-def fail(problem: BaseException) -> None:
-    raise AssertionError(problem)
-
-
-@asynccontextmanager
-async def serving(
-    subscription: Subscription, produce: MemoryProduce, observe: CountingObserve | None = None
-) -> AsyncIterator[SubscriptionService]:
-    context = DeliveryContext(
-        DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}),
-        PoolConfig(),
-        EgressGuard(EgressConfig()),
-        produce,
-        observe or CountingObserve(),
-        SystemClock(),
-        fail,
-        lambda: None,
-    )
-    service = SubscriptionService(None, subscription, context)
-    try:
-        yield service
-    finally:
-        await asyncio.wait_for(service.on_stop(), LIMIT_S)
-
-
-def feed(service: SubscriptionService, number: int, count: int) -> PartitionState:
-    """Records of a new partition."""
-    partition = PartitionState("t", number, OffsetTracker(0))
-    service.scheduler.enqueue(partition, [Delivery(partition, at, None, b"x", HEADERS, 1) for at in range(count)])
-    return partition
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not holds():
-            await asyncio.sleep(0.005)
 
 
 async def test_requests_of_a_revoked_partition_give_their_slots_back() -> None:

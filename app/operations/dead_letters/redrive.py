@@ -19,28 +19,21 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from agents.dispatch.attempt import post, with_reply
 from agents.dispatch.dead_letters import rfc3339
 from agents.dispatch.retrying import Caps, until_settled
 from agents.http.egress_guard import EgressGuard
-from agents.http.pool import ConnectionPool, PoolConfig, SendError
+from agents.http.pool import ConnectionPool, PoolConfig
 from app.operations.dead_letters.ledger import Ledger, LedgerEntry, LedgerWriter
 from app.operations.dead_letters.letters import DeadLetter, owner
 from app.operations.dead_letters.rate import RateLimiter
 from app.operations.dead_letters.summary import Summary
-from knative.cloudevents.kafka_binding import Unreadable, to_request
+from app.worker.system_clock import SystemClock
+from knative.cloudevents.kafka_binding import Unreadable
 from knative.contract.records import Subscription
-from knative.delivery.attempt import Outcome
+from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.policy import Addressable, DeliverySpec
-from knative.delivery.verdicts import (
-    DELIVERED,
-    Delivered,
-    FinalFailure,
-    Reply,
-    RetryableFailure,
-    Verdict,
-    decide,
-    decide_error,
-)
+from knative.delivery.verdicts import FinalFailure, RetryableFailure
 from knative.errors import PenstockError
 from knative.ports import Headers
 
@@ -199,12 +192,10 @@ class Redrive:
         async def attempt() -> Outcome:
             nonlocal made
             made += 1
-            began = time.monotonic()
-            verdict = await self._post(subscription.subscriber, subscription, headers, letter.record.value)
-            if isinstance(verdict, Reply):
-                verdict = await self._pass_on(subscription, verdict)
-            uri = subscription.subscriber.uri
-            return Outcome(verdict, uri, made, time.time(), time.monotonic() - began)
+            outcome = await self._post(
+                Recipient.SUBSCRIBER, subscription.subscriber, subscription, headers, letter.record.value, made
+            )
+            return await with_reply(outcome, subscription, self._post, dropped=_not_counted)
 
         def spec() -> DeliverySpec:
             # Evaluated before each retry: after a stop there are none, so the letters in flight end soon.
@@ -216,33 +207,23 @@ class Redrive:
         caps = Caps(self._config.wait_max_s, self._config.wait_max_s)
         return await until_settled(await attempt(), attempt, spec=spec, hold=self._hold, failed=failed, caps=caps)
 
-    async def _pass_on(self, subscription: Subscription, reply: Reply) -> Verdict:
-        """Post the answer to `reply`; only if that accepts it is the letter delivered. Without `reply` drop the
-        answer."""
-        if subscription.reply is None:
-            return DELIVERED
-        verdict = await self._post(subscription.reply, subscription, list(reply.headers), reply.value)
-        return DELIVERED if isinstance(verdict, Delivered | Reply) else verdict
-
     async def _post(
-        self, destination: Addressable, subscription: Subscription, headers: Headers, value: bytes | None
-    ) -> Verdict:
-        sender = self._pools.get(destination)
-        if sender is None:
-            sender = self._pools[destination] = ConnectionPool(destination, *self._sending)
-        request = to_request(sender.prefix(subscription.namespace), headers, value)
-        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self,
+        recipient: Recipient,
+        destination: Addressable,
+        subscription: Subscription,
+        headers: Headers,
+        value: bytes | None,
+        number: int,
+    ) -> Outcome:
+        pool = self._pools.get(destination)
+        if pool is None:
+            pool = self._pools[destination] = ConnectionPool(destination, *self._sending)
+        return await post(pool, SystemClock(), recipient, destination, subscription, headers, value, number)
 
-        def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
-            if answer.done():  # the run was cancelled meanwhile
-                return
-            if isinstance(status, SendError):
-                answer.set_result(decide_error(status.problem, status.message))
-            else:
-                answer.set_result(decide(status, pairs, body))
 
-        sender.post(request, subscription.delivery.timeout_s, done)
-        return await answer
+def _not_counted() -> None:
+    """A reply without a destination is dropped, as in any delivery. Only workers count these."""
 
 
 async def _ahead(letters: Iterator[DeadLetter]) -> AsyncIterator[DeadLetter]:

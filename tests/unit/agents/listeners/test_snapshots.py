@@ -11,7 +11,7 @@ from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from app.observability.histogram import BOUNDS_S, Histogram, cumulative
 from knative.contract.subscription_stats import FailingDelivery, LastError
-from knative.delivery.attempt import Outcome, Settled
+from knative.delivery.attempt import Outcome, Settled, Settlement
 from knative.delivery.policy import DeliveryOrder
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
@@ -109,9 +109,9 @@ def test_troubles_know_the_last_error_and_the_heads() -> None:
     failures.trying(first)
     failures.failed(second, outcome(2), None)
     assert [head.next_attempt for head in failures.failing()] == [0, 0]
-    failures.over(first, Settled.DELIVERED)
-    failures.over(second, Settled.DEAD_LETTERED)
-    failures.over(second)
+    failures.settled(first, Settlement(Settled.DELIVERED), 1.0, 2)
+    failures.settled(second, Settlement(Settled.DEAD_LETTERED), 1.0, 2)
+    failures.abandoned(third)
     assert (failures.retrying, failures.failing(), failures.not_delivered) == (0, (), 1)
 
 

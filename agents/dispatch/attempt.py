@@ -1,0 +1,80 @@
+"""One attempt to deliver an event, as a coroutine: the request to the subscriber, and what to do with its reply.
+
+    subscriber --> delivered, or failed
+         | an event in the answer
+         v
+    `reply`, if there is one --> has taken it: delivered; has not: the whole attempt has failed
+
+Retries and redrive share it, so that both decide in the same way. First attempts need no coroutine unless there is a
+reply: `agents/dispatch/dispatcher` makes them with callbacks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from agents.http.pool import ConnectionPool, SendError
+from knative.cloudevents.kafka_binding import to_request
+from knative.contract.records import Subscription
+from knative.delivery.attempt import Outcome, Recipient
+from knative.delivery.policy import Addressable
+from knative.delivery.verdicts import DELIVERED, Delivered, Reply, SendProblem, Verdict, decide, decide_error
+from knative.ports import Clock, Headers
+
+#: Makes one request: recipient, its address, the subscription, headers, data, number of the attempt (from 1).
+Post = Callable[[Recipient, Addressable, Subscription, Headers, bytes | None, int], Awaitable[Outcome]]
+
+
+async def post(
+    pool: ConnectionPool,
+    clock: Clock,
+    recipient: Recipient,
+    destination: Addressable,
+    subscription: Subscription,
+    headers: Headers,
+    value: bytes | None,
+    number: int,
+) -> Outcome:
+    """Make one request over the pool of `destination`. Raises Unreadable if the record is not a CloudEvent."""
+    request = to_request(pool.prefix(subscription.namespace), headers, value)
+    answer: asyncio.Future[tuple[Verdict, int, SendProblem | None]] = asyncio.get_running_loop().create_future()
+
+    def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
+        if answer.done():  # cancelled meanwhile
+            return
+        if isinstance(status, SendError):
+            answer.set_result((decide_error(status.problem, status.message), 0, status.problem))
+        else:
+            answer.set_result((decide(status, pairs, body), status, None))
+
+    began = clock.monotonic()
+    pool.post(request, subscription.delivery.timeout_s, done)
+    try:
+        verdict, status, problem = await answer
+    except asyncio.CancelledError:
+        pool.abort(lambda other: other is done)  # the answer has no use any more
+        raise
+    seconds = clock.monotonic() - began
+    return Outcome(verdict, destination.uri, number, clock.time(), seconds, status, problem, recipient)
+
+
+async def with_reply(outcome: Outcome, subscription: Subscription, post: Post, dropped: Callable[[], None]) -> Outcome:
+    """The outcome of the whole attempt, after what the subscriber answered. An event in its answer goes to `reply`, and
+    is `dropped` without one."""
+    reply = outcome.verdict
+    if not isinstance(reply, Reply):
+        return outcome
+    if subscription.reply is None:
+        dropped()
+        return replace(outcome, verdict=DELIVERED)
+    stored = await post(
+        Recipient.REPLY, subscription.reply, subscription, list(reply.headers), reply.value, outcome.attempts
+    )
+    # An event in the answer of `reply` is not posted again: a reply has no reply.
+    if isinstance(stored.verdict, Delivered | Reply):
+        return replace(outcome, verdict=DELIVERED, at=stored.at)
+    return replace(
+        outcome, verdict=stored.verdict, destination=stored.destination, at=stored.at, recipient=Recipient.REPLY
+    )

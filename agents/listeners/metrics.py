@@ -1,0 +1,31 @@
+"""Passes what happens to deliveries on to the metrics, under the label of their subscription."""
+
+from __future__ import annotations
+
+from agents.listeners.base import DeliveryListener
+from agents.ordering.partition import Delivery
+from knative.delivery.attempt import Outcome, Recipient, Settlement
+from knative.ports import Observe
+
+
+class MetricsListener(DeliveryListener):
+    """For one subscription (its label). Metrics count attempts at the subscriber, not those at reply or sink."""
+
+    def __init__(self, observe: Observe, subscription: str) -> None:
+        self._observe = observe
+        self._observe_delivered = observe.delivered
+        self._subscription = subscription
+
+    def delivered(self, delivery: Delivery, url: str, status: int, seconds: float, age_s: float) -> None:
+        """See `DeliveryListener`, also for the other methods."""
+        self._observe_delivered(self._subscription, seconds, age_s)
+
+    def attempt(self, delivery: Delivery, outcome: Outcome) -> None:
+        if outcome.recipient is Recipient.SUBSCRIBER:
+            self._observe.attempt(self._subscription, outcome.status, outcome.seconds)
+
+    def reply_dropped(self, delivery: Delivery) -> None:
+        self._observe.reply_dropped(self._subscription)
+
+    def settled(self, delivery: Delivery, settlement: Settlement, age_s: float, failed: int) -> None:
+        self._observe.settled(self._subscription, settlement.settled, age_s)

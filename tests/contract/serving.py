@@ -1,0 +1,80 @@
+"""One subscription against real sockets, without its consumer: records are fed by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from agents.config import DeliveryConfig
+from agents.dispatch.context import DeliveryContext
+from agents.dispatch.dispatcher import SubscriptionService
+from agents.http.egress_guard import EgressConfig, EgressGuard
+from agents.http.pool import PoolConfig
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.partition import Delivery, PartitionState
+from app.worker.system_clock import SystemClock
+from knative.contract.records import Subscription
+from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec
+from knative.tracing import Trace
+from knative.traffic.counters import TrafficCounters
+from tests.support.fakes import CountingObserve, MemoryProduce
+
+LIMIT_S = 20.0
+HEADERS: list[tuple[str, bytes | None]] = [
+    ("ce_specversion", b"1.0"),
+    ("ce_id", b"1"),
+    ("ce_source", b"/s"),
+    ("ce_type", b"t"),
+]
+
+
+def wanted(url: str, delivery: DeliverySpec, concurrency: int = 10) -> Subscription:
+    return Subscription(
+        "u", 1, "ns", "s", "c", "ch", "t", "t.dlq", 1, "g", Addressable(url),
+        delivery=delivery, order=DeliveryOrder.UNORDERED, concurrency=concurrency,
+    )  # fmt: skip
+
+
+def fail(problem: BaseException) -> None:
+    raise AssertionError(problem)
+
+
+@asynccontextmanager
+async def serving(
+    subscription: Subscription,
+    produce: MemoryProduce,
+    observe: CountingObserve | None = None,
+    trace: Trace | None = None,
+    counters: TrafficCounters | None = None,
+) -> AsyncIterator[SubscriptionService]:
+    context = DeliveryContext(
+        DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}),
+        PoolConfig(),
+        EgressGuard(EgressConfig()),
+        produce,
+        observe or CountingObserve(),
+        SystemClock(),
+        fail,
+        lambda: None,
+        trace,
+        counters,
+    )
+    service = SubscriptionService(None, subscription, context)
+    try:
+        yield service
+    finally:
+        await asyncio.wait_for(service.on_stop(), LIMIT_S)
+
+
+def feed(service: SubscriptionService, number: int, count: int) -> PartitionState:
+    """Records of a new partition."""
+    partition = PartitionState("t", number, OffsetTracker(0))
+    service.scheduler.enqueue(partition, [Delivery(partition, at, None, b"x", HEADERS, 1) for at in range(count)])
+    return partition
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not holds():
+            await asyncio.sleep(0.005)

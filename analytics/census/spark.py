@@ -8,6 +8,7 @@ expire in Kafka before they are counted, the query fails: a total without them w
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from analytics.census.counting import count_record
 from analytics.spark.kafka_source import StreamBounds, stream_options
+from knative.errors import NotReadyError, PenstockError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 _ARROW_RECORDS = 500  #: of 10 KiB each, passed to Python together
 _TRIGGER_S = 0.5
+_GIST_CHARS = 300
+_CAUSE = re.compile(r"(?:[\w$]+\.)+[\w$]*(?:Exception|Error): [^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +98,37 @@ def _handing_to(take: Callable[[list[tuple[bytes, bytes]]], None]) -> Callable[[
         take([(bytes(row["key"]), bytes(row["value"])) for row in results.toLocalIterator()])
 
     return batch
+
+
+def explained(problem: Exception, config: SparkConfig) -> PenstockError:
+    """The error for a failed query, with a hint."""
+    text = str(problem)
+    topics = ", ".join(filter(None, (config.compute_topic, config.results_topic)))
+    again = "What is computed again has the same chunk ids and counts once."
+    if "data may have been missed" in text or "OffsetOutOfRange" in text or "data loss" in text.lower():
+        return PenstockError(
+            f"Kafka has removed chunks of {config.compute_topic} that were not computed yet; totals would be too low.",
+            f"Read the files again, remove {config.checkpoint} and start again. {again}",
+        )
+    if "Multiple streaming jobs" in text or "CONCURRENT_STREAM_LOG_UPDATE" in text:
+        return PenstockError(
+            f"Another compute uses the checkpoint {config.checkpoint}.",
+            "Stop it, or give this one its own: --checkpoint DIR.",
+        )
+    if "UnknownTopicOrPartition" in text or "doesn't exist" in text or "does not host" in text:
+        return PenstockError(f"A topic was removed while it was computed: {topics}.", "Start again.")
+    if "TimeoutException" in text or "DisconnectException" in text:
+        return NotReadyError(f"Kafka at {config.bootstrap} stopped answering.", "Start again when it answers.")
+    if isinstance(problem, ConnectionError) or "while sending or receiving" in text or "Java side is empty" in text:
+        return PenstockError("Spark exited unexpectedly.", f"Start again. {again}")
+    return PenstockError(
+        f"Spark could not continue: {_gist(text) or type(problem).__name__}.",
+        f"If the checkpoint is the cause, remove {config.checkpoint} and start again. {again}",
+    )
+
+
+def _gist(text: str) -> str:
+    """The last cause in a chain of Java exceptions, otherwise the first line."""
+    causes = [cause for cause in _CAUSE.findall(text) if "OriginalTryStackTraceException" not in cause]
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return (causes[-1] if causes else first).strip()[:_GIST_CHARS].rstrip(".")

@@ -1,6 +1,6 @@
 """Computes the totals of the census demo from results, each counted once; defines the rows of the results table. Pure.
 
-    record of topic results --apply--> rows that changed --(table, changelog)--> all rows --summarize--> totals
+    record of topic results --apply--> rows that changed --(table, changelog)--> all rows --summarize--> totals --> JSON
 
 Rows have one owner, a partition of the topic results, whose number their key begins with:
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from analytics.census.model import CODES, Problem, Refused, Result, decode
@@ -234,3 +234,29 @@ def _summary(name: str, tallies: list[FileTally]) -> tuple[FileSummary, int]:
     lines = sum(tally.lines for tally in tallies)
     file = FileSummary(name, first.year, first.name, lines, chunks, in_all, chunks == in_all)
     return file, sum(bits.bit_count() for bits in seen) - chunks
+
+
+def to_plain(summary: Summary) -> dict[str, dict[str, dict[str, Any]]]:
+    """Year -> code -> description and count, with every code."""
+    return {
+        str(year): {str(code): {"description": CODES[code], "count": codes[code]} for code in CODES}
+        for year, codes in summary.years.items()
+    }
+
+
+def to_wide(summary: Summary, behind: int) -> dict[str, Any]:
+    """Totals by year and code, and all known problems with them."""
+    return {
+        "years": {str(year): {str(code): codes[code] for code in CODES} for year, codes in summary.years.items()},
+        "complete": summary.complete and not behind,
+        "behind": behind,
+        "lines": summary.lines,
+        "problems": {problem.value: count for problem, count in summary.problems.items()},
+        "chunks": sum(file.chunks for file in summary.files),
+        "repeats": summary.repeats,
+        "refused": list(summary.refused),
+        "unreadable": summary.unreadable,
+        "holes": summary.holes,
+        "twice": summary.twice,
+        "files": [asdict(file) for file in summary.files],
+    }

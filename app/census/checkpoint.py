@@ -1,10 +1,13 @@
-"""Reads the offsets that a Spark checkpoint folder has reached."""
+"""Finds the readers of a topic: consumer groups, and Spark by the offsets in its checkpoint folders."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+
+from app.census.topics import Place, Topics
 
 
 def spark_places(checkpoint: Path, topic: str) -> Mapping[int, int] | None:
@@ -15,3 +18,18 @@ def spark_places(checkpoint: Path, topic: str) -> Mapping[int, int] | None:
         return {int(number): int(offset) for number, offset in json.loads(last)[topic].items()}
     except (OSError, ValueError, KeyError, IndexError, AttributeError):
         return None
+
+
+def readers(topics: Topics, name: str, checkpoint: Path) -> list[Place]:
+    """The readers of a topic: consumer groups, and Spark's checkpoints here that are about this same topic."""
+    places = topics.places(name)
+    short_id = topics.describe([name])[0].short_id
+    alone = {place.partition: replace(place, reader="", committed=None) for place in places}
+    found = []
+    for folder in sorted(checkpoint.glob(f"{short_id}-*")):
+        known = spark_places(folder, name)
+        if known is not None:
+            reader = f"spark {folder}"
+            found += [replace(one, reader=reader, committed=known.get(number)) for number, one in alone.items()]
+    groups = [place for place in places if place.reader]
+    return [*groups, *found] or places

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import tempfile
 import threading
@@ -19,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from analytics.census import faust_engine
-from analytics.census.spark import SparkConfig, start
+from analytics.census.spark import SparkConfig, explained, start
+from app.census import faust_engine
 from app.census.choices import WriteTo
 from app.census.faust_app import Place, crash, make_app, run, watch_topics
 from app.census.metrics import COMPUTE_READ, RESULTS_WRITTEN, CensusMetrics
@@ -37,8 +36,6 @@ _CHECK_EVERY_S = 0.3
 _TOPICS_EVERY_S = 5.0
 _STORE_LIMIT_S = 60.0
 _LATER_S = 10.0
-_GIST_CHARS = 300
-_CAUSE = re.compile(r"(?:[\w$]+\.)+[\w$]*(?:Exception|Error): [^\n]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ def with_spark(
         except Exception as problem:
             if stop.is_set():  # the signal has also reached the JVM, and caused this error
                 raise KeyboardInterrupt from problem
-            raise _explained(problem, role, checkpoint) from problem
+            raise explained(problem, config) from problem
 
 
 @contextmanager
@@ -177,38 +174,6 @@ def _same_topics(topics: Topics, role: ComputeRole) -> None:
         for topic in topics.describe(list(role.watched)):
             if topic.id != role.watched[topic.name]:
                 raise PenstockError(f"The topic {topic.name} was created again.", "Start this command again.")
-
-
-def _explained(problem: Exception, role: ComputeRole, checkpoint: Path) -> PenstockError:
-    """The error for a failed query, with a hint."""
-    text = str(problem)
-    again = "What is computed again has the same chunk ids and counts once."
-    if "data may have been missed" in text or "OffsetOutOfRange" in text or "data loss" in text.lower():
-        return PenstockError(
-            f"Kafka has removed chunks of {role.compute.name} that were not computed yet; totals would be too low.",
-            f"Read the files again, remove {checkpoint} and start again. {again}",
-        )
-    if "Multiple streaming jobs" in text or "CONCURRENT_STREAM_LOG_UPDATE" in text:
-        return PenstockError(
-            f"Another compute uses the checkpoint {checkpoint}.", "Stop it, or give this one its own: --checkpoint DIR."
-        )
-    if "UnknownTopicOrPartition" in text or "doesn't exist" in text or "does not host" in text:
-        return PenstockError(f"A topic was removed while it was computed: {', '.join(role.watched)}.", "Start again.")
-    if "TimeoutException" in text or "DisconnectException" in text:
-        return NotReadyError(f"Kafka at {role.kafka} stopped answering.", "Start again when it answers.")
-    if isinstance(problem, ConnectionError) or "while sending or receiving" in text or "Java side is empty" in text:
-        return PenstockError("Spark exited unexpectedly.", f"Start again. {again}")
-    return PenstockError(
-        f"Spark could not continue: {_gist(text) or type(problem).__name__}.",
-        f"If the checkpoint is the cause, remove {checkpoint} and start again. {again}",
-    )
-
-
-def _gist(text: str) -> str:
-    """The last cause in a chain of Java exceptions, otherwise the first line."""
-    causes = [cause for cause in _CAUSE.findall(text) if "OriginalTryStackTraceException" not in cause]
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return (causes[-1] if causes else first).strip()[:_GIST_CHARS].rstrip(".")
 
 
 def with_faust(settings: Settings, role: ComputeRole, metrics: CensusMetrics, started: Callable[[], None]) -> NoReturn:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from analytics.census.chunks import TooLongError, cut, file_id, to_record
 from analytics.census.lines import lines_of
-from app.census.inputs import DAMAGES, Source, UnusableError, at_hand, damage, digest
+from analytics.census.sources import DAMAGES, Source, damage
+from app.census.inputs import UnusableError, at_hand, digest
 from app.census.sinks import Sink
 
 _SAY_EVERY = 10_000

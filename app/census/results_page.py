@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from faust.web import View
 
-from analytics.census.model import CODES
-from analytics.census.totals import Summary
+from analytics.census.totals import Summary, to_plain, to_wide
 
 PATH = "/results"
 
 #: Returns (totals, number of stored results that are not counted yet); None = this process lacks partitions.
 Summarize = Callable[[], tuple[Summary, int] | None]
-
-
-def to_plain(summary: Summary) -> dict[str, dict[str, dict[str, Any]]]:
-    """Year -> code -> description and count, with every code."""
-    return {
-        str(year): {str(code): {"description": CODES[code], "count": codes[code]} for code in CODES}
-        for year, codes in summary.years.items()
-    }
-
-
-def to_wide(summary: Summary, behind: int) -> dict[str, Any]:
-    """Totals by year and code, and all known problems with them."""
-    return {
-        "years": {str(year): {str(code): codes[code] for code in CODES} for year, codes in summary.years.items()},
-        "complete": summary.complete and not behind,
-        "behind": behind,
-        "lines": summary.lines,
-        "problems": {problem.value: count for problem, count in summary.problems.items()},
-        "chunks": sum(file.chunks for file in summary.files),
-        "repeats": summary.repeats,
-        "refused": list(summary.refused),
-        "unreadable": summary.unreadable,
-        "holes": summary.holes,
-        "twice": summary.twice,
-        "files": [asdict(file) for file in summary.files],
-    }
 
 
 class ResultsView(View):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -46,6 +46,12 @@ class Topic:
 def results_app(instance: str, topic: Topic) -> str:
     """The name of the Faust app for a results topic: its consumer group, and the prefix of its changelog."""
     return f"{instance}-census-results-{topic.short_id}"
+
+
+def changelogs(instance: str, topics: Sequence[Topic], there: Iterable[str]) -> list[str]:
+    """Those of the topics `there` that are changelogs of tables that read `topics`."""
+    begun = tuple(results_app(instance, one) + "-" for one in topics)
+    return sorted(name for name in there if begun and name.startswith(begun))
 
 
 @dataclass(frozen=True, slots=True)

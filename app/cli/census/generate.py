@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from analytics.census.generator import Recipe, file_name, write
-from app.census.inputs import parse_months, parse_years
+from analytics.census.sources import parse_months, parse_years
 from app.cli.census.options import Months, Years
 from app.cli.output.format import Format, Output, print_json, print_table
 from knative.errors import PenstockError, UsageError

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from analytics.census.sources import Source, parse_months, parse_years, plan
 from app.census.choices import WriteTo
-from app.census.inputs import Source, parse_months, parse_years, plan
 from app.census.metrics import CHUNKS_WRITTEN, DOWNLOADED, CensusMetrics, shown
 from app.census.reader import FileRow, ReadConfig, read_all
 from app.census.sinks import make_sink

@@ -6,14 +6,12 @@ Removes topics only with --force or after a yes at the terminal, and never Kafka
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.census.checkpoint import spark_places
-from app.census.topics import Place, Topics, results_app
+from app.census.checkpoint import readers
+from app.census.topics import Topics, changelogs
 from app.cli.census.options import CHECKPOINT, COMPUTE, RESULTS, Checkpoint, DryRun, show_plan
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output.format import Listing, View, Views, note
@@ -72,24 +70,9 @@ def offsets(
             "committed": one.committed, "lag": one.lag, "reader": one.reader or None,
         }
         for name in _split(topic)
-        for one in _readers(found, name, checkpoint)
+        for one in readers(found, name, checkpoint)
     ]  # fmt: skip
     _OFFSETS.show(rows, output)
-
-
-def _readers(topics: Topics, name: str, checkpoint: Path) -> list[Place]:
-    """The readers of a topic: consumer groups, and Spark's checkpoints here that are about this same topic."""
-    places = topics.places(name)
-    short_id = topics.describe([name])[0].short_id
-    alone = {place.partition: replace(place, reader="", committed=None) for place in places}
-    found = []
-    for folder in sorted(checkpoint.glob(f"{short_id}-*")):
-        known = spark_places(folder, name)
-        if known is not None:
-            reader = f"spark {folder}"
-            found += [replace(one, reader=reader, committed=known.get(number)) for number, one in alone.items()]
-    groups = [place for place in places if place.reader]
-    return [*groups, *found] or places
 
 
 def rmtopics(
@@ -115,7 +98,7 @@ def rmtopics(
         if name not in there:
             note(f"There is no topic {name}.")
     wanted = [name for name in names if name in there]
-    wanted += _changelogs(found, wanted, there)
+    wanted += changelogs(load_settings().instance, found.describe(wanted), there)
     if dry_run:
         show_plan({"command": "rmtopics", "topics": wanted})
         return
@@ -137,13 +120,6 @@ def _ask(names: list[str]) -> None:
         raise UsageError(f"This removes {', '.join(names)} and all records in them.", "Use --force to do it.")
     if not typer.confirm(f"Remove {', '.join(names)} and all records in them?"):
         raise typer.Exit(1)
-
-
-def _changelogs(topics: Topics, names: list[str], there: set[str]) -> list[str]:
-    """The changelog topics of the tables that read these topics."""
-    instance = load_settings().instance
-    begun = tuple(results_app(instance, one) + "-" for one in topics.describe(names))
-    return sorted(name for name in there if begun and name.startswith(begun))
 
 
 def _topics(kafka: str) -> Topics:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from analytics.census.generator import Recipe, write
+from analytics.census.sources import Source
 from app.census import inputs
-from app.census.inputs import Source
 from app.census.reader import ReadConfig, read_all
 from tests.support.kept_records import Kept
 

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from analytics.census.model import CODES, Place, Problem, Refused, Result, encode
 from analytics.census.offset_sequence import OffsetGapError, Succession
-from analytics.census.totals import Row, Summary, apply, next_offset, partition_of, summarize
-from app.census.results_page import to_plain, to_wide
+from analytics.census.totals import (
+    Row,
+    Summary,
+    apply,
+    next_offset,
+    partition_of,
+    summarize,
+    to_plain,
+    to_wide,
+)
 from tests.support.profiles import examples
 
 A, B = "a" * 32, "b" * 32

@@ -1,4 +1,4 @@
-"""Census files on their way in: what is meant, what is fetched, and what is refused because it is not whole."""
+"""Census files on their way in: what is fetched, and what is refused because it is not whole."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from analytics.census.generator import MONTHS, Recipe, write
+from analytics.census.generator import Recipe, write
+from analytics.census.sources import Source
 from app.census.checkpoint import spark_places
-from app.census.inputs import Source, UnusableError, digest, parse_months, parse_years, plan
+from app.census.inputs import UnusableError, digest
 from app.census.metrics import CHUNKS_WRITTEN, DOWNLOADED, CensusMetrics, shown
 from app.census.reader import FileRow, ReadConfig, read_all
 from app.cli import cli
-from knative.errors import PenstockError, UsageError
+from knative.errors import PenstockError
 from tests.support.kept_records import Kept
 from tests.support.processes import free_port, get
 
@@ -30,30 +31,6 @@ def _read(*paths: Path, chunks: int | None = None) -> tuple[list[FileRow], Kept]
     rows = read_all([Source(2019, path.name, path=path) for path in paths], sink, ReadConfig(chunks))
     assert sink.finished
     return rows, sink
-
-
-def test_years_and_months() -> None:
-    assert parse_years("2018, 2019,2018") == [2018, 2019]
-    assert parse_months("Jan,feb,jan") == ["jan", "feb"]
-    assert parse_months("*") == list(MONTHS)
-    for wrong in ("", "19", "2019-2020", "x", "2019,", "-2019"):
-        with pytest.raises(UsageError, match="not a valid year"):
-            parse_years(wrong)
-    for wrong in ("", "january", "jan,,feb"):
-        with pytest.raises(UsageError, match="not a valid month"):
-            parse_months(wrong)
-
-
-def test_what_is_meant() -> None:
-    template = "https://h/{year}/{month}{yy}pub.dat.gz"
-    assert [one.url for one in plan([2018, 2019], ["jan"], [], template)] == [
-        "https://h/2018/jan18pub.dat.gz", "https://h/2019/jan19pub.dat.gz",
-    ]  # fmt: skip
-    assert plan([2019], [], [Path("/x/a.gz")], template) == [Source(2019, "a.gz", path=Path("/x/a.gz"))]
-    with pytest.raises(UsageError, match="one year"):
-        plan([2018, 2019], [], [Path("a.gz")], template)
-    with pytest.raises(UsageError, match="--years and --months"):
-        plan([2018], [], [], template)
 
 
 def test_a_whole_file(whole: Path) -> None:

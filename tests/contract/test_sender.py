@@ -140,7 +140,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("number", range(len(UNREADABLE)))
-async def test_what_is_no_whole_answer_is_a_read_error(number: int) -> None:
+async def test_an_incomplete_answer_is_a_read_error(number: int) -> None:
     async with ScriptedServer(UNREADABLE[number], reply(answer(202))) as server, posting(server.url()) as poster:
         first = await poster.answer(b"event")
         assert first.kind == "read"

@@ -241,7 +241,7 @@ async def test_one_lane_does_not_wait_for_another() -> None:
 # -- where to
 
 
-async def test_nobody_listens() -> None:
+async def test_a_closed_port_is_a_connection_error() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         async with posting(f"http://127.0.0.1:{unused.getsockname()[1]}/") as poster:
@@ -265,14 +265,14 @@ async def test_a_connection_that_does_not_come_about() -> None:
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "xn--nosuch-5ya.invalid"])
-async def test_a_name_that_nobody_knows(host: str) -> None:
+async def test_an_unknown_host_name_fails_the_attempt(host: str) -> None:
     async with posting(f"http://{host}/") as poster:
         got = await poster.answer()
     assert got.kind == "dns"
     assert isinstance(got.verdict, RetryableFailure)
 
 
-async def test_a_name_server_that_does_not_answer_holds_nobody_else_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unanswered_dns_query_does_not_delay_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many subscribers have such names, and however many attempts: a look-up each, and each in its thread."""
     answers, asked = threading.Event(), []
     known = socket.getaddrinfo
@@ -332,7 +332,7 @@ async def test_names_and_both_kinds_of_addresses() -> None:
         "",
     ],
 )
-async def test_what_is_refused_is_refused_for_good(uri: str) -> None:
+async def test_a_denied_address_is_a_final_failure(uri: str) -> None:
     async with posting(uri) as poster:
         got = await poster.answer()
     assert got.kind == "refused"
@@ -353,7 +353,7 @@ async def test_the_guard_is_asked_about_resolved_addresses() -> None:
     assert len(server.requests) == 1
 
 
-async def test_no_thread_for_a_look_up_fails_the_attempt_and_not_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lookup_without_a_thread_fails_only_that_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ScriptedServer(FINE) as server, posting(server.url(host="localhost")) as poster:
         with monkeypatch.context() as patched:
 

@@ -76,7 +76,7 @@ async def test_a_server_without_tls() -> None:
         assert (await poster.answer()).kind == "tls"
 
 
-async def test_accidents_look_the_same_through_tls(context: ssl.SSLContext) -> None:
+async def test_failures_are_the_same_over_tls(context: ssl.SSLContext) -> None:
     script = (
         FINE,
         reset(),

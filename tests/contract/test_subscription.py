@@ -50,7 +50,7 @@ async def test_a_retry_of_a_revoked_partition_leaves_no_request_behind() -> None
         await until(lambda: sender.in_flight == 0 and service.scheduler.in_flight == 0)
 
 
-async def test_nothing_is_judged_after_the_stop_of_a_feed_that_hangs() -> None:
+async def test_no_answer_is_evaluated_after_a_hanging_consumer_was_stopped() -> None:
     """What the stop breaks off has not failed: it must not be dead-lettered."""
     produce = MemoryProduce()
     async with (
@@ -84,7 +84,7 @@ async def test_a_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
             assert len(right.requests) == 1
 
 
-async def test_a_drain_does_not_wait_for_a_dead_letter_that_nobody_takes() -> None:
+async def test_a_drain_does_not_wait_for_an_unstorable_dead_letter() -> None:
     produce = MemoryProduce()
     produce.failing = ProduceProblem.UNAVAILABLE
     async with (

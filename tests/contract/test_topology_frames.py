@@ -103,7 +103,9 @@ def test_any_world_has_one_document(engine: SparkSession, world: World) -> None:
     assert plain(report(engine, inputs, 3, WHOLE_EDGES_MAX)) == plain(build(inputs, LocalEngine()))
 
 
-def test_what_has_too_many_of_one_mark_is_told_in_part(engine: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_subscriptions_with_one_mark_are_shown_in_part(
+    engine: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And says so; a destination that gets events twice is told whole or not at all."""
     monkeypatch.setattr(selection, "MARKED_MAX", 3)
     monkeypatch.setattr("analytics.topology.spark.report.MARKED_MAX", 3)

@@ -69,7 +69,7 @@ def test_a_port_that_is_taken_meanwhile_is_the_same_sentence(driver: str) -> Non
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_kafka_that_refuses_is_told_before_it_is_waited_for() -> None:
+def test_a_kafka_that_rejects_connections_is_logged_before_the_wait() -> None:
     done = run(_PENSTOCK, PENSTOCK_KAFKA_WAIT_S=1)
     assert done.returncode == 3
     told = [line for line in done.stderr.splitlines() if f"Kafka at {_NO_KAFKA} d" in line]

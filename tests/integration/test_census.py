@@ -113,7 +113,7 @@ def test_topics(census: Census, tmp_path: Path) -> None:
     assert "no topic" in census.run("offsets", "--topic", census.compute, code=1)
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_read_without_kafka_is_not_ready(tmp_path: Path) -> None:
     file = write(tmp_path, 2019, "jan", Recipe(3)).path
     command = [sys.executable, "-m", "app.cli", "census", "read", "--years", "2019", "--from-file", str(file)]
     command += ["--kafka", f"127.0.0.1:{free_port()}"]
@@ -122,7 +122,7 @@ def test_nobody_there(tmp_path: Path) -> None:
     assert "penstock kafka up" in done.stderr
 
 
-def test_junk_is_told_and_changes_no_total(census: Census, tmp_path: Path) -> None:
+def test_junk_is_reported_and_changes_no_total(census: Census, tmp_path: Path) -> None:
     """In both topics; then a restart of the totals; then their topic is removed under them."""
     file = write(tmp_path, 2019, "jan", Recipe(1_001, 3, 0.01, 0.01, 0.01)).path
     census.read(file)

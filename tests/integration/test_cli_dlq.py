@@ -77,7 +77,7 @@ def test_letters_are_listed_and_shown(looked: Looked) -> None:
     assert looked.penstock("dlq", "show", "junk").returncode == 2
 
 
-def test_a_mended_letter_is_redriven_once(looked: Looked, subscriber: ScriptedSubscriber, tmp_path: Path) -> None:
+def test_an_edited_letter_is_redriven_once(looked: Looked, subscriber: ScriptedSubscriber, tmp_path: Path) -> None:
     """What `dlq show` printed, edited: the subscriber gets the new data, and only then it counts as redriven."""
     one = looked.subscribe("one", subscriber.url("/one"))
     looked.dead_letters(one, ["1", "2"])

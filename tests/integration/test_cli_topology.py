@@ -107,7 +107,7 @@ def test_it_works_without_workers_and_without_traffic(command: Command) -> None:
     assert command(program=program).stdout.splitlines()[-1] == "[]"
 
 
-def test_wrong_input_is_told_in_words(
+def test_invalid_input_is_a_readable_error(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In this process: a command takes seconds to start on a busy machine."""

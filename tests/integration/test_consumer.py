@@ -133,9 +133,7 @@ async def test_an_offset_beyond_the_end_stops_the_partition_loudly(
     assert committed(kafka, topic)[0] == 50
 
 
-async def test_a_halted_feed_serves_no_partition_that_it_has_or_gets(
-    kafka: EmbeddedKafka, make_topic: Callable[..., str]
-) -> None:
+async def test_a_halted_consumer_serves_no_partition(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
     topic = make_topic(2)
     fill(kafka, topic, 10, 2)
     one, two, three = Settler(), Settler(), Settler()

@@ -84,7 +84,7 @@ async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
         await one.consumer.stop(0.1)
 
 
-async def test_a_partition_that_the_client_has_lost_track_of_is_assigned_anew(
+async def test_a_partition_without_fetches_is_assigned_again(
     kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = make_topic()

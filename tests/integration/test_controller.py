@@ -132,7 +132,7 @@ def _notes(plant: ControllerFixture) -> str:
 
 
 @pytest.mark.asyncio
-async def test_a_bad_file_changes_nothing_and_is_told(plant: ControllerFixture) -> None:
+async def test_an_invalid_file_changes_nothing_and_is_reported(plant: ControllerFixture) -> None:
     plant.channel("orders")
     async with plant:
         await plant.until(lambda: plant.published("orders") is not None, "the contract")
@@ -206,7 +206,7 @@ async def test_a_topic_that_is_there_is_taken_as_it_is(plant: ControllerFixture)
 
 
 @pytest.mark.asyncio
-async def test_what_kafka_refuses_is_a_condition_and_holds_up_nobody_else(plant: ControllerFixture) -> None:
+async def test_a_rejection_by_kafka_is_a_condition_and_delays_no_other_resource(plant: ControllerFixture) -> None:
     text = CHANNEL.format(name="wide", partitions=1, more="").replace("numPartitions: 1", "replicationFactor: 3")
     (plant.folder / "wide.yaml").write_text(text, "utf-8")
     async with plant:
@@ -221,7 +221,7 @@ async def test_what_kafka_refuses_is_a_condition_and_holds_up_nobody_else(plant:
 
 
 @pytest.mark.asyncio
-async def test_offsets_are_refused_while_the_group_has_members(
+async def test_offsets_are_rejected_while_the_group_has_members(
     plant: ControllerFixture, make_topic: Callable[..., str]
 ) -> None:
     topic, group = make_topic(1), f"kafka.{uuid.uuid4()}"

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.asyncio
-async def test_what_is_refused_is_read_from_kafka(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+async def test_rejected_objects_are_read_from_kafka(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     plant = ControllerFixture(kafka.bootstrap, tmp_path, f"i{uuid.uuid4().hex[:8]}")
     plant.channel("orders", 2)
     plant.subscription("lost", "nowhere")

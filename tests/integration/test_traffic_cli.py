@@ -32,7 +32,7 @@ def test_offsets_alone_say_how_much_came_in_and_what_waits(looked: Looked) -> No
     assert {row["tier"] for row in rows} == {"offsets (estimate)"}
 
 
-def test_what_cannot_be_is_said_before_spark_starts(looked: Looked, tmp_path: Path) -> None:
+def test_invalid_options_are_reported_before_spark_starts(looked: Looked, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "one.txt").write_text("dear")

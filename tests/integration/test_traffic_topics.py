@@ -42,7 +42,7 @@ def _recreate(admin: AdminClient, topic: str) -> None:
             time.sleep(0.1)
 
 
-def test_topics_made_anew_between_runs_and_within_one(
+def test_topics_recreated_between_runs_and_within_one(
     spark: SparkSession,
     kafka: EmbeddedKafka,
     make_topic: Callable[..., str],

@@ -74,7 +74,7 @@ async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> N
 
 
 @pytest.mark.asyncio
-async def test_rows_that_kafka_refuses_are_made_again_and_no_failure_goes_unheard(kafka: EmbeddedKafka) -> None:
+async def test_rows_rejected_by_kafka_are_written_again_and_failures_are_reported(kafka: EmbeddedKafka) -> None:
     """A batch whose rows are refused is not acked: it is read again, until they are stored."""
     client = {"bootstrap.servers": kafka.bootstrap}
     traffic = TrafficConfig(f"i{uuid.uuid4().hex[:8]}", flush_s=0.2)

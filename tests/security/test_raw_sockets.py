@@ -141,7 +141,7 @@ def hasty() -> Iterator[Ingress]:
     [(LINE, 408), (b"P", 408), (P + b"content-length: 2\r\n\r\nh", 408), (P + CHUNKED + b"2\r\nh", 408)],
     ids=["half a head", "one byte", "half a body", "half a chunk"],
 )
-def test_who_stops_sending_is_told_so(hasty: Ingress, sent: bytes, status: int) -> None:
+def test_a_sender_that_stops_sending_gets_an_answer(hasty: Ingress, sent: bytes, status: int) -> None:
     assert statuses(hasty.running.exchange(sent)) == [status]
 
 

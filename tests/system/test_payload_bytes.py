@@ -343,7 +343,7 @@ def test_what_kafka_refuses_as_too_large_is_413(running: Running) -> None:
     assert not {event_id for event_id, status in statuses.items() if status == 413} & came
 
 
-def test_a_record_whose_header_names_are_no_text_is_dead_lettered(running: Running) -> None:
+def test_a_record_with_undecodable_header_names_is_dead_lettered(running: Running) -> None:
     """Of another producer. The worker goes on; the commands that look at records show it."""
     installation = running.installation
     topic = installation.resources.topic

@@ -131,7 +131,7 @@ def _check_metrics(page: str) -> None:
     assert value(page, "penstock_event_loop_lag_seconds_count") >= 1
 
 
-def test_a_worker_shows_its_stacks_and_tasks_when_it_is_told_to(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_a_worker_dumps_stacks_and_tasks_on_request(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """Pages behind their setting; signals always, and neither of them ends or stops the worker."""
     installation = Installation(kafka.bootstrap, tmp_path)
     with ScriptedSubscriber() as subscriber:

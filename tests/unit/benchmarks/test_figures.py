@@ -74,7 +74,7 @@ def test_another_implementation_is_beside_each_row() -> None:
     }
 
 
-def test_what_failed_is_said() -> None:
+def test_a_failed_measure_is_reported() -> None:
     assert failures([Figure(COST, (1.0,)), Figure(RATE, (), "Kafka went away")], "ours") == [
         "ours: rate was not measured: Kafka went away"
     ]

@@ -135,14 +135,14 @@ def test_every_row_of_the_whole_table_has_a_name_of_its_own() -> None:
     assert len({measure.name for measure in command.MEASURES}) == len(command.MEASURES)
 
 
-def test_a_folder_without_both_commands_is_no_implementation(tmp_path: Path) -> None:
+def test_a_folder_without_both_commands_is_not_an_implementation(tmp_path: Path) -> None:
     (tmp_path / "receiver").touch(mode=0o755)
     with pytest.raises(ValueError, match="no executable 'dispatcher'"):
         Implementation(tmp_path)
     assert Implementation(OWN).name == "penstock"
 
 
-def test_what_an_implementation_is_told(tmp_path: Path) -> None:
+def test_the_environment_of_an_implementation(tmp_path: Path) -> None:
     wanted = Wanted("s", "http://127.0.0.1:1/sub/s", "key-ordered", 7, 2, 0.05, "http://127.0.0.1:2/")
     assignment = Assignment("127.0.0.1:9", "bench.c1", 3, "/channels/bench/c1", tmp_path, (wanted,)).environment()
     subscriptions = json.loads(Path(assignment["BENCH_SUBSCRIPTIONS"]).read_text())
@@ -164,7 +164,7 @@ def test_what_an_implementation_is_told(tmp_path: Path) -> None:
     assert set(subscription["metadata"]["annotations"].values()) == {"key-ordered", "7"}
 
 
-def test_an_interval_is_the_difference_of_two_looks() -> None:
+def test_an_interval_is_the_difference_of_two_samples() -> None:
     interval = Interval(Sample(1_000, 2.0, 10.0), Sample(6_000, 2.2, 10.5))
     assert interval.events == 5_000
     assert interval.cpu_us == pytest.approx(40)

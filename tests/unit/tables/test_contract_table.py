@@ -178,7 +178,7 @@ def test_a_state_of_another_version_does_not_make_a_subscriber_unready() -> None
     assert subscriber_status(SUBSCRIPTION, [status], NOW).ready == "True"
 
 
-def test_the_controllers_report_is_no_workers_word() -> None:
+def test_the_controllers_report_is_not_a_worker_status() -> None:
     table = StatusTable("t", {}, crashed=_crashed)
     problem = ResourceProblem(
         "Subscription", "ns", "new", "False", "ChannelNotFound", "there is no KafkaChannel 'x'; add it"

@@ -46,7 +46,7 @@ def test_an_error_is_one_sentence_with_a_hint(arguments: list[str], code: int, s
     assert done.stdout == ""
 
 
-def test_nobody_there_is_not_ready() -> None:
+def test_send_without_a_worker_is_not_ready() -> None:
     done = penstock("send", "--server", f"http://127.0.0.1:{free_port()}")
     assert done.returncode == 3
     assert "penstock up" in done.stderr

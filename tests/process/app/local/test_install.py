@@ -9,7 +9,7 @@ from pathlib import Path
 _REPOSITORY = Path(__file__).parents[4]
 
 
-def test_a_failure_ends_it_with_what_pip_said(tmp_path: Path) -> None:
+def test_a_failure_ends_with_the_output_of_pip(tmp_path: Path) -> None:
     """As make runs it: alone, with the standard library."""
     script = _REPOSITORY / "app" / "local" / "install.py"
     command = [sys.executable, "-I", str(script), "--no-index", "-r", str(tmp_path / "none.lock")]

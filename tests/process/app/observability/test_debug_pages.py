@@ -72,7 +72,7 @@ async def outer(event: asyncio.Event) -> None:
 
 
 @pytest.mark.asyncio
-async def test_tasks_that_wait_at_one_place_are_told_together_down_to_what_they_await() -> None:
+async def test_tasks_waiting_at_one_place_are_grouped() -> None:
     event = asyncio.Event()
     waiting = [asyncio.create_task(outer(event), name=f"waiter-{number}") for number in range(7)]
     waiting.append(asyncio.create_task(asyncio.sleep(LIMIT_S), name="sleeper"))

@@ -70,7 +70,7 @@ def test_full_for_too_long_pauses_what_does_not_move() -> None:
         consumer.close()
 
 
-def test_batches_that_nobody_takes_hold_it_up_too() -> None:
+def test_untaken_batches_also_cause_backpressure() -> None:
     consumer, clock = _consumer(), VirtualClock()
     pace = _backpressure(clock)
     partition = _partition(10, 1)
@@ -102,7 +102,7 @@ def test_a_stop_ends_waiting() -> None:
         consumer.close()
 
 
-def test_little_is_not_looked_at_for_a_while() -> None:
+def test_small_amounts_are_checked_later() -> None:
     consumer, clock, partition = _consumer(), VirtualClock(), _partition(10, 1)
     pace = _backpressure(clock)
     try:

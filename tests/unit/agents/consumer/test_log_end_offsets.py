@@ -71,7 +71,7 @@ def test_what_a_closed_partition_was_handed_is_not_passed_over() -> None:
     st.lists(st.booleans(), max_size=60),
     st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=120),
 )
-def test_whatever_lies_in_a_log_the_mark_never_passes_a_record_that_is_not_settled(
+def test_the_committable_offset_never_passes_an_unsettled_record(
     log: list[bool], steps: list[tuple[bool, int]]
 ) -> None:
     """`log`: which offsets are records; a step reads to an offset, or settles one that was read."""

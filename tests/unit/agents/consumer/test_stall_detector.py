@@ -36,7 +36,7 @@ def test_what_may_give_nothing(end: int, fetched: int, paused: set[int], failure
     assert _looks(StallDetector(), partition, paused, 3 * STALL_S) == 0
 
 
-def test_every_record_begins_the_time_anew_and_so_does_another_assignment() -> None:
+def test_each_record_and_each_assignment_restart_the_timer() -> None:
     detector, partition = StallDetector(), _partition(100)
     for at in range(0, 200, 10):
         partition.fetched_count += 1

@@ -37,7 +37,7 @@ def test_who_is_halted(answers: list[dict[str, str]], halted: set[str]) -> None:
     assert set(found) == halted
 
 
-def test_only_whose_start_is_of_another_topic() -> None:
+def test_only_subscriptions_of_a_former_topic_are_stopped() -> None:
     suspicions = ReplacedTopics()
     unknown = replace(ONE, uid="u3", topic_id="")
     for _ in range(2):

@@ -117,7 +117,7 @@ def test_reasons_name_what_is_in_disguise() -> None:
 @pytest.mark.parametrize(
     "text", ["", "localhost", "127.1", "0x7f000001", "2130706433", "1.2.3.4:80", "[::1]", "a\r\nb"]
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_denied(text: str) -> None:
     assert OPEN.judge(text) == "is not a valid IP address"
 
 
@@ -138,7 +138,7 @@ def test_allowed_networks_are_exempt_from_the_switches_only() -> None:
     assert guard.judge("1.1.1.1") is None
 
 
-def test_a_network_that_is_none_is_refused_at_once() -> None:
+def test_an_invalid_network_is_rejected_at_start() -> None:
     with pytest.raises(ValueError, match=r"10\.0\.0\.0/99"):
         EgressGuard(EgressConfig(deny=("10.0.0.0/99",)))
 

@@ -168,7 +168,7 @@ def test_attempts_that_do_not_fit_are_forgotten_before_anything_settled() -> Non
     assert known.attempts.items() <= tracker.attempts.items()
 
 
-def test_a_change_of_order_starts_nothing_that_its_commit_could_not_tell() -> None:
+def test_a_change_of_order_starts_nothing_beyond_the_commit_metadata() -> None:
     """What is too far above the watermark waits on, in whichever lane."""
     started: list[Delivery] = []
     scheduler = Scheduler(started.append, DeliveryOrder.UNORDERED, 10_000)

@@ -141,7 +141,7 @@ def test_beside_others_failing_ones_leave_most_of_the_time_and_share_the_rest() 
     assert min(shares) > 0.8 * max(shares)
 
 
-def test_a_loop_with_time_to_spare_throttles_nobody() -> None:
+def test_an_idle_event_loop_throttles_no_subscription() -> None:
     loop = Loop()
     failing = loop.subscription(0.000_001, fails=True, backlog=20_000)
     loop.trickle(40, 10)
@@ -226,7 +226,7 @@ def test_recovery_takes_some_twenty_successes_however_long_it_failed() -> None:
     assert found < FAILING
 
 
-def test_there_is_no_timer_when_none_waits() -> None:
+def test_no_timer_runs_while_nothing_waits() -> None:
     loop = Loop()
     loop.subscription(0.001, fails=True, backlog=500)
     loop.trickle(40, 5)

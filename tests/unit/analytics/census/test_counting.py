@@ -81,7 +81,7 @@ def test_the_last_short_chunk_is_kept(count_of_lines: int, sizes: list[int]) -> 
     assert [len(chunk.lines) for chunk in made] == sizes
 
 
-def test_a_file_without_an_end_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_file_is_rejected_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CHUNKS_MAX", 5)
     endless = iter(lambda: b"", None)
     with pytest.raises(TooLongError, match="more than 5 chunks"):
@@ -136,7 +136,7 @@ def test_counting_a_chunk() -> None:
         ((f"{FILE}-0".encode(), b"\n" * 10, [("year", b"2019")]), "11 lines"),
     ],
 )
-def test_a_record_that_is_no_chunk_is_a_result_that_says_so(record: Any, why: str) -> None:
+def test_a_record_that_is_not_a_chunk_is_a_rejected_result(record: Any, why: str) -> None:
     key, value, headers = record
     result = count(key, value, headers, "compute/3/17")
 
@@ -168,7 +168,7 @@ def _row(**changes: object) -> bytes:
         _row(lines=0, codes={}, problems={}),
     ],
 )  # fmt: skip
-def test_junk_in_the_topic_of_results_is_refused(value: bytes | None) -> None:
+def test_junk_in_the_results_topic_is_rejected(value: bytes | None) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode(value)
 

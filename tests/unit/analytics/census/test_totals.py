@@ -71,7 +71,7 @@ def test_what_cannot_be_read_is_counted_once() -> None:
     assert found.lines == 0
 
 
-def test_a_hole_is_told() -> None:
+def test_a_gap_is_reported() -> None:
     rows = apply({}, 3, [(5, result(0)), (7, result(1, last=True))])
 
     assert next_offset(rows, 3) == 8

@@ -213,7 +213,7 @@ def test_bounds_of_reads() -> None:
         ("spark://127.0.0.1:x", "is not a valid address.*spark://HOST:7077", UsageError),
     ],
 )
-def test_a_place_where_nobody_is(address: str, says: str, kind: type[PenstockError]) -> None:
+def test_an_address_without_a_server(address: str, says: str, kind: type[PenstockError]) -> None:
     with pytest.raises(kind, match=says):
         check_place(address)
 

@@ -30,14 +30,14 @@ def test_every_planted_fault_and_no_other() -> None:
     assert not found(healthy())
 
 
-def test_without_counts_nothing_is_said_that_needs_them() -> None:
+def test_without_counts_no_finding_needs_them() -> None:
     counted = {"unsent", "unbalanced", "dead-lettering"}
 
     assert found(faulty(), counted=False).keys() == {one for one in FAULTS if one.split(":")[0] not in counted}
     assert all(one.rate is None and one.events is None for one in built(faulty().inputs(False)).edges)
 
 
-def test_a_loop_is_told_with_its_way_and_its_edges() -> None:
+def test_a_loop_has_its_path_and_its_edges() -> None:
     loop = found(faulty())["reply-loop:channel:test/ping"]
 
     assert loop.severity is Severity.CRITICAL
@@ -110,7 +110,7 @@ def test_no_worker_is_one_finding() -> None:
     assert "not-ready" not in rules
 
 
-def test_a_subscription_whose_channel_is_gone() -> None:
+def test_a_subscription_of_a_deleted_channel() -> None:
     assert found(World().channel("a").subscription("s", "nowhere/b", "http://x")).keys() >= {
         "lost-channel:subscription:test/s"
     }

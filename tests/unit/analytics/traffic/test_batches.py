@@ -48,13 +48,13 @@ def test_late_is_what_comes_after_its_window_was_over() -> None:
     assert late.facts["newest"] == first.facts["newest"]
 
 
-def test_a_clock_that_runs_ahead_makes_nobody_late() -> None:
+def test_a_clock_that_runs_ahead_makes_no_event_late() -> None:
     ahead = of_records(record_sums(NOW + 10**6), OWNERS, {}, NOW)
 
     assert of_records(record_sums(NOW), OWNERS, ahead.facts, NOW).counters["late"] == 0
 
 
-def test_records_of_a_topic_without_an_owner_are_nobodys() -> None:
+def test_records_of_a_topic_without_an_owner_are_not_counted() -> None:
     batch = of_records(record_sums(NOW, topic="other"), OWNERS, {}, NOW)
 
     assert (batch.table.num_rows, batch.counters["records"], batch.facts["owners"]) == (0, 0, {"t": ["ns", "a"]})

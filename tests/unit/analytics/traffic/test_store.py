@@ -62,7 +62,7 @@ def commit(store: QueryStore, batch: int) -> None:
 
 
 @given(st.lists(windows, max_size=12), st.integers(0, 12))
-def test_sums_are_the_same_whatever_came_in_which_batch(found: list[Window], cut: int) -> None:
+def test_sums_do_not_depend_on_the_batches(found: list[Window], cut: int) -> None:
     whole = windows_of(merge([table_of(found)]))
     in_two = windows_of(merge([merge([table_of(found[:cut])]), merge([table_of(found[cut:])])]))
     hours = windows_of(merge([coarsen(table_of(found), 3600)]))
@@ -216,7 +216,7 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
             store.state_before(1)
 
 
-def test_a_compaction_in_the_middle_of_a_look_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_during_a_read_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = store_in(tmp_path)
     for batch in range(2):
         store.write(batch, table_of([one()]), FACTS)

@@ -39,7 +39,7 @@ def test_what_is_judged(
     assert (len(found.notes) == 1 and said in found.notes[0]) if said else not found.notes
 
 
-def test_only_two_ids_tell_a_change() -> None:
+def test_only_two_known_ids_show_a_change() -> None:
     now = {"a": TopicNow("2"), "b": TopicNow("1"), "c": TopicNow(""), "d": TopicNow("1")}
 
     assert changed({"a": "1", "b": "1", "c": "1", "e": "1"}, now) == ["a"]

@@ -184,7 +184,7 @@ def test_wrong_usage(arguments: list[str], says: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["read --years 2019 --months jan", "compute", "results"])
-def test_a_dry_run_asks_nobody(command: str) -> None:
+def test_a_dry_run_makes_no_request(command: str) -> None:
     code, out, _ = _census(*command.split(), "--dry-run", "--kafka", "127.0.0.1:1")
     assert code == 0
     assert out.startswith("Would run with:")

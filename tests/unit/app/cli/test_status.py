@@ -49,7 +49,7 @@ def _reported(*problems: ResourceProblem, left_out: int = 0) -> Contract:
     return replace(_contract((worker,)), report=ControllerReport(1000.0, problems, left_out))
 
 
-def test_status_shows_what_is_refused_where_nothing_is_served() -> None:
+def test_status_shows_rejected_objects_that_are_not_served() -> None:
     """An object without a record of the contract has a row too, and a file that is not taken is named."""
     shown = rows(
         _reported(
@@ -84,7 +84,7 @@ def test_a_channel_is_ready_when_the_controller_says_so_too(ready: str) -> None:
     assert [row["ready"] for row in shown["subscriptions"]] == ["True"]
 
 
-def test_what_is_refused_of_a_ready_channel_is_a_note() -> None:
+def test_a_rejected_part_of_a_ready_channel_is_a_note() -> None:
     problem = _remark("KafkaChannel", "ch", "True", "TopicDiffers")
     (row,) = rows(_reported(problem), 1001.0)["channels"]
     assert (row["ready"], row["reason"], row["message"]) == ("True", "TopicDiffers", "about ch; mend it")
@@ -120,6 +120,6 @@ def test_status_says_how_a_subscription_does_over_all_workers() -> None:
     assert row["owners"] == "a: 1, b: 0"
 
 
-def test_status_knows_nothing_of_a_subscription_that_nobody_serves() -> None:
+def test_status_of_an_unserved_subscription_has_no_numbers() -> None:
     row = rows(_contract(()), 1000.0)["subscriptions"][0]
     assert [row[name] for name in ("lag", "lag_s", "delivered_per_s", "last_error", "owners")] == [None] * 5

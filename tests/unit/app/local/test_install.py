@@ -14,7 +14,7 @@ Using cached numpy-2.3.5-cp311-cp311-manylinux_2_27_x86_64.whl (16.9 MB)
 """
 
 
-def test_large_packages_and_the_sum_are_said() -> None:
+def test_large_packages_and_the_sum_are_printed() -> None:
     # .metadata files are not packages.
     assert list(words(_LINES.splitlines())) == [
         "  downloading pyspark, 434 MB",

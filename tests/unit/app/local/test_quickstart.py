@@ -52,7 +52,7 @@ def test_an_installed_example_is_copied_before_it_is_served(tmp_path: Path) -> N
     assert said == [f"Using the resources in {folder}."]
 
 
-def test_a_copy_that_nobody_edited_follows_the_port(copy: Path) -> None:
+def test_an_unedited_copy_follows_the_port(copy: Path) -> None:
     assert ports(copy) == {"29001"}
     for port, expected in ((29_002, "29002"), (8090, "8090"), (29_003, "29003"), (0, "8090")):
         assert resources_of_up(QUICKSTART, copy.parent, port)[0] == copy, "from then on, whatever the port"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.local.sample_subscriber import Refusals, attributes_of, line_of
 
 
-def test_every_tenth_event_is_refused_at_each_attempt() -> None:
+def test_every_tenth_event_is_rejected_at_each_attempt() -> None:
     refusals = Refusals(every=10, remembered=25)
     verdicts = {number: refusals.refuses("/s", str(number)) for number in range(1, 21)}
     assert [number for number, refused in verdicts.items() if refused] == [10, 20]

@@ -80,7 +80,7 @@ def test_levels_hold_for_ours_and_a_level_higher_for_libraries() -> None:
     assert [line["event"] for line in _lines(stream)] == ["yes", "yes"]
 
 
-def test_what_the_second_app_meets_is_told_by_us_or_when_everything_is_wanted() -> None:
+def test_messages_of_the_second_app_are_ours_or_only_at_debug() -> None:
     stream, _ = _json(log_level="info")
     logging.getLogger("aiokafka.consumer.fetcher").error("no")
     logging.getLogger("faust.transport.consumer").critical("no")
@@ -100,7 +100,7 @@ def test_faust_setting_up_logging_again_changes_nothing() -> None:
     assert [line["event"] for line in _lines(stream)] == ["once"]
 
 
-def test_configuring_anew_reaches_loggers_that_were_used_before() -> None:
+def test_configuring_again_reaches_existing_loggers() -> None:
     first, _ = _json()
     log = structlog.get_logger("a")
     log.info("one")

@@ -120,7 +120,7 @@ def test_times_are_histograms_in_seconds() -> None:
     assert up_to("penstock_event_loop_lag_seconds", "0.001") == 1
 
 
-def test_states_are_read_when_somebody_asks() -> None:
+def test_states_are_read_when_metrics_are_collected() -> None:
     metrics = Metrics()
     reading = SubscriptionSnapshot(
         "ns/s", 4, 3, 2, 100, 1_700_000_000.5, 7, 4096, 11, 1, (("assigned", 2), ("lost", 0)), throttled=True
@@ -225,7 +225,7 @@ async def test_metrics_are_served_in_the_text_format(admin: tuple[str, Metrics, 
 
 
 @pytest.mark.asyncio
-async def test_health_pages_say_what_they_are_told(admin: tuple[str, Metrics, _Health]) -> None:
+async def test_health_pages_show_the_health_of_the_process(admin: tuple[str, Metrics, _Health]) -> None:
     url, _, ready = admin
 
     async with aiohttp.ClientSession() as client:
@@ -243,7 +243,7 @@ async def test_health_pages_say_what_they_are_told(admin: tuple[str, Metrics, _H
 
 
 @pytest.mark.asyncio
-async def test_a_busy_port_is_said_with_its_cure() -> None:
+async def test_a_busy_port_is_an_error_with_a_hint() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -255,7 +255,7 @@ async def test_a_busy_port_is_said_with_its_cure() -> None:
 
 
 @pytest.mark.asyncio
-async def test_port_0_is_no_server() -> None:
+async def test_port_0_starts_no_server() -> None:
     server = AdminServer(AdminConfig("127.0.0.1", 0), Metrics(), _Health(), _Health())
 
     await server.start()

@@ -202,7 +202,7 @@ class _Scripted(SpanExporter):
         return result
 
 
-def test_a_failing_exporter_is_told_once_and_once_when_it_works_again(spans: Spans) -> None:
+def test_a_failing_exporter_is_logged_once_and_so_is_its_recovery(spans: Spans) -> None:
     _store(spans)
     batch = spans.ended()
     good, bad = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
@@ -216,7 +216,7 @@ def test_a_failing_exporter_is_told_once_and_once_when_it_works_again(spans: Spa
     assert lines[1]["lost"] == 3
 
 
-def test_more_spans_than_fit_are_dropped_and_that_is_told_once() -> None:
+def test_spans_beyond_the_limit_are_dropped_and_logged_once() -> None:
     class Slow(SpanExporter):
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
             held.wait(20)

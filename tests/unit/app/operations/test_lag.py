@@ -89,7 +89,7 @@ def test_when(text: str, unix_s: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10", "yesterday", "2027-01-15", "2027-01-15T08:00:00", "-5m", "P1Y", "m"])
-def test_what_is_no_time(text: str) -> None:
+def test_an_invalid_time_is_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="--since"):
         read_time(text, "--since", NOW_S)
 

@@ -143,7 +143,7 @@ def test_values_are_read(name: str, text: str, value: object, monkeypatch: pytes
         ("TRACE_RATIO", "1.5", "less than or equal to 1", "ratio"),
     ],
 )
-def test_a_wrong_value_is_refused_with_name_value_reason_and_cure(
+def test_an_invalid_value_is_rejected_with_name_value_reason_and_hint(
     name: str, text: str, reason: str, hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"PENSTOCK_{name}", text)
@@ -252,7 +252,7 @@ def test_all_problems_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"ingress_bytes_max": "65536"}, "PENSTOCK_EVENT_BYTES_MAX"),
     ],
 )
-def test_values_that_contradict_each_other_are_refused(values: dict[str, str], told: str) -> None:
+def test_contradicting_values_are_rejected(values: dict[str, str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         load_settings(values)
 

@@ -27,7 +27,7 @@ def test_the_soft_limit_is_raised_as_far_as_it_goes(soft: int, hard: int, wanted
     assert file_limits.raised(soft, hard, wanted) == set_to
 
 
-def test_too_few_are_told_with_the_cure() -> None:
+def test_a_low_limit_is_logged_with_a_hint() -> None:
     assert file_limits.shortage(15_200, 15_000) == file_limits.shortage(ENDLESS, 15_000) == ""
     told = file_limits.shortage(1024, 15_000)
     assert "1024" in told

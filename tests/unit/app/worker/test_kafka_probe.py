@@ -13,7 +13,7 @@ from knative.errors import PenstockError
 from tests.support.processes import free_port
 
 
-def test_a_refused_port_is_told() -> None:
+def test_a_closed_port_is_reported() -> None:
     first, second = free_port(), free_port()
     assert refusal(f"{LOOPBACK}:{first}") == "connection refused"
     assert refusal(f"{LOOPBACK}:{first}, {LOOPBACK}:{second}") == "connection refused"
@@ -30,7 +30,7 @@ def test_one_broker_that_takes_connections_is_enough() -> None:
             assert refusal(bootstrap) == ""
 
 
-def test_a_name_that_is_not_known_is_told() -> None:
+def test_an_unknown_host_name_is_reported() -> None:
     assert refusal("nowhere.invalid:9092") == "the host name nowhere.invalid cannot be resolved"
     both = refusal(f"nowhere.invalid,{LOOPBACK}:{free_port()}")
     assert both == "the host name nowhere.invalid cannot be resolved; connection refused"

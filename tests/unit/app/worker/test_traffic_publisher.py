@@ -149,7 +149,7 @@ async def test_it_runs_by_itself_makes_its_topic_first_and_sends_the_rest_at_the
 
 
 @pytest.mark.asyncio
-async def test_a_fault_in_it_is_told_and_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_error_in_it_is_logged_and_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     flushed = Flushed()
     flushed.produce.send = None  # type: ignore[method-assign,assignment]
     flushed.counter.accepted(HEADERS, 1)

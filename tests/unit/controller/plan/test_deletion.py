@@ -53,7 +53,7 @@ def test_a_kept_topic_outlives_its_channel() -> None:
     assert not kafka.world.channels
 
 
-def test_a_subscription_whose_channel_goes_is_taken_out_and_begins_anew_with_the_next() -> None:
+def test_a_subscription_of_a_deleted_channel_is_removed_and_starts_again_with_the_next() -> None:
     kafka = settled()
     kafka.settle(subscription())
     assert not kafka.world.subscriptions

@@ -91,7 +91,7 @@ def _with(target: Destination, reason: str, **fields: Any) -> Any:
         (Destination(ref=SERVICE, uri="x" * 8_190), "at most 8192"),
     ],
 )
-def test_what_is_not_known_is_not_served_and_the_cure_is_said(target: Destination, told: str, reason: str) -> None:
+def test_an_unknown_destination_is_not_served_and_has_a_hint(target: Destination, told: str, reason: str) -> None:
     kafka = Kafka()
     objects = channel(), _with(target, reason)
     kafka.settle(*objects)
@@ -154,7 +154,7 @@ def test_a_channel_that_is_being_removed_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("given", [5, 3, 0])
-def test_a_lowered_generation_of_an_entry_never_looks_older_than_what_is_published(given: int) -> None:
+def test_a_lowered_generation_of_an_entry_is_never_below_the_published_one(given: int) -> None:
     """Readers of the contract pass over an older generation; the change would never arrive."""
 
     def with_entry(generation: int, uri: str) -> Object[KafkaChannel]:

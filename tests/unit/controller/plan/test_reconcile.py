@@ -62,7 +62,7 @@ def test_nothing_is_published_before_every_partition_has_its_start() -> None:
     assert names_of(kafka.decide(channel(partitions=3), sub())) == ["PublishSubscription"]
 
 
-def test_a_topic_made_anew_is_told_until_the_subscription_begins_again() -> None:
+def test_a_recreated_topic_is_reported_until_the_subscription_is_recreated() -> None:
     kafka = Kafka()
     kafka.settle(channel(), sub())
     began_with = kafka.world.subscriptions["s-billing"].topic_id
@@ -101,7 +101,7 @@ def test_raised_partitions_are_added_to_both_topics_then_published() -> None:
     assert kafka.world.subscriptions["s-billing"].partitions == 5
 
 
-def test_lowered_partitions_are_refused_with_a_reason() -> None:
+def test_fewer_partitions_are_rejected_with_a_reason() -> None:
     kafka = Kafka()
     kafka.settle(channel(partitions=5))
     done = kafka.settle(channel(generation=2, partitions=2))
@@ -114,7 +114,7 @@ def test_lowered_partitions_are_refused_with_a_reason() -> None:
     assert message(status) == message(status, "TopicReady")
 
 
-def test_a_topic_that_is_there_is_taken_and_its_differences_told() -> None:
+def test_an_existing_topic_is_adopted_and_its_differences_reported() -> None:
     kafka = Kafka({TOPIC: ObservedTopic(7, 2, {"retention.ms": "1"})})
     done = kafka.settle(channel(partitions=3, replication=1))
     assert names_of(done) == ["AlterTopicConfig", "CreateTopic", "PublishChannel"]
@@ -170,7 +170,7 @@ def test_a_name_that_is_too_long() -> None:
     assert condition(Kafka().statuses(long)["x" * 230]) == (ConditionStatus.FALSE, "TopicNameTooLong")
 
 
-def test_hosts_and_whose_they_are() -> None:
+def test_each_host_belongs_to_one_channel() -> None:
     kafka = Kafka()
     one = channel("one", hosts=("shop.example", "two-kn-channel.default.svc"))
     two = channel("two", hosts=("shop.example",))
@@ -218,7 +218,7 @@ CHANNELS = DeliveryRules(DeliverySpec(retry=5, timeout_s=7.0), Destination(uri="
         (OWN, CHANNELS, OWN.spec),
     ],
 )
-def test_whose_delivery_counts(
+def test_the_delivery_of_the_subscription_takes_precedence(
     own: DeliveryRules | None, channels: DeliveryRules | None, expected: DeliverySpec
 ) -> None:
     kafka = Kafka()
@@ -263,7 +263,7 @@ def test_dead_letter_sink_of_a_channel() -> None:
     )
 
 
-def test_failures_are_said_where_they_belong() -> None:
+def test_failures_are_reported_at_their_object() -> None:
     kafka = Kafka()
     refused = kafka.statuses(channel(), failures={f"topic {TOPIC}": "not allowed"})["orders"]
     assert (condition(refused), message(refused)) == ((ConditionStatus.FALSE, "KafkaRefused"), "not allowed")

@@ -26,7 +26,7 @@ def test_yaml_yml_and_json_in_folders_but_nothing_hidden(tmp_path: Path) -> None
     assert snapshot.problems == ()
 
 
-def test_a_change_is_seen_at_once_a_removal_at_the_second_look(tmp_path: Path) -> None:
+def test_a_change_is_seen_at_once_and_a_removal_at_the_second_scan(tmp_path: Path) -> None:
     directory = Directory(tmp_path)
     write(tmp_path, "a.yaml", "one", "two")
     directory.scan()
@@ -87,7 +87,7 @@ def test_a_bad_document_takes_its_file_along_not_its_neighbours(tmp_path: Path) 
     assert found(Directory(tmp_path).scan()) == {"one": 1}
 
 
-def test_kinds_of_others_are_told_and_left_out(tmp_path: Path) -> None:
+def test_unsupported_kinds_are_reported_and_ignored(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n---\n" + TEXT.format(name="one", partitions=1)
     )
@@ -98,7 +98,7 @@ def test_kinds_of_others_are_told_and_left_out(tmp_path: Path) -> None:
     assert not problem.suspected_typo
 
 
-def test_what_looks_like_a_slip_is_told_from_what_is_no_business_of_ours(tmp_path: Path) -> None:
+def test_a_suspected_typo_differs_from_a_foreign_kind(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(TEXT.format(name="one", partitions=1).replace("KafkaChannel", "KafkaChanel"))
     write(tmp_path, "b.yaml", "two")
     write(tmp_path, "c.yaml", "two")

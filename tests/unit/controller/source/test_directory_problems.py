@@ -26,7 +26,7 @@ from tests.unit.controller.source.resource_files import TEXT, found, write
         ("name: two", "name: three"),
     ],
 )
-def test_what_a_typing_error_hides_stays_until_it_is_mended(tmp_path: Path, right: str, wrong: str) -> None:
+def test_resources_hidden_by_a_typo_stay_until_it_is_fixed(tmp_path: Path, right: str, wrong: str) -> None:
     directory = Directory(tmp_path)
     write(tmp_path, "a.yaml", "one")
     write(tmp_path, "b.yaml", "two", partitions=2)
@@ -51,7 +51,7 @@ def test_what_a_typing_error_hides_stays_until_it_is_mended(tmp_path: Path, righ
     assert "two" not in found(directory.scan())
 
 
-def test_a_kind_that_looks_like_ours_is_pointed_at_it(tmp_path: Path) -> None:
+def test_a_misspelt_kind_gets_a_suggestion(tmp_path: Path) -> None:
     text = TEXT.format(name="one", partitions=1).replace("KafkaChannel", "KafkaChanel")
     (tmp_path / "a.yaml").write_text(text)
     (problem,) = Directory(tmp_path).scan().problems
@@ -134,7 +134,7 @@ def test_an_emptied_file_that_was_bad_before_keeps_its_last_good_state(tmp_path:
             assert found(directory.scan()) == {"one": 1}
 
 
-def test_nobody_knows_what_an_empty_file_held_before_the_first_look(tmp_path: Path) -> None:
+def test_the_content_of_a_file_emptied_before_the_first_scan_is_unknown(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "one")
     (tmp_path / "b.yaml").write_text("# later\n")
     directory = Directory(tmp_path)
@@ -150,7 +150,7 @@ def test_nobody_knows_what_an_empty_file_held_before_the_first_look(tmp_path: Pa
     assert found(directory.scan()) == {}, "what was seen to go is"
 
 
-def test_a_file_of_many_anchors_is_told_and_keeps_what_it_held(tmp_path: Path) -> None:
+def test_a_file_with_too_many_anchors_is_reported_and_keeps_its_resources(tmp_path: Path) -> None:
     directory = Directory(tmp_path)
     write(tmp_path, "a.yaml", "one")
     directory.scan()
@@ -221,7 +221,7 @@ def test_a_file_that_cannot_be_read_keeps_its_last_good_state() -> None:
         assert snapshot.problems[0].hint == "fix its permissions"
 
 
-def test_a_link_to_a_folder_is_told_and_keeps_what_was_there(tmp_path: Path) -> None:
+def test_a_link_to_a_folder_is_reported_and_keeps_its_resources(tmp_path: Path) -> None:
     root = tmp_path / "resources"
     write(root, "team/a.yaml", "one")
     directory = Directory(root)
@@ -234,7 +234,7 @@ def test_a_link_to_a_folder_is_told_and_keeps_what_was_there(tmp_path: Path) -> 
         assert "link to a folder" in snapshot.problems[0].what
 
 
-def test_links_to_files_are_followed_and_one_to_nothing_is_told(tmp_path: Path) -> None:
+def test_links_to_files_are_followed_and_broken_ones_reported(tmp_path: Path) -> None:
     root = tmp_path / "resources"
     root.mkdir()
     write(tmp_path, "elsewhere.yaml", "one")
@@ -245,7 +245,7 @@ def test_links_to_files_are_followed_and_one_to_nothing_is_told(tmp_path: Path) 
     assert [(problem.file, problem.hint) for problem in snapshot.problems] == [("b.yaml", "fix or remove the link")]
 
 
-def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+def test_an_irregular_file_is_not_opened(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "one")
     os.mkfifo(tmp_path / "b.yaml")  # opening it would wait for a writer
     (tmp_path / "c.yaml").symlink_to("/dev/zero")
@@ -274,7 +274,7 @@ def test_over_the_limit_of_files_nothing_changes(tmp_path: Path, monkeypatch: py
     assert found(directory.scan()) == {"a": 1, "l": 1, "m": 1}
 
 
-def test_a_file_name_that_is_no_utf8_can_be_written_down(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_utf8_can_be_reported(tmp_path: Path) -> None:
     with open(os.fsencode(tmp_path) + b"/\xff.yaml", "w") as file:
         file.write("kind: [")
     os.mkdir(os.fsencode(tmp_path) + b"/\xfe")

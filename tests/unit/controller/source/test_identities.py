@@ -55,7 +55,7 @@ def test_both_are_recovered_from_the_contract() -> None:
     assert who(made().assign(snapshot(written("a", "h2")), published, ())) == [("u", 5)]
 
 
-def test_who_comes_back_is_somebody_new() -> None:
+def test_a_resource_that_comes_back_has_a_new_uid() -> None:
     identities = made()
     identities.assign(snapshot(written("a")), (), ())
     identities.assign(snapshot(), (), ())
@@ -72,13 +72,13 @@ def test_another_leaders_record_counts_more_than_memory() -> None:
     assert who(identities.assign(snapshot(written("a")), (), ())) == [("new-2", 1)]
 
 
-def test_an_entry_of_a_channel_is_nobody_elses_identity() -> None:
+def test_an_entry_of_a_channel_does_not_share_its_identity() -> None:
     entry = Subscriber("e", "a", 1, Destination(uri="http://h/"))
     published = [record("a", "e", 1, "h1")]
     assert who(made().assign(snapshot(written("a", "h1", entry)), published, ())) == [("new-1", 1)]
 
 
-def test_what_nobody_could_read_is_held_until_everything_was_seen() -> None:
+def test_unread_resources_are_retained_until_all_files_were_read() -> None:
     identities = made()
     published = [record("a", "ua", 1, "h1"), record("b", "ub", 1, "h1")]
     half = snapshot(written("a"), complete=False)
@@ -114,7 +114,7 @@ def test_when_nothing_of_the_contract_is_in_the_directory_nothing_of_it_is_remov
     assert strangers(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, "nor after a restart, when one of it is there"
 
 
-def test_a_stranger_whose_file_was_here_is_none() -> None:
+def test_a_resource_once_in_a_file_is_not_foreign() -> None:
     identities = made()
     strangers(identities, snapshot(written("mine")), OTHERS)
     assert strangers(identities, snapshot(written("mine"), written("a")), OTHERS) == {"ub"}
@@ -144,7 +144,7 @@ def test_all_that_is_removed_while_this_process_leads_is_removed() -> None:
     )
 
 
-def test_an_entry_of_a_channel_that_is_here_is_no_stranger() -> None:
+def test_an_entry_of_a_known_channel_is_not_foreign() -> None:
     entry = Subscriber("e", "a", 1, Destination(uri="http://h/"))
     identities = made()
     identities.forget({"e"})
@@ -152,7 +152,7 @@ def test_an_entry_of_a_channel_that_is_here_is_no_stranger() -> None:
     assert identities.foreign == frozenset()
 
 
-def test_a_stranger_goes_when_a_person_asks_for_it() -> None:
+def test_a_foreign_resource_is_removed_on_request() -> None:
     identities = made()
     here = snapshot(written("mine"))
     strangers(identities, here, OTHERS)
@@ -161,7 +161,7 @@ def test_a_stranger_goes_when_a_person_asks_for_it() -> None:
     assert identities.find_foreign(here, OTHERS, (), {"ub"}) == (), "the problem goes with the last one"
 
 
-def test_what_a_file_names_stays_whoever_asks() -> None:
+def test_a_resource_in_a_file_stays_despite_a_request() -> None:
     identities = made()
     here = snapshot(written("a"), written("b"))
     identities.find_foreign(here, OTHERS, (), {"ua"})

@@ -99,14 +99,14 @@ def test_json_with_tabs_and_escapes() -> None:
         (b"a: " + b"x" * FILE_BYTES_MAX, 1, "split it"),
     ],
 )
-def test_what_is_refused(text: bytes, line: int, words: str) -> None:
+def test_invalid_yaml_is_rejected(text: bytes, line: int, words: str) -> None:
     with pytest.raises(BadDocument, match=words) as caught:
         read_documents(text)
     assert caught.value.line == line
     assert caught.value.hint
 
 
-def test_aliases_are_values_and_bombs_are_refused() -> None:
+def test_aliases_are_values_and_bombs_are_rejected() -> None:
     assert read_documents(b"a: &x {b: [1]}\nc: *x\n")[0].value == {"a": {"b": [1]}, "c": {"b": [1]}}
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
@@ -123,7 +123,7 @@ def test_aliases_are_values_and_bombs_are_refused() -> None:
         (b"--- {k%d: &a%d [x]}", b"\n", ANCHORS_MAX + 1),
     ],
 )
-def test_too_many_anchors_are_refused_where_they_get_too_many(line: bytes, joint: bytes, at: int) -> None:
+def test_too_many_anchors_are_rejected_at_their_line(line: bytes, joint: bytes, at: int) -> None:
     text = joint.join(line % (number, number) for number in range(30_000)) + b"\nb: ["  # never read so far
     with pytest.raises(BadDocument, match=f"over {ANCHORS_MAX} anchors") as caught:
         read_documents(text)
@@ -135,7 +135,7 @@ def test_as_many_anchors_as_a_file_may_have_are_read() -> None:
     assert len(read_documents(text)[0].value) == 2 * ANCHORS_MAX, "an alias is no anchor"
 
 
-def test_a_file_with_too_many_values_is_refused_before_the_rest_of_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_too_many_values_is_rejected_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 500  # the limit that counts takes seconds to reach
     monkeypatch.setattr(yaml_reader, "NODES_MAX", limit)
     text = b"a: [" + b"x, " * limit + b"]\nb: ["
@@ -154,7 +154,7 @@ _SCRAPS = (
 
 @pytest.mark.parametrize("name", ["a.yaml", "a.json"])
 @given(st.binary(max_size=200) | st.lists(st.sampled_from(_SCRAPS), max_size=20).map(b"".join))
-def test_any_bytes_are_read_or_refused_with_what_can_be_written_down(name: str, data: bytes) -> None:
+def test_any_bytes_are_read_or_rejected_with_a_printable_reason(name: str, data: bytes) -> None:
     written, problems = read_file(name, data)
     assert all(line >= 1 for line in [*(one.line for one in written), *(problem.line for problem in problems)])
     told = [asdict(problem) for problem in problems] + [asdict(one.resource) for one in written]

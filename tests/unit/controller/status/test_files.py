@@ -83,7 +83,7 @@ def test_files_go_with_their_objects(tmp_path: Path) -> None:
     assert files.write(two, 0.0)
 
 
-def test_a_file_that_somebody_removed_or_broke_is_written_anew(tmp_path: Path) -> None:
+def test_a_removed_or_damaged_file_is_written_again(tmp_path: Path) -> None:
     files = StatusFiles(tmp_path)
     files.write(status(true("A")), 0.0)
     path = tmp_path / "KafkaChannel" / "default.orders.json"
@@ -120,7 +120,7 @@ def test_notes_of_removals_outlive_the_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", [b'{"removals": [{"other": 1}]}', b'{"removals": 3}', b"[]", b"{", b"\xff"])
-def test_notes_that_cannot_be_read_are_told(broken: bytes, tmp_path: Path) -> None:
+def test_unreadable_saved_removals_are_reported(broken: bytes, tmp_path: Path) -> None:
     (tmp_path / "removals.json").write_bytes(broken)
     with capture_logs() as lines:
         assert StatusFiles(tmp_path).load_removals() == {}
@@ -172,7 +172,7 @@ def test_a_status_that_cannot_be_written_holds_up_no_other(tmp_path: Path) -> No
     assert (tmp_path / "Subscription" / "default.billing.json").exists()
 
 
-def test_a_state_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+def test_an_unusable_state_directory_is_rejected(tmp_path: Path) -> None:
     StatusFiles(tmp_path / "a" / "b").check()
     (tmp_path / "file").write_text("", "utf-8")
     for root in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -181,7 +181,7 @@ def test_a_state_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> Non
         assert "PENSTOCK_STATE_DIR" in refused.value.hint
 
 
-def test_what_is_refused_is_logged_although_the_channel_is_ready_or_not(tmp_path: Path) -> None:
+def test_a_rejection_is_logged_whether_or_not_the_channel_is_ready(tmp_path: Path) -> None:
     files = StatusFiles(tmp_path)
     differs = true("TopicReady", "TopicDiffers", "Kafka cannot lower them")
     served, waits = true("SubscribersReady"), unknown("SubscribersReady", "SubscriberNotServed", "by nobody")
@@ -198,7 +198,7 @@ def test_what_is_refused_is_logged_although_the_channel_is_ready_or_not(tmp_path
     assert [line["reason"] for line in lines] == ["TopicDiffers"]
 
 
-def test_strangers_are_noted_for_the_next_process(tmp_path: Path) -> None:
+def test_foreign_resources_are_saved_for_the_next_process(tmp_path: Path) -> None:
     assert StatusFiles(tmp_path).load_foreign() == frozenset()
     StatusFiles(tmp_path).save_foreign(["u2", "u1"])
     assert StatusFiles(tmp_path).load_foreign() == {"u1", "u2"}

@@ -56,13 +56,13 @@ def test_of_a_file_and_the_worst_first() -> None:
     ]
 
 
-def test_a_note_is_no_refusal() -> None:
+def test_a_note_is_not_a_rejection() -> None:
     (found,) = resource_problems([], [], [FileProblem(".", 0, "", "what was served before stays", "name it anew")])
     assert (found.kind, found.name, found.ready) == ("File", ".", "True")
     assert found.message == "what was served before stays; name it anew"
 
 
-def test_what_one_record_has_no_room_for_is_counted() -> None:
+def test_problems_beyond_one_record_are_counted() -> None:
     found = [ResourceProblem("KafkaChannel", "ns", f"c{number}", "False", "R", "m" * 100) for number in range(50)]
     kept, left_out = fitting(found, 2_000)
     assert kept == tuple(found[: len(kept)])
@@ -90,7 +90,7 @@ class _Topic:
         self.table.apply([(worker.encode(), encode_status(WorkerStatus(worker, moment, "all")), 0)])
 
 
-def test_it_is_said_once_and_again_when_it_changes() -> None:
+def test_a_problem_is_logged_once_and_again_when_it_changes() -> None:
     topic = _Topic()
     topic.table.loaded = False
     topic.teller.report([], [])
@@ -108,7 +108,7 @@ def test_it_is_said_once_and_again_when_it_changes() -> None:
     assert [one.kind for one in topic.table.report.problems] == ["File"]
 
 
-def test_a_worker_that_is_long_silent_is_forgotten_whatever_its_clock_says() -> None:
+def test_a_silent_worker_is_forgotten_whatever_its_clock_says() -> None:
     topic = _Topic()
     topic.hear("killed", 1e9)
     topic.hear("alive", 5.0)

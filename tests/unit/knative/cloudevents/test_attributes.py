@@ -237,7 +237,7 @@ def test_no_uri_references(uri: str) -> None:
         ("1a:b", "is not a URI-reference (RFC 3986)"),
     ],
 )
-def test_what_is_wrong_with_a_uri_is_said(uri: str, reason: str) -> None:
+def test_an_invalid_uri_has_a_reason(uri: str, reason: str) -> None:
     for version, schema in ((b"1.0", "dataschema"), (b"0.3", "schemaurl")):
         for name in ("source", schema):
             with pytest.raises(BadEvent) as refused:

@@ -72,7 +72,7 @@ def test_bad_attribute_names(name: bytes) -> None:
     refused([*REQUIRED, (name, b"v")])
 
 
-def test_refused_names_say_why() -> None:
+def test_invalid_names_have_a_reason() -> None:
     assert "content-type" in refused([*REQUIRED, (b"ce-dataContentType", b"text/plain")]).reason
     assert "body" in refused([*REQUIRED, (b"ce-data", b"x")]).reason
     assert "no attribute name after the prefix" in refused([*REQUIRED, (b"ce-", b"x")]).reason
@@ -103,7 +103,7 @@ def test_accepted_versions(version: bytes) -> None:
 
 
 @pytest.mark.parametrize("version", [b"1", b"0.2", b"1.0.0", b"2.0", b"v1.0", b"1.00"])
-def test_refused_versions(version: bytes) -> None:
+def test_unsupported_versions_are_rejected(version: bytes) -> None:
     assert refused([*without(b"ce-specversion"), (b"ce-specversion", version)]).attribute == "specversion"
 
 
@@ -118,7 +118,7 @@ def test_an_empty_extension_is_kept() -> None:
     assert record((b"ce-note", b""))["ce_note"] == b""
 
 
-def test_an_empty_content_type_is_refused() -> None:
+def test_an_empty_content_type_is_rejected() -> None:
     assert refused([*REQUIRED, (b"content-type", b"")]).attribute == "datacontenttype"
 
 
@@ -185,7 +185,7 @@ def test_values_that_are_no_text(wire: bytes) -> None:
     assert refused([(b"ce-id", wire), *without(b"ce-id")]).attribute == "id"
 
 
-def test_any_attribute_twice_is_refused() -> None:
+def test_a_repeated_attribute_is_rejected() -> None:
     for name in (b"id", b"subject", b"note"):
         pairs = [*without(b"ce-" + name), (b"ce-" + name, b"a"), (b"CE-" + name.upper(), b"a")]
         error = refused(pairs)

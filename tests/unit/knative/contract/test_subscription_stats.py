@@ -100,7 +100,7 @@ def test_a_record_that_would_be_too_large_goes_without_it() -> None:
     assert decode_status(value) == WorkerStatus("a", NOW, "all", rows)
 
 
-def test_progress_alone_wakes_nobody_who_waits_for_changes() -> None:
+def test_statistics_alone_do_not_wake_waiters() -> None:
     told: list[int] = []
     table = StatusTable("t", {}, crashed=lambda _: None)
     table.loaded = True
@@ -192,7 +192,7 @@ def test_a_row_as_the_api_writes_it() -> None:
     }
 
 
-def test_a_row_of_a_subscription_that_nobody_serves() -> None:
+def test_a_row_of_an_unserved_subscription() -> None:
     row = to_wide_row(merged())
 
     unknown = ("nextAttempt", "lastError", "asOf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from knative.resources.conditions import ConditionStatus, false, ready, true, unknown, with_note, with_transitions
 
 
-def test_ready_is_the_worst_of_its_parts_the_first_one_said() -> None:
+def test_ready_is_the_worst_of_its_parts_in_order() -> None:
     fine, waits, broken = true("A"), unknown("B", "Waits", "soon"), false("C", "Broken", "mend it")
     assert ready([fine]).status is ConditionStatus.TRUE
     assert (ready([fine, waits]).status, ready([fine, waits]).reason) == (ConditionStatus.UNKNOWN, "Waits")

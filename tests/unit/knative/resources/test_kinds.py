@@ -109,7 +109,7 @@ def test_annotations_of_a_subscription() -> None:
 REF = {"apiVersion": "v1", "kind": "Service", "name": "sink"}
 
 
-def test_a_ref_is_a_shape_that_somebody_else_resolves() -> None:
+def test_a_ref_is_not_resolved_here() -> None:
     found = read_subscription(subscription(subscriber={"ref": REF, "uri": "/path"}))
     assert (found.subscriber.uri, found.subscriber.ref) == ("/path", Ref("v1", "Service", "", "sink"))
     assert str(found.subscriber.ref) == "Service sink"
@@ -151,7 +151,7 @@ def test_kinds_that_are_not_ours(kind: str) -> None:
         (None, ""),
     ],
 )
-def test_a_kind_that_looks_like_ours_is_pointed_at_it(kind: object, hint: str) -> None:
+def test_a_misspelt_kind_gets_a_suggestion(kind: object, hint: str) -> None:
     assert kinds.meant(kind) == hint
 
 
@@ -235,7 +235,7 @@ def test_mistakes(value: dict[str, Any], field: str, words: str) -> None:
     assert all(problem.what and problem.hint for problem in caught.value.problems)
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(Invalid) as caught:
         kinds.parse(channel({"numPartitions": 0, "replicationFactor": 0, "more": 1}))
     assert len(caught.value.problems) == 3

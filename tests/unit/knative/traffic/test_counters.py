@@ -73,7 +73,7 @@ def test_bytes_that_are_no_text_count_too() -> None:
     assert [d.type for d in counters.take(AT)] == ["\ufffd"]
 
 
-def test_combinations_are_bounded_over_the_whole_process_and_anew_each_second() -> None:
+def test_combinations_are_bounded_per_process_and_second() -> None:
     counters = TrafficCounters("w")
     one, two = counters.channel("ns", "a"), counters.channel("ns", "b")
     for _ in range(2):
@@ -112,7 +112,7 @@ def test_durations_do_not_pile_up_while_a_second_is_long() -> None:
     assert [sum(d.latency.values()) for d in counters.take(AT)] == [20_000]
 
 
-def test_what_is_closed_is_told_once_more_and_then_forgotten() -> None:
+def test_a_closed_counter_is_reported_once_more() -> None:
     counters = TrafficCounters("w")
     old = counters.subscription("ns", "ch", "sub")
     new = counters.subscription("ns", "ch", "sub")  # made anew while the former one still drains

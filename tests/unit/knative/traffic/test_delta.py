@@ -65,7 +65,7 @@ def test_the_record_is_compact_json() -> None:
     assert key_of(DELTA) == b"ns/ch"
 
 
-def test_text_that_is_no_unicode_does_not_stop_the_count() -> None:
+def test_undecodable_text_does_not_stop_the_count() -> None:
     assert decode(encode(Delta("w", 0, 0, "accepted", "ns", "ch", source="a\udcff"))).source == "a?"
 
 
@@ -93,7 +93,7 @@ def test_names_of_newer_versions_are_passed_over() -> None:
         ({"latency": {"1": True}}, "count True"),
     ],
 )
-def test_a_record_that_is_no_delta_says_why(changes: dict[str, object], says: str) -> None:
+def test_a_record_that_is_not_a_delta_has_a_reason(changes: dict[str, object], says: str) -> None:
     with pytest.raises(BadDeltaError, match=says):
         decode(json.dumps({**ROW, **changes}).encode())
 
@@ -101,7 +101,7 @@ def test_a_record_that_is_no_delta_says_why(changes: dict[str, object], says: st
 @pytest.mark.parametrize(
     ("value", "says"), [(None, "not JSON"), (b"{", "not JSON"), (b"\xff", "not JSON"), (b"[]", "list")]
 )
-def test_a_record_that_is_no_object_says_why(value: bytes | None, says: str) -> None:
+def test_a_record_that_is_not_an_object_has_a_reason(value: bytes | None, says: str) -> None:
     with pytest.raises(BadDeltaError, match=says):
         decode(value)
 

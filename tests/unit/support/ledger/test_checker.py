@@ -329,7 +329,7 @@ def test_an_event_that_is_stored_twice_is_owed_twice_and_each_copy_has_its_place
     assert _judge([*copied, *third]).of("duplicate")
 
 
-def test_a_refused_event_may_arrive_or_not() -> None:
+def test_a_rejected_event_may_arrive_or_not() -> None:
     """I4: what was not answered 202 is owed to nobody."""
     facts = clean_ledger()
     sent = _find(facts, Sent, id="e59")[0]
@@ -355,7 +355,7 @@ def test_facts_survive_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"{}", b'{"fact":"rumour"}', b'{"fact":"fault","kind":"kill"}'])
-def test_a_line_that_is_no_fact_is_refused_with_its_place(line: bytes, tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_fact_is_rejected_with_its_place(line: bytes, tmp_path: Path) -> None:
     with pytest.raises(BadLedger):
         decode(line)
     (tmp_path / "ledger").write_bytes(encode(Fault("kill", 1.0, 2.0)) + b"\n" + line + b"\n")

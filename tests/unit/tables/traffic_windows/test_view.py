@@ -45,7 +45,7 @@ def test_the_last_windows_by_name() -> None:
     assert clocked.seen(SHORT_S, 3, channel="nobody") == {}
 
 
-def test_a_row_is_what_was_last_said_of_it() -> None:
+def test_the_latest_version_of_a_row_counts() -> None:
     clocked = Clocked(T0)
     clocked.put(key(SHORT_S, 0), 1)
     clocked.put(key(SHORT_S, 0), 2)
@@ -68,7 +68,7 @@ def test_a_minute_is_its_row_or_the_sum_of_its_windows_until_there_is_one() -> N
     assert clocked.seen(LONG_S, 1) == {"ch/": {60: 12}, "ch/sub": {60: 16}}
 
 
-def test_old_rows_go_even_when_nobody_removes_them() -> None:
+def test_old_rows_are_dropped_without_tombstones() -> None:
     clocked = Clocked(T0)
     clocked.put(key(SHORT_S, 0), 1)
     clocked.put(key(LONG_S, 0), 1)

@@ -45,7 +45,7 @@ def test_a_key_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("junk", [b"", b"10/1", b"x/1/ns/ch/", b"10/x/ns/ch/", b"\xff/1/ns/ch/"])
-def test_junk_is_no_key(junk: bytes) -> None:
+def test_junk_is_not_a_key(junk: bytes) -> None:
     with pytest.raises(ValueError, match=r"unpack|invalid literal|can't decode"):
         Key.decode(junk)
 

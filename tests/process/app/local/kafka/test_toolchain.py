@@ -11,7 +11,7 @@ from knative.errors import PenstockError
 from tests.support.processes import shell_program
 
 
-def test_missing_programs_are_named_with_a_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_named_with_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PenstockError, match=r"no `java`.*Install a JDK 17"):
         toolchain.find_java()

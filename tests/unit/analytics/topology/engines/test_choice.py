@@ -47,7 +47,7 @@ def test_the_local_engine_up_to_its_size(
         ((CORE, GRAPHX), ""),
     ],
 )
-def test_jars_are_looked_at_as_a_whole(tmp_path: Path, jars: tuple[str, ...], says: str) -> None:
+def test_jars_are_checked_together(tmp_path: Path, jars: tuple[str, ...], says: str) -> None:
     for name in jars:
         (tmp_path / name).write_bytes(b"")
 

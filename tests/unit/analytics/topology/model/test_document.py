@@ -33,6 +33,6 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
         (to_json(small()).replace(b'"kind":"broker"', b'"kind":"brother"'), "brother"),
     ],
 )
-def test_what_is_no_topology_is_refused(data: bytes, told: str) -> None:
+def test_an_invalid_topology_is_rejected(data: bytes, told: str) -> None:
     with pytest.raises(UnreadableTopology, match=told):
         from_json(data)

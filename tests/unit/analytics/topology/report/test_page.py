@@ -62,7 +62,7 @@ def test_nothing_loads_runs_or_leads_out_of_it(page: ReadPage) -> None:
     assert {tag for tag, _ in page.elements}.isdisjoint({"link", "iframe", "object", "embed", "base", "form", "img"})
 
 
-def test_ids_are_unique_and_links_and_labels_lead_somewhere(page: ReadPage) -> None:
+def test_ids_are_unique_and_links_and_labels_have_targets(page: ReadPage) -> None:
     named = [value for _, attributes in page.elements for name, value in attributes if name == "id"]
     told = {"hits", *named}
     shown = {f"#{one['anchor']}" for one in page.data["vertices"]}

@@ -26,7 +26,7 @@ def test_what_has_no_namespace_belongs_to_its_only_neighbour_or_to_all() -> None
     assert [group.shared for group in graph.groups] == [False, False, True, True]
 
 
-def test_everything_is_there_while_there_is_room() -> None:
+def test_everything_is_kept_below_the_limit() -> None:
     topology = topologies.shop()
     graph = gather(topology)
 
@@ -36,7 +36,7 @@ def test_everything_is_there_while_there_is_room() -> None:
     assert sum(group.size for group in graph.groups) == len(topology.vertices)
 
 
-def test_findings_then_bad_health_then_traffic_stay_when_there_is_not_room_for_all() -> None:
+def test_above_the_limit_findings_health_and_traffic_decide() -> None:
     topology = topologies.large(900)
     graph = gather(topology, items_max=300)
     kept = graph.items[:300]
@@ -90,7 +90,7 @@ def test_the_worst_health_speaks_for_several() -> None:
     assert worst([]) is Health.UNKNOWN
 
 
-def test_anchors_are_harmless_stable_and_tell_vertices_apart() -> None:
+def test_anchors_are_harmless_stable_and_unique() -> None:
     ids = [f"source:{text}" for text in topologies.HOSTILE]
 
     assert len({anchor(one) for one in ids}) == len(ids)

@@ -113,7 +113,7 @@ def _subscription(name: str, uid: str = "u", dlq_topic: str = "t.dlq") -> Subscr
         ([_subscription("b", "v")], None),
     ],
 )
-def test_whose_it_is(subscriptions: list[Subscription], whose: str | None) -> None:
+def test_a_letter_belongs_to_its_subscription(subscriptions: list[Subscription], whose: str | None) -> None:
     found = owner(_letter(), subscriptions)
     assert (found.uid if found else None) == whose
 
@@ -153,7 +153,7 @@ def test_rates(text: str, per_s: float | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["0/s", "-1/s", "fast", "10/d", "1e3", "/s"])
-def test_what_is_no_rate(text: str) -> None:
+def test_an_invalid_rate_is_rejected(text: str) -> None:
     with pytest.raises(UsageError, match="--rate"):
         read_rate(text)
 
@@ -234,7 +234,7 @@ def test_an_unchanged_letter_is_the_same_to_the_byte() -> None:
         assert _mended(letter) == letter
 
 
-def test_a_mended_letter_has_the_new_attributes_and_data() -> None:
+def test_an_edited_letter_has_the_new_attributes_and_data() -> None:
     attributes = {"id": "1", "type": "t2", "subject": "größer", "datacontenttype": "application/json"}
     mended = _mended(_letter(), attributes=attributes, data='{"a": 1}')
     assert dict(mended.original_headers()) == {
@@ -262,7 +262,7 @@ def test_a_mended_letter_has_the_new_attributes_and_data() -> None:
         ({"letter": None}, "not one dead letter"),
     ],
 )
-def test_what_cannot_be_mended_so(changes: dict[str, object], says: str) -> None:
+def test_an_invalid_edit_is_rejected(changes: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         _mended(_letter(), **changes)
     with pytest.raises(UsageError, match="not JSON"):

@@ -16,5 +16,5 @@ from knative.contract.subscription_stats import LastError
         (500, "timeout: no answer within 5 s", "http://s/: timeout: no answer within 5 s"),
     ],
 )
-def test_a_code_is_said_once_and_only_where_somebody_answered(code: int, reason: str, told: str) -> None:
+def test_a_status_code_is_shown_once_and_only_for_an_answer(code: int, reason: str, told: str) -> None:
     assert error_text(LastError(0.0, code, reason, destination="http://s/")) == told

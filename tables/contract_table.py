@@ -1,4 +1,4 @@
-"""The contract topic as a table in memory: channels and subscriptions by uid, with their codec.
+"""The contract topic as a table in memory: channels and subscriptions by uid.
 
 Readers see a state that changes only between turns of the event loop. If a record has a newer schema, the last good
 record stays in place and `problem` reports it, so the process is not ready until the record is replaced.
@@ -12,70 +12,22 @@ from typing import Any
 import orjson
 import structlog
 
-from knative.contract.records import SCHEMA_VERSION, Channel, Subscription
-from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from knative.contract.codec import Entry, entry_of, record_of
+from knative.contract.records import Channel, Subscription
 from tables.kafka.compacted_topic import CompactedReader, Record
 
 log = structlog.get_logger(__name__)
 
-Entry = Channel | Subscription
 
-
-class UnknownSchema(ValueError):
-    """A record with a schema that this version does not support."""
-
-
-def encode_channel(channel: Channel) -> bytes:
+def encode_entry(entry: Entry) -> bytes:
     """JSON for the contract topic."""
-    return orjson.dumps({"schema": SCHEMA_VERSION, "what": "channel", "channel": channel})
+    return orjson.dumps(record_of(entry))
 
 
-def encode_subscription(subscription: Subscription) -> bytes:
-    """JSON for the contract topic."""
-    return orjson.dumps({"schema": SCHEMA_VERSION, "what": "subscription", "subscription": subscription})
-
-
-def decode(value: bytes) -> Entry:
-    """The entry of a record. Raises UnknownSchema for a newer schema, and ValueError, KeyError or TypeError for a
-    record that is not valid."""
-    data = orjson.loads(value)
-    if data["schema"] != SCHEMA_VERSION:
-        raise UnknownSchema(f"the record has schema {data['schema']}, this version supports {SCHEMA_VERSION}")
-    if data["what"] == "channel":
-        fields = data["channel"]
-        return Channel(**_known(Channel, {**fields, "hosts": tuple(fields["hosts"])}))
-    if data["what"] == "subscription":
-        return _subscription(data["subscription"])
-    raise UnknownSchema(f"the record has the unknown kind {data['what']!r}")
-
-
-def _known(kind: type, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that this version knows. A later version of the same schema may only add fields, so others are
-    ignored."""
-    return {name: fields[name] for name in kind.__dataclass_fields__ if name in fields}  # type: ignore[attr-defined]
-
-
-def _addressable(fields: Mapping[str, Any] | None) -> Addressable | None:
-    return None if fields is None else Addressable(**_known(Addressable, fields))
-
-
-def _subscription(fields: Mapping[str, Any]) -> Subscription:
-    delivery = _known(DeliverySpec, fields["delivery"])
-    delivery["backoff_policy"] = BackoffPolicy(delivery["backoff_policy"])
-    delivery["dead_letter_sink"] = _addressable(delivery["dead_letter_sink"])
-    return Subscription(
-        **_known(
-            Subscription,
-            {
-                **fields,
-                "subscriber": _addressable(fields["subscriber"]),
-                "reply": _addressable(fields["reply"]),
-                "delivery": DeliverySpec(**delivery),
-                "order": DeliveryOrder(fields["order"]),
-                "exhausted": OnRetriesExhausted(fields["exhausted"]),
-            },
-        )
-    )
+def decode_entry(value: bytes) -> Entry:
+    """The entry of a record's JSON. Raises UnknownSchema for a newer schema, and ValueError, KeyError or TypeError for
+    a record that is not valid."""
+    return entry_of(orjson.loads(value))
 
 
 class ContractTable:
@@ -122,7 +74,7 @@ class ContractTable:
             self.subscriptions.pop(uid, None)
             return before is not None
         try:
-            entry = decode(value)
+            entry = decode_entry(value)
         except (ValueError, KeyError, TypeError) as problem:
             self._problems[uid] = str(problem)
             log.error("contract record cannot be read; keeping the last good one", uid=uid, reason=str(problem))

@@ -11,27 +11,24 @@ subscription seems to be served.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import structlog
 
+from knative.contract import codec
 from knative.contract.records import (
-    SCHEMA_VERSION,
     ControllerReport,
     RemovalRequest,
-    ResourceProblem,
     SubscriberStatus,
     Subscription,
     WorkerState,
     WorkerStatus,
-    WorkerSubscription,
 )
-from knative.contract.subscription_stats import SubscriptionStats
 from knative.resources.conditions import Condition, false, true, unknown
 from tables.kafka.compacted_topic import CompactedReader, Record
-from tables.subscriber_details import SubscriberDetails, details, from_row, to_row
+from tables.subscriber_details import SubscriberDetails, details
 
 log = structlog.get_logger(__name__)
 
@@ -47,82 +44,29 @@ SUBSCRIBER_WAITS_FOR_KAFKA = "WaitingForKafka"
 
 def encode_status(status: WorkerStatus) -> bytes:
     """JSON for the status topic; the key is the worker's id. A record that would be too large has no `stats`."""
-    record = {
-        "schema": SCHEMA_VERSION,
-        "worker": status.worker,
-        "time": status.time,
-        "role": status.role,
-        "subscriptions": {uid: _subscription_row(one) for uid, one in status.subscriptions.items()},
-    }
-    rows = {uid: row for uid, one in status.stats.items() if (row := to_row(one)) is not None}
-    if rows:
-        value = orjson.dumps({**record, "progress": rows})
-        if len(value) <= RECORD_BYTES_MAX:
-            return value
-    return orjson.dumps(record)
-
-
-def _subscription_row(one: WorkerSubscription) -> dict[str, object]:
-    return {"generation": one.generation, "partitions": one.partitions, "state": _state_text(one)}
-
-
-def _state_text(one: WorkerSubscription) -> str:
-    return f"{one.state}: {one.reason}" if one.reason else one.state.value
-
-
-def _read_subscription(row: Any) -> WorkerSubscription:
-    text, _, reason = str(row["state"]).partition(": ")
-    try:
-        state = WorkerState(text)
-    except ValueError:  # of another version of Penstock: its partitions count, as if it were running
-        state, reason = WorkerState.RUNNING, ""
-    return WorkerSubscription(row["generation"], tuple(row["partitions"]), state, reason)
+    value = orjson.dumps(codec.record_of_worker(status))
+    if status.stats and len(value) > RECORD_BYTES_MAX:
+        return orjson.dumps(codec.record_of_worker(replace(status, stats={})))
+    return value
 
 
 def encode_report(report: ControllerReport) -> bytes:
     """JSON for the status topic, under REPORT_KEY."""
-    rows = [asdict(problem) for problem in report.problems]
-    body = {"time": report.time, "remarks": rows, "left_out": report.left_out, "foreign": report.foreign}
-    return orjson.dumps({"schema": SCHEMA_VERSION, "controller": body})
+    return orjson.dumps(codec.record_of_report(report))
 
 
 def encode_request(request: RemovalRequest) -> tuple[bytes, bytes]:
     """Key and value for the status topic."""
-    value = orjson.dumps({"schema": SCHEMA_VERSION, "remove": asdict(request)})
-    return REQUEST_KEY + request.uid.encode(), value
+    return REQUEST_KEY + request.uid.encode(), orjson.dumps(codec.record_of_request(request))
 
 
-def decode_status(value: bytes) -> WorkerStatus | ControllerReport | RemovalRequest:
-    """The value of a record. Raises ValueError, KeyError or TypeError if it is not valid or has a newer schema."""
-    data = orjson.loads(value)
-    if data["schema"] != SCHEMA_VERSION:
-        raise ValueError(f"the record has schema {data['schema']}, this version supports {SCHEMA_VERSION}")
-    if "controller" in data:
-        report = data["controller"]
-        problems = (
-            ResourceProblem(*(str(row[name]) for name in ResourceProblem.__slots__)) for row in report["remarks"]
-        )
-        foreign = tuple(map(str, report.get("foreign", ())))
-        return ControllerReport(float(report["time"]), tuple(problems), int(report["left_out"]), foreign)
-    if "remove" in data:
-        return RemovalRequest(str(data["remove"]["uid"]), float(data["remove"]["time"]))
-    subscriptions = {uid: _read_subscription(row) for uid, row in data["subscriptions"].items()}
-    stats = _read_stats(data.get("progress"))
-    return WorkerStatus(data["worker"], float(data["time"]), data["role"], subscriptions, stats)
+def decode_status(value: bytes) -> codec.Status:
+    """What a record's JSON says. Raises ValueError, KeyError or TypeError if it is not valid or has a newer schema."""
+    return codec.status_of(orjson.loads(value), _unreadable)
 
 
-def _read_stats(rows: Any) -> dict[str, SubscriptionStats]:
-    """Statistics by subscription uid. Rows that cannot be read are left out: statistics are for people, and must not
-    make a subscriber unready."""
-    if not isinstance(rows, dict):
-        return {}
-    found = {}
-    for uid, row in rows.items():
-        try:
-            found[uid] = from_row(row)
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            log.debug("statistics of a worker cannot be read", uid=uid, reason=str(problem))
-    return found
+def _unreadable(uid: str, problem: Exception) -> None:
+    log.debug("statistics of a worker cannot be read", uid=uid, reason=str(problem))
 
 
 def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus], now: float) -> SubscriberStatus:
@@ -136,7 +80,7 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
         if mine is None or now - worker.time > FRESH_S:
             continue
         if mine.state is WorkerState.FAILED:
-            failures.append(f"{worker.worker}: {_state_text(mine)}")
+            failures.append(f"{worker.worker}: {mine.state_text}")
         if mine.state is WorkerState.WAITING_FOR_KAFKA:
             waiting.append(worker.worker)
         # A worker that still serves an older generation owns its partitions, but not with the settings that are asked

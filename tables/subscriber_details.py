@@ -1,19 +1,13 @@
-"""Delivery statistics of a subscription over all workers: the rows in their status records, and the merged details.
+"""Delivery statistics of a subscription over all workers, merged from their status records.
 
-    SubscriptionStats --to_row--> status record --from_row--> SubscriptionStats of each worker
-                                                                      | details
-                                                                      v
-                                                              one SubscriberDetails
-
-A record may have no rows (an older worker's, or one that would have been too large). Its values are missing in the
-sums.
+A record may have no statistics (an older worker's, or one that would have been too large). Its values are missing in
+the sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from knative.contract.records import SubscriberStatus, Subscription, WorkerStatus
 from knative.contract.subscription_stats import FAILING_MAX, FailingDelivery, LastError, SubscriptionStats
@@ -38,56 +32,6 @@ class SubscriberDetails:
     last_error: tuple[str, LastError] | None  #: (worker, its latest failed attempt)
     throttled: tuple[str, ...]  #: workers in which its attempts wait, see `Progress`
     as_of: float | None  #: time of the oldest record that this is made of
-
-
-def to_row(stats: SubscriptionStats) -> dict[str, Any] | None:
-    """Statistics as JSON, without fields that have their default; None if all have."""
-    row: dict[str, Any] = {
-        field.name: getattr(stats, field.name)
-        for field in fields(SubscriptionStats)
-        if getattr(stats, field.name) != getattr(_NOTHING, field.name)
-    }
-    if stats.heads:
-        row["heads"] = [
-            [head.partition, head.offset, head.attempts, head.next_attempt, head.event_id] for head in stats.heads
-        ]
-    return row or None
-
-
-def from_row(row: Mapping[str, Any]) -> SubscriptionStats:
-    """Statistics from JSON. Unknown fields are ignored: a newer version may have added them.
-
-    Raises ValueError, KeyError or TypeError if the row is not valid.
-    """
-    error = row.get("last_error")
-    return SubscriptionStats(
-        in_flight=int(row.get("in_flight", 0)),
-        retrying=int(row.get("retrying", 0)),
-        lag=int(row.get("lag", 0)),
-        oldest=float(row.get("oldest", 0.0)),
-        delivered_per_s=float(row.get("delivered_per_s", 0.0)),
-        heads=tuple(_head(*one) for one in row.get("heads", ())),
-        last_error=None if error is None else _last_error(error),
-        throttled=bool(row.get("throttled", False)),
-    )
-
-
-def _head(
-    partition: int, offset: int, attempts: int, next_attempt: float, event_id: str, *_newer: object
-) -> FailingDelivery:
-    return FailingDelivery(int(partition), int(offset), int(attempts), float(next_attempt), str(event_id))
-
-
-def _last_error(row: Mapping[str, Any]) -> LastError:
-    return LastError(
-        float(row["time"]),
-        int(row["code"]),
-        str(row["reason"]),
-        str(row.get("answer", "")),
-        str(row.get("destination", "")),
-        int(row.get("partition", 0)),
-        int(row.get("offset", 0)),
-    )
 
 
 def details(

@@ -13,7 +13,7 @@ from app.operations.topic_reader import NoSuchTopicError, TopicReader
 from knative.contract.kafka_names import contract_topic, status_topic
 from knative.contract.records import Channel, ControllerReport, Subscription, WorkerStatus
 from knative.errors import PenstockError
-from tables.contract_table import decode
+from tables.contract_table import decode_entry
 from tables.status_table import decode_status
 
 
@@ -54,7 +54,7 @@ def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.
 def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[bytes]) -> Contract:
     """Decode the latest values of the two topics. Raises PenstockError for values that cannot be decoded."""
     try:
-        found = [decode(value) for value in entries]
+        found = [decode_entry(value) for value in entries]
         reports = [decode_status(value) for value in statuses]
     except (ValueError, KeyError, TypeError) as problem:
         raise PenstockError(

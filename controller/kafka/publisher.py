@@ -11,7 +11,7 @@ from collections.abc import Callable
 from controller.kafka.topics import ActionFailed
 from knative.contract import records
 from knative.ports import Produce, ProduceFailure
-from tables.contract_table import ContractTable, encode_channel, encode_subscription
+from tables.contract_table import ContractTable, encode_entry
 
 
 class Publisher:
@@ -28,13 +28,13 @@ class Publisher:
     async def publish_channel(self, record: records.Channel) -> None:
         """Store a channel's record. Raises ActionFailed."""
         what = f"publishing channel {record.namespace}/{record.name}"
-        await self._store(record.uid, encode_channel(record), what)
+        await self._store(record.uid, encode_entry(record), what)
         await self._read_back(lambda: self._table.channels.get(record.uid) == record, what)
 
     async def publish_subscription(self, record: records.Subscription) -> None:
         """Store a subscription's record. Raises ActionFailed."""
         what = f"publishing subscription {record.label}"
-        await self._store(record.uid, encode_subscription(record), what)
+        await self._store(record.uid, encode_entry(record), what)
         await self._read_back(lambda: self._table.subscriptions.get(record.uid) == record, what)
 
     async def retract(self, uid: str) -> None:

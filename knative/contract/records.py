@@ -1,7 +1,7 @@
 """The contract: what the data plane must serve, as records of a compacted topic keyed by resource uid.
 
-The controller writes it and workers read it; they share nothing else. `tables/contract_table` encodes and decodes the
-records.
+The controller writes it and workers read it; they share nothing else. The fields here are those of the records: `codec`
+encodes and decodes them, and the topology reads them with Spark under the same names.
 """
 
 from __future__ import annotations
@@ -84,6 +84,11 @@ class WorkerSubscription:
     partitions: tuple[int, ...]
     state: WorkerState
     reason: str = ""  #: of FAILED
+
+    @property
+    def state_text(self) -> str:
+        """The state with its reason, as in the status topic."""
+        return f"{self.state}: {self.reason}" if self.reason else self.state.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from knative.contract.records import Channel, Subscription
 from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import RetryableFailure
-from tables.contract_table import encode_channel, encode_subscription
+from tables.contract_table import encode_entry
 from tests.support.processes import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ class Looked:
         channel = [NewTopic(topic, partitions, 1) for topic in (made.topic, made.dlq_topic)]
         for done in admin.create_topics([*internal, *channel], operation_timeout=30).values():
             done.result(30)
-        made.publish("c", encode_channel(Channel("c", 1, "ns", "ch", made.topic, made.dlq_topic, partitions)))
+        made.publish("c", encode_entry(Channel("c", 1, "ns", "ch", made.topic, made.dlq_topic, partitions)))
         return made
 
     @property
@@ -71,7 +71,7 @@ class Looked:
             uid, 1, "ns", name, "c", "ch", self.topic, self.dlq_topic, self.partitions, f"kafka.{uid}",
             Addressable(uri), None if reply is None else Addressable(reply), DeliverySpec(backoff_delay_s=0.02),
         )  # fmt: skip
-        self.publish(uid, encode_subscription(subscription))
+        self.publish(uid, encode_entry(subscription))
         return subscription
 
     def events(self, numbers: Sequence[int], ago_s: float = 0.0) -> None:

@@ -22,7 +22,7 @@ from agents.ordering.offset_tracker import OffsetTracker
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import status_topic
 from knative.contract.records import Channel, ControllerReport, ResourceProblem
-from tables.contract_table import encode_channel
+from tables.contract_table import encode_entry
 from tables.status_table import REPORT_KEY, encode_report
 from tests.integration.cli_fixture import REPOSITORY, Looked
 from tests.support.processes import free_port, wait_until
@@ -244,7 +244,7 @@ def test_status_waits_until_it_is_ready(looked: Looked) -> None:
     )  # fmt: skip
     _report(looked)
     assert looked.penstock("status", "--wait").returncode == 0
-    looked.publish("n", encode_channel(Channel("n", 1, "ns", "new", "n", "n.dlq", 1)))
+    looked.publish("n", encode_entry(Channel("n", 1, "ns", "new", "n", "n.dlq", 1)))
     assert waiting.communicate(timeout=_LIMIT_S)[0].split() == ["channel/ns/new"]
     assert waiting.returncode == 0
     looked.subscribe("one")  # that nobody serves

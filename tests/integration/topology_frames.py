@@ -12,7 +12,7 @@ from analytics.topology.spark.contract import ContractFrames, contract_frames
 from analytics.topology.spark.facts import SERVED_SCHEMA, FactFrames, fact_frames, spark_facts, traffic_frame
 from analytics.topology.spark.report import spark_report
 from knative.contract.records import Channel, Subscription
-from tables.contract_table import encode_channel, encode_subscription
+from tables.contract_table import encode_entry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def records(spark: SparkSession, inputs: Inputs) -> DataFrame:
     """The contract's records."""
     values: Iterable[bytes] = (
-        *(encode_channel(one) for one in inputs.channels),
-        *(encode_subscription(one) for one in inputs.subscriptions),
+        *(encode_entry(one) for one in inputs.channels),
+        *(encode_entry(one) for one in inputs.subscriptions),
     )
     return spark.createDataFrame([(value.decode(),) for value in values], "value string")
 

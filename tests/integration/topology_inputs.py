@@ -12,7 +12,7 @@ from knative.contract.kafka_names import contract_topic, status_topic, traffic_t
 from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.traffic.delta import ACCEPTED, SETTLED, Delta, encode, key_of
-from tables.contract_table import encode_channel, encode_subscription
+from tables.contract_table import encode_entry
 from tables.status_table import encode_status
 from tests.support.planted_faults import World
 
@@ -31,10 +31,10 @@ def publish(bootstrap: str, instance: str, world: World) -> None:
     topic = contract_topic(instance)
     for _ in range(2):
         for channel in world.channels:
-            producer.produce(topic, encode_channel(channel), channel.uid)
+            producer.produce(topic, encode_entry(channel), channel.uid)
     for one in world.subscriptions:
-        producer.produce(topic, encode_subscription(one), one.uid)
-    producer.produce(topic, encode_channel(World().channel("removed").channels[0]), "gone")
+        producer.produce(topic, encode_entry(one), one.uid)
+    producer.produce(topic, encode_entry(World().channel("removed").channels[0]), "gone")
     producer.produce(topic, None, "gone")
     assert producer.flush(30) == 0
 

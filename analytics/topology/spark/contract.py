@@ -9,25 +9,61 @@ decodes the rest from the same records.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+from types import NoneType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from knative.contract.codec import KINDS
+from knative.contract.records import Channel, Subscription
+from knative.delivery.policy import Addressable, DeliverySpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: The fields of the contract's records that the graph needs.
-SCHEMA = """
-    what string,
-    channel struct<uid: string, namespace: string, name: string, kind: string, topic: string, hosts: array<string>>,
-    subscription struct<
-        uid: string, namespace: string, name: string, kind: string, channel_uid: string, channel: string,
-        dlq_topic: string, exhausted: string, filters: string, filter: string, generation: bigint, partitions: int,
-        subscriber: struct<uri: string>, reply: struct<uri: string>,
-        delivery: struct<dead_letter_sink: struct<uri: string>>
-    >
-"""
+#: What the graph needs of the contract's records; the types of these fields are those of the dataclasses.
+_NEEDED: Mapping[type, Sequence[str]] = {
+    Channel: ("uid", "namespace", "name", "kind", "topic", "hosts"),
+    Subscription: (
+        *("uid", "namespace", "name", "kind", "channel_uid", "channel", "dlq_topic", "exhausted", "generation"),
+        *("partitions", "subscriber", "reply", "delivery", "filters", "filter"),
+    ),
+    DeliverySpec: ("dead_letter_sink",),
+    Addressable: ("uri",),
+}
+#: Fields that the contract does not have yet: any JSON, as text.
+_LATER = {"filters", "filter"}
+_SCALARS = {str: "string", bool: "boolean", int: "bigint", float: "double"}
+
+
+def _schema(needed: Mapping[type, Sequence[str]], **more: str) -> str:
+    """The schema of a contract record, as Spark writes it, with these fields of its dataclasses."""
+    types = {**more, **{what: _struct(kind, needed) for what, kind in KINDS.items()}}
+    return ", ".join(f"{name} {type_}" for name, type_ in types.items())
+
+
+def _struct(kind: type, needed: Mapping[type, Sequence[str]]) -> str:
+    hints = get_type_hints(kind)
+    types = ((name, "string" if name in _LATER else _type(hints[name], needed)) for name in needed[kind])
+    return f"struct<{', '.join(f'{name}: {type_}' for name, type_ in types)}>"
+
+
+def _type(hint: Any, needed: Mapping[type, Sequence[str]]) -> str:
+    parts = [one for one in get_args(hint) if one not in (NoneType, ...)]
+    if parts:  # `tuple[str, ...]` or `Addressable | None`
+        inner = _type(parts[0], needed)
+        return f"array<{inner}>" if get_origin(hint) is tuple else inner
+    if hint in needed:
+        return _struct(hint, needed)
+    return "string" if issubclass(hint, StrEnum) else _SCALARS[hint]
+
+
+SCHEMA = _schema(_NEEDED, what="string")
+_NAMESPACES = _schema(dict.fromkeys(KINDS.values(), ("namespace",)))
+_UIDS = _schema(dict.fromkeys(KINDS.values(), ("uid",)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +99,7 @@ def namespaces(records: DataFrame) -> set[str]:
     """The namespaces that have a resource."""
     from pyspark.sql import functions as f
 
-    row = f.from_json("value", "channel struct<namespace: string>, subscription struct<namespace: string>")
+    row = f.from_json("value", _NAMESPACES)
     name = f.coalesce("row.channel.namespace", "row.subscription.namespace").alias("name")
     return {one["name"] for one in records.select(row.alias("row")).select(name).distinct().collect()}
 
@@ -72,7 +108,7 @@ def with_uid(records: DataFrame) -> DataFrame:
     """The same records with a column `uid`, the uid of their resource."""
     from pyspark.sql import functions as f
 
-    row = f.from_json("value", "channel struct<uid: string>, subscription struct<uid: string>")
+    row = f.from_json("value", _UIDS)
     return records.select(row.alias("row"), "value").select(
         f.coalesce("row.channel.uid", "row.subscription.uid").alias("uid"), "value"
     )

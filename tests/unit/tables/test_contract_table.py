@@ -1,4 +1,4 @@
-"""The contract's codec and table, and when a subscriber is ready."""
+"""The contract's table, and when a subscriber is ready."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knative.contract.codec import UnknownSchema
 from knative.contract.records import (
     Channel,
     ControllerReport,
@@ -21,7 +22,7 @@ from knative.contract.records import (
 )
 from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from knative.resources.conditions import Condition, ConditionStatus
-from tables.contract_table import ContractTable, UnknownSchema, decode, encode_channel, encode_subscription
+from tables.contract_table import ContractTable, decode_entry, encode_entry
 from tables.status_table import (
     REPORT_KEY,
     StatusTable,
@@ -65,19 +66,19 @@ def test_subscription_round_trip(
     subscription = replace(
         SUBSCRIPTION, delivery=delivery, subscriber=subscriber, reply=reply, order=order, exhausted=exhausted
     )
-    assert decode(encode_subscription(subscription)) == subscription
+    assert decode_entry(encode_entry(subscription)) == subscription
 
 
 def test_channel_round_trip() -> None:
-    assert decode(encode_channel(CHANNEL)) == CHANNEL
+    assert decode_entry(encode_entry(CHANNEL)) == CHANNEL
 
 
 def test_fields_of_later_versions_are_ignored_newer_schemas_are_not_read() -> None:
-    data = orjson.loads(encode_channel(CHANNEL))
+    data = orjson.loads(encode_entry(CHANNEL))
     data["channel"]["colour"] = "blue"
-    assert decode(orjson.dumps(data)) == CHANNEL
+    assert decode_entry(orjson.dumps(data)) == CHANNEL
     with pytest.raises(UnknownSchema):
-        decode(orjson.dumps({**data, "schema": 2}))
+        decode_entry(orjson.dumps({**data, "schema": 2}))
 
 
 def _crashed(problem: BaseException) -> None:
@@ -95,9 +96,9 @@ def contract() -> tuple[ContractTable, list[int]]:
 
 def test_the_table_follows_the_topic() -> None:
     table, told = contract()
-    table.apply([(b"c1", encode_channel(CHANNEL), 0), (b"u1", encode_subscription(SUBSCRIPTION), 0)])
+    table.apply([(b"c1", encode_entry(CHANNEL), 0), (b"u1", encode_entry(SUBSCRIPTION), 0)])
     assert (table.channels, table.subscriptions) == ({"c1": CHANNEL}, {"u1": SUBSCRIPTION})
-    table.apply([(b"u1", encode_subscription(SUBSCRIPTION), 0)])
+    table.apply([(b"u1", encode_entry(SUBSCRIPTION), 0)])
     assert len(told) == 1, "the same again is no change"
     table.apply([(b"u1", None, 0)])
     assert (table.subscriptions, len(told)) == ({}, 2)
@@ -106,18 +107,18 @@ def test_the_table_follows_the_topic() -> None:
 @pytest.mark.parametrize("junk", [b"", b"{", b"null", b"[]", b'{"schema":99}', b'{"schema":1,"what":"channel"}'])
 def test_junk_and_newer_schemas_leave_the_last_good_record(junk: bytes) -> None:
     table, _ = contract()
-    table.apply([(b"c1", encode_channel(CHANNEL), 0)])
+    table.apply([(b"c1", encode_entry(CHANNEL), 0)])
     table.apply([(b"c1", junk, 0)])
     assert table.channels == {"c1": CHANNEL}
     assert "c1" in table.problem
-    table.apply([(b"c1", encode_channel(replace(CHANNEL, generation=3)), 0)])
+    table.apply([(b"c1", encode_entry(replace(CHANNEL, generation=3)), 0)])
     assert table.problem == ""
 
 
 def test_an_older_generation_does_not_come_back() -> None:
     table, _ = contract()
-    table.apply([(b"u1", encode_subscription(SUBSCRIPTION), 0)])
-    table.apply([(b"u1", encode_subscription(replace(SUBSCRIPTION, generation=2)), 0)])
+    table.apply([(b"u1", encode_entry(SUBSCRIPTION), 0)])
+    table.apply([(b"u1", encode_entry(replace(SUBSCRIPTION, generation=2)), 0)])
     assert table.subscriptions["u1"].generation == 3
 
 

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knative.contract.codec import stats_of, stats_row
 from knative.contract.records import SubscriberStatus, Subscription, WorkerState, WorkerStatus, WorkerSubscription
 from knative.contract.subscription_stats import FAILING_MAX, FailingDelivery, LastError, SubscriptionStats
 from knative.delivery.policy import Addressable
 from tables.status_table import RECORD_BYTES_MAX, StatusTable, decode_status, encode_status
-from tables.subscriber_details import SubscriberDetails, details, from_row, to_row
+from tables.subscriber_details import SubscriberDetails, details
 from web.pages.subscriber_details import to_wide_row
 
 SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Addressable("http://s/"))
@@ -61,7 +62,7 @@ def test_it_comes_back_from_a_status_record_as_it_was(stats: SubscriptionStats) 
 
 
 def test_a_subscription_at_rest_adds_nothing_to_a_record() -> None:
-    assert to_row(SubscriptionStats()) is None
+    assert stats_row(SubscriptionStats()) is None
     assert encode_status(worker("a", 0, SubscriptionStats(), 0)) == encode_status(worker("a", 0, None, 0))
 
 
@@ -200,7 +201,7 @@ def test_a_row_of_an_unserved_subscription() -> None:
 
 
 def test_rows_of_a_record_are_json_of_plain_numbers_and_text() -> None:
-    row = to_row(BUSY)
+    row = stats_row(BUSY)
 
     assert row is not None
-    assert from_row(orjson.loads(orjson.dumps(row))) == BUSY
+    assert stats_of(orjson.loads(orjson.dumps(row))) == BUSY

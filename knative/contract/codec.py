@@ -1,0 +1,237 @@
+"""The records of the contract and status topics as plain values, and back: the one place that knows their form.
+
+    Channel, Subscription           --record_of-->         record  --JSON-->  contract topic
+    WorkerStatus                    --record_of_worker-->  record  --JSON-->  status topic
+    ControllerReport, RemovalRequest  likewise
+
+The dataclasses are the list of fields: each is stored under its own name. A later version of the same schema may only
+add fields, so unknown ones are ignored, and one that is missing has its default. Fields that need a conversion are in
+every record. Callers turn records into JSON text with orjson, which the core does not import: it writes some numbers
+shorter than the standard library does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from knative.contract.records import (
+    SCHEMA_VERSION,
+    Channel,
+    ControllerReport,
+    RemovalRequest,
+    ResourceProblem,
+    Subscription,
+    WorkerState,
+    WorkerStatus,
+    WorkerSubscription,
+)
+from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
+from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+
+Record = dict[str, Any]
+Entry = Channel | Subscription
+Status = WorkerStatus | ControllerReport | RemovalRequest
+T = TypeVar("T")
+
+#: `what` a record of the contract is.
+KINDS: Mapping[str, type[Channel] | type[Subscription]] = {"channel": Channel, "subscription": Subscription}
+
+_NO_STATS = SubscriptionStats()
+
+
+class UnknownSchema(ValueError):
+    """A record with a schema that this version does not support."""
+
+
+# -- contract
+
+
+def record_of(entry: Entry) -> Record:
+    """A record of the contract topic; its key is the uid."""
+    what = next(name for name, kind in KINDS.items() if isinstance(entry, kind))
+    return {"schema": SCHEMA_VERSION, "what": what, what: _plain(entry)}
+
+
+def entry_of(record: Any) -> Entry:
+    """The entry of a record. Raises UnknownSchema for a newer schema, and KeyError, TypeError or ValueError for a
+    record that is not valid."""
+    _check_schema(record)
+    what = record["what"]
+    if what not in KINDS:
+        raise UnknownSchema(f"the record has the unknown kind {what!r}")
+    return _read(KINDS[what], record[what])
+
+
+def _check_schema(record: Any) -> None:
+    if record["schema"] != SCHEMA_VERSION:
+        raise UnknownSchema(f"the record has schema {record['schema']}, this version supports {SCHEMA_VERSION}")
+
+
+def _plain(value: Any) -> Any:
+    names = _NAMES.get(type(value))
+    if names is not None:
+        return {name: _plain(getattr(value, name)) for name in names}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _addressable(row: Any) -> Addressable:
+    return _read(Addressable, row)
+
+
+def _addressable_or_none(row: Any) -> Addressable | None:
+    return None if row is None else _addressable(row)
+
+
+def _delivery(row: Any) -> DeliverySpec:
+    return _read(DeliverySpec, row)
+
+
+_CONVERTED: Mapping[type, Mapping[str, Callable[[Any], object]]] = {
+    Channel: {"hosts": tuple},
+    Addressable: {},
+    DeliverySpec: {"backoff_policy": BackoffPolicy, "dead_letter_sink": _addressable_or_none},
+    Subscription: {
+        "subscriber": _addressable,
+        "reply": _addressable_or_none,
+        "delivery": _delivery,
+        "order": DeliveryOrder,
+        "exhausted": OnRetriesExhausted,
+    },
+}
+_NAMES = {
+    kind: tuple(field.name for field in fields(kind))
+    for kind in (*_CONVERTED, ResourceProblem, RemovalRequest, SubscriptionStats, LastError)
+}
+
+
+def _read(kind: type[T], row: Any) -> T:
+    known = {name: row[name] for name in _NAMES[kind] if name in row}
+    for name, convert in _CONVERTED[kind].items():
+        known[name] = convert(row[name])
+    return kind(**known)
+
+
+# -- status
+
+
+def record_of_worker(status: WorkerStatus) -> Record:
+    """A worker's record in the status topic; its key is the worker's id."""
+    record = {
+        "schema": SCHEMA_VERSION,
+        "worker": status.worker,
+        "time": status.time,
+        "role": status.role,
+        "subscriptions": {uid: _served_row(one) for uid, one in status.subscriptions.items()},
+    }
+    rows = {uid: row for uid, one in status.stats.items() if (row := stats_row(one)) is not None}
+    return {**record, "progress": rows} if rows else record
+
+
+def record_of_report(report: ControllerReport) -> Record:
+    """The leading controller's record in the status topic."""
+    body = {
+        "time": report.time,
+        "remarks": [_plain(problem) for problem in report.problems],
+        "left_out": report.left_out,
+        "foreign": list(report.foreign),
+    }
+    return {"schema": SCHEMA_VERSION, "controller": body}
+
+
+def record_of_request(request: RemovalRequest) -> Record:
+    """A request in the status topic."""
+    return {"schema": SCHEMA_VERSION, "remove": _plain(request)}
+
+
+def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None = None) -> Status:
+    """What a record of the status topic says. `unreadable` gets the uid of statistics that cannot be read, and why;
+    they are left out: statistics are for people, and must not make a subscriber unready.
+
+    Raises ValueError, KeyError or TypeError if the record is not valid or has a newer schema.
+    """
+    _check_schema(record)
+    if "controller" in record:
+        report = record["controller"]
+        problems = (ResourceProblem(*(str(row[name]) for name in _NAMES[ResourceProblem])) for row in report["remarks"])
+        foreign = tuple(map(str, report.get("foreign", ())))
+        return ControllerReport(float(report["time"]), tuple(problems), int(report["left_out"]), foreign)
+    if "remove" in record:
+        return RemovalRequest(str(record["remove"]["uid"]), float(record["remove"]["time"]))
+    subscriptions = {uid: _served(row) for uid, row in record["subscriptions"].items()}
+    stats = _stats(record.get("progress"), unreadable)
+    return WorkerStatus(record["worker"], float(record["time"]), record["role"], subscriptions, stats)
+
+
+def _served_row(one: WorkerSubscription) -> Record:
+    return {"generation": one.generation, "partitions": one.partitions, "state": one.state_text}
+
+
+def _served(row: Mapping[str, Any]) -> WorkerSubscription:
+    text, _, reason = str(row["state"]).partition(": ")
+    try:
+        state = WorkerState(text)
+    except ValueError:  # of another version of Penstock: its partitions count, as if it were running
+        state, reason = WorkerState.RUNNING, ""
+    return WorkerSubscription(row["generation"], tuple(row["partitions"]), state, reason)
+
+
+def _stats(rows: Any, unreadable: Callable[[str, Exception], None] | None) -> dict[str, SubscriptionStats]:
+    found: dict[str, SubscriptionStats] = {}
+    if not isinstance(rows, dict):
+        return found
+    for uid, row in rows.items():
+        try:
+            found[uid] = stats_of(row)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            if unreadable is not None:
+                unreadable(uid, problem)
+    return found
+
+
+def stats_row(stats: SubscriptionStats) -> Record | None:
+    """Statistics without the fields that have their default; None if all have."""
+    row = {
+        name: _plain(value)
+        for name in _NAMES[SubscriptionStats]
+        if (value := getattr(stats, name)) != getattr(_NO_STATS, name)
+    }
+    if stats.heads:
+        row["heads"] = [
+            [head.partition, head.offset, head.attempts, head.next_attempt, head.event_id] for head in stats.heads
+        ]
+    return row or None
+
+
+def stats_of(row: Mapping[str, Any]) -> SubscriptionStats:
+    """Statistics of a row. Raises ValueError, KeyError or TypeError if it is not valid."""
+    error = row.get("last_error")
+    return SubscriptionStats(
+        in_flight=int(row.get("in_flight", 0)),
+        retrying=int(row.get("retrying", 0)),
+        lag=int(row.get("lag", 0)),
+        oldest=float(row.get("oldest", 0.0)),
+        delivered_per_s=float(row.get("delivered_per_s", 0.0)),
+        heads=tuple(_head(*one) for one in row.get("heads", ())),
+        last_error=None if error is None else _last_error(error),
+        throttled=bool(row.get("throttled", False)),
+    )
+
+
+def _head(
+    partition: int, offset: int, attempts: int, next_attempt: float, event_id: str, *_newer: object
+) -> FailingDelivery:
+    return FailingDelivery(int(partition), int(offset), int(attempts), float(next_attempt), str(event_id))
+
+
+def _last_error(row: Mapping[str, Any]) -> LastError:
+    return LastError(
+        float(row["time"]),
+        int(row["code"]),
+        str(row["reason"]),
+        str(row.get("answer", "")),
+        str(row.get("destination", "")),
+        int(row.get("partition", 0)),
+        int(row.get("offset", 0)),
+    )

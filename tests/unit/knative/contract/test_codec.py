@@ -1,0 +1,183 @@
+"""Records of the contract and status topics: their exact bytes, what is read of older ones, what is rejected."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_type_hints
+
+import orjson
+import pytest
+
+from knative.contract.codec import KINDS, Entry, UnknownSchema, entry_of, record_of
+from knative.contract.records import (
+    Channel,
+    ControllerReport,
+    RemovalRequest,
+    ResourceProblem,
+    Subscription,
+    WorkerState,
+    WorkerStatus,
+    WorkerSubscription,
+)
+from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
+from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from tables.contract_table import decode_entry, encode_entry
+from tables.status_table import REQUEST_KEY, decode_status, encode_report, encode_request, encode_status
+
+BROKER = Channel("c1", 2, "ns", "ch", "t", "t.dlq", 4, ("a.example", "b.example"), "Broker", "5f", True)
+CHANNEL = Channel("c2", 1, "ns", "bare", "t2", "t2.dlq", 1)
+TRIGGER = Subscription(
+    "u2", 4, "ns", "süb", "c1", "ch", "t", "t.dlq", 4, "kafka.u2",
+    subscriber=Addressable("https://s/", "PEM\n"),
+    reply=Addressable("http://r/"),
+    delivery=DeliverySpec(3, BackoffPolicy.LINEAR, 1e-05, 2.5, 60.0, Addressable("http://d/")),
+    order=DeliveryOrder.KEY_ORDERED,
+    concurrency=7,
+    exhausted=OnRetriesExhausted.IGNORE,
+    kind="Trigger",
+    spec_hash="6a",
+    topic_id="topic-id",
+)  # fmt: skip
+SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "kafka.u1", Addressable("http://s/"))
+#: The bytes of each entry in the contract topic. Workers of other versions read them, so they must not change.
+STORED: list[tuple[Entry, str]] = [
+    (
+        BROKER,
+        '{"schema":1,"what":"channel","channel":{"uid":"c1","generation":2,"namespace":"ns","name":"ch","topic":"t",'
+        '"dlq_topic":"t.dlq","partitions":4,"hosts":["a.example","b.example"],"kind":"Broker","spec_hash":"5f",'
+        '"keep_topic":true}}',
+    ),
+    (
+        CHANNEL,
+        '{"schema":1,"what":"channel","channel":{"uid":"c2","generation":1,"namespace":"ns","name":"bare",'
+        '"topic":"t2","dlq_topic":"t2.dlq","partitions":1,"hosts":[],"kind":"KafkaChannel","spec_hash":"",'
+        '"keep_topic":false}}',
+    ),
+    (
+        SUBSCRIPTION,
+        '{"schema":1,"what":"subscription","subscription":{"uid":"u1","generation":3,"namespace":"ns","name":"sub",'
+        '"channel_uid":"c1","channel":"ch","topic":"t","dlq_topic":"t.dlq","partitions":4,"group":"kafka.u1",'
+        '"subscriber":{"uri":"http://s/","ca_certs":""},"reply":null,"delivery":{"retry":0,'
+        '"backoff_policy":"exponential","backoff_delay_s":0.2,"timeout_s":300.0,"retry_after_max_s":null,'
+        '"dead_letter_sink":null},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
+        '"kind":"Subscription","spec_hash":"","topic_id":""}}',
+    ),
+    (
+        TRIGGER,
+        '{"schema":1,"what":"subscription","subscription":{"uid":"u2","generation":4,"namespace":"ns","name":"süb",'
+        '"channel_uid":"c1","channel":"ch","topic":"t","dlq_topic":"t.dlq","partitions":4,"group":"kafka.u2",'
+        '"subscriber":{"uri":"https://s/","ca_certs":"PEM\\n"},"reply":{"uri":"http://r/","ca_certs":""},'
+        '"delivery":{"retry":3,"backoff_policy":"linear","backoff_delay_s":0.00001,"timeout_s":2.5,'
+        '"retry_after_max_s":60.0,"dead_letter_sink":{"uri":"http://d/","ca_certs":""}},"order":"key-ordered",'
+        '"concurrency":7,"exhausted":"ignore","kind":"Trigger","spec_hash":"6a","topic_id":"topic-id"}}',
+    ),
+]
+
+STATS = SubscriptionStats(
+    1, 2, 3, 4.5, 0.25, (FailingDelivery(1, 20, 3, 99.5, "é"),),
+    LastError(98.25, 503, "busy", "body", "http://s/", 1, 20), True,
+)  # fmt: skip
+SERVED = {
+    "u1": WorkerSubscription(3, (0, 1), WorkerState.RUNNING),
+    "u2": WorkerSubscription(4, (), WorkerState.FAILED, "why"),
+}
+PROBLEM = ResourceProblem("File", "", "orders.yaml:4", "False", "Bad", 'it is "bad"')
+
+
+@pytest.mark.parametrize(("entry", "stored"), STORED)
+def test_the_bytes_of_an_entry(entry: Entry, stored: str) -> None:
+    assert encode_entry(entry).decode() == stored
+    assert decode_entry(stored.encode()) == entry
+
+
+def test_the_bytes_of_statuses() -> None:
+    idle = {"u2": SubscriptionStats()}
+    assert encode_status(WorkerStatus("w-1", 1000.5, "all", SERVED, {"u1": STATS, **idle})).decode() == (
+        '{"schema":1,"worker":"w-1","time":1000.5,"role":"all","subscriptions":{"u1":{"generation":3,'
+        '"partitions":[0,1],"state":"running"},"u2":{"generation":4,"partitions":[],"state":"failed: why"}},'
+        '"progress":{"u1":{"in_flight":1,"retrying":2,"lag":3,"oldest":4.5,"delivered_per_s":0.25,'
+        '"heads":[[1,20,3,99.5,"é"]],"last_error":{"time":98.25,"code":503,"reason":"busy","answer":"body",'
+        '"destination":"http://s/","partition":1,"offset":20},"throttled":true}}}'
+    )
+    assert (
+        encode_status(WorkerStatus("w-2", 7.0, "ingress"))
+        == b'{"schema":1,"worker":"w-2","time":7.0,"role":"ingress","subscriptions":{}}'
+    )
+
+
+def test_the_bytes_of_a_report() -> None:
+    report = ControllerReport(1000.0, (PROBLEM,), 2, ("f1",))
+    stored = encode_report(report)
+    assert stored.decode() == (
+        '{"schema":1,"controller":{"time":1000.0,"remarks":[{"kind":"File","namespace":"","name":"orders.yaml:4",'
+        '"ready":"False","reason":"Bad","message":"it is \\"bad\\""}],"left_out":2,"foreign":["f1"]}}'
+    )
+    assert decode_status(stored) == report
+
+
+def test_the_bytes_of_a_request() -> None:
+    key, stored = encode_request(RemovalRequest("f1", 12.5))
+    assert (key, stored) == (REQUEST_KEY + b"f1", b'{"schema":1,"remove":{"uid":"f1","time":12.5}}')
+    assert decode_status(stored) == RemovalRequest("f1", 12.5)
+
+
+#: Fields that records of the first version have. A record without one of the others is an older one, which is read.
+FIRST = {
+    Channel: {"uid", "generation", "namespace", "name", "topic", "dlq_topic", "partitions", "hosts"},
+    Subscription: {
+        "uid", "generation", "namespace", "name", "channel_uid", "channel", "topic", "dlq_topic", "partitions",
+        "group", "subscriber", "reply", "delivery", "order", "exhausted",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("entry", [BROKER, TRIGGER])
+def test_a_field_that_is_missing_has_its_default_unless_every_version_has_it(entry: Entry) -> None:
+    record = record_of(entry)
+    what = str(record["what"])
+    for field in fields(entry):
+        older = {**record, what: {name: value for name, value in record[what].items() if name != field.name}}
+        if field.name in FIRST[type(entry)]:
+            with pytest.raises((KeyError, TypeError)):
+                entry_of(older)
+        else:
+            assert getattr(entry_of(older), field.name) == field.default
+
+
+@pytest.mark.parametrize(
+    "record", [{"schema": 2, "what": "channel"}, {"schema": 1, "what": "broker"}, {"schema": "1", "what": "channel"}]
+)
+def test_a_record_that_only_newer_versions_read(record: dict[str, object]) -> None:
+    with pytest.raises(UnknownSchema):
+        entry_of(record)
+
+
+EXAMPLES: dict[str, Entry] = {"channel": BROKER, "subscription": TRIGGER}
+
+
+def _plain(value: object) -> bool:
+    return not is_dataclass(value) and (
+        all(map(_plain, value.values())) if isinstance(value, dict) else isinstance(value, str | int | float | list)
+    )
+
+
+def test_a_record_is_plain_values_under_the_names_of_the_fields() -> None:
+    for what, kind in KINDS.items():
+        entry = EXAMPLES[what]
+        record = record_of(entry)
+        assert [field.name for field in fields(kind)] == list(record[what])
+        assert _plain(record)
+        assert orjson.loads(encode_entry(entry)) == record
+
+
+def _nested(hint: Any) -> list[type]:
+    return [one for one in (hint, *get_args(hint)) if is_dataclass(one) and isinstance(one, type)]
+
+
+def test_every_value_that_is_not_plain_json_is_converted() -> None:
+    """A new field of the contract that is an object of its own needs a line in the codec."""
+    for entry in EXAMPLES.values():
+        again = entry_of(orjson.loads(encode_entry(entry)))
+        for name, hint in get_type_hints(type(entry)).items():
+            for kind in _nested(hint):
+                assert isinstance(getattr(again, name), kind)

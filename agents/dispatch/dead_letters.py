@@ -6,20 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from agents.ordering.partition import Delivery
+from knative import timefmt
 from knative.cloudevents.kafka_binding import dead_letter_headers
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome
 from knative.delivery.verdicts import FinalFailure, RetryableFailure
 
 HeaderList = list[tuple[str, bytes | None]]
-
-
-def rfc3339(unix_s: float) -> str:
-    """An RFC 3339 time in UTC, with milliseconds and `Z`."""
-    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def plain_headers(
@@ -38,8 +33,8 @@ def plain_headers(
         ("penstock-partition", str(delivery.partition.number)),
         ("penstock-offset", str(delivery.offset)),
         ("penstock-attempts", str(attempts)),
-        ("penstock-first-failure", rfc3339(first_failure)),
-        ("penstock-last-failure", rfc3339(last_failure)),
+        ("penstock-first-failure", timefmt.in_milliseconds(first_failure)),
+        ("penstock-last-failure", timefmt.in_milliseconds(last_failure)),
         ("penstock-reason", reason),
     ]
 

@@ -17,7 +17,6 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import structlog
 from controller.model import FileProblem, Record
 from controller.plan.actions import Removal, WriteStatus
 from controller.plan.channels import TOPIC_DIFFERS
+from knative import timefmt
 from knative.errors import UsageError
 from knative.resources.conditions import Condition, ConditionStatus, with_transitions
 
@@ -75,7 +75,7 @@ class StatusFiles:
         """Write an object's status; False if it has not changed. `now`: Unix seconds."""
         path = self._path(status.kind, status.namespace, status.name)
         before = _conditions(self._load(path).get("status"))
-        moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = timefmt.in_seconds(now)
         conditions = with_transitions(status.conditions, before, moment)
         document = {
             "apiVersion": API_VERSIONS.get(status.kind, ""),

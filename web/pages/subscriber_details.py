@@ -5,9 +5,9 @@ Times are RFC 3339 in UTC; null = not known. `tables/subscriber_details` merges 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
+from knative import timefmt
 from knative.contract.subscription_stats import FailingDelivery, LastError
 from tables.subscriber_details import SubscriberDetails
 
@@ -61,6 +61,4 @@ def _error(worker: str, error: LastError) -> dict[str, Any]:
 
 
 def _moment(unix_s: float | None) -> str | None:
-    if unix_s is None:
-        return None
-    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if unix_s is None else timefmt.in_milliseconds(unix_s)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from faust.web import View
 
+from knative.timefmt import in_seconds
 from knative.traffic import latency_sketch
 from tables.traffic_windows.view import Line
 from tables.traffic_windows.windows import LONG_S, SHORT_S, Window, start_of
@@ -75,19 +75,19 @@ def to_page(window: str, last: int, lines: Sequence[Line], now: float) -> dict[s
     return {
         "window": window,
         "windowSeconds": size,
-        "from": _moment(end - last * size),
-        "to": _moment(end),
+        "from": in_seconds(end - last * size),
+        "to": in_seconds(end),
         "channels": list(channels.values()),
     }
 
 
 def _accepted(start: int, window: Window) -> dict[str, Any]:
-    return {"start": _moment(start), "accepted": window.accepted, "bytes": window.data_bytes}
+    return {"start": in_seconds(start), "accepted": window.accepted, "bytes": window.data_bytes}
 
 
 def _settled(start: int, window: Window) -> dict[str, Any]:
     return {
-        "start": _moment(start),
+        "start": in_seconds(start),
         "delivered": window.delivered,
         "retried": window.retried,
         "deadLettered": window.dead,
@@ -100,10 +100,6 @@ def _settled(start: int, window: Window) -> dict[str, Any]:
 
 def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else float(f"{seconds:.3g}")
-
-
-def _moment(unix_s: int) -> str:
-    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 class TrafficView(View):

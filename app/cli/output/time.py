@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from knative import timefmt
 
 
 def show_time(unix_s: float | None) -> str:
     """RFC 3339 in UTC with milliseconds; "" for None."""
-    if unix_s is None:
-        return ""
-    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return "" if unix_s is None else timefmt.in_milliseconds(unix_s)
 
 
 def show_duration(seconds: float | None) -> str:

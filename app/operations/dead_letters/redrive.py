@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from agents.dispatch.attempt import post, with_reply
-from agents.dispatch.dead_letters import rfc3339
 from agents.dispatch.retrying import Caps, until_settled
 from agents.http.egress_guard import EgressGuard
 from agents.http.pool import ConnectionPool, PoolConfig
@@ -29,6 +28,7 @@ from app.operations.dead_letters.letters import DeadLetter, owner
 from app.operations.dead_letters.rate import RateLimiter
 from app.operations.dead_letters.summary import Summary
 from app.worker.system_clock import SystemClock
+from knative import timefmt
 from knative.cloudevents.kafka_binding import Unreadable
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Recipient
@@ -168,7 +168,11 @@ class Redrive:
             return
         self._in_a_row = 0
         entry = LedgerEntry(
-            letter.record.timestamp_ms, letter.event_id, subscription.label, rfc3339(time.time()), outcome.attempts
+            letter.record.timestamp_ms,
+            letter.event_id,
+            subscription.label,
+            timefmt.in_milliseconds(time.time()),
+            outcome.attempts,
         )
         try:
             await asyncio.to_thread(self._writer.record, letter, entry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from agents.dispatch.dead_letters import rfc3339, unreadable_versions, versions
+from agents.dispatch.dead_letters import unreadable_versions, versions
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
@@ -77,7 +77,3 @@ def test_an_unreadable_record_is_kept_as_it_is() -> None:
     assert with_reason[:2] == junk[:2]
     assert [value for name, value in with_reason if name == "penstock-reason"] == [b"no source"]
     assert bare == junk[:2]
-
-
-def test_times() -> None:
-    assert rfc3339(0) == "1970-01-01T00:00:00.000Z"

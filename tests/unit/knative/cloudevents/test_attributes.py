@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from knative.cloudevents import attributes
-from knative.cloudevents.attributes import BadEvent, check, fault_of_text, is_time, is_uri_reference, shown
+from knative.cloudevents.attributes import BadEvent, check, fault_of_text, is_uri_reference, shown
+from knative.timefmt import is_time
 from tests.support.profiles import examples
 
 EVENT = {"ce_id": b"1", "ce_source": b"/s", "ce_type": b"t", "ce_specversion": b"1.0"}

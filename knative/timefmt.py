@@ -1,0 +1,39 @@
+"""RFC 3339: times as Penstock writes them, always in UTC with `Z`, and the check of times that others have written."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_LONG_MONTHS = frozenset((b"01", b"03", b"05", b"07", b"08", b"10", b"12"))
+
+#: RFC 3339, section 5.6, with all ranges except the days of each month. Second 60 is a leap second.
+_TIME = re.compile(
+    rb"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
+    rb"[Tt](?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(?:\.\d+)?"
+    rb"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
+).fullmatch
+
+
+def in_seconds(unix_s: float) -> str:
+    """`2026-11-21T12:00:00Z`. A fraction of a second is cut off."""
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def in_milliseconds(unix_s: float) -> str:
+    """`2026-11-21T12:00:00.250Z`. The rest of a millisecond is cut off."""
+    return datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def is_time(value: bytes) -> bool:
+    """True for an existing RFC 3339 date-time, with any fraction of a second and any offset."""
+    return _TIME(value) is not None and (value[8:10] <= b"28" or _day_exists(value))
+
+
+def _day_exists(value: bytes) -> bool:
+    """Whether a day after the 28th exists in its month. Expects that `_TIME` has checked the rest."""
+    month, day = value[5:7], int(value[8:10])
+    if month == b"02":
+        year = int(value[:4])
+        return day == 29 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return day <= 30 or month in _LONG_MONTHS

@@ -28,6 +28,7 @@ from controller.source.directory import Directory, Snapshot
 from controller.source.identities import Identities
 from controller.status.files import StatusFiles
 from controller.status.reporter import StatusReporter
+from knative.backoff import exponential_s
 from knative.contract import kafka_names
 from knative.ports import Produce
 from tables.contract_table import ContractTable
@@ -311,7 +312,7 @@ class Controller:
     def _retry_later(self, term: _Term, failure: str) -> None:
         """Retry after a pause that grows with each consecutive failure."""
         term.failed_tries += 1
-        pause_s = min(self._config.poll_s * 2 ** min(term.failed_tries, 16), self._config.backoff_max_s)
+        pause_s = exponential_s(term.failed_tries, self._config.poll_s, self._config.backoff_max_s)
         term.retry_at = time.monotonic() + pause_s
         if failure and failure != term.failure:
             log.warning("controller cannot make progress; retrying", reason=failure)

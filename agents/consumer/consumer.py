@@ -32,6 +32,7 @@ from agents.consumer.rebalance import Rebalance, RebalanceListener
 from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
 from agents.ordering.partition import Delivery, PartitionState
+from knative.backoff import doubling_s
 from knative.cloudevents.record_headers import record_headers
 from knative.contract.records import Subscription
 from knative.ports import Observe
@@ -46,6 +47,7 @@ _PAUSED_POLL_S = 0.01  # while partitions are paused
 _BATCH = 1000
 _ALONE_S = 0.0015  # after a gap this long a record is taken alone: a call for more would cost as much as the record
 _MUCH = 100  # after a call with this many records, more are probably ready
+_REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
 _STEADY_S = 60.0  # a consumer that ran this long before it failed joins again soon
 _UNSUBSCRIBE_S = 2.0  # local work of the client; Kafka is not asked
 _LEAVE_S = 4.0  # at stop: for the last commit and for leaving the group, and again for a call that is under way
@@ -156,15 +158,16 @@ class SubscriptionConsumer:
         self._bridge.notify(self._ended.set)
 
     def _sessions(self) -> None:
-        wait_s = 1.0
+        waits_s = doubling_s(*_REJOIN_S)
         while not self._stop.is_set():
             began = self._polled_at = time.monotonic()
             try:
                 self._session()
             except KafkaException as problem:
                 log.warning("consumer failed; joining again", subscription=self.subscription.label, reason=str(problem))
-                wait_s = 1.0 if time.monotonic() - began > _STEADY_S else min(wait_s * 2, 10.0)
-                self._stop.wait(wait_s)
+                if time.monotonic() - began > _STEADY_S:
+                    waits_s = doubling_s(*_REJOIN_S)
+                self._stop.wait(next(waits_s))
 
     def _session(self) -> None:
         settings = consumer_settings(self._config, self.subscription.group, self.client_name, self.instance_id)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from agents.dispatch.dead_letters import HeaderList
 from agents.ordering.partition import Delivery
+from knative.backoff import doubling_s
 from knative.contract.records import Subscription
 from knative.ports import Produce, ProduceFailure, ProduceProblem
 
@@ -45,7 +46,7 @@ class DlqProducer:
     async def store(self, delivery: Delivery, choices: Iterable[HeaderList]) -> None:
         """Store the dead letter. `choices`: its headers in several sizes, the largest first."""
         remaining = list(choices)
-        wait_s = _FIRST_WAIT_S
+        waits_s = doubling_s(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         reported = False
         while True:
             topic = self._listener.subscription.dlq_topic
@@ -58,8 +59,7 @@ class DlqProducer:
             if not reported:
                 reported = True
                 self._not_stored(delivery, topic, failure.message)
-            await self._rest(delivery, wait_s)
-            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+            await self._rest(delivery, next(waits_s))
 
     async def _store(self, topic: str, delivery: Delivery, headers: HeaderList) -> ProduceFailure | None:
         stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()

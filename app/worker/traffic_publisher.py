@@ -19,6 +19,7 @@ from functools import partial
 import structlog
 
 from controller.kafka.topics import ActionFailed
+from knative.backoff import doubling_s
 from knative.ports import Clock, Produce, ProduceFailure, ProduceProblem
 from knative.traffic.counters import TrafficCounters
 from knative.traffic.delta import encode, key_of
@@ -27,6 +28,8 @@ log = structlog.get_logger(__name__)
 
 #: Deltas that wait for Kafka, some 5 MB; the oldest ones are dropped first.
 WAITING_MAX = 10_000
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 60.0
 _AGAIN = frozenset({ProduceProblem.FULL, ProduceProblem.UNAVAILABLE})
 
 _Waiting = tuple[bytes, bytes]
@@ -80,15 +83,15 @@ class TrafficFlush:
             making.cancel()
 
     async def _make(self) -> None:
-        wait_s = 0.5
+        waits_s = doubling_s(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         while not self._there:
             try:
                 await asyncio.to_thread(self._make_topic)
                 self._there = True
             except ActionFailed as problem:
+                wait_s = next(waits_s)
                 log.info("the traffic topic cannot be created yet", reason=str(problem), again_in_s=wait_s)
                 await asyncio.sleep(wait_s)
-                wait_s = min(wait_s * 2, 60.0)
 
     async def _every_second(self) -> None:
         while True:

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 from faust.app.base import BootStrategy
@@ -25,6 +25,7 @@ from faust.app.base import BootStrategy
 from app.worker.faust_app import MemoryApp
 from controller.kafka.topics import Topics as KafkaTopics
 from controller.kafka.topics import admin_client
+from knative.backoff import doubling_s
 from knative.contract import kafka_names
 from tables.traffic_windows.faust_table import TrafficConfig, register
 
@@ -139,7 +140,7 @@ class TrafficWindows:
             await asyncio.wait({self._task}, timeout=_STOP_S + 2 * _CLOSE_S)
 
     async def _run(self) -> None:
-        wait_s = _FIRST_WAIT_S
+        waits_s = doubling_s(_FIRST_WAIT_S, _LONGEST_WAIT_S)
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
@@ -147,14 +148,14 @@ class TrafficWindows:
                 await self._once()
             except Exception as problem:
                 if loop.time() - began > _STEADY_S:
-                    wait_s = _FIRST_WAIT_S
+                    waits_s = doubling_s(_FIRST_WAIT_S, _LONGEST_WAIT_S)
                 self._topics.doubt()
                 self._count("failed")
+                wait_s = next(waits_s)
                 log.warning("traffic windows are not updated for a while", reason=_words(problem), again_in_s=wait_s)
-            await asyncio.sleep(wait_s)
-            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
+                await asyncio.sleep(wait_s)
 
-    async def _once(self) -> None:
+    async def _once(self) -> NoReturn:
         """One app from its start to its failure."""
         config = self._config
         await asyncio.to_thread(self._topics.make)

@@ -9,12 +9,12 @@ count. Kafka rejects the commit if the group has members. Blocking: call it in a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from tenacity import RetryError, Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
 from controller.kafka.topics import ActionFailed, explain, outcome
 from knative.resources.kinds import Start
@@ -99,17 +99,16 @@ class Offsets:
 
     def _with_retries(self, call: Callable[[], T], what: str) -> T:
         """Call again, with pauses, while the error is temporary and the time limit is not reached."""
-        deadline, pause_s = time.monotonic() + self._limit_s, _FIRST_PAUSE_S
-        while True:
-            try:
-                return call()
-            except _TryAgain as problem:
-                if time.monotonic() + pause_s > deadline:
-                    raise ActionFailed(
-                        f"{what}: Kafka's coordinator was not ready within {self._limit_s:g} s"
-                    ) from problem
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        retrying = Retrying(
+            retry=retry_if_exception_type(_TryAgain),
+            stop=stop_before_delay(self._limit_s),
+            wait=wait_exponential(multiplier=_FIRST_PAUSE_S, max=_LONGEST_PAUSE_S),
+        )
+        try:
+            return retrying(call)
+        except RetryError as problem:
+            message = f"{what}: Kafka's coordinator was not ready within {self._limit_s:g} s"
+            raise ActionFailed(message) from problem.last_attempt.exception()
 
 
 class _TryAgain(Exception):

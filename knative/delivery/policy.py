@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+
+from knative.backoff import exponential_s
 
 
 class DeliveryOrder(StrEnum):
@@ -96,9 +97,10 @@ def delay_s(
     """
     assert n >= 1, "the first retry has number 1"
     assert 0.0 <= jitter < 1.0, "jitter is a random number in [0, 1)"
-    # The exponent is limited first: 2.0 ** 1024 overflows, and `n` has no upper limit.
-    factor = float(n) if spec.backoff_policy is BackoffPolicy.LINEAR else math.ldexp(1.0, min(n - 1, 1000))
-    wait_s = min(spec.backoff_delay_s * factor, cap_s)
+    if spec.backoff_policy is BackoffPolicy.LINEAR:
+        wait_s = min(spec.backoff_delay_s * n, cap_s)
+    else:
+        wait_s = exponential_s(n - 1, spec.backoff_delay_s, cap_s)
     if retry_after_s is not None and retry_after_s > 0:
         wait_s = max(wait_s, min(retry_after_s, retry_after_max_s(spec, retry_after_cap_s)))
     return wait_s * (1.0 + JITTER_SHARE * jitter)

@@ -127,12 +127,3 @@ def prepare(implementation: Implementation, assignment: Assignment) -> None:
             raise NotOffered("prepare")
         if code != 0:
             raise Failed(f"{command} ended with {code}\n{child.tail()}")
-
-
-def is_usable(folder: Path) -> str:
-    """Why a folder is no implementation; "" when it is one."""
-    try:
-        Implementation(folder)
-    except ValueError as error:
-        return str(error)
-    return ""

@@ -81,6 +81,9 @@ Out = Annotated[
     Path | None, typer.Option("--out", help="Write report.html, topology.json, tables and pictures to this folder.")
 ]
 Since = Annotated[str, typer.Option("--since", help="Traffic since then: 90s, 10m, 2d ago, or an RFC 3339 time.")]
+TrafficOption = Annotated[
+    TrafficName, typer.Option("--traffic", help="Source of the numbers; auto uses the best one that exists.")
+]
 Folder = Annotated[Path | None, typer.Option("--folder", help="Traffic tables; by default PENSTOCK_TRAFFIC_DIR.")]
 Diff = Annotated[Path | None, typer.Option("--diff", help="topology.json of an earlier run; show the differences.")]
 FailOn = Annotated[
@@ -100,9 +103,7 @@ def topology(
     out: Out = None,
     diff: Diff = None,
     since: Since = _WINDOW,
-    traffic: Annotated[
-        TrafficName, typer.Option("--traffic", help="Source of the numbers; auto uses the best one that exists.")
-    ] = TrafficName.AUTO,
+    traffic: TrafficOption = TrafficName.AUTO,
     folder: Folder = None,
     fail_on: FailOn = None,
     jars: Jars = None,

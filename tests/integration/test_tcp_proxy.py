@@ -12,6 +12,7 @@ import pytest
 
 from app.local.kafka.ports import LOOPBACK
 from tests.support.processes import wait_until
+from tests.support.serving import serving
 from tests.support.tcp_proxy import TcpProxy
 
 LIMIT_S = 20.0
@@ -40,15 +41,8 @@ class _Server(socketserver.ThreadingTCPServer):
 
 @pytest.fixture
 def proxy() -> Iterator[TcpProxy]:
-    with _Server((LOOPBACK, 0), _Echo) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            with TcpProxy(server.server_address[1]) as one:
-                yield one
-        finally:
-            server.shutdown()
-            thread.join(LIMIT_S)
+    with serving(_Server((LOOPBACK, 0), _Echo)) as server, TcpProxy(server.server_address[1]) as one:
+        yield one
 
 
 def _connect(proxy: TcpProxy) -> socket.socket:

@@ -10,7 +10,6 @@ Refuses to reach the network: names resolve to nothing, and every request but th
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import json
 import os
@@ -99,11 +98,6 @@ class Page:
     def close(self) -> None:
         """Done with it."""
         self.browser.call("Target.closeTarget", {"targetId": self.target})
-
-    def screenshot(self, path: Path, full: bool = False) -> None:
-        """A PNG of the window, or of the whole page."""
-        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=full)
-        path.write_bytes(base64.b64decode(shot["data"]))
 
 
 class Chromium:

@@ -1,4 +1,4 @@
-"""Rules about the code that no linter knows: who may import, read and open what, and how large things grow."""
+"""Rules about the code that no linter knows: who may import and open what, and how large things grow."""
 
 from __future__ import annotations
 
@@ -46,20 +46,13 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Dotted names: modules, and what is taken from them (`http.client`, `os.environ`)."""
+    """Dotted names: modules, and what is taken from them (`http.client`)."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _dotted(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Every `a.b` in the code, as text."""
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            yield f"{node.value.id}.{node.attr}"
 
 
 def _called(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -79,7 +72,6 @@ class _Facts:
 
     lines: int
     imported: frozenset[str]
-    dotted: frozenset[str]
     called: frozenset[str]
     long_functions: dict[str, int]
 
@@ -92,7 +84,6 @@ def _facts(path: Path) -> _Facts:
     return _Facts(
         _text(path).count("\n"),
         frozenset(_imported(nodes)),
-        frozenset(_dotted(nodes)),
         frozenset(_called(nodes)),
         {name: count for name, count in lengths if count > FUNCTION_LINES_MAX},
     )
@@ -100,11 +91,6 @@ def _facts(path: Path) -> _Facts:
 
 def _beyond_the_library(path: Path) -> set[str]:
     return {name.split(".")[0] for name in _facts(path).imported} - {*sys.stdlib_module_names, "knative"}
-
-
-def _environment(path: Path) -> frozenset[str]:
-    names = _facts(path).imported | _facts(path).dotted
-    return names & {"os.environ", "os.environb", "os.getenv", "os.getenvb"}
 
 
 def _connections(path: Path) -> set[str]:
@@ -125,13 +111,6 @@ def test_the_rules_are_about_files_that_are_there() -> None:
 
 def test_the_pure_core_imports_the_standard_library_only() -> None:
     assert _offenders((path for path in OURS if path.is_relative_to(ROOT / "knative")), _beyond_the_library) == {}
-
-
-def test_only_the_settings_read_the_environment() -> None:
-    settings = ROOT / "app" / "settings" / "load.py"
-
-    assert _environment(settings)
-    assert _offenders((path for path in OURS if path != settings), _environment) == {}
 
 
 def test_only_the_sender_opens_connections_to_subscribers() -> None:

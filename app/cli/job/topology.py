@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, choose
 from app.cli.options.kafka import Kafka
@@ -23,6 +21,7 @@ from app.cli.topology import (
     Shapes,
     Since,
     TrafficName,
+    TrafficOption,
     check_jars,
     finish,
     make_query,
@@ -45,9 +44,7 @@ def topology(
     out: Out = None,
     diff: Diff = None,
     since: Since = "10m",
-    traffic: Annotated[
-        TrafficName, typer.Option("--traffic", help="Source of the numbers; auto uses the best one that exists.")
-    ] = TrafficName.AUTO,
+    traffic: TrafficOption = TrafficName.AUTO,
     folder: Folder = None,
     fail_on: FailOn = None,
     jars: Jars = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,6 +13,7 @@ from analytics.census.sources import Source
 from app.census import inputs
 from app.census.reader import ReadConfig, read_all
 from tests.support.kept_records import Kept
+from tests.support.serving import serving
 
 
 @pytest.fixture
@@ -46,12 +46,8 @@ def site(monkeypatch: pytest.MonkeyPatch, whole: Path) -> Iterator[HTTPServer]:
     server = HTTPServer(("127.0.0.1", 0), _Site)
     server.files = dict.fromkeys(("good", "flaky", "short"), whole.read_bytes())  # type: ignore[attr-defined]
     server.asked = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield server
 
 
 def test_downloads(site: HTTPServer) -> None:

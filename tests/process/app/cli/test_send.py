@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -15,6 +14,7 @@ from app.cli import cli
 from app.cli.output.up_banner import curl
 from app.cli.send import reason_of
 from tests.support.processes import free_port, penstock
+from tests.support.serving import serving
 
 
 class _Ingress(BaseHTTPRequestHandler):
@@ -39,12 +39,8 @@ class _Ingress(BaseHTTPRequestHandler):
 def ingress() -> Iterator[HTTPServer]:
     server = HTTPServer(("127.0.0.1", 0), _Ingress)
     server.seen, server.status = [], 202  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield server
 
 
 def test_send_keeps_the_bytes(ingress: HTTPServer) -> None:

@@ -5,11 +5,10 @@
                                              +------- still dirty -------|--------------------+            +-> barriers
     thread:                                                  commit(async), then on_commit
 
-    waiting:  no  --(no commit succeeds for `timeout_s`)-->  yes  --(one succeeds, or nothing is owned)-->  no
-
-While it is waiting, no first attempts are made: what is delivered now would be delivered again if the partition went
-to another worker. A retry waits at the barrier until the attempts made so far are committed, so that a crash costs at
-most one attempt.
+What is due, and what an answer means, is decided in `agents/consumer/commit_state`; here are the timers, the thread and
+the client. While Kafka confirms no commits, no first attempts are made: what is delivered now would be delivered again
+if the partition went to another worker. A retry waits at the barrier until the attempts made so far are committed, so
+that a crash costs at most one attempt.
 
 Only the client's own thread uses the client: a commit from another thread blocks for ever while the first one polls.
 Two checks prevent wrong commits. A request may be older than the release of a partition and its last commit; sent
@@ -22,19 +21,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from agents.consumer.commit_state import (
+    SOON_S,
+    Change,
+    Commit,
+    CommitMachine,
+    CommitState,
+    Confirmation,
+    NextCommit,
+    changes,
+)
 from agents.ordering.partition import PartitionState
 
 log = structlog.get_logger(__name__)
 
 #: The log event for the pause of first attempts.
 WAITING_MESSAGE = "Kafka confirms no commits; new events wait"
-_AWAKE_S = 1.0  # a timer that is later than this was held up: the process was frozen
-_SOON_S = 0.02
 _AGAIN_S = 0.1
 _RELEASED_MAX = 32  # barriers per turn of the event loop
 _REBALANCING = frozenset(
@@ -55,11 +61,11 @@ _NEVER = frozenset({KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaError.INVALID_COM
 
 def offsets(partitions: Iterable[PartitionState]) -> list[TopicPartition]:
     """Offset and metadata of each of these partitions that has uncommitted changes."""
-    return [
-        TopicPartition(p.topic, p.number, p.tracker.committable, p.tracker.metadata())
-        for p in partitions
-        if p.tracker.changes != p.committed
-    ]
+    return [_place(change) for change in changes(partitions)]
+
+
+def _place(change: Change) -> TopicPartition:
+    return TopicPartition(change.partition.topic, change.partition.number, change.offset, change.metadata)
 
 
 def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tries: int = 3) -> set[int]:
@@ -83,29 +89,60 @@ def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tri
     return {where.partition for where in wanted}
 
 
-@dataclass(frozen=True, slots=True)
-class _Flight:
-    """One commit from request to answer: each partition, the value of its `changes` counter, and what is committed."""
+class _Alarm:
+    """A timer that follows a time of the machine: it rings once for each time that it is set to."""
 
-    wanted: tuple[tuple[PartitionState, int, TopicPartition], ...]
+    def __init__(self, loop: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> None:
+        self._loop = loop
+        self._ring = ring
+        self._at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    def answered_by(self, results: Iterable[TopicPartition]) -> bool:
-        """True when the results are of this commit and not of an earlier one that was given up."""
-        # librdkafka's callback does not say which commit it answers; offset and metadata do.
-        mine = {_place(where) for _, _, where in self.wanted}
-        return all(_place(result) in mine for result in results)
+    def follow(self, at: float | None) -> None:
+        """Ring at this time of the loop's clock, and at no other. None: do not ring."""
+        if at == self._at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = at
+        self._timer = None if at is None else self._loop.call_at(at, self._ring)
 
 
-def _place(where: TopicPartition) -> tuple[int, int, str]:
-    return where.partition, where.offset, where.metadata or ""
+class _Barriers:
+    """Who waits for a commit, and for which changes of which partition."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._barriers: list[tuple[PartitionState, int, asyncio.Future[None]]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._barriers)
+
+    def add(self, partition: PartitionState) -> asyncio.Future[None]:
+        """Done when the present changes of this partition are committed."""
+        future = self._loop.create_future()
+        self._barriers.append((partition, partition.tracker.changes, future))
+        return future
+
+    def release(self) -> None:
+        """Release those whose changes are committed, some in each turn of the event loop, because hundreds may wait for
+        one commit."""
+        waiting, released = [], 0
+        for partition, wanted, future in self._barriers:
+            if future.done():  # cancelled
+                continue
+            if partition.committed >= wanted and released < _RELEASED_MAX:
+                future.set_result(None)
+                released += 1
+            else:
+                waiting.append((partition, wanted, future))
+        self._barriers = waiting
+        if released == _RELEASED_MAX:
+            self._loop.call_soon(self.release)
 
 
 class Commits:
-    """Commits of one subscription. Event loop only, except `send_requested` and `on_commit` (consumer's thread).
-
-    One commit is in one of these states: none (`_flight` is None), requested (`_request` is `_flight`: the thread has
-    not taken it yet), sent (`_request` is None). The answer of a commit that was given up is ignored.
-    """
+    """Commits of one subscription. Event loop only, except `send_requested` and `on_commit` (consumer's thread)."""
 
     def __init__(
         self,
@@ -118,190 +155,153 @@ class Commits:
     ) -> None:
         """`label`: the subscription, for logs. `fatal` ends the process when commits can no longer succeed. Calls
         `waiting(True)` when no commit has succeeded for `timeout_s`, and `waiting(False)` when one succeeds again or
-        no partition is left."""
+        none is needed."""
         self._label = label
         self._fatal = fatal
-        self._interval_s = interval_s
         self._timeout_s = timeout_s
         self._listener = waiting
-        self._loop = asyncio.get_running_loop()
-        self._attached = False
-        self._partitions: dict[int, PartitionState] = {}
-        self._request: _Flight | None = None  # the same as `_flight` until the thread takes it
-        self._flight: _Flight | None = None
-        self._overdue: asyncio.TimerHandle | None = None  # runs from the first commit without success
+        self._loop = loop = asyncio.get_running_loop()
+        self._machine = CommitMachine(interval_s, timeout_s)
+        self._due = _Alarm(loop, self._on_due)
+        self._overdue = _Alarm(loop, self._on_overdue)
+        self._barriers = _Barriers(loop)
         self.waiting = False  #: Kafka has confirmed no commit for `timeout_s`
-        self.silent = False  #: the same while this process was not frozen: so other members could not commit either
-        self._timer: asyncio.TimerHandle | None = None
-        self._due = 0.0
-        self._missed = False  # a commit was due while another one was in flight
-        self._barriers: list[tuple[PartitionState, int, asyncio.Future[None]]] = []
-        self._failing = False
+        self._failing = False  # a warning was logged, and no commit has succeeded since
         self._denied_since: float | None = None
         self.count = 0  #: commits that succeeded
         self.failures = 0  #: commits that failed
 
     @property
+    def silent(self) -> bool:
+        """No commits while this process was not frozen: so other members could not commit either."""
+        return self._machine.confirmation is Confirmation.SILENT
+
+    @property
     def wanted(self) -> bool:
         """A commit is due or in flight, so the thread should poll often. May be read from any thread."""
-        return self._timer is not None or self._flight is not None
+        machine = self._machine
+        return machine.next is not NextCommit.NONE or machine.state is not CommitState.NONE
 
     @property
     def in_flight(self) -> bool:
         """A commit was sent and is not answered. For the consumer's thread, while it is not sending one."""
-        return self._flight is not None and self._request is None
+        return self._machine.state is CommitState.SENT
 
     def attach(self, partitions: dict[int, PartitionState]) -> None:
         """Commit for the partitions in this live mapping from now on: a new client has joined."""
-        self._attached, self._partitions = True, partitions
-        self.forget()
+        self._machine.attach(self._loop.time(), partitions)
+        self._follow()
 
     def detach(self) -> None:
         """Stop committing: the client is about to be closed."""
-        self._attached = False
-        self.forget()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._machine.detach(self._loop.time())
+        self._follow()
 
     def forget(self) -> None:
         """Every partition was lost: ignore the answer of a commit in flight, and do not wait for it."""
-        self._request = self._flight = None
-        self._confirmed()
+        self._machine.forget(self._loop.time())
+        self._follow()
 
     def schedule_commit(self, within_s: float | None = None) -> None:
         """Something has changed: commit within the interval, or within `within_s`."""
-        if self._timer is not None:
-            if within_s is None or self._loop.time() + within_s >= self._due:
-                return
-            self._timer.cancel()
-        wait_s = self._interval_s if within_s is None else within_s
-        self._due = self._loop.time() + wait_s
-        self._timer = self._loop.call_later(wait_s, self._commit)
+        machine = self._machine
+        # Called once for each event. Usually a commit is due already, and nothing has to be done.
+        if within_s is not None or machine.next is NextCommit.NONE:
+            machine.schedule(self._loop.time(), within_s)
+            self._due.follow(machine.due_at)
 
     def give_up_flight(self) -> None:
         """Ignore the commit in flight. Called before the thread stops polling for a while: it would not get the answer,
         and other commits must be possible meanwhile."""
-        if self._flight is not None and self._request is None:
-            self._flight = None
-            self.schedule_commit(_SOON_S)
+        self._machine.give_up(self._loop.time())
+        self._follow()
 
     async def barrier(self, partition: PartitionState) -> None:
         """Return when the present state of this partition is committed. Cancel it when the partition is revoked."""
         if partition.committed >= partition.tracker.changes:
             return
-        future = self._loop.create_future()
-        self._barriers.append((partition, partition.tracker.changes, future))
-        self.schedule_commit(_SOON_S)
-        await future
+        committed = self._barriers.add(partition)
+        self.schedule_commit(SOON_S)
+        await committed
 
-    def _commit(self) -> None:
+    def _follow(self) -> None:
+        """Make timers and the listener follow the machine."""
+        machine = self._machine
+        self._due.follow(machine.due_at)
+        self._overdue.follow(machine.overdue_at)
+        if machine.waiting is not self.waiting:
+            self.waiting = machine.waiting
+            if self.waiting:
+                log.warning(WAITING_MESSAGE, subscription=self._label, after_s=self._timeout_s)
+            self._listener(self.waiting)
+
+    def _on_due(self) -> None:
         try:
-            if self._loop.time() - self._due > self._timeout_s and not self.waiting:
-                self._wait()  # the process was frozen: its session may have ended, and others own the partitions
-            self._request_commit()
+            self._machine.due(self._loop.time())
+            self._follow()
         except Exception as problem:  # the loop only logs what a timer raises
             self._fatal(problem)
 
-    def _request_commit(self) -> None:
-        self._timer = None
-        if not self._attached:
-            return
-        if self._flight is not None:
-            self._missed = True  # one at a time; `_answered` schedules the next
-            return
-        dirty = [p for p in self._owned() if p.tracker.changes != p.committed]
-        if not dirty:
-            return
-        wanted = zip(dirty, [p.tracker.changes for p in dirty], offsets(dirty), strict=True)
-        self._request = self._flight = _Flight(tuple(wanted))
-        # The timer runs from the first commit that is not confirmed; later ones do not restart it.
-        if self._overdue is None:
-            due = self._loop.time() + self._timeout_s
-            self._overdue = self._loop.call_at(due, self._unanswered, due)
+    def _on_overdue(self) -> None:
+        self._machine.overdue(self._loop.time())
+        self._follow()
 
-    def _unanswered(self, due: float) -> None:
-        # On time: Kafka was silent, probably to all members. Late: this process was frozen, and others went on.
-        self.silent = self._loop.time() - due < _AWAKE_S
-        self._wait()
-
-    def _wait(self) -> None:
-        self.waiting = True
-        log.warning(WAITING_MESSAGE, subscription=self._label, after_s=self._timeout_s)
-        self._listener(True)
-
-    def _confirmed(self) -> None:
-        if self._overdue is not None:
-            self._overdue.cancel()
-            self._overdue = None
-        self.silent = False
-        if self.waiting:
-            self.waiting = False
-            self._listener(False)
-
-    def _owned(self) -> list[PartitionState]:
-        """Copied in one step, because the consumer's thread changes the mapping."""
-        return list(self._partitions.values())
+    # -- the consumer's thread
 
     def send_requested(self, consumer: Consumer, wait: bool = False) -> None:
         """Send the requested commit, from the consumer's thread. `wait`: the thread does not poll for the result."""
-        flight, self._request = self._request, None
-        if flight is None:
+        commit = self._machine.send()
+        if commit is None:
             return
-        owned = self._partitions
         wanted = []
-        for partition, _, where in flight.wanted:
-            if owned.get(partition.number) is partition:
-                partition.requested = where.offset
-                wanted.append(where)
+        for change in commit.wanted:
+            if self._machine.owns(change.partition):
+                change.partition.requested = change.offset
+                wanted.append(_place(change))
         if not wanted:  # all of it was revoked (with its own last commit) or lost
-            self._loop.call_soon_threadsafe(self._answered, flight, None, [])
+            self._loop.call_soon_threadsafe(self._answered, commit, None, [])
             return
         try:
             results = consumer.commit(offsets=wanted, asynchronous=not wait)  # type: ignore[call-overload]
             if wait:
-                self._loop.call_soon_threadsafe(self._answered, flight, None, results or [])
+                self._loop.call_soon_threadsafe(self._answered, commit, None, results or [])
         except KafkaException as problem:
-            self._loop.call_soon_threadsafe(self._answered, flight, problem.args[0], [])
+            self._loop.call_soon_threadsafe(self._answered, commit, problem.args[0], [])
 
     def on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """librdkafka's callback, in the consumer's thread."""
         self._loop.call_soon_threadsafe(self._on_result, error, partitions)
 
-    def _on_result(self, error: KafkaError | None, results: list[TopicPartition]) -> None:
-        if self._flight is not None and self._flight.answered_by(results):
-            self._answered(self._flight, error, results)
+    # -- answers, on the event loop
 
-    def _answered(self, flight: _Flight, error: KafkaError | None, results: list[TopicPartition]) -> None:
-        if flight is not self._flight:
+    def _on_result(self, error: KafkaError | None, results: list[TopicPartition]) -> None:
+        commit = self._machine.commit
+        if commit is None or self._machine.state is not CommitState.SENT:
+            return  # of an earlier one, which was given up
+        # librdkafka does not say which commit it answers; offset and metadata do.
+        mine = {(c.partition.number, c.offset, c.metadata) for c in commit.wanted}
+        if all((r.partition, r.offset, r.metadata or "") in mine for r in results):
+            self._answered(commit, error, results)
+
+    def _answered(self, commit: Commit, error: KafkaError | None, results: list[TopicPartition]) -> None:
+        if commit is not self._machine.commit:
             return  # given up meanwhile
-        self._flight = None
-        errors = {result.partition: result.error or error for result in results}
-        problem: KafkaError | None = None
-        for partition, changes, where in flight.wanted:
-            if self._partitions.get(partition.number) is not partition:
-                continue  # revoked or lost before the commit was sent, or since: its result is not known
-            refused = errors.get(partition.number, error)
-            if refused is None:  # `changes` of the request: what has changed since then is not in this commit
-                partition.committed = max(partition.committed, changes)
-                partition.acknowledged = max(partition.acknowledged, where.offset)
-            else:
-                problem = refused
-        if problem is not None:
-            self._failed(problem)
+        errors = {change.partition.number: error for change in commit.wanted}
+        errors.update((result.partition, result.error or error) for result in results)
+        refused = {number: problem for number, problem in errors.items() if problem is not None}
+        failed = self._machine.answered(self._loop.time(), refused)
+        if failed:
+            self._failed(refused[failed[-1]])
         else:
             self._succeeded()
-        self._release()
-        # Soon only after a success: a broker that fails would otherwise get a commit every few milliseconds.
-        soon = problem is None and (self._missed or bool(self._barriers))
-        self._missed = False
-        if any(p.tracker.changes != p.committed for p in self._owned()):
-            self.schedule_commit(_SOON_S if soon else None)
+        self._barriers.release()
+        if self._barriers and not failed:
+            self._machine.schedule(self._loop.time(), SOON_S)
+        self._follow()
 
     def _succeeded(self) -> None:
         self.count += 1
         self._denied_since = None
-        self._confirmed()
         if self._failing:
             self._failing = False
             log.info("commits work again", subscription=self._label)
@@ -315,7 +315,6 @@ class Commits:
         elif not self._failing:
             self._failing = True
             log.warning("commit failed; it is tried again", subscription=self._label, reason=error.str())
-        self.schedule_commit()
 
     def _denied_too_long(self, error: KafkaError) -> bool:
         if error.code() not in _DENIED:
@@ -323,19 +322,3 @@ class Commits:
         now = self._loop.time()
         self._denied_since = self._denied_since or now
         return now - self._denied_since > _DENIED_S
-
-    def _release(self) -> None:
-        """Release the barriers whose changes are committed, some in each turn of the event loop, because hundreds may
-        wait for one commit."""
-        if not self._barriers:
-            return
-        waiting, released = [], 0
-        for partition, changes, future in self._barriers:
-            if partition.committed >= changes and released < _RELEASED_MAX and not future.done():
-                future.set_result(None)
-                released += 1
-            elif not future.done():
-                waiting.append((partition, changes, future))
-        self._barriers = waiting
-        if released == _RELEASED_MAX:
-            self._loop.call_soon(self._release)

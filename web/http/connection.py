@@ -1,9 +1,5 @@
 """One HTTP/1.1 connection: bytes to whole requests, one at a time, and one answer for each, in order.
 
-    IDLE --first byte--> HEAD --blank line--> BODY --last byte--> BUSY --finish()--> IDLE
-                          |                    |                   |
-                          +----- refused ------+--> LINGER <-------+ (or closed)
-
 At most one request is in progress. What the client sends ahead is not parsed, and reading pauses, until its turn. So
 pipelining is ordered and bounded, and rejecting a request does not lose earlier answers. After the answer to a rejected
 request the connection is half-closed, and what still arrives is read for a while (LINGER). Otherwise a client that is
@@ -17,18 +13,21 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol, cast
 
-import httptools
 import structlog
 
-from web.http import headers
 from web.http.config import DriverConfig, HttpRejection
-from web.http.headers import Fields
 from web.http.messages import problem, with_close
-from web.http.request_reader import BODY, BUSY, CLOSED, HEAD, IDLE, LINGER, RequestReader
+from web.http.raw_request import RawRequest
+from web.http.request_reader import RequestReader
+from web.http.state import ConnectionState, ReaderState
 
 log = structlog.get_logger(__name__)
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+READING, BUSY, LINGER, CLOSED = ConnectionState
+_COMPLETE, _IDLE, _HEAD, _BODY = ReaderState.COMPLETE, ReaderState.IDLE, ReaderState.HEAD, ReaderState.BODY
 
 
 class Server(Protocol):
@@ -48,31 +47,37 @@ class Server(Protocol):
     def refused(self, status: int) -> None:
         """A request was rejected before any View saw it."""
 
-    def dispatch(
-        self, connection: Connection, method: bytes, target: bytes, fields: Fields, body: bytes | None, keep: bool
-    ) -> None:
+    def dispatch(self, connection: Connection, request: RawRequest) -> None:
         """Have a request answered: `connection.finish` is called exactly once for it. Never raises."""
 
 
-class Connection(RequestReader, asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One client."""
 
     __slots__ = (
+        "_config",
         "_eof",
         "_lingered_bytes",
+        "_moved",
         "_pumping",
+        "_reader",
         "_reading",
         "_received_bytes",
         "_rest",
         "_rest_start",
         "_server",
+        "_since",
         "_transport",
         "_writable",
+        "state",
     )
 
     def __init__(self, server: Server) -> None:
-        super().__init__(server.config, server.now)
+        self._config = server.config
         self._server = server
+        self._reader = RequestReader(server.config)
+        self.state = READING
+        self._since = self._moved = server.now  #: when its state or the reader's began; when bytes last moved
         self._transport = cast(asyncio.Transport, None)  # set by connection_made, before anything else is called
         self._rest, self._rest_start = b"", 0  #: received bytes, and where the part starts that is not parsed yet
         self._pumping = self._eof = False
@@ -92,13 +97,13 @@ class Connection(RequestReader, asyncio.Protocol):
         self.state = CLOSED
         self._rest = b""
         self._release()
-        self._parser = cast(httptools.HttpRequestParser, None)  # break the reference cycle through its callbacks
+        self._reader.close()
         self._server.closed(self)
 
     def eof_received(self) -> bool:
         """The client sends nothing more. True: stay open, because requests that it sent are still to be answered."""
         self._eof = True
-        return self.state == BUSY or bool(self._rest)
+        return self.state is BUSY or bool(self._rest)
 
     def pause_writing(self) -> None:
         """The client reads its answers too slowly: start no new request."""
@@ -113,26 +118,26 @@ class Connection(RequestReader, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Bytes arrived."""
         state = self.state
-        if state <= BODY and not self._rest and self._writable:
+        if state is READING and not self._rest and self._writable:
             self._pump(data, 0)
-        elif state == LINGER:
+        elif state is LINGER:
             self._lingered_bytes += len(data)
             if self._lingered_bytes > self._config.linger_bytes_max:
                 self._transport.abort()
-        elif state != CLOSED:
+        elif state is not CLOSED:
             self._hold(data, 0)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def finish(self, wire: bytes, keep: bool) -> None:
         """Send the answer (complete, as bytes) to the current request. Call it exactly once per dispatched request."""
-        if self.state != BUSY:
-            if self.state < BUSY:
+        if self.state is not BUSY:
+            if self.state is READING:
                 log.error("request was answered twice", answer=wire[:64])
             return
         if keep and not self._server.draining and not (self._eof and not self._rest):
             self._transport.write(wire)
-            self.state = IDLE
+            self.state = READING
             self._since = self._server.now
             if not self._reading and not self._pumping:
                 self._resume()
@@ -147,13 +152,13 @@ class Connection(RequestReader, asyncio.Protocol):
         """Answer with a rejection, and close the connection in a way that lets the client read the answer."""
         self._server.refused(refusal.status)
         self._release()
-        self._forget()  # free the memory: thousands of connections may linger
+        self._reader.close()
         self._transport.write(with_close(problem(refusal.status, refusal.reason, refusal.headers)))
         self._linger()
 
     def close_if_idle(self) -> None:
         """For a drain: close the connection unless a request is in progress."""
-        if self.state == IDLE and not self._rest:
+        if self.state is READING and self._reader.state is _IDLE and not self._rest:
             self._close()
 
     def abort(self) -> None:
@@ -178,23 +183,28 @@ class Connection(RequestReader, asyncio.Protocol):
     def check_deadline(self, now: float) -> None:
         """Close or reject what exceeds a time limit. Called by the server's sweep; `now` as of `Server.now`."""
         config = self._config
-        least = config.body_bytes_min_per_s
         state, age_s = self.state, now - self._since
         if not self._writable and now - self._moved > config.write_idle_s:
             self._transport.abort()
-        elif state == IDLE:
+        elif state is READING:
+            self._check_request(now, age_s)
+        elif state is LINGER and age_s > config.linger_s:
+            self._close()
+
+    def _check_request(self, now: float, age_s: float) -> None:
+        config = self._config
+        reader = self._reader
+        least = config.body_bytes_min_per_s
+        if reader.state is _IDLE:
             if age_s > config.keepalive_idle_s and not self._rest:
                 self._close()
-        elif state == HEAD:
+        elif reader.state is _HEAD:
             if age_s > config.header_timeout_s:
                 self.refuse(HttpRejection(408, f"the headers were not complete within {config.header_timeout_s:g} s"))
-        elif state == BODY:
-            if now - self._moved > config.body_idle_s:
-                self.refuse(HttpRejection(408, f"no byte of the body arrived for {config.body_idle_s:g} s"))
-            elif age_s > config.body_idle_s and self._received_bytes - self.head_bytes < age_s * least:
-                self.refuse(HttpRejection(408, f"the body is slower than {least:g} bytes/s"))
-        elif state == LINGER and age_s > config.linger_s:
-            self._close()
+        elif now - self._moved > config.body_idle_s:
+            self.refuse(HttpRejection(408, f"no byte of the body arrived for {config.body_idle_s:g} s"))
+        elif age_s > config.body_idle_s and self._received_bytes - reader.head_bytes < age_s * least:
+            self.refuse(HttpRejection(408, f"the body is slower than {least:g} bytes/s"))
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -214,10 +224,10 @@ class Connection(RequestReader, asyncio.Protocol):
 
     def _resume(self) -> None:
         """Continue with the bytes that were held back while the previous request was in progress."""
-        if self._rest and self.state <= BODY and self._writable:
+        if self._rest and self.state is READING and self._writable:
             data, self._rest = self._rest, b""
             self._pump(data, self._rest_start)
-        if self._rest or self.state >= BUSY:
+        if self._rest or self.state is not READING:
             return
         if self._eof:
             self._close()
@@ -226,45 +236,44 @@ class Connection(RequestReader, asyncio.Protocol):
 
     def _pump(self, data: bytes, pos: int) -> None:
         """Read requests from `data`, starting at `pos`, until one is in progress; hold the rest."""
-        size, start = len(data), pos
-        # A view may answer within `_dispatch`. Then `finish` must not call `_resume` (which would nest for each
+        size = len(data)
+        reader = self._reader
+        # A view may answer within `dispatch`. Then `finish` must not call `_resume` (which would nest for each
         # pipelined request): the loop below goes on by itself.
         self._pumping = True
         try:
-            while pos < size and self.state <= BODY and self._writable:
-                start = pos
-                pos = self.read(data, start, self._server.now)
-                if self._complete:
-                    self._dispatch()
-                elif self.state != IDLE:
-                    self._count_part(pos - start)
+            while pos < size and self.state is READING and self._writable:
+                start, before = pos, reader.state
+                pos = reader.read(data, start)
+                if reader.state is _COMPLETE:
+                    self.state = BUSY
+                    if self._received_bytes:
+                        self._release()
+                    self._server.dispatch(self, reader.take())
+                elif reader.state is not _IDLE:
+                    self._count_part(pos - start, reader.state is not before)
         except HttpRejection as refusal:
             self.refuse(refusal)
-        except httptools.HttpParserCallbackError:
-            self._failed()
-        except httptools.HttpParserInvalidMethodError:
-            self.refuse(headers.unknown_method(data, start))
-        except httptools.HttpParserError as error:
-            self.refuse(HttpRejection(400, f"not HTTP/1.1: {error}"))
         except Exception:  # the caller may be the view of the previous request, which must not get this error
             self._failed()
         finally:
             self._pumping = False
-        if pos < size and self.state <= BUSY:
+        if pos < size and (self.state is READING or self.state is BUSY):
             self._hold(data, pos)
 
     def _failed(self) -> None:
         log.exception("request failed before it reached a view")
         self.refuse(HttpRejection(500, "internal error"))
 
-    def _count_part(self, part_bytes: int) -> None:
-        """Count a part of an incomplete request against the memory that all connections share."""
+    def _count_part(self, part_bytes: int, begins: bool) -> None:
+        """Count a part of an incomplete request against the memory that all connections share. `begins`: it is the
+        first part of the head or of the body."""
         server = self._server
-        if self.state == BODY:
-            if self.expects and not self._body:
-                self._transport.write(_CONTINUE)
-            self.expects = False
         self._moved = server.now
+        if begins:
+            self._since = server.now
+        if self._reader.state is _BODY and self._reader.wants_continue():
+            self._transport.write(_CONTINUE)
         self._received_bytes += part_bytes
         server.receiving_bytes += part_bytes
         if server.receiving_bytes > self._config.receiving_bytes_max:
@@ -273,17 +282,6 @@ class Connection(RequestReader, asyncio.Protocol):
     def _release(self) -> None:
         self._server.receiving_bytes -= self._received_bytes
         self._received_bytes = 0
-        self._body = None
-
-    def _dispatch(self) -> None:
-        body = self._body
-        self._complete = False
-        self.state = BUSY
-        if self._received_bytes:
-            self._release()
-        whole = bytes(body) if isinstance(body, bytearray) else body
-        self._body = body = None
-        self._server.dispatch(self, self._method, self._target, self._headers, whole, self._keep and self._current)
 
 
 def _too_busy(status: int, reason: str, config: DriverConfig) -> HttpRejection:

@@ -1,9 +1,8 @@
 """Faust's web server on httptools and uvloop: `web="httptools://"`. Views, pages and Blueprints work as on aiohttp.
 
-A View may have a method `post_raw(conn, target, info, fields, body, keep)`, which is called instead of `post`. It gets
-the header lines (valid only during the call, because the dict belongs to the connection) and the body (None: neither
-Content-Length nor Transfer-Encoding was sent), and calls `conn.finish(wire, keep)` exactly once, at once or later. Such
-a request needs no Task and no Future.
+A View may have a method `post_raw(conn, info, request)`, which is called instead of `post`. It gets a `RawRequest`
+(whose header lines are valid only during the call), and calls `conn.finish(wire, keep)` exactly once, at once or later.
+Such a request needs no Task and no Future.
 
 Limits come from `app.driver_config` (a `DriverConfig`), the address from the Faust settings `web_bind`, `web_port`.
 Does not support TLS upgrade, HTTP/2, CORS, a thread of its own, decompression, or a `Date` header.
@@ -25,15 +24,16 @@ from faust.web import base
 from knative.errors import PenstockError
 from web.http.config import DriverConfig, cannot_listen
 from web.http.connection import Connection
-from web.http.headers import Fields, pairs_of
+from web.http.headers import pairs_of
 from web.http.messages import Request, Response, problem
+from web.http.raw_request import RawRequest
 from web.http.router import Found, Router
 from web.http.static import serve_folder
 
 log = structlog.get_logger(__name__)
 
 _bytes = bytes
-Raw = Callable[[Connection, bytes, Mapping[str, str], Fields, "bytes | None", bool], None]
+Raw = Callable[[Connection, Mapping[str, str], RawRequest], None]
 _Route = tuple[Found | None, Raw | None, Mapping[str, str]]
 _ROUTES_MAX = 4096
 _INTERNAL_ERROR = problem(500, "internal error")
@@ -150,17 +150,16 @@ class Web(base.Web):
         if self.on_refused is not None:
             self.on_refused(status)
 
-    def dispatch(
-        self, connection: Connection, method: bytes, target: bytes, fields: Fields, body: bytes | None, keep: bool
-    ) -> None:
+    def dispatch(self, connection: Connection, request: RawRequest) -> None:
         """Have a request answered."""
+        method, target, keep = request.method, request.target, request.keep
         route = self._routes.get((method, target))
         if route is None:
             route = self._find(method, target)
         found, raw, info = route
         if raw is not None:
             try:
-                raw(connection, target, info, fields, body, keep)
+                raw(connection, info, request)
             except Exception:
                 log.exception("view failed", method=method, target=target)
                 connection.finish(_INTERNAL_ERROR, False)
@@ -173,7 +172,8 @@ class Web(base.Web):
             refusal = problem(405, f"{method.decode()} is not served under this path", (("allow", found.allow),))
             self._plain(connection, method, refusal, keep)
         else:
-            make = partial(Request, method.decode(), target, connection.host, pairs_of(fields), body, found.info, keep)
+            pairs = pairs_of(request.fields)
+            make = partial(Request, method.decode(), target, request.host, pairs, request.body, found.info, keep)
             loop = cast(asyncio.AbstractEventLoop, self._running_loop)
             task = loop.create_task(self._answer(connection, method, keep, found.handler, make))
             self._answering.add(task)

@@ -1,5 +1,7 @@
 """Reads requests from bytes, one at a time: feeds head and body to the parser, and checks them. No I/O, no clock.
 
+The connection sees its state (`web/http/state`) and the request that `take` returns, and nothing else.
+
 The careful way cuts the input where a head or a body ends before it goes into the parser. So the size of what was read
 is always known, limits are exact, and what the client sends ahead does not reach the parser before its turn. Both the
 parser and this module follow the framing. If they disagree on the last byte of a request, it is rejected.
@@ -11,13 +13,17 @@ turns out not to be ordinary, a new parser reads it again from its start, the ca
 
 from __future__ import annotations
 
+from typing import cast
+
 import httptools
 
 from web.http import headers
 from web.http.chunked import ChunkWalk
 from web.http.config import DriverConfig, HttpRejection
+from web.http.raw_request import RawRequest
+from web.http.state import ReaderState
 
-IDLE, HEAD, BODY, BUSY, LINGER, CLOSED = range(6)
+IDLE, HEAD, BODY, COMPLETE, CLOSED = ReaderState
 _BLANK_LINE = b"\r\n\r\n"
 #: Besides the header lines and the URL, a head has a method and a version.
 _START_LINE_BYTES_MAX = 64
@@ -49,39 +55,36 @@ class RequestReader:
         "_complete",
         "_config",
         "_current",
+        "_expects",
         "_fields",
         "_headers",
+        "_host",
         "_keep",
         "_method",
-        "_moved",
         "_pairs",
         "_parser",
         "_quick",
         "_remaining_bytes",
-        "_since",
         "_tail",
         "_target",
         "_url",
         "_walk",
-        "expects",
         "head_bytes",
-        "host",
         "state",
     )
 
-    def __init__(self, config: DriverConfig, now: float) -> None:
+    def __init__(self, config: DriverConfig) -> None:
         self._config = config
         self._fields: dict[bytes, bytes] = {}  #: of the current request, as long as requests are ordinary
         self._parser = httptools.HttpRequestParser(_Callbacks(self, self._fields))
         self._quick = True  #: all requests were ordinary so far
         self.state = IDLE
-        self.host: bytes | None = None
-        self.expects = False  #: the client waits for `100 Continue`
+        self._host: bytes | None = None
+        self._expects = False  #: the client waits for `100 Continue`
         self._complete = False  #: the parser has seen the end of the request
         self._ahead = False  #: the parser has seen the start of a second request
         self._keep = True  #: the client allows another request on this connection
         self._current = True  #: the request is HTTP/1.1
-        self._since = self._moved = now  #: when the state began; when bytes of the body last arrived
         self._careful_bytes = min(config.url_bytes_max, config.header_bytes_max)
         self._method = self._target = self._url = b""
         self._pairs: headers.Pairs = []  #: header lines as the parser reports them
@@ -92,20 +95,59 @@ class RequestReader:
         self._remaining_bytes = 0  #: of a body with Content-Length
         self._walk: ChunkWalk | None = None
 
-    def read(self, data: bytes, start: int, now: float) -> int:
+    def read(self, data: bytes, start: int) -> int:
         """Read the head or the body from `data`, starting at `start`; returns the position after what was read.
 
-        Afterwards `_complete` says whether the request is complete. Raises HttpRejection and httptools' errors.
+        Afterwards `state` says what is there. Raises HttpRejection; then only `close` may follow.
         """
-        if self.state == BODY:
-            return self._read_body(data, start)
+        try:
+            return self._read_body(data, start) if self.state is BODY else self._read_head(data, start)
+        except httptools.HttpParserCallbackError:  # a fault of ours, not of the client
+            raise
+        except httptools.HttpParserInvalidMethodError as error:
+            raise headers.unknown_method(data, start) from error
+        except httptools.HttpParserError as error:
+            raise HttpRejection(400, f"not HTTP/1.1: {error}") from error
+
+    def take(self) -> RawRequest:
+        """The COMPLETE request; the reader is IDLE again."""
+        body = self._body
+        request = RawRequest(
+            self._method,
+            self._target,
+            self._host,
+            self._headers,
+            bytes(body) if body.__class__ is bytearray else body,  # type: ignore[arg-type]
+            self.head_bytes,
+            self._keep and self._current,
+        )
+        self._body = None
+        self._complete = False
+        self.state = IDLE
+        return request
+
+    def wants_continue(self) -> bool:
+        """True once for each request: the client waits for `100 Continue`, and has not sent a part of the body yet."""
+        wants = self._expects and not self._body
+        self._expects = False
+        return wants
+
+    def close(self) -> None:
+        """Nothing more is read. Frees the memory: thousands of connections may linger."""
+        self.state = CLOSED
+        self._forget()
+        self._fields = {}  # another dict: the view of the last request may still look at the former one
+        self._body = None
+        self._parser = cast(httptools.HttpRequestParser, None)  # break the reference cycle through its callbacks
+
+    def _read_head(self, data: bytes, start: int) -> int:
         found = data.find(_BLANK_LINE, start)
         if self._quick:
-            if found >= 0 and start == 0 and self._read_quickly(data, found + 4, now):
+            if found >= 0 and start == 0 and self._read_quickly(data, found + 4):
                 return len(data)
             self._start_over()
-        if self.state == HEAD or found < 0:
-            return self._read_part(data, start, found, now)
+        if self.state is HEAD or found < 0:
+            return self._read_part(data, start, found)
         stop = found + 4
         whole = start == 0 and stop == len(data)
         head = data if whole else data[start:stop]
@@ -120,7 +162,7 @@ class RequestReader:
         if self._ahead:
             raise HttpRejection(400, "the request line ends in a bare LF")
         if not url:  # blank lines before a request: they count as its head, so that the limits end them
-            self._begin_parts(now)
+            self._begin_parts()
             self.head_bytes = stop - start
             return stop
         self.head_bytes = stop - start
@@ -133,10 +175,10 @@ class RequestReader:
         self._headers = self._pairs = pairs
         line = head.find(b"\r\n")
         self._current = head[line - len(_VERSION) : line] == _VERSION
-        self._end_head(now)
-        return self._read_body(data, stop) if self.state == BODY and not whole else stop
+        self._end_head()
+        return self._read_body(data, stop) if self.state is BODY and not whole else stop
 
-    def _read_quickly(self, data: bytes, stop: int, now: float) -> bool:
+    def _read_quickly(self, data: bytes, stop: int) -> bool:
         """Read a request whose head is `data[:stop]`, and the part of its body in `data`. False: it is not ordinary."""
         fields = self._fields
         fields.clear()
@@ -175,17 +217,18 @@ class RequestReader:
                 self._body = b""
         if left < 0 or self._complete != (left == 0):
             return False
-        self.host = host
+        self._host = host
         self.head_bytes = stop
         self._target = url
         self._headers = fields
         self._current = True
         if left:
             self.state = BODY
-            self._since = self._moved = now
             self._remaining_bytes = left
             self._walk = None
-            self.expects = False
+            self._expects = False
+        else:
+            self.state = COMPLETE
         return True
 
     def _start_over(self) -> None:
@@ -194,22 +237,21 @@ class RequestReader:
         self._parser = httptools.HttpRequestParser(self)
         self._body = None
 
-    def _begin_parts(self, now: float) -> None:
+    def _begin_parts(self) -> None:
         self._forget()
         self.state = HEAD
-        self._since = now
 
     def _forget(self) -> None:
         """Drop what is left of the previous request."""
         self._target = self._url = self._tail = b""
         self._headers = self._pairs = []
-        self.host = None
+        self._host = None
         self.head_bytes = 0
 
-    def _read_part(self, data: bytes, start: int, found: int, now: float) -> int:
+    def _read_part(self, data: bytes, start: int, found: int) -> int:
         """Read a part of a head that arrives in several parts."""
-        if self.state == IDLE:
-            self._begin_parts(now)
+        if self.state is IDLE:
+            self._begin_parts()
         # The blank line may be split between two parts: search the last bytes of one and the first of the next.
         if self._tail:
             joint = (self._tail + data[start : start + 3]).find(_BLANK_LINE)
@@ -233,7 +275,7 @@ class RequestReader:
             self._headers = self._pairs = headers.strip(self._pairs)
             headers.check_text(self._pairs)
             self._current = self._parser.get_http_version() == "1.1"
-            self._end_head(now)
+            self._end_head()
         else:
             self._tail = (self._tail + part)[-3:]
             self._check_size(self.head_bytes - self._config.url_bytes_max)
@@ -249,29 +291,29 @@ class RequestReader:
         if head_bytes - len(self._url) > config.header_bytes_max + _START_LINE_BYTES_MAX:
             raise HttpRejection(431, f"the header lines have more than {config.header_bytes_max} bytes")
 
-    def _end_head(self, now: float) -> None:
+    def _end_head(self) -> None:
         """The head is complete: check it, and find out how to read the body."""
         host, length, chunked, expects = headers.inspect(self._pairs, self._config)
         if host is None or not self._current:
             self._check_version(host, chunked)
-        self._target, self.host = self._url, host
+        self._target, self._host = self._url, host
         if self._url[0] != _SLASH:
-            self._target, self.host = headers.split_target(self._url, host)
+            self._target, self._host = headers.split_target(self._url, host)
         # The parser must agree whether there is a body: otherwise it would take the body for the next request, or the
         # next request for the body.
         if self._complete == bool(length or chunked):
             raise HttpRejection(400, "the body does not match the header lines")
         self._body = None if length is None and not chunked else b""
         if self._complete:
+            self.state = COMPLETE
             return
         self.state = BODY
-        self._since = self._moved = now
         self._remaining_bytes = length or 0
         self._walk = None
         if chunked:
             self._walk = ChunkWalk(self._config)
             self._pairs = []  # collects the trailers, which are ignored
-        self.expects = expects and self._current
+        self._expects = expects and self._current
 
     def _check_version(self, host: bytes | None, chunked: bool) -> None:
         version = self._parser.get_http_version()
@@ -310,6 +352,8 @@ class RequestReader:
         self._parser.feed_data(part)
         if last != self._complete or self._ahead:
             raise HttpRejection(400, "the body does not end where its framing says")
+        if last:
+            self.state = COMPLETE
         return stop
 
     # -- the parser's callbacks: they only store values and never raise ------------------------------------------------

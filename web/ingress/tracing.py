@@ -7,29 +7,13 @@ for `web/http/driver`; on aiohttp, OpenTelemetry's instrumentation starts the sp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from knative.tracing import ReceiveSpan, Trace
 from web.http.connection import Connection
-from web.http.headers import Fields, pairs_of
+from web.http.headers import pairs_of
+from web.http.raw_request import RawRequest
+from web.ingress.responses import Response
 from web.ingress.view import IngressView
-
-
-class _TracedConnection:
-    """The part of a connection that the ingress view needs. Its answer ends a span."""
-
-    __slots__ = ("_conn", "_span", "head_bytes", "host")
-
-    def __init__(self, conn: Connection, span: ReceiveSpan) -> None:
-        self._conn = conn
-        self._span = span
-        self.host = conn.host
-        self.head_bytes = conn.head_bytes
-
-    def finish(self, wire: bytes, keep: bool) -> None:
-        """Send the answer, `HTTP/1.1 202 ...`, and end the span with its status."""
-        self._span.ended(int(wire[9:12]))
-        self._conn.finish(wire, keep)
 
 
 class TracedIngressView(IngressView):
@@ -37,17 +21,24 @@ class TracedIngressView(IngressView):
 
     trace: Trace
 
-    def post_raw(
-        self, conn: Connection, target: bytes, info: Mapping[str, str], fields: Fields, body: bytes | None, keep: bool
-    ) -> None:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._spans: dict[Connection, ReceiveSpan] = {}  # a connection has one request in progress at most
+
+    def post_raw(self, conn: Connection, info: Mapping[str, str], request: RawRequest) -> None:
         """One event, without a Task and without a Future."""
-        span = self.trace.receive(target, conn.host, pairs_of(fields))
+        span = self._spans[conn] = self.trace.receive(request.target, request.host, pairs_of(request.fields))
         try:
             with span:
-                super().post_raw(cast(Connection, _TracedConnection(conn, span)), target, info, fields, body, keep)
+                super().post_raw(conn, info, request)
         except Exception:
-            span.ended(500)  # the driver's answer to an exception
+            if self._spans.pop(conn, None) is not None:
+                span.ended(500)  # the driver's answer to an exception
             raise
+
+    def _finish(self, conn: Connection, answer: Response, keep: bool) -> None:
+        self._spans.pop(conn).ended(answer.status)
+        super()._finish(conn, answer, keep)
 
 
 def traced_view(trace: Trace) -> type[IngressView]:

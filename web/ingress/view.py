@@ -23,8 +23,9 @@ from knative.ports import Headers, Observe, Produce, ProduceFailure
 from knative.traffic.counters import TrafficCounter, TrafficCounters
 from web.http.config import HttpRejection
 from web.http.connection import Connection
-from web.http.headers import ALLOW, Fields, check_text
+from web.http.headers import ALLOW, check_text
 from web.http.messages import Request
+from web.http.raw_request import RawRequest
 from web.ingress import responses
 from web.ingress.channel_resolver import ChannelResolver, ContractView, NotFound, NotYet, split_path
 from web.ingress.responses import Response
@@ -33,7 +34,6 @@ from web.ingress.responses import Response
 PATH = "/{path:.*}"
 _CACHE_MAX = 4096
 _ELSEWHERE = "this process does not accept events: send them to one whose PENSTOCK_ROLE is ingress or all"
-_ACCEPTED_WIRE = responses.ACCEPTED.wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,25 +147,24 @@ class IngressView(View):
 
     # -- callbacks -----------------------------------------------------------------------------------------------------
 
-    def post_raw(
-        self, conn: Connection, target: bytes, info: Mapping[str, str], fields: Fields, body: bytes | None, keep: bool
-    ) -> None:
+    def post_raw(self, conn: Connection, info: Mapping[str, str], request: RawRequest) -> None:
         """One event, without a Task and without a Future."""
         ingress = self.ingress
-        channel: Channel | Response | None = ingress.cache.get((target, conn.host))
+        target, host, body, keep = request.target, request.host, request.body, request.keep
+        channel: Channel | Response | None = ingress.cache.get((target, host))
         if channel is None:
-            channel = ingress.channel(target, conn.host)
+            channel = ingress.channel(target, host)
         if isinstance(channel, Response):
             return self._finish(conn, channel, keep)
         body_bytes = len(body) if body else 0
-        refused = ingress.reject_over_limit(conn.head_bytes, body_bytes)
+        refused = ingress.reject_over_limit(request.head_bytes, body_bytes)
         if refused is not None:
             return self._finish(conn, refused, keep)
         try:
-            headers, key, value = to_record(fields, body)
+            headers, key, value = to_record(request.fields, body)
         except BadEvent as error:
             return self._finish(conn, responses.bad_event(error), keep)
-        event_bytes = conn.head_bytes + body_bytes
+        event_bytes = request.head_bytes + body_bytes
         ingress.inflight += 1
         ingress.inflight_bytes += event_bytes
         counted = None
@@ -191,12 +190,12 @@ class IngressView(View):
             if counted is not None:
                 counter, headers, size = counted
                 counter.accepted(headers, size)
-            ingress.observe.request(202)
-            conn.finish(_ACCEPTED_WIRE, keep)
+            self._finish(conn, responses.ACCEPTED, keep)
         else:
             self._finish(conn, responses.not_stored(failure, ingress.config.retry_after_s), keep)
 
     def _finish(self, conn: Connection, answer: Response, keep: bool) -> None:
+        """Every answer of `post_raw` goes this way, once for each request."""
         self.ingress.observe.request(answer.status)
         conn.finish(answer.wire, keep)
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from knative.cloudevents.http_binding import BadEvent, to_record
 from tests.support.profiles import examples
+from tests.unit.web.http.checked_states import CheckedConnection
 from web.http.config import DriverConfig
-from web.http.connection import Connection
-from web.http.headers import Fields, pairs_of
+from web.http.connection import CLOSED, LINGER, Connection
+from web.http.headers import pairs_of
 from web.http.messages import encode
-from web.http.request_reader import CLOSED, LINGER
+from web.http.raw_request import RawRequest
 
 CONFIG = DriverConfig(event_bytes_max=64, header_bytes_max=400, header_count_max=10, url_bytes_max=80)
 GOOD = (
@@ -80,16 +81,15 @@ class Answering:
     def refused(self, status: int) -> None:
         self.refusals.append(status)
 
-    def dispatch(
-        self, connection: Connection, method: bytes, target: bytes, fields: Fields, body: bytes | None, keep: bool
-    ) -> None:
-        assert len(body or b"") <= CONFIG.event_bytes_max
-        assert len(pairs_of(fields)) <= CONFIG.header_count_max
-        self.taken.append((method, target, pairs_of(fields), body))
+    def dispatch(self, connection: Connection, request: RawRequest) -> None:
+        pairs = pairs_of(request.fields)
+        assert len(request.body or b"") <= CONFIG.event_bytes_max
+        assert len(pairs) <= CONFIG.header_count_max
+        self.taken.append((request.method, request.target, pairs, request.body))
         if self.answers_late:
-            self.waiting.append((connection, keep))
+            self.waiting.append((connection, request.keep))
         else:
-            self.answer(connection, keep)
+            self.answer(connection, request.keep)
 
     def answer(self, connection: Connection, keep: bool) -> None:
         _, _, pairs, body = self.taken[-1]
@@ -103,7 +103,7 @@ class Answering:
 
 def talk(parts: Sequence[bytes], answers_late: bool) -> tuple[Answering, Transport, Connection]:
     server, transport = Answering(answers_late), Transport()
-    connection = Connection(server)
+    connection = CheckedConnection(server)
     connection.connection_made(cast(asyncio.BaseTransport, transport))
     for part in parts:
         if part and not transport.is_paused and not transport.is_closed:
@@ -153,7 +153,7 @@ def test_any_bytes_get_an_answer_and_no_exception(
     assert len(server.refusals) <= 1, "after a refusal nothing more is read"
     assert 500 not in server.refusals
     assert len(connection._rest) <= len(data)
-    if connection.state == CLOSED or server.refusals:
+    if connection.state is CLOSED or server.refusals:
         assert server.receiving_bytes == 0, "what was counted as under way is given back"
     accepted = transport.written.count(b"HTTP/1.1 202 ")
     assert accepted <= data.lower().count(b"ce-id"), "no event is made of nothing"
@@ -173,17 +173,15 @@ def test_good_requests_are_good_in_any_pieces(articulation_points: list[int], an
 class Failing(Answering):
     """Fails on the second request, as a server never should."""
 
-    def dispatch(
-        self, connection: Connection, method: bytes, target: bytes, fields: Fields, body: bytes | None, keep: bool
-    ) -> None:
+    def dispatch(self, connection: Connection, request: RawRequest) -> None:
         if self.taken:
             raise ValueError("by a test")
-        super().dispatch(connection, method, target, fields, body, keep)
+        super().dispatch(connection, request)
 
 
 def test_who_answers_a_request_does_not_suffer_from_the_next_one() -> None:
     server, transport = Failing(answers_late=True), Transport()
-    connection = Connection(server)
+    connection = CheckedConnection(server)
     connection.connection_made(cast(asyncio.BaseTransport, transport))
     connection.data_received(GOOD * 2)
     server.answer(*server.waiting.pop())
@@ -195,5 +193,8 @@ def test_a_refused_request_holds_no_memory_while_its_client_lingers() -> None:
     for part in (GOOD[:-6] + b"\r\nx: y" * 40, b"POST / HTTP/1.1\r\n" + b"x: y\r\n" * 40):
         server, _, connection = talk([part], False)
         assert (server.refusals, connection.state) == ([431], LINGER)
-        assert connection._pairs == connection._headers == []
-        assert (connection._body, connection._url, connection._rest) == (None, b"", b"")
+        reader = connection._reader
+        assert reader._pairs == reader._headers == []
+        held: Any = (reader._parser, reader._fields, reader._body, reader._url)
+        assert held == (None, {}, None, b"")
+        assert connection._rest == b""

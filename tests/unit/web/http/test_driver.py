@@ -25,6 +25,7 @@ from tests.support import webapp
 from tests.support.fakes import MemoryContract
 from tests.support.webapp import RunningWeb, read_all, statuses
 from web.http.config import DriverConfig
+from web.http.raw_request import RawRequest
 from web.pages import health, subscribers
 
 SINK = Addressable("http://s/")
@@ -46,11 +47,11 @@ class Held(View):
         """An ordinary answer beside it."""
         return self.text("plain")
 
-    def post_raw(self, conn: Any, target: bytes, info: Any, pairs: Any, body: bytes | None, keep: bool) -> None:
+    def post_raw(self, conn: Any, info: Any, request: RawRequest) -> None:
         """Answered later."""
-        if body == b"fail":
+        if request.body == b"fail":
             raise RuntimeError("secret detail")
-        self.waiting.append((conn, keep))
+        self.waiting.append((conn, request.keep))
 
     async def post(self, request: Any) -> Any:
         """Never called on our driver."""

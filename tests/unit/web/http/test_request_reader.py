@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-import httptools
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.profiles import examples
+from tests.unit.web.http.checked_states import CheckedReader
 from web.http import headers
 from web.http.config import DriverConfig, HttpRejection
-from web.http.request_reader import BODY, HEAD, IDLE, RequestReader
+from web.http.request_reader import BODY, COMPLETE, HEAD, IDLE, RequestReader
 
 CONFIG = DriverConfig(event_bytes_max=200, header_bytes_max=300, header_count_max=8, url_bytes_max=60)
 
@@ -45,7 +45,7 @@ streams = st.lists(st.one_of(ordinary, heads_, st.binary(max_size=20)), min_size
 
 def read_all(data: bytes, careful: bool, *articulation_points: int, config: DriverConfig = CONFIG) -> list[Any]:
     """What a connection would hand on: each whole request, then how it ended."""
-    reader = RequestReader(config, 0.0)
+    reader = CheckedReader(config)
     if careful:
         reader._start_over()
     found: list[Any] = []
@@ -54,16 +54,13 @@ def read_all(data: bytes, careful: bool, *articulation_points: int, config: Driv
         at = 0
         while at < len(part):
             try:
-                at = reader.read(part, at, 0.0)
+                at = reader.read(part, at)
             except HttpRejection as refusal:
                 return [*found, refusal.status]
-            except httptools.HttpParserError:
-                return [*found, 400]
-            if reader._complete:
-                fields = headers.pairs_of(reader._headers)
-                body = bytes(reader._body) if reader._body is not None else None
-                found.append((reader._method, reader._target, reader.host, fields, body, reader._keep, reader._current))
-                reader._complete, reader._body, reader.state = False, None, IDLE
+            if reader.state is COMPLETE:
+                one = reader.take()
+                fields = headers.pairs_of(one.fields)
+                found.append((one.method, one.target, one.host, fields, one.body, one.keep, one.head_bytes))
     return [*found, {IDLE: "nothing", HEAD: "head", BODY: "body"}[reader.state]]
 
 
@@ -151,12 +148,11 @@ def test_no_request_is_made_or_lost_by_how_bytes_come(data: bytes) -> None:
 
 
 def test_an_ordinary_request_is_read_the_quick_way() -> None:
-    reader = RequestReader(CONFIG, 0.0)
+    reader = RequestReader(CONFIG)
     request = b"POST /c HTTP/1.1\r\nHost: never-seen\r\ncontent-length: 2\r\n\r\nab"
     for _ in range(2):
-        assert reader.read(request, 0, 0.0) == len(request)
-        assert (reader._quick, reader._complete, reader._body) == (True, True, b"ab")
-        reader._complete, reader._body = False, None
+        assert reader.read(request, 0) == len(request)
+        assert (reader._quick, reader.state, reader.take().body, reader.state) == (True, COMPLETE, b"ab", IDLE)
 
 
 def test_shapes_are_bounded() -> None:

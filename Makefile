@@ -19,7 +19,7 @@ help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
 	  printf '  make %-15s %s\n' "$$name" "$$words"; done
 
-up: $(STAMP) ## Run everything on this machine: Kafka, worker, example subscribers; Ctrl-C ends it
+up: $(STAMP) ## Run everything on this machine: Kafka, worker, example subscribers; Ctrl-C stops it
 	@$(BIN)/penstock up
 
 demo: $(STAMP) ## Send 1,000 events through it without a terminal; the last line is a JSON summary
@@ -27,7 +27,7 @@ demo: $(STAMP) ## Send 1,000 events through it without a terminal; the last line
 
 TRAFFIC_S ?= 60
 
-demo-topology: $(STAMP) ## Plant faults, send for a minute (TRAFFIC_S=60), and find them: the topology report
+demo-topology: $(STAMP) ## Create a topology with faults, send events for a minute (TRAFFIC_S=60), and report the faults
 	@$(BIN)/python -m app.cli.demos.topology --seconds $(TRAFFIC_S)
 
 demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faust table, with kills; the last line is JSON
@@ -52,11 +52,11 @@ check: $(STAMP) ## Check format, lint, types, import rules and generated pages
 	$(BIN)/lint-imports
 	$(BIN)/python -m app.settings.reference --check
 
-format: $(STAMP) ## Rewrite the sources in the one format
+format: $(STAMP) ## Format the sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP) ## Write the pages that are generated from the code
+docs: $(STAMP) ## Generate the pages that come from the code
 	$(BIN)/python -m app.settings.reference
 
 bench: $(STAMP) ## Measure everything in under ten minutes: CPU, rates, memory, delays, losses
@@ -65,7 +65,7 @@ bench: $(STAMP) ## Measure everything in under ten minutes: CPU, rates, memory, 
 chaos: $(STAMP) ## Break Kafka, the network and workers under load, for up to 40 minutes; the last line is JSON
 	@$(BIN)/python -m tests.chaos
 
-jars: $(STAMP) ## Bring the jars of the embedded Kafka and of Spark now (otherwise when they are first needed)
+jars: $(STAMP) ## Download the jars of the embedded Kafka and of Spark now (otherwise when they are first needed)
 	@$(BIN)/python -c "from pathlib import Path; from app.local.kafka.jars import ensure_jars; \
 	  print(ensure_jars(Path('.penstock/kafka')))"
 	@$(BIN)/python -c "from app.local.kafka.jar_sets import SPARK; from app.local.kafka.jars import ensure_jars; \
@@ -75,7 +75,7 @@ COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --gen
   --no-header --quiet
 
 # The first one decides the versions; the other two are parts of it.
-lock: ## Pin the dependencies again, with hashes (needs uv), after pyproject.toml was changed
+lock: ## Pin the dependencies again, with hashes (needs uv), after a change of pyproject.toml
 	$(COMPILE) --all-extras --group dev -o requirements-dev.lock
 	$(COMPILE) --all-extras --constraints requirements-dev.lock -o requirements-all.lock
 	$(COMPILE) --constraints requirements-dev.lock -o requirements.lock
@@ -87,7 +87,7 @@ wheel: $(STAMP) ## Build the wheel into dist
 	@rm -rf build
 	@ls dist/*.whl
 
-clean: ## Remove what make made: environment, caches, the embedded Kafka and its data
+clean: ## Remove everything that make created: environment, caches, the embedded Kafka and its data
 	@if [ -x $(BIN)/penstock ] && [ -d .penstock ]; then $(BIN)/penstock kafka down || true; fi
 	rm -rf $(VENV) .penstock penstock-data build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	  .import_linter_cache
@@ -95,7 +95,7 @@ clean: ## Remove what make made: environment, caches, the embedded Kafka and its
 
 $(STAMP): requirements-dev.lock pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Penstock needs Python 3.11 or newer, and $(PYTHON) is not; name one: make PYTHON=python3.12"; exit 1; }
+	  { echo "Penstock needs Python 3.11 or newer, and $(PYTHON) is not; choose one: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 	  { echo "$(PYTHON) has no venv module; install it (Debian, Ubuntu: apt-get install python3-venv)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)

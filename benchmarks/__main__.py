@@ -1,7 +1,7 @@
 """`python -m benchmarks`: measure everything, print a table, write `benchmarks/results/latest.json`.
 
-Starts its own Kafka and its own processes and ends them. Ends with 0 whether targets are reached or not, with 1 when
-something could not be measured: that row says so, in the table and in the file.
+Starts and stops its own Kafka and processes. Exit code: 0 if everything was measured, whether or not targets are
+reached; 1 if a row could not be measured. The table and the file name that row.
 """
 
 from __future__ import annotations
@@ -64,19 +64,22 @@ def parser() -> argparse.ArgumentParser:
     )
     choices = [one.name for one in MEASURES]
     found.add_argument(
-        "--only", action="append", choices=choices, metavar="NAME", help="only this measure; may be given again"
+        "--only", action="append", choices=choices, metavar="NAME", help="only this measure; may be repeated"
     )
     found.add_argument(
         "--rounds", type=_positive, default=None, help=f"rounds of each measure ({ROUNDS}; 1 of analytics)"
     )
-    found.add_argument("--quick", action="store_true", help="one short round: does it work, not how fast it is")
+    found.add_argument("--quick", action="store_true", help="one short round: checks that it works, not how fast it is")
     found.add_argument(
-        "--beside", type=_implementation, metavar="FOLDER", help="another implementation, measured by turns; ratios"
+        "--beside",
+        type=_implementation,
+        metavar="FOLDER",
+        help="another implementation, measured in turns, with ratios",
     )
     found.add_argument(
         "--implementation", type=_implementation, metavar="FOLDER", default=str(OWN), help="measure this, not Penstock"
     )
-    found.add_argument("--output", type=Path, metavar="FILE", default=LATEST, help="where the figures go as JSON")
+    found.add_argument("--output", type=Path, metavar="FILE", default=LATEST, help="JSON file for the figures")
     return found
 
 
@@ -121,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"{error}")
         return error.exit_code
     except KeyboardInterrupt:
-        say("interrupted; nothing was written")
+        say("interrupted; no file was written")
         return 130
     return conclude(given.output, [one.name for one in implementations], found, say, console)
 

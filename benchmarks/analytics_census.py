@@ -1,11 +1,10 @@
-"""`python -m benchmarks.analytics_census`: a million census lines counted by Spark, beside one plain Python loop.
+"""`python -m benchmarks.analytics_census`: a million census lines counted by Spark, compared with a plain Python loop.
 
     files -> plain loop (CPU and wall)
     files -> read -> topic compute -> compute --once (Spark, CPU of its whole process tree and wall) -> topic results
 
-The totals of both must be equal, or it ends with 1. On one machine the loop wins, by a lot: the figures say what the
-way over Kafka and Spark costs there, and the demo what it is for. It starts its own Kafka and ends it. Refuses to count
-as work what is only the start of a JVM: that time is apart.
+The totals of both must be equal, or the exit code is 1. On one machine the loop is much faster: the figures show what
+the way through Kafka and Spark costs there. Starts and stops its own Kafka. Measures the start of the JVM separately.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.analytics_census", description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=1_000_000, help="in all")
     parser.add_argument("--master", default="local[2]", help="where Spark runs")
-    parser.add_argument("--kafka", default="", help="HOST:PORT of one that runs, instead of one of its own")
+    parser.add_argument("--kafka", default="", help="HOST:PORT of a running Kafka, instead of its own")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-census-") as name:
         found = measure(Path(name), given.lines, given.master, given.kafka)

@@ -1,11 +1,11 @@
 """How far `job topology --engine graphframes` goes: `python -m benchmarks.analytics_graphframes [--edges N]`.
 
-A made-up contract (JSON, as the contract's topic has it) and traffic are written to Parquet by Spark, then told from
-there as the job does from Kafka: facts, graph, questions, findings. One JSON line: seconds of each part, rows that came
-to this process, the most memory of it and of Spark's JVM. Needs GraphFrames' jars (PENSTOCK_SPARK_JARS).
+A made-up contract (JSON, as the contract's topic has it) and traffic are written to Parquet by Spark and processed
+from there as the job does from Kafka: facts, graph, questions, findings. One JSON line: seconds of each part, rows
+fetched to this process, peak memory of it and of Spark's JVM. Needs GraphFrames' jars (PENSTOCK_SPARK_JARS).
 
-The world: blocks of 40 channels with 5 subscriptions each. A quarter reply some channels further on, one of 100 of them
-in the next block, one of 500 backwards; a tenth share a subscriber with others of their block.
+The world: blocks of 40 channels with 5 subscriptions each. A quarter reply to a later channel, one in 100 of
+them in the next block, one in 500 backwards; a tenth share a subscriber with others of their block.
 """
 
 from __future__ import annotations

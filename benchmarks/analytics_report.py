@@ -1,4 +1,4 @@
-"""How soon the report page answers in headless Chromium: `python -m benchmarks.analytics_report [--vertices N ...]`.
+"""Measures the report page in headless Chromium: `python -m benchmarks.analytics_report [--vertices N ...]`.
 
 Each size: a made-up topology -> page -> file, loaded by a browser `--rounds` times after one that is not counted.
 `ready_ms` is from the start of the navigation to the moment the map is drawn and takes clicks and keys (the page's own

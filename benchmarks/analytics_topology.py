@@ -1,7 +1,7 @@
-"""How long the topology takes and how much memory it needs: `python -m benchmarks.analytics_topology [--edges N ...]`.
+"""Measures time and memory of the topology: `python -m benchmarks.analytics_topology [--edges N ...]`.
 
 Each size runs in a process of its own: made-up contract and traffic -> facts, walks, findings (local engine) -> page
-and JSON. One JSON line for each. Making the inputs up is not counted; their memory is, and is told apart.
+and JSON. One JSON line for each. Generating the inputs is not counted; their memory is reported separately.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""`python -m benchmarks.analytics_traffic`: the traffic job over records of 1 KiB, beside a plain consumer's count.
+"""`python -m benchmarks.analytics_traffic`: the traffic job over records of 1 KiB, compared with a plain consumer.
 
     records/s   wall, from the first batch's beginning to the last one's end (Spark has started by then)
-    CPU us      of the job's process and its JVM (both), per record, start of Spark included and left out
-    warm        both again, of the batches after the first: what is paid once (classes, compiling) is left out
-    RSS         of the JVM after each batch: flat means that the last is about the first
+    CPU us      of the job's process and its JVM together, per record, with and without the start of Spark
+    warm        both, for the batches after the first: without one-time costs (loading and compiling classes)
+    RSS         of the JVM after each batch; it should stay flat
 
 The plain consumer (librdkafka, one thread) counts the same groups from the same topics: the oracle and the ceiling.
-Starts a Kafka of its own; refuses to judge: targets are printed beside the figures.
+Starts its own Kafka. Prints the targets beside the figures.
 """
 
 from __future__ import annotations

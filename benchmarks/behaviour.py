@@ -1,6 +1,6 @@
-"""How a made-up subscriber answers: delays, failures by count, by chance (seeded) or for ever, and silence.
+"""How a simulated subscriber answers: delays, failures by count, at random (seeded) or always, and silence.
 
-Decides; refuses to wait or to answer itself (`sink` does).
+Only decides; `sink` waits and answers.
 """
 
 from __future__ import annotations

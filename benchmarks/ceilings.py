@@ -1,11 +1,11 @@
-"""How fast a subscription could be at best, from where its events are and how long its subscriber takes. Pure.
+"""Computes the highest possible rate of a subscription from its events and its subscriber's time. Pure.
 
     ordered: one event of a partition at a time, so the partition with the most events is the last to end
 
       partition 0  ====o====o====o====o====o      5 x 10 ms: nothing can be quicker than this
       partition 1  ====o====o====o
 
-Refuses to count anything but the subscriber's own time: what is above the ceiling's is the implementation's.
+Counts only the subscriber's own time; time above the ceiling belongs to the implementation.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ def ordered_s(events: Mapping[int, int], service_s: float) -> float:
 def share_of_ceiling(events: Mapping[int, int], service_s: float, seconds: float) -> float:
     """Percentage of the greatest rate that was reached. `seconds` > 0, from the first request to the last answer."""
     if seconds <= 0:
-        raise ValueError(f"{seconds} s is no duration")
+        raise ValueError(f"{seconds} s is not a valid duration")
     return 100 * ordered_s(events, service_s) / seconds

@@ -1,10 +1,10 @@
-"""What a worker does under what it should never meet, as facts to read: no targets, no comparison.
+"""Measures a worker under extreme conditions. Prints facts, without targets or comparison.
 
-    python -m benchmarks.endurance overload    five times the requests that may wait, for a minute, then none of it
-    python -m benchmarks.endurance hostile     subscribers that hang, drip and flood, beside one that works
+    python -m benchmarks.endurance overload    five times the requests that may wait, for a minute, then none
+    python -m benchmarks.endurance hostile     subscribers that hang, send slowly or flood, beside a healthy one
     python -m benchmarks.endurance many        300 subscriptions come and go twice; 100 at rest
 
-Real Kafka, real processes; prints one JSON object for each scene. Refuses to judge: tests hold the promises.
+Real Kafka, real processes; prints one JSON object for each scene. Does not judge the results; the tests do.
 """
 
 from __future__ import annotations

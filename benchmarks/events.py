@@ -1,7 +1,7 @@
-"""Made-up CloudEvents as whole HTTP requests: seeded, cheap to make, checkable at the other end.
+"""Generates CloudEvents as complete HTTP requests: seeded, cheap, and verifiable by the receiver.
 
 Each body is one of a pool of random bodies and, in a checked run, travels with its hash as attribute `bodyhash`, so
-that a subscriber can tell a changed body without knowing what was sent. Refuses to send or to count anything.
+that a subscriber detects a changed body without knowing what was sent. Does not send or count.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What comes out of a measurement: rows, their figures over all rounds, and the JSON they are kept as. Pure.
+"""The results of a measurement: rows, their figures over all rounds, and their JSON. Pure.
 
-A row that could not be measured is a figure too: it says why, and counts as not reached. Refuses to leave one out.
+A row that could not be measured stays in the results, with the reason, and counts as not reached.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An implementation: a folder with the commands `receiver` and `dispatcher`, and what they are told.
+"""An implementation: a folder with the commands `receiver` and `dispatcher`, and the environment they get.
 
-See benchmarks/README.md for the agreement. What is measured is the process that a command starts (it `exec`s what it
-runs). Refuses to know how an implementation works; Penstock's own is a folder like any other.
+benchmarks/README.md describes the interface. The measured process is the one that a command starts (commands use
+`exec`). Penstock's own implementation is a folder like any other.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Implementation:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What the commands of one scene are told; `folder` is theirs alone and outlives the single process."""
+    """The environment for the commands of one scene. `folder` is theirs alone and outlives each process."""
 
     kafka: str
     topic: str

@@ -1,10 +1,10 @@
-"""What healthy subscriptions have of a worker while others of it are sick or greedy, as facts to read.
+"""Measures healthy subscriptions of a worker while others of it fail or have deep backlogs.
 
     python -m benchmarks.isolation sick       12 kinds of sick subscribers beside 4 healthy ones
     python -m benchmarks.isolation backlog    an ordered subscription beside two with deep backlogs and concurrency 100
 
 Real Kafka, one real worker, subscribers in processes of their own; prints one JSON object for each scene. Rates and
-delays are the healthy ones', alone and beside the others. Refuses to judge: tests hold the promises.
+delays are those of the healthy ones, alone and beside the others. Does not judge the results; the tests do.
 """
 
 from __future__ import annotations

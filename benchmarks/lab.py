@@ -1,9 +1,9 @@
-"""The laboratory: Kafka, topics that are filled, sinks, and the processes of an implementation under observation.
+"""The test bench: Kafka, filled topics, sinks, and the measured processes of an implementation.
 
     Lab     one Kafka and the size of what is measured
     Stage   one topic of an implementation, its subscriptions, and the processes that work on it
 
-Refuses to know what is measured (`measures`) and how often (`rounds`).
+`measures` decides what is measured, `rounds` how often.
 """
 
 from __future__ import annotations

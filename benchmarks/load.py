@@ -4,7 +4,7 @@
 
 Closed loop: each connection sends its next event when the last is answered; with `--rate` they share that many
 events a second. `--sequential` sends a key's next event only after its last was answered. The last line of standard
-output is one JSON object with the numbers. Refuses to repeat an event: what was not answered 202 stays so.
+output is one JSON object with the numbers. Does not repeat events that were not answered 202.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         if self.event is None or not self._parser.should_keep_alive():
             self._transport.close()
-        if self.event is None:  # nobody asked: a server's word of farewell to an idle connection
+        if self.event is None:  # no request is open: the server said goodbye to an idle connection
             return
         self._load.answered(self, status)
         if not self._transport.is_closing():

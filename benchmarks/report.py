@@ -1,4 +1,4 @@
-"""The figures as a table for people. Refuses to explain them; benchmarks/README.md does."""
+"""The figures as a table. benchmarks/README.md explains them."""
 
 from __future__ import annotations
 

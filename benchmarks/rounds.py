@@ -2,7 +2,7 @@
 
     round 1: ours, theirs    round 2: theirs, ours    round 3: ours, theirs
 
-Taking turns lets both meet the same machine; changing who is first keeps a drift from favouring one. Refuses to judge.
+With turns, both run on the machine in the same state; alternating the order cancels a drift.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Runner:
         self._offered = True
 
     def round(self) -> None:
-        """Measure once more; an error ends the measure for this implementation, and is told."""
+        """Measure once more; an error ends the measure for this implementation, and is reported."""
         if self._error or not self._offered:
             return
         try:
@@ -41,7 +41,7 @@ class _Runner:
                 self._values[row].append(values[row])
         except NotOffered:
             self._offered = False
-        except Exception as error:  # whatever it was: it is told, and the other measures go on
+        except Exception as error:  # any error is reported, and the other measures continue
             self._fail(error)
 
     def figures(self) -> list[Figure]:

@@ -2,8 +2,8 @@
 
     python -m benchmarks.sick [--port 0]
 
-The first line of standard output is {"port": N}; `POST /<kind>` is a subscriber of that kind (`KINDS`). Refuses to
-remember anything: what arrived where it should is counted elsewhere.
+The first line of standard output is {"port": N}; `POST /<kind>` is a subscriber of that kind (`KINDS`). Keeps
+no state: arrivals are counted elsewhere.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The sink: one process that is many subscribers, answers as it is told and writes down what it received.
+"""The sink: one process that acts as many subscribers, answers as configured and records what it received.
 
     python -m benchmarks.sink [--port 0] [--path NAME=BEHAVIOUR ...] [--ledger FILE]
 
-`POST /sub/<name>` is the subscriber <name> (any name; one that is not given answers at once). The first line of
-standard output is {"port": N}. SIGTERM writes the ledger out and ends with 0. Besides there are, for who measures:
+`POST /sub/<name>` is the subscriber <name> (any name; without a behaviour it answers at once). The first line of
+standard output is {"port": N}. SIGTERM writes the ledger and exits with 0. Further pages, for measurements:
 
     GET /stats            the counts of every subscriber
-    GET /ids/<name>       the ids that it took
-    GET /times/<name>     when it was asked and answered since this was asked last
-    POST /behave/<name>   it behaves so from now on (body: a behaviour), and what hangs is answered
+    GET /ids/<name>       the ids that it accepted
+    GET /times/<name>     times of requests and answers since the last call
+    POST /behave/<name>   sets its behaviour (body: a behaviour); hanging requests are answered
 
-Refuses to understand events beyond their id, attributes, `bodyhash` and `sent`.
+Reads only id, attributes, `bodyhash` and `sent` of an event.
 """
 
 from __future__ import annotations

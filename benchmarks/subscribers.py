@@ -1,6 +1,6 @@
-"""The sink as a laboratory sees it: what its subscribers got, when, and how they are to behave from now on.
+"""Client of the sink: what its subscribers received, when, and how they should behave.
 
-The process itself is `sink`. Refuses to guess: an answer that is not 200 is an error.
+The process itself is `sink`. An answer other than 200 is an error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The data pipeline: the traffic job, the topology and its page, the census, and the look from the shell.
+"""The data pipeline: the traffic job, the topology and its page, the census, and the shell command.
 
     traffic      a topic is counted by the job; figures of the batches after the first, when Spark is warm
     topology     100,000 edges: facts, walks, findings, page, JSON
@@ -6,8 +6,8 @@
     census       lines -> chunks -> Spark -> results, beside a plain loop; totals that differ are a row
     shell        `penstock topology` on the quickstart, as typed; Spark must not even be imported
 
-Small enough for one run of everything; the programs `benchmarks.analytics_*` measure any size. Penstock's own: nobody
-else offers them. Refuses to count as equal what is not.
+Small enough for one run of everything; the programs `benchmarks.analytics_*` measure any size. Only Penstock has these,
+so there is no comparison.
 """
 
 from __future__ import annotations

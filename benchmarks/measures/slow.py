@@ -85,7 +85,7 @@ def _key_ordered_scene(lab: Lab, implementation: Implementation) -> Iterator[Cal
 
 @contextmanager
 def _growth_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
-    """Each round has a topic of its own: what a round leaves in it nobody wants to wait for."""
+    """Each round has its own topic, so that it does not wait for the leftovers of the previous one."""
     names = [f"s{number}" for number in range(10)]
 
     def once() -> Values:

@@ -1,7 +1,7 @@
-"""Resources from what the benchmark tells, and a controller that publishes them and ends.
+"""Creates the resources for a benchmark, runs a controller until it has published them, and exits.
 
-The start offsets are committed when this ends, so that events stored afterwards are delivered. Refuses to run on:
-nothing but the measured workers is there during a measurement.
+The start offsets are committed when this ends, so that events stored afterwards are delivered. It does not
+keep running: only the measured workers run during a measurement.
 """
 
 from __future__ import annotations

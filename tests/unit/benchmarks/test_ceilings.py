@@ -19,5 +19,5 @@ def test_the_busiest_partition_sets_the_time() -> None:
 def test_the_share_is_of_that_time() -> None:
     assert share_of_ceiling({0: 50, 1: 10}, 0.01, 0.5) == pytest.approx(100)
     assert share_of_ceiling({0: 50, 1: 50}, 0.01, 1.0) == pytest.approx(50)
-    with pytest.raises(ValueError, match="no duration"):
+    with pytest.raises(ValueError, match="not a valid duration"):
         share_of_ceiling({0: 1}, 0.01, 0.0)

@@ -19,6 +19,7 @@ from analytics.topology.model.document import Tier, Window
 from analytics.topology.model.inputs import Inputs, State, Traffic
 from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
+from knative.traffic.counts import Counts
 
 SIZES = (100_000, 1_000_000)
 NOW_S = 1_790_000_000.0
@@ -88,7 +89,7 @@ def _traffic(channels: list[Channel], subscriptions: list[Subscription], chance:
             events = chance.choice((0, 100, 10_000))
             sent[one.uid] = sent.get(one.uid, 0) + events
             name = f"/source/{(number + source) % 1_500}"
-            yield Traffic(True, one.namespace, one.name, source=name, events=events, bytes=1024 * events)
+            yield Traffic(True, one.namespace, one.name, source=name, counts=Counts(events, 1024 * events))
     for subscription in subscriptions:
         events = sent[subscription.channel_uid]
         yield Traffic(
@@ -96,9 +97,7 @@ def _traffic(channels: list[Channel], subscriptions: list[Subscription], chance:
             subscription.namespace,
             subscription.channel,
             subscription.name,
-            events=events,
-            bytes=1024 * events,
-            delivered=events,
+            counts=Counts(events, 1024 * events, delivered=events),
             latency={40: events} if events else {},
         )
 

@@ -15,6 +15,7 @@ from analytics.topology.model.document import Edge, Flow, Health, Kind, Scalar, 
 from analytics.topology.model.facts import Facts, SubscriptionFacts
 from analytics.topology.model.inputs import Inputs, State, Traffic
 from knative.traffic import latency_sketch
+from knative.traffic.counts import OF_SUBSCRIPTIONS
 
 _URI_KINDS = {
     Flow.DELIVERS: Kind.SUBSCRIBER,
@@ -62,7 +63,7 @@ class DocumentBuilder:
         state = self._inputs.states.get(one.subscription.uid, _NOTHING)
         total = self._facts.settled.get(one.id, _UNCOUNTED)
         health = self._health(state, total)[0]
-        size = total.bytes / total.events if total.events else 0.0
+        size = total.counts.bytes / total.counts.events if total.counts.events else 0.0
         now = state.delivered_per_s if self._inputs.tier is Tier.STATUS and state is not _NOTHING else None
         yield Edge(
             edge_id(Flow.SUBSCRIBES, one.channel, one.id),
@@ -70,21 +71,21 @@ class DocumentBuilder:
             one.id,
             Flow.SUBSCRIBES,
             health,
-            self._count(total.events),
-            self._rate(total.events) if now is None else now,
-            self._rate(total.bytes),
+            self._count(total.counts.events),
+            self._rate(total.counts.events) if now is None else now,
+            self._rate(total.counts.bytes),
             lag=state.lag,
         )
-        failures = total.retried + total.dead
+        failures = total.counts.retried + total.counts.dead
         yield Edge(
             edge_id(Flow.DELIVERS, one.id, one.target),
             one.id,
             one.target,
             Flow.DELIVERS,
-            Health.FAILED if failures and not total.delivered else health,
-            self._count(total.delivered),
-            self._rate(total.delivered) if now is None else now,
-            self._rate(round(size * total.delivered)),
+            Health.FAILED if failures and not total.counts.delivered else health,
+            self._count(total.counts.delivered),
+            self._rate(total.counts.delivered) if now is None else now,
+            self._rate(round(size * total.counts.delivered)),
             failures=self._count(failures),
             latency_p50_s=latency_sketch.quantile(total.latency, 0.5) if total.latency else None,
             latency_p99_s=latency_sketch.quantile(total.latency, 0.99) if total.latency else None,
@@ -97,11 +98,11 @@ class DocumentBuilder:
                 one.id,
                 one.dead,
                 Flow.DEAD_LETTERS,
-                self._counted_health(total.dead, Health.DEGRADED),
-                self._count(total.dead),
-                self._rate(total.dead),
-                self._rate(round(size * total.dead)),
-                failures=self._count(total.dead),
+                self._counted_health(total.counts.dead, Health.DEGRADED),
+                self._count(total.counts.dead),
+                self._rate(total.counts.dead),
+                self._rate(round(size * total.counts.dead)),
+                failures=self._count(total.counts.dead),
             )
 
     def _counted_health(self, count: int, when_some: Health) -> Health:
@@ -114,16 +115,16 @@ class DocumentBuilder:
             return Health.FAILED, state.message
         if state.ready != "True":
             return Health.UNKNOWN, state.message
-        if state.retrying or total.dead or total.retried or total.ignored:
+        if state.retrying or total.counts.dead or total.counts.retried or total.counts.ignored:
             parts = [
                 f"{state.retrying} events are being retried" if state.retrying else "",
-                f"{total.dead} dead letters" if total.dead else "",
-                f"{total.ignored} events dropped" if total.ignored else "",
-                f"{total.retried} retries" if total.retried else "",
+                f"{total.counts.dead} dead letters" if total.counts.dead else "",
+                f"{total.counts.ignored} events dropped" if total.counts.ignored else "",
+                f"{total.counts.retried} retries" if total.counts.retried else "",
                 state.last_error,
             ]
             return Health.DEGRADED, "; ".join(part for part in parts if part)
-        if self._seconds > 0 and not total.events and not state.lag:
+        if self._seconds > 0 and not total.counts.events and not state.lag:
             return Health.IDLE, ""
         return Health.OK, ""
 
@@ -189,8 +190,7 @@ class DocumentBuilder:
             "retrying": state.retrying,
         }
         if self._seconds > 0:
-            counts = ("delivered", "retried", "dead", "filtered", "ignored")
-            detail.update((name, getattr(total, name)) for name in counts)
+            detail.update((name, getattr(total.counts, name)) for name in OF_SUBSCRIPTIONS)
         return Vertex(
             one.id,
             Kind.TRIGGER if one.id.startswith("trigger:") else Kind.SUBSCRIPTION,
@@ -199,8 +199,8 @@ class DocumentBuilder:
             subscription.label,
             health,
             message,
-            rate=self._rate(total.events),
-            bytes_rate=self._rate(total.bytes),
+            rate=self._rate(total.counts.events),
+            bytes_rate=self._rate(total.counts.bytes),
             lag=state.lag,
             island=self._island_of[one.id],
             detail=detail,

@@ -78,7 +78,7 @@ def _loops(loops: Iterable[Loop], consumers: dict[str, SubscriptionFacts], facts
         rule = "self-reply" if alone else "reply-loop"
         what = f"Events of {listed(channels)} come back to it" if alone else "Events go in a loop: " + listed(channels)
         ways = [f"{path((*cycle, cycle[0]))}" for cycle in loop.cycles]
-        settled = [facts.settled[start].delivered for start, _ in back if start in facts.settled]
+        settled = [facts.settled[start].counts.delivered for start, _ in back if start in facts.settled]
         counts = [f"In the window, {sum(settled)} events were delivered in this loop."] if settled else []
         yield Finding(
             f"{rule}:{channels[0]}",
@@ -149,7 +149,8 @@ def _unserved(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
 def _balance(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
     consumers = {one.id: one for one in facts.consumers}
     for one in facts.joins.imbalances:
-        total, channel = facts.settled.get(one.consumer), consumers[one.consumer].channel
+        settled, channel = facts.settled.get(one.consumer), consumers[one.consumer].channel
+        total = settled.counts if settled is not None else None
         parts = (
             f"{total.delivered} delivered, {total.filtered} filtered, {total.dead} dead-lettered, "
             f"{total.ignored} dropped"
@@ -199,8 +200,8 @@ def _dropping(facts: Facts) -> Iterator[Finding]:
             evidence = [
                 f"penstock.dev/exhausted is ignore: an event that the sink {sink.uri} does not accept is dropped."
             ]
-        if total is not None and total.ignored:
-            evidence.append(f"{total.ignored} events were dropped in the window.")
+        if total is not None and total.counts.ignored:
+            evidence.append(f"{total.counts.ignored} events were dropped in the window.")
         yield Finding(
             f"no-dead-letters:{id_}",
             "no-dead-letters",
@@ -266,9 +267,10 @@ def _twice(walks: GraphAnswers) -> Iterator[Finding]:
 
 def _failing(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
     for one in facts.consumers:
-        total = facts.settled.get(one.id)
-        if total is None or not total.dead + total.ignored:
+        settled = facts.settled.get(one.id)
+        if settled is None or not settled.counts.dead + settled.counts.ignored:
             continue
+        total = settled.counts
         state = inputs.states.get(one.subscription.uid)
         error = [f"Last error: {state.last_error}."] if state is not None and state.last_error else []
         yield Finding(

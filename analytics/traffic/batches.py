@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from analytics.traffic.seen import Seen
 from analytics.traffic.windows import MINUTE_S, SETTLED, STORED, Window, merge, table_of
+from knative.traffic.counts import Counts, read
 
 LATENESS_S = 600
 
@@ -51,14 +52,14 @@ def of_records(sums: pa.Table, owners: Mapping[str, Owner], state: Mapping[str, 
         windows.append(
             Window(
                 row["start"], MINUTE_S, STORED, namespace, channel, "", row["type"], row["source"],
-                events=row["events"], bytes=row["bytes"], late=late,
+                counts=Counts(row["events"], row["bytes"]), late=late,
             )
         )  # fmt: skip
     return Batch(
         merge([table_of(windows)]),
         {
             "counters": {
-                "records": sum(one.events for one in windows),
+                "records": sum(one.counts.events for one in windows),
                 "late": sum(one.late for one in windows),
                 "folded": folded,
             },
@@ -85,8 +86,7 @@ def of_deltas(
             Window(
                 row["start"], MINUTE_S, row["kind"], row["ns"], row["channel"],
                 row["sub"] if row["kind"] == SETTLED else "", row["type"], row["source"],
-                row["events"], row["bytes"], row["delivered"], row["retried"], row["dead"], row["filtered"],
-                row["ignored"], row["events"] if _is_late(row["start"], before) else 0, latency,
+                read(row.__getitem__), row["events"] if _is_late(row["start"], before) else 0, latency,
             )
         )  # fmt: skip
     seen = Seen.from_json(state.get("seen", {}))

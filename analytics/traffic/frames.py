@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from analytics.spark.kafka_source import body_bytes, header, second
 from analytics.traffic.windows import MINUTE_S
+from knative.traffic.counts import NAMES
 from knative.traffic.delta import ACCEPTED, SETTLED, VERSION
 from knative.traffic.latency_sketch import BUCKET_MAX
 
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
 SERIES_MAX = 500  #: types and sources of a channel that keep their names, in a minute of a batch
 TEXT_MAX = 256  #: characters of a type or a source; the rest is cut off
 
-_COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
 _DELTA = (
     "v long, by string, n long, at long, kind string, ns string, channel string, sub string, type string, "
-    "source string, events long, bytes long, delivered long, retried long, dead long, filtered long, ignored long, "
-    "latency map<string, long>, _bad string"
+    f"source string, {', '.join(f'{name} long' for name in NAMES)}, latency map<string, long>, _bad string"
 )
 #: The columns by which deltas are summed.
 DELTA_KEYS = ("start", "kind", "ns", "channel", "sub", "type", "source")
@@ -57,7 +56,7 @@ def read_deltas(records: DataFrame) -> DataFrame:
 
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_bad"}
     parsed = records.select(f.from_json(f.col("value").cast("string"), _DELTA, options).alias("d")).select("d.*")
-    zeros = {name: f.coalesce(f.col(name), f.lit(0)) for name in _COUNTS}
+    zeros = {name: f.coalesce(f.col(name), f.lit(0)) for name in NAMES}
     texts = {name: f.substring(f.coalesce(f.col(name), f.lit("")), 1, TEXT_MAX) for name in ("type", "source")}
     sub = f.coalesce(f.col("sub"), f.lit(""))
     return parsed.withColumn("readable", f.coalesce(_is_delta(), f.lit(False))).withColumns(
@@ -68,7 +67,7 @@ def read_deltas(records: DataFrame) -> DataFrame:
 def _is_delta() -> Column:
     from pyspark.sql import functions as f
 
-    counts = [f.coalesce(f.col(name), f.lit(0)) >= 0 for name in _COUNTS]
+    counts = [f.coalesce(f.col(name), f.lit(0)) >= 0 for name in NAMES]
     latency = f.coalesce("latency", f.create_map().cast("map<string, long>"))
     buckets = f.forall(
         f.map_entries(latency),
@@ -113,7 +112,7 @@ def delta_sums(fresh: DataFrame) -> DataFrame:
     """`DELTA_KEYS` -> sums of the new deltas, `repeats` of those already counted, newest second, latency."""
     from pyspark.sql import functions as f
 
-    numbers = {name: f.when(~f.col("counted"), f.col(name)).otherwise(0) for name in _COUNTS}
+    numbers = {name: f.when(~f.col("counted"), f.col(name)).otherwise(0) for name in NAMES}
     again = f.col("copies") - f.when(f.col("counted"), 0).otherwise(1)
     sums = fresh.groupBy(*DELTA_KEYS).agg(
         *(f.sum(column).alias(name) for name, column in numbers.items()),

@@ -1,7 +1,7 @@
 """Reads the tables of the traffic job: windows as values, without Spark and without Kafka.
 
     for one in read_windows(Path(".penstock/traffic"), size=60, since=..., until=...):
-        one.start, one.namespace, one.channel, one.events, one.latency_s(0.99)
+        one.start, one.namespace, one.channel, one.counts.events, one.latency_s(0.99)
 
 Safe while the job writes: a batch is visible as a whole or not at all, and if a compaction removes files during a read,
 the read starts again. `window_files` lists the Parquet files for programs that read them with Spark or DuckDB and merge

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from knative.traffic.counts import NAMES, Counts, column
 from knative.traffic.latency_sketch import LatencySketch, quantile
 
 MINUTE_S = 60
@@ -27,7 +28,7 @@ SETTLED = "settled"
 TIERS = {STORED: "records", ACCEPTED: "deltas", SETTLED: "deltas"}
 
 KEYS = ("start", "size", "kind", "namespace", "channel", "subscription", "type", "source")
-COUNTS = ("events", "bytes", "delivered", "retried", "dead_lettered", "filtered", "ignored", "late")
+COUNTS = (*map(column, NAMES), "late")
 
 _TEXT = pa.string()
 _BUCKETS = pa.list_(pa.struct([("bucket", pa.int32()), ("count", pa.int64())]))
@@ -60,13 +61,7 @@ class Window:
     subscription: str = ""  #: settled only
     type: str = ""
     source: str = ""
-    events: int = 0
-    bytes: int = 0
-    delivered: int = 0
-    retried: int = 0  #: attempts beyond the first
-    dead_lettered: int = 0
-    filtered: int = 0
-    ignored: int = 0
+    counts: Counts = field(default_factory=Counts)
     late: int = 0
     latency: LatencySketch = field(default_factory=dict)
 
@@ -89,7 +84,8 @@ def arrivals(windows: Iterable[Window]) -> list[Window]:
 
 def table_of(windows: Sequence[Window]) -> pa.Table:
     """The windows as a table of `SCHEMA`."""
-    columns = {name: [getattr(one, name) for one in windows] for name in (*KEYS, *COUNTS)}
+    columns = {name: [getattr(one, name) for one in windows] for name in (*KEYS, "late")}
+    columns.update((column(name), [getattr(one.counts, name) for one in windows]) for name in NAMES)
     columns["latency"] = [
         [{"bucket": bucket, "count": count} for bucket, count in sorted(one.latency.items())] for one in windows
     ]
@@ -101,7 +97,12 @@ def windows_of(table: pa.Table) -> list[Window]:
     rows = table.select([*KEYS, *COUNTS]).to_pylist()
     sketches = table["latency"].to_pylist()
     return [
-        Window(**row, latency={one["bucket"]: one["count"] for one in sketch or ()})
+        Window(
+            **{name: row[name] for name in KEYS},
+            counts=Counts(*(row[column(name)] for name in NAMES)),
+            late=row["late"],
+            latency={one["bucket"]: one["count"] for one in sketch or ()},
+        )
         for row, sketch in zip(rows, sketches, strict=True)
     ]
 

@@ -23,6 +23,7 @@ from app.settings.load import load_settings
 from knative.contract import kafka_names
 from knative.errors import PenstockError, UsageError
 from knative.traffic import latency_sketch
+from knative.traffic.counts import OF_SUBSCRIPTIONS, column
 from tables.traffic_windows.view import Line, TrafficRows
 from tables.traffic_windows.windows import LONG_S, Window, merged, start_of
 
@@ -151,23 +152,18 @@ def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[st
 
 
 def _row(line: Line, start: int, window: Window, seconds: float) -> dict[str, object]:
+    counts = window.counts
     own = not line.subscription  # of the channel itself: the events that it has accepted
     row: dict[str, object] = {
         "channel": f"{line.namespace}/{line.channel}",
         "subscription": line.subscription,
         "window": time.strftime("%H:%M:%S", time.localtime(start)),
-        "per_s": f"{(window.accepted if own else window.delivered) / max(seconds, 1.0):.1f}",
-        "bytes": window.data_bytes,
+        "per_s": f"{(counts.events if own else counts.delivered) / max(seconds, 1.0):.1f}",
+        "bytes": counts.bytes,
     }
     if own:
-        return {**row, "accepted": window.accepted}
-    row.update(
-        delivered=window.delivered,
-        retried=window.retried,
-        dead_lettered=window.dead,
-        filtered=window.filtered,
-        ignored=window.ignored,
-    )
+        return {**row, "accepted": counts.events}
+    row.update((column(name), getattr(counts, name)) for name in OF_SUBSCRIPTIONS)
     return {**row, **{f"p{q}": _duration(latency_sketch.quantile(window.latency, q / 100)) for q in (50, 95, 99)}}
 
 

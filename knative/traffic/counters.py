@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from knative.delivery.attempt import Settled
 from knative.ports import Headers
 from knative.traffic import latency_sketch
+from knative.traffic.counts import Counts
 from knative.traffic.delta import ACCEPTED, COMBINATIONS_MAX, SETTLED, Delta, Kind
 from knative.traffic.latency_sketch import LatencySketch
 
@@ -30,15 +31,21 @@ _Names = tuple[bytes, bytes]
 _OTHERS: _Names = (b"", b"")
 
 
-class Row:
+class Row(Counts):
     """The numbers of one combination of type and source. `plain`: durations that are not in `sketch` yet."""
 
-    __slots__ = ("bytes", "dead", "delivered", "events", "filtered", "ignored", "plain", "retried", "sketch")
+    __slots__ = ("plain", "sketch")
 
     def __init__(self) -> None:
-        self.events = self.bytes = self.delivered = self.retried = self.dead = self.filtered = self.ignored = 0
+        super().__init__()
         self.plain: list[float] = []
         self.sketch: LatencySketch = {}
+
+    def counts(self) -> Counts:
+        """The numbers. A subscription counts no events as they come: they are those that it settled."""
+        counts = Counts(*self.values())
+        counts.events = counts.events or counts.settled
+        return counts
 
     def durations(self) -> LatencySketch:
         """All durations as a sketch."""
@@ -186,12 +193,6 @@ class TrafficCounters:
                     subscription=counter.subscription,
                     type=kind.decode("utf-8", "replace"),
                     source=source.decode("utf-8", "replace"),
-                    events=row.events or row.delivered + row.dead + row.filtered + row.ignored,
-                    bytes=row.bytes,
-                    delivered=row.delivered,
-                    retried=row.retried,
-                    dead=row.dead,
-                    filtered=row.filtered,
-                    ignored=row.ignored,
+                    counts=row.counts(),
                     latency=row.durations(),
                 )

@@ -5,7 +5,7 @@
 `(by, number)` is unique, so readers recognize a record that comes twice. Numbers count events. `accepted` counts what
 ingress stored; `settled` counts what a subscription is done with, each event once however often it was attempted:
 
-    settled.events == delivered + dead + filtered + ignored          retried = attempts beyond the first
+    settled: events == delivered + dead + filtered + ignored          retried = attempts beyond the first
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from knative.errors import PenstockError
+from knative.traffic import counts
+from knative.traffic.counts import Counts
 from knative.traffic.latency_sketch import BUCKET_MAX, LatencySketch
 
 VERSION = 1
@@ -44,17 +46,8 @@ class Delta:
     subscription: str = ""  #: name; settled only
     type: str = ""
     source: str = ""
-    events: int = 0
-    bytes: int = 0
-    delivered: int = 0
-    retried: int = 0
-    dead: int = 0
-    filtered: int = 0
-    ignored: int = 0
+    counts: Counts = field(default_factory=Counts)
     latency: LatencySketch = field(default_factory=dict)  #: from the event's entry into Kafka to its delivery
-
-
-_COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
 
 
 def key_of(delta: Delta) -> bytes:
@@ -77,7 +70,7 @@ def encode(delta: Delta) -> bytes:
         row["sub"] = delta.subscription
     row["type"] = delta.type
     row["source"] = delta.source
-    row.update((name, getattr(delta, name)) for name in _COUNTS if getattr(delta, name))
+    row.update(delta.counts.nonzero())
     if delta.latency:
         row["latency"] = {str(bucket): count for bucket, count in sorted(delta.latency.items())}
     return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
@@ -109,8 +102,8 @@ def decode(value: bytes | None) -> Delta:
         subscription=_text(row, "sub", ""),
         type=_text(row, "type", ""),
         source=_text(row, "source", ""),
+        counts=counts.read(lambda name: _count(row, name, 0)),
         latency=_sketch(row.get("latency", {})),
-        **{name: _count(row, name, 0) for name in _COUNTS},
     )
 
 

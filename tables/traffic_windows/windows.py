@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from knative.traffic import latency_sketch
+from knative.traffic.counts import Counts, read
 from knative.traffic.delta import ACCEPTED, Delta
 from knative.traffic.latency_sketch import LatencySketch
 
@@ -29,7 +30,8 @@ _AHEAD_S = 600  #: a delta from further in the future comes from a wrong clock a
 _NUMBERS_MAX = 4096  #: numbers that are remembered for one sender
 _SENDERS_MAX = 1000
 
-_COUNTS = ("accepted", "data_bytes", "delivered", "retried", "dead", "filtered", "ignored")
+#: Numbers that have another name in a row.
+_STORED_AS = {"events": "accepted", "bytes": "data_bytes"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,16 +57,10 @@ class Key:
 
 @dataclass(slots=True)
 class Window:
-    """The numbers of one row. A channel has `accepted` and `data_bytes`; a subscription has all but `accepted`."""
+    """The numbers of one row. Those of a channel are events and bytes; a subscription has all but events."""
 
     through: int = -1  #: offset of the last delta in it
-    accepted: int = 0
-    data_bytes: int = 0
-    delivered: int = 0
-    retried: int = 0
-    dead: int = 0
-    filtered: int = 0
-    ignored: int = 0
+    counts: Counts = field(default_factory=Counts)
     latency: LatencySketch = field(default_factory=dict)
 
     def add(self, delta: Delta, offset: int) -> bool:
@@ -72,20 +68,16 @@ class Window:
         if offset <= self.through:
             return False
         self.through = offset
-        if delta.kind == ACCEPTED:
-            self.accepted += delta.events
-        self.data_bytes += delta.bytes
-        self.delivered += delta.delivered
-        self.retried += delta.retried
-        self.dead += delta.dead
-        self.filtered += delta.filtered
-        self.ignored += delta.ignored
+        counts = self.counts + delta.counts
+        if delta.kind != ACCEPTED:
+            counts.events = 0  # of a subscription, how its events were settled says as much
+        self.counts = counts
         latency_sketch.merge(self.latency, delta.latency)
         return True
 
     def encode(self) -> bytes:
         """The value of a row: JSON without zeros."""
-        row: dict[str, object] = {name: getattr(self, name) for name in _COUNTS if getattr(self, name)}
+        row: dict[str, object] = {_STORED_AS.get(name, name): count for name, count in self.counts.nonzero().items()}
         if self.latency:
             row["latency"] = {str(bucket): count for bucket, count in sorted(self.latency.items())}
         return orjson.dumps({"through": self.through, **row})
@@ -97,7 +89,7 @@ class Window:
         if not isinstance(row, dict) or not isinstance(row.get("latency", {}), dict):
             raise ValueError("not a row of the traffic windows")
         latency = {int(bucket): int(count) for bucket, count in row.get("latency", {}).items()}
-        return cls(int(row["through"]), **{name: int(row.get(name, 0)) for name in _COUNTS}, latency=latency)
+        return cls(int(row["through"]), read(lambda name: int(row.get(_STORED_AS.get(name, name), 0))), latency)
 
 
 def merged(windows: Iterable[Window]) -> Window:
@@ -105,8 +97,7 @@ def merged(windows: Iterable[Window]) -> Window:
     whole = Window()
     for one in windows:
         whole.through = max(whole.through, one.through)
-        for name in _COUNTS:
-            setattr(whole, name, getattr(whole, name) + getattr(one, name))
+        whole.counts += one.counts
         latency_sketch.merge(whole.latency, one.latency)
     return whole
 

@@ -91,7 +91,7 @@ async def test_each_listener_hears_of_a_delivery_what_it_counts(
             [delta] = counters.take(1)
         assert all(b"traceparent: mine" in request for request in (*subscriber.requests, *other.requests))
     assert trace.spans == [spans]
-    assert (delta.delivered, delta.dead) == ((0, 1) if settled == "dead-lettered" else (1, 0))
+    assert (delta.counts.delivered, delta.counts.dead) == ((0, 1) if settled == "dead-lettered" else (1, 0))
     counted = {key: count for key, count in observe.others.items() if key[0] in ("attempt", "settled", "delivered")}
     expected: dict[tuple[object, ...], int] = {("attempt", "ns/s", status): count for status, count in attempts.items()}
     assert counted == expected | ({("settled", "ns/s", settled): 1} if settled else {("delivered", "ns/s"): 1})

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from knative.traffic.counts import Counts
 from tables.traffic_windows.view import TrafficRows
 from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window
 from tests.support.webapp import RunningWeb
@@ -20,12 +21,12 @@ NOW = T0 + 25.0
 def rows() -> TrafficRows:
     found = TrafficRows("t", {}, 900, 3600, lambda: NOW)
     channel, settled = Key(SHORT_S, T0 + 20, "ns", "ch"), Key(SHORT_S, T0 + 10, "ns", "ch", "sub")
-    window = Window(2, 0, 70, 6, 4, 3, 2, 1, {50: 5, 100: 1})
+    window = Window(2, Counts(0, 70, 6, 4, 3, 2, 1), {50: 5, 100: 1})
     found.apply(
         [
-            (channel.encode(), Window(1, accepted=3, data_bytes=30).encode(), 0),
+            (channel.encode(), Window(1, Counts(3, 30)).encode(), 0),
             (settled.encode(), window.encode(), 0),
-            (Key(LONG_S, T0 - 60, "ns", "other").encode(), Window(1, accepted=9).encode(), 0),
+            (Key(LONG_S, T0 - 60, "ns", "other").encode(), Window(1, Counts(9)).encode(), 0),
         ]
     )
     return found

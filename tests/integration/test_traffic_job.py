@@ -15,6 +15,7 @@ from analytics.traffic.job import TrafficJob, TrafficPlan
 from analytics.traffic.read import read_windows
 from analytics.traffic.store import BrokenTablesError, wipe
 from app.local.kafka import EmbeddedKafka
+from knative.traffic.counts import Counts
 from knative.traffic.delta import BadDeltaError, Delta, decode, encode
 from tests.support.traffic import Sent, shown
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.integration
 
 BEGIN_S = 1_790_000_040  # a whole minute
-DELTA = encode(Delta("w", 0, BEGIN_S, "settled", "ns", "a", "sub", "t", "/s", 3, 30, 2, 1, 1, 0, 0, {4: 2}))
+DELTA = encode(Delta("w", 0, BEGIN_S, "settled", "ns", "a", "sub", "t", "/s", Counts(3, 30, 2, 1, 1), {4: 2}))
 BROKEN: list[bytes | None] = [
     None, b"", b"junk", b"[]", b'"x"', b"{}", b"\xff\xfe",
     DELTA.replace(b'"v":1', b'"v":2'), DELTA.replace(b'"v":1,', b""), DELTA.replace(b"settled", b"other"),
@@ -93,7 +94,7 @@ def test_sums_are_the_ledgers(spark: SparkSession, kafka: EmbeddedKafka, sent: S
 
     assert TrafficJob(spark, plan).run().records == 0
     minutes, hours = read_windows(folder), read_windows(folder, 3600)
-    assert sum(one.events for one in hours) == sum(one.events for one in minutes)
+    assert sum(one.counts.events for one in hours) == sum(one.counts.events for one in minutes)
     assert {one.start % 3600 for one in hours} == {0}
 
 
@@ -156,9 +157,9 @@ def test_too_many_sources_are_summed_without_names(
     TrafficJob(spark, plan).run()
 
     windows = read_windows(tmp_path / "t")
-    assert (sum(one.events for one in windows), sum(one.bytes for one in windows)) == (600, 600)
+    assert (sum(one.counts.events for one in windows), sum(one.counts.bytes for one in windows)) == (600, 600)
     assert len(windows) == 501
-    assert next(one for one in windows if one.source == "").events == 100
+    assert next(one for one in windows if one.source == "").counts.events == 100
 
 
 def test_spark_reads_a_delta_as_decode_does(spark: SparkSession) -> None:

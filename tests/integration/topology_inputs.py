@@ -63,7 +63,7 @@ def deltas(bootstrap: str, instance: str, world: World, ago_s: float = 30.0) -> 
         kind = ACCEPTED if one.accepted else SETTLED
         delta = Delta(
             "w-1", number, at, kind, one.namespace, one.channel, one.subscription, "t", one.source,
-            one.events, one.bytes, one.delivered, one.retried, one.dead, one.filtered, one.ignored, one.latency,
+            one.counts, one.latency,
         )  # fmt: skip
         for _ in range(1 + (number % 3 == 0)):
             producer.produce(topic, encode(delta), key_of(delta))

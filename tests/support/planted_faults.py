@@ -14,6 +14,7 @@ from analytics.topology.model.document import Tier, Window
 from analytics.topology.model.inputs import Inputs, State, Traffic
 from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
+from knative.traffic.counts import Counts
 
 READY = State("True", lag=0)
 NOW_S = 1_790_000_000.0
@@ -97,7 +98,7 @@ class World:
 
     def sent(self, channel: str, source: str, events: int) -> World:
         """A source sent so many events of 1 KiB."""
-        self.flows.append(Traffic(True, *split(channel), source=source, events=events, bytes=1024 * events))
+        self.flows.append(Traffic(True, *split(channel), source=source, counts=Counts(events, 1024 * events)))
         return self
 
     def settled(self, label: str, delivered: int, dead: int = 0, ignored: int = 0, retried: int = 0) -> World:
@@ -111,12 +112,7 @@ class World:
                 namespace,
                 one.channel,
                 name,
-                events=events,
-                bytes=1024 * events,
-                delivered=delivered,
-                dead=dead,
-                ignored=ignored,
-                retried=retried,
+                counts=Counts(events, 1024 * events, delivered, retried, dead, ignored=ignored),
                 latency={48: delivered} if delivered else {},
             )
         )

@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from analytics.traffic.windows import COUNTS, Window
 from knative.contract.kafka_names import traffic_topic
 from knative.traffic import latency_sketch
+from knative.traffic.counts import NAMES, Counts, column
 from knative.traffic.delta import Delta, encode, key_of
 
 Key = tuple[int, str, str, str, str, str, str]  #: start, kind, namespace, channel, subscription, type, source
@@ -66,10 +67,7 @@ class Sent:
             for _ in range(copies):
                 self._producer.produce(self.traffic_topic, values[-1], key_of(delta), timestamp=at * 1000 + 900)
             key = (at // 60 * 60, delta.kind, *channel, delta.subscription, delta.type, delta.source)
-            self._sums[key].update(
-                events=delta.events, bytes=delta.bytes, delivered=delta.delivered, retried=delta.retried,
-                dead_lettered=delta.dead, filtered=delta.filtered, ignored=delta.ignored,
-            )  # fmt: skip
+            self._sums[key].update({column(name): count for name, count in delta.counts.nonzero().items()})
             latency_sketch.merge(self._sketches[key], delta.latency)
         assert self._producer.flush(60) == 0
         return values
@@ -91,25 +89,24 @@ class Sent:
     def _delta(self, by: str, number: int, at: int, namespace: str, channel: str) -> Delta:
         count = self._random.randrange(1, 50)
         if number % 2:
-            return Delta(by, number, at, "accepted", namespace, channel, "", "t", "/s", count, count * 100)
+            return Delta(by, number, at, "accepted", namespace, channel, "", "t", "/s", Counts(count, count * 100))
         dead, filtered = self._random.randrange(count), 0
         dead = min(dead, 3)
         filtered = min(count - dead, 2)
         delivered = count - dead - filtered
         latency = latency_sketch.of(self._random.expovariate(20) for _ in range(delivered))
         return Delta(
-            by, number, at, "settled", namespace, channel, "sub", "t", "/s", count, count * 100, delivered,
-            self._random.randrange(5), dead, filtered, 0, latency,
+            by, number, at, "settled", namespace, channel, "sub", "t", "/s",
+            Counts(count, count * 100, delivered, self._random.randrange(5), dead, filtered), latency,
         )  # fmt: skip
 
 
 def shown(windows: Iterable[Window]) -> list[tuple[Key, dict[str, int], latency_sketch.LatencySketch]]:
     """Windows in the form of `Sent.expected`."""
-    names = [name for name in COUNTS if name != "late"]
     return [
         (
             (one.start, one.kind, one.namespace, one.channel, one.subscription, one.type, one.source),
-            {name: getattr(one, name) for name in names},
+            {column(name): count for name, count in zip(NAMES, one.counts.values(), strict=True)},
             one.latency,
         )
         for one in sorted(

@@ -166,7 +166,7 @@ def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
         first.send_signal(signal.SIGKILL)
         first.wait()
     assert first.returncode == -signal.SIGKILL, log.read_text()
-    counted = sum(one.events for one in read_windows(folder) if one.kind == "stored")
+    counted = sum(one.counts.events for one in read_windows(folder) if one.kind == "stored")
     assert 0 < counted < _RECORDS
     return counted
 

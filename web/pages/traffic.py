@@ -16,6 +16,7 @@ from faust.web import View
 
 from knative.timefmt import in_seconds
 from knative.traffic import latency_sketch
+from knative.traffic.counts import OF_SUBSCRIPTIONS
 from tables.traffic_windows.view import Line
 from tables.traffic_windows.windows import LONG_S, SHORT_S, Window, start_of
 
@@ -23,6 +24,7 @@ PATH = "/traffic"
 SIZES = {"10s": SHORT_S, "1m": LONG_S}
 LAST_DEFAULT = 30
 _PARAMETERS = ("window", "last", "namespace", "channel")
+_FIELDS = {"dead": "deadLettered"}  #: numbers that have another name in the answer
 _QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
 
 
@@ -82,18 +84,14 @@ def to_page(window: str, last: int, lines: Sequence[Line], now: float) -> dict[s
 
 
 def _accepted(start: int, window: Window) -> dict[str, Any]:
-    return {"start": in_seconds(start), "accepted": window.accepted, "bytes": window.data_bytes}
+    return {"start": in_seconds(start), "accepted": window.counts.events, "bytes": window.counts.bytes}
 
 
 def _settled(start: int, window: Window) -> dict[str, Any]:
     return {
         "start": in_seconds(start),
-        "delivered": window.delivered,
-        "retried": window.retried,
-        "deadLettered": window.dead,
-        "filtered": window.filtered,
-        "ignored": window.ignored,
-        "bytes": window.data_bytes,
+        **{_FIELDS.get(name, name): getattr(window.counts, name) for name in OF_SUBSCRIPTIONS},
+        "bytes": window.counts.bytes,
         "latencySeconds": {name: _rounded(latency_sketch.quantile(window.latency, q)) for name, q in _QUANTILES},
     }
 

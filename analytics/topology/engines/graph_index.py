@@ -68,4 +68,4 @@ def _of_consumer(facts: Facts, consumer: SubscriptionFacts) -> list[float]:
     total = facts.settled.get(consumer.id)
     if total is None:
         return [0.0 for _ in consumer.links()]
-    return [float(getattr(total, WEIGHED_BY[flow])) for _, _, flow in consumer.links()]
+    return [float(getattr(total.counts, WEIGHED_BY[flow])) for _, _, flow in consumer.links()]

@@ -189,13 +189,14 @@ def _published(
     accepted: dict[str, tuple[int, int]] = {}
     of_source: dict[str, int] = defaultdict(int)
     for one in inputs.traffic:
-        channel = names.get((one.namespace, one.channel)) if one.accepted and one.events else None
+        channel = names.get((one.namespace, one.channel)) if one.accepted and one.counts.events else None
         if channel is None:
             continue
         source = f"source:{one.source}"
-        of_source[source] += one.events
-        _add(pairs, (source, channel), one.events, one.bytes)
-        _add(accepted, channel, one.events, one.bytes)
+        events, size = one.counts.events, one.counts.bytes
+        of_source[source] += events
+        _add(pairs, (source, channel), events, size)
+        _add(accepted, channel, events, size)
     named = sorted((name for name in of_source if name != OTHERS), key=lambda name: (-of_source[name], name))
     too_many = frozenset(named[SOURCES_MAX:])
     if not too_many:
@@ -257,7 +258,7 @@ def _imbalances(
             continue
         came = accepted.get(one.channel, (0, 0))[0]
         total = settled.get(one.id)
-        done = 0 if total is None else total.delivered + total.dead + total.filtered + total.ignored
+        done = 0 if total is None else total.counts.settled
         if off_balance(came, done, state.lag, inputs.window.seconds):
             found.append(Imbalance(one.id, came, done, state.lag))
     return tuple(sorted(found, key=lambda one: one.consumer))

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from analytics.topology.model.document import Tier, Window
 from knative.contract.records import Channel, Subscription
+from knative.traffic.counts import Counts
 from knative.traffic.delta import ACCEPTED, SETTLED, Delta
 from knative.traffic.latency_sketch import LatencySketch, merge
 
@@ -44,13 +45,7 @@ class Traffic:
     channel: str
     subscription: str = ""
     source: str = ""
-    events: int = 0
-    bytes: int = 0
-    delivered: int = 0
-    retried: int = 0
-    dead: int = 0
-    filtered: int = 0
-    ignored: int = 0
+    counts: Counts = field(default_factory=Counts)
     latency: LatencySketch = field(default_factory=dict)
 
     @property
@@ -95,19 +90,7 @@ class Row(Protocol):
     @property
     def source(self) -> str: ...
     @property
-    def events(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def delivered(self) -> int: ...
-    @property
-    def retried(self) -> int: ...
-    @property
-    def dead_lettered(self) -> int: ...
-    @property
-    def filtered(self) -> int: ...
-    @property
-    def ignored(self) -> int: ...
+    def counts(self) -> Counts: ...
     @property
     def latency(self) -> Mapping[int, int]: ...
 
@@ -126,17 +109,14 @@ class Summing:
             return False
         self._seen.add(identity)
         total = self._of(delta.kind == ACCEPTED, delta.namespace, delta.channel, delta.subscription, delta.source)
-        for name in ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored"):
-            setattr(total, name, getattr(total, name) + getattr(delta, name))
+        total.counts += delta.counts
         merge(total.latency, delta.latency)
         return True
 
     def row(self, row: Row) -> None:
         """Add one merged window. `stored` and `accepted` count the same events, so the caller passes one of them."""
         total = self._of(row.kind != SETTLED, row.namespace, row.channel, row.subscription, row.source)
-        for name in ("events", "bytes", "delivered", "retried", "filtered", "ignored"):
-            setattr(total, name, getattr(total, name) + getattr(row, name))
-        total.dead += row.dead_lettered
+        total.counts += row.counts
         merge(total.latency, row.latency)
 
     def sums(self) -> list[Traffic]:

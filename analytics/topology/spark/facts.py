@@ -25,16 +25,16 @@ from analytics.topology.model.facts import (
 )
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
 from analytics.topology.spark.contract import ContractFrames
+from knative.traffic.counts import NAMES, SETTLED, read
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 _ENDS = ("channel_id", "target", "reply", "dead")
-_COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
 #: The columns of `traffic`, one row for each key; `latency` is map<int,bigint>.
 TRAFFIC_SCHEMA = (
     "accepted boolean, namespace string, channel string, subscription string, source string, "
-    + ", ".join(f"{name} bigint" for name in _COUNTS)
+    + ", ".join(f"{name} bigint" for name in NAMES)
     + ", latency map<int,bigint>"
 )
 #: The workers' reports, one row for each uid in them: the subscription is served if it has this generation and no
@@ -134,7 +134,7 @@ def traffic_frame(spark: SparkSession, sums: list[Traffic]) -> DataFrame:
             one.channel,
             one.subscription,
             one.source,
-            *(getattr(one, name) for name in _COUNTS),
+            *one.counts.values(),
             dict(one.latency),
         )
         for one in sums
@@ -165,8 +165,8 @@ def _consumers(inputs: Inputs, rows: Sequence[Row]) -> list[SubscriptionFacts]:
 
 
 def _traffic(row: Row) -> Traffic:
-    counts = {name: row[f"n_{name}"] for name in _COUNTS}
-    return Traffic(False, row["namespace"], row["channel"], row["name"], latency=dict(row["latency"] or {}), **counts)
+    counts = read(lambda name: row[f"n_{name}"])
+    return Traffic(False, row["namespace"], row["channel"], row["name"], "", counts, dict(row["latency"] or {}))
 
 
 def _arrivals(channels: DataFrame, traffic: DataFrame) -> DataFrame:
@@ -197,12 +197,12 @@ def _of_consumers(
     from pyspark.sql import functions as f
 
     of = ["namespace", "channel", "name"]
-    counts = [f.col(name).alias(f"n_{name}") for name in _COUNTS]  # `dead` alone is the dead letter destination
+    counts = [f.col(name).alias(f"n_{name}") for name in NAMES]  # `dead` alone is the dead letter destination
     settled = traffic.where("not accepted").withColumnRenamed("subscription", "name")
     came = accepted.select(f.col("id").alias("channel_id"), f.col("events").alias("came"))
     rows = consumers.join(settled.select(*of, *counts, "latency"), of, "left")
     rows = rows.join(came, ["channel_id"], "left").join(served, ["uid"], "left").na.fill(0, ["came"])
-    done = f.coalesce(f.expr("n_delivered + n_dead + n_filtered + n_ignored"), f.lit(0))
+    done = f.coalesce(f.expr(" + ".join(f"n_{name}" for name in SETTLED)), f.lit(0))
     is_served = f.expr("served_generation = generation and partitions <= served_partitions")
     return rows.withColumn("done", done).withColumns(
         {"odd": _odd(window_s), "served": f.coalesce(is_served, f.lit(False))}

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 
 from analytics.traffic.frames import read_deltas
 from analytics.traffic.windows import SCHEMA
+from knative.traffic.counts import NAMES, column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COUNTS = ("events", "bytes", "delivered", "retried", "dead", "filtered", "ignored")
 _KEYS = ("accepted", "namespace", "channel", "subscription", "source")
 HOUR_S, MINUTE_S = 3600, 60
 _MINUTES_MAX_S = 6 * HOUR_S  #: longer spans are read in hours
@@ -51,7 +51,7 @@ def of_deltas(records: DataFrame, since: float, until: float) -> DataFrame:
         "channel",
         f.when(came, "").otherwise(f.col("sub")).alias("subscription"),
         f.when(came, f.col("source")).otherwise("").alias("source"),
-        *_COUNTS,
+        *NAMES,
         buckets.alias("latency"),
     )
     return summed(parts)
@@ -88,7 +88,7 @@ def of_windows(rows: DataFrame, since: float, until: float) -> DataFrame:
         "channel",
         f.when(came, "").otherwise(f.col("subscription")).alias("subscription"),
         f.when(came, f.col("source")).otherwise("").alias("source"),
-        *(f.col("dead_lettered" if name == "dead" else name).alias(name) for name in _COUNTS),
+        *(f.col(column(name)).alias(name) for name in NAMES),
         f.map_from_entries(f.coalesce(entries, f.array().cast("array<struct<key:int,value:bigint>>"))).alias("latency"),
     )
     return summed(parts)
@@ -102,17 +102,17 @@ def summed(parts: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    rows = parts.select(*_KEYS, *_COUNTS, "first", "last", f.posexplode_outer("latency").alias("nth", "bucket", "n"))
+    rows = parts.select(*_KEYS, *NAMES, "first", "last", f.posexplode_outer("latency").alias("nth", "bucket", "n"))
     counting = f.coalesce("nth", f.lit(0)) == 0
     buckets = rows.groupBy(*_KEYS, "bucket").agg(
-        *(f.sum(f.when(counting, f.col(name))).alias(name) for name in _COUNTS),
+        *(f.sum(f.when(counting, f.col(name))).alias(name) for name in NAMES),
         f.min("first").alias("first"),
         f.max("last").alias("last"),
         f.sum("n").alias("n"),
     )
     entry = f.when(f.col("bucket").isNotNull(), f.struct("bucket", "n"))
     return buckets.groupBy(*_KEYS).agg(
-        *(f.sum(name).alias(name) for name in _COUNTS),
+        *(f.sum(name).alias(name) for name in NAMES),
         f.map_from_entries(f.collect_list(entry)).alias("latency"),
         f.min("first").alias("first"),
         f.max("last").alias("last"),

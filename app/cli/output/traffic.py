@@ -47,8 +47,8 @@ def batch_line(name: str, number: int, counters: Mapping[str, int], seconds: flo
 def summary_rows(summary: Summary) -> list[dict[str, object]]:
     """One row for each channel and subscription, the busiest first."""
     rows: list[dict[str, object]] = []
-    for line, one in sorted(summary.totals.windows.items(), key=lambda pair: (-pair[1].events, pair[0])):
-        p50_s, p99_s = one.latency_s(0.5), one.latency_s(0.99)
+    for line, one in sorted(summary.totals.windows.items(), key=lambda pair: (-pair[1].counts.events, pair[0])):
+        counts, p50_s, p99_s = one.counts, one.latency_s(0.5), one.latency_s(0.99)
         owner = f"{one.namespace}/{one.channel}"
         rows.append(
             {
@@ -57,13 +57,13 @@ def summary_rows(summary: Summary) -> list[dict[str, object]]:
                 "namespace": one.namespace,
                 "channel": one.channel,
                 "subscription": one.subscription,
-                "events": one.events,
-                "rate": round(one.events / summary.totals.seconds(line), 1),
-                "bytes": one.bytes,
-                "delivered": one.delivered,
-                "retried": one.retried,
-                "dead_lettered": one.dead_lettered,
-                "filtered": one.filtered,
+                "events": counts.events,
+                "rate": round(counts.events / summary.totals.seconds(line), 1),
+                "bytes": counts.bytes,
+                "delivered": counts.delivered,
+                "retried": counts.retried,
+                "dead_lettered": counts.dead,
+                "filtered": counts.filtered,
                 "p50_s": None if p50_s is None else round(p50_s, 4),
                 "p99_s": None if p99_s is None else round(p99_s, 4),
                 "late": one.late,

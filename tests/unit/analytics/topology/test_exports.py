@@ -16,6 +16,7 @@ from analytics.topology.model.document import Kind, Topology, Vertex
 from analytics.topology.model.inputs import Summing
 from analytics.traffic.windows import Window
 from app.cli.output.topology import show_difference, show_topology
+from knative.traffic.counts import Counts
 from knative.traffic.delta import Delta
 from tests.support.topology_examples import HOSTILE, large, small
 
@@ -95,18 +96,18 @@ def test_words_for_a_terminal_drive_none(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_deltas_and_windows_add_up_to_the_same() -> None:
     deltas = [
-        Delta("w", 1, 5, "accepted", "n", "c", "", "t", "/a", 3, 30),
-        Delta("w", 1, 5, "accepted", "n", "c", "", "t", "/a", 3, 30),
-        Delta("w", 2, 6, "accepted", "n", "c", "", "u", "/a", 1, 10),
-        Delta("w", 3, 6, "settled", "n", "c", "s", "t", "/a", 4, 40, 2, 1, 1, 0, 1, {5: 2}),
+        Delta("w", 1, 5, "accepted", "n", "c", "", "t", "/a", Counts(3, 30)),
+        Delta("w", 1, 5, "accepted", "n", "c", "", "t", "/a", Counts(3, 30)),
+        Delta("w", 2, 6, "accepted", "n", "c", "", "u", "/a", Counts(1, 10)),
+        Delta("w", 3, 6, "settled", "n", "c", "s", "t", "/a", Counts(4, 40, 2, 1, 1, 0, 1), {5: 2}),
     ]
     windows = Summing()
-    windows.row(Window(0, 60, "stored", "n", "c", "", "t", "/a", 4, 40))
-    windows.row(Window(0, 60, "settled", "n", "c", "s", "t", "/a", 4, 40, 2, 1, 1, 0, 1, 0, {5: 2}))
+    windows.row(Window(0, 60, "stored", "n", "c", "", "t", "/a", Counts(4, 40)))
+    windows.row(Window(0, 60, "settled", "n", "c", "s", "t", "/a", Counts(4, 40, 2, 1, 1, 0, 1), 0, {5: 2}))
 
     summing = Summing()
     for delta in deltas:
         summing.delta(delta)
     assert summing.sums() == windows.sums()
     accepted, settled = windows.sums()[1], windows.sums()[0]
-    assert (accepted.events, accepted.source, settled.subscription, settled.dead) == (4, "/a", "s", 1)
+    assert (accepted.counts.events, accepted.source, settled.subscription, settled.counts.dead) == (4, "/a", "s", 1)

@@ -26,6 +26,7 @@ from analytics.traffic.store import (
 from analytics.traffic.totals import Totals
 from analytics.traffic.windows import Window, arrivals, coarsen, merge, table_of, windows_of
 from knative.errors import PenstockError, UsageError
+from knative.traffic.counts import Counts
 
 HOUR = 1_790_000_000 // 3600 * 3600
 FACTS: dict[str, Any] = {"counters": {"records": 1}}
@@ -39,14 +40,14 @@ windows = st.builds(
     namespace=st.just("ns"),
     channel=st.sampled_from(["a", "b"]),
     type=st.sampled_from(["", "größe"]),
-    events=st.integers(0, 2**40),
+    counts=st.builds(Counts, st.integers(0, 2**40)),
     late=st.integers(0, 5),
     latency=sketches,
 )
 
 
 def one(start: int = HOUR, events: int = 1, **more: Any) -> Window:
-    return Window(start, 60, "stored", "ns", "a", events=events, **more)
+    return Window(start, 60, "stored", "ns", "a", counts=Counts(events), **more)
 
 
 def store_in(folder: Path) -> QueryStore:
@@ -69,14 +70,14 @@ def test_sums_do_not_depend_on_the_batches(found: list[Window], cut: int) -> Non
 
     assert in_two == whole
     assert len({(w.start, w.kind, w.channel, w.type) for w in whole}) == len(whole)
-    for name in ("events", "late"):
-        assert sum(getattr(w, name) for w in found) == sum(getattr(w, name) for w in hours)
+    assert sum(w.counts.events for w in found) == sum(w.counts.events for w in hours)
+    assert sum(w.late for w in found) == sum(w.late for w in hours)
     assert sum(sum(w.latency.values()) for w in whole) == sum(sum(w.latency.values()) for w in found)
     assert {w.start % 3600 for w in hours} <= {0}
 
 
 def test_windows_come_back_as_they_were(tmp_path: Path) -> None:
-    window = Window(HOUR, 60, "settled", "ns", "ch", "sub", "t", "/s", 9, 90, 5, 4, 3, 1, 0, 2, {4: 5})
+    window = Window(HOUR, 60, "settled", "ns", "ch", "sub", "t", "/s", Counts(9, 90, 5, 4, 3, 1), 2, {4: 5})
 
     store_in(tmp_path).write(0, table_of([window]), FACTS)
 
@@ -90,7 +91,7 @@ def test_what_is_asked_for_is_found(tmp_path: Path) -> None:
 
     assert [w.start for w in read_windows(tmp_path, since=HOUR + 70)] == [HOUR + 60, HOUR + 3600]
     assert [w.start for w in read_windows(tmp_path, until=HOUR + 60)] == [HOUR]
-    assert [(w.start, w.events) for w in read_windows(tmp_path, 3600)] == [(HOUR, 2), (HOUR + 3600, 1)]
+    assert [(w.start, w.counts.events) for w in read_windows(tmp_path, 3600)] == [(HOUR, 2), (HOUR + 3600, 1)]
     with pytest.raises(UsageError, match="60 and 3600"):
         read_windows(tmp_path, 61)
     with pytest.raises(PenstockError, match=r"no traffic tables.*penstock job traffic"):
@@ -102,7 +103,7 @@ def test_a_repeated_batch_replaces_itself(tmp_path: Path) -> None:
     for events in (5, 7):
         store.write(0, table_of([one(events=events)]), {**FACTS, "newest": events})
 
-    assert [w.events for w in read_windows(tmp_path)] == [7]
+    assert [w.counts.events for w in read_windows(tmp_path)] == [7]
     assert store.state_before(0) == {}
     assert store.state_before(1)["newest"] == 7
     with pytest.raises(BrokenTablesError, match=r"lack batch 1.*--reset"):
@@ -143,8 +144,8 @@ def test_old_minutes_become_hours_and_old_hours_go(tmp_path: Path) -> None:
 
     store.compact(HOUR, least=2, keep_minutes_s=5 * 3600, keep_s=50 * 3600)
 
-    assert [(w.start, w.size, w.events) for w in read_windows(tmp_path)] == [(HOUR, 60, 1)]
-    assert [(w.start, w.events) for w in read_windows(tmp_path, 3600)] == [(old, 2), (HOUR, 1)]
+    assert [(w.start, w.size, w.counts.events) for w in read_windows(tmp_path)] == [(HOUR, 60, 1)]
+    assert [(w.start, w.counts.events) for w in read_windows(tmp_path, 3600)] == [(old, 2), (HOUR, 1)]
     assert len(window_files(tmp_path)) == 1
 
 
@@ -229,7 +230,7 @@ def test_a_compaction_during_a_read_changes_nothing(tmp_path: Path, monkeypatch:
         return read(file, **more)
 
     monkeypatch.setattr(pq, "read_table", compacted_meanwhile)
-    assert [w.events for w in read_windows(tmp_path)] == [2]
+    assert [w.counts.events for w in read_windows(tmp_path)] == [2]
 
 
 def test_totals_are_of_lines() -> None:
@@ -239,7 +240,7 @@ def test_totals_are_of_lines() -> None:
     totals.add(table_of([]))
 
     line = ("stored", "ns", "a", "")
-    assert (totals.windows[line].events, totals.windows[line].latency, totals.seconds(line)) == (12, {2: 1}, 180)
+    assert (totals.windows[line].counts.events, totals.windows[line].latency, totals.seconds(line)) == (12, {2: 1}, 180)
 
 
 def test_what_came_in_is_counted_on_one_way() -> None:

@@ -14,6 +14,7 @@ import web.pages.traffic  # noqa: F401 - imported late by the command; Faust und
 from app.cli import cli, traffic
 from app.cli.output.format import print_yaml
 from app.cli.traffic import rows
+from knative.traffic.counts import Counts
 from tables.traffic_windows.view import Line
 from tables.traffic_windows.windows import Window
 
@@ -21,10 +22,10 @@ from tables.traffic_windows.windows import Window
 def lines(now: int) -> list[Line]:
     start = now - now % 10
     settled = {
-        start: Window(delivered=2, retried=1, data_bytes=20, latency={50: 2}),
-        start - 10: Window(delivered=8, dead=1, filtered=2, ignored=3, data_bytes=80, latency={120: 8}),
+        start: Window(counts=Counts(delivered=2, retried=1, bytes=20), latency={50: 2}),
+        start - 10: Window(counts=Counts(delivered=8, dead=1, filtered=2, ignored=3, bytes=80), latency={120: 8}),
     }
-    return [Line("ns", "ch", "", {start: Window(accepted=60)}), Line("ns", "ch", "sub", settled)]
+    return [Line("ns", "ch", "", {start: Window(counts=Counts(60))}), Line("ns", "ch", "sub", settled)]
 
 
 def test_the_sum_of_the_windows() -> None:
@@ -46,7 +47,7 @@ def test_each_window_the_latest_first() -> None:
 
 
 def test_nothing_delivered_has_no_latency() -> None:
-    (row,) = rows([Line("ns", "ch", "sub", {int(time.time()): Window(dead=1)})], 10, 1, each=False)
+    (row,) = rows([Line("ns", "ch", "sub", {int(time.time()): Window(counts=Counts(dead=1))})], 10, 1, each=False)
 
     assert (row["p50"], row["delivered"], row["dead_lettered"]) == ("-", 0, 1)
 

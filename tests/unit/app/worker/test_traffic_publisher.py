@@ -67,7 +67,7 @@ def test_a_second_is_one_record_with_the_key_of_its_channel() -> None:
     flushed.second(0)
     flushed.second(2)
 
-    assert [(d.number, d.at, d.events) for d in flushed.stored] == [(1, AT, 3), (2, AT + 2, 2)]
+    assert [(d.number, d.at, d.counts.events) for d in flushed.stored] == [(1, AT, 3), (2, AT + 2, 2)]
     assert {(r.topic, r.key) for r in flushed.produce.records} == {("i.traffic", b"ns/ch")}
     assert flushed.told == {"stored": 2}
 
@@ -145,7 +145,7 @@ async def test_it_runs_by_itself_makes_its_topic_first_and_sends_the_rest_at_the
     flush.stop()
 
     assert tries["made"] == 2
-    assert [decode(record.value).events for record in produce.records] == [1, 1]
+    assert [decode(record.value).counts.events for record in produce.records] == [1, 1]
 
 
 @pytest.mark.asyncio

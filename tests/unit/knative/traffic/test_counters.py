@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from knative.delivery.attempt import Settled
 from knative.ports import Headers
 from knative.traffic.counters import NAME_BYTES_MAX, TrafficCounters
+from knative.traffic.counts import Counts
 from knative.traffic.delta import COMBINATIONS_MAX, Delta
 
 AT = 1_700_000_000
@@ -26,8 +27,8 @@ def test_accepted_events_of_a_channel() -> None:
     counter.accepted(headers(b"other"), 1)
 
     assert list(counters.take(AT)) == [
-        Delta("w", 1, AT, "accepted", "ns", "ch", "", "t", "/s", 3, 21),
-        Delta("w", 2, AT, "accepted", "ns", "ch", "", "other", "/s", 1, 1),
+        Delta("w", 1, AT, "accepted", "ns", "ch", "", "t", "/s", Counts(3, 21)),
+        Delta("w", 2, AT, "accepted", "ns", "ch", "", "other", "/s", Counts(1, 1)),
     ]
     assert list(counters.take(AT + 1)) == []
 
@@ -45,8 +46,8 @@ def test_settled_events_of_a_subscription() -> None:
 
     (delta,) = counters.take(AT)
 
-    assert delta == Delta("w", 1, AT, "settled", "ns", "ch", "sub", "t", "/s", 7, 9, 3, 8, 2, 1, 1, {0: 3})
-    assert delta.events == delta.delivered + delta.dead + delta.filtered + delta.ignored
+    assert delta == Delta("w", 1, AT, "settled", "ns", "ch", "sub", "t", "/s", Counts(7, 9, 3, 8, 2, 1, 1), {0: 3})
+    assert delta.counts.events == delta.counts.settled
 
 
 def test_type_and_source_are_found_wherever_they_are() -> None:
@@ -55,7 +56,7 @@ def test_type_and_source_are_found_wherever_they_are() -> None:
     for one in (headers(), headers(b"t", b"/s", "a", "b"), [("CE_Source", b"/s"), ("Ce_Type", b"t")], headers()):
         counter.accepted(one, 1)
 
-    assert [(d.type, d.source, d.events) for d in counters.take(AT)] == [("t", "/s", 4)]
+    assert [(d.type, d.source, d.counts.events) for d in counters.take(AT)] == [("t", "/s", 4)]
 
 
 @pytest.mark.parametrize("without", [[], [("content-type", b"x")], headers(None, None), headers(b"", b"")])
@@ -63,7 +64,7 @@ def test_what_says_no_type_and_no_source_counts_under_none(without: Headers) -> 
     counters = TrafficCounters("w")
     counters.channel("ns", "ch").accepted(without, 1)
 
-    assert [(d.type, d.source, d.events) for d in counters.take(AT)] == [("", "", 1)]
+    assert [(d.type, d.source, d.counts.events) for d in counters.take(AT)] == [("", "", 1)]
 
 
 def test_bytes_that_are_no_text_count_too() -> None:
@@ -82,7 +83,7 @@ def test_combinations_are_bounded_per_process_and_second() -> None:
             two.accepted(headers(b"%d" % number), 1)
         deltas = list(counters.take(AT))
         assert len(deltas) == 2 * (COMBINATIONS_MAX + 1)
-        assert [d.events for d in deltas if (d.type, d.source) == ("", "")] == [100, 100]
+        assert [d.counts.events for d in deltas if (d.type, d.source) == ("", "")] == [100, 100]
 
 
 def test_endless_names_are_not_kept() -> None:
@@ -118,9 +119,9 @@ def test_a_closed_counter_is_reported_once_more() -> None:
     new = counters.subscription("ns", "ch", "sub")  # made anew while the former one still drains
     old.delivered(headers(), b"", 0.5, 0)
     old.close()
-    assert [d.delivered for d in counters.take(AT)] == [1]
+    assert [d.counts.delivered for d in counters.take(AT)] == [1]
 
     new.delivered(headers(), b"", 0.5, 0)
     new.close()
-    assert [d.delivered for d in counters.take(AT)] == [1]
+    assert [d.counts.delivered for d in counters.take(AT)] == [1]
     assert counters._counters == {}

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knative.traffic.counts import NAMES, Counts
 from knative.traffic.delta import BadDeltaError, Delta, decode, encode, key_of
 from knative.traffic.latency_sketch import BUCKET_MAX
 
-DELTA = Delta("w-1", 7, 1_700_000_000, "settled", "ns", "ch", "sub", "t", "/s", 3, 90, 2, 1, 1, latency={5: 2})
+DELTA = Delta("w-1", 7, 1_700_000_000, "settled", "ns", "ch", "sub", "t", "/s", Counts(3, 90, 2, 1, 1), latency={5: 2})
 ROW = {
     "v": 1,
     "by": "w-1",
@@ -44,13 +45,7 @@ deltas = st.builds(
     subscription=words,
     type=words,
     source=words,
-    events=counts,
-    bytes=counts,
-    delivered=counts,
-    retried=counts,
-    dead=counts,
-    filtered=counts,
-    ignored=counts,
+    counts=st.builds(Counts, *(counts for _ in NAMES)),
     latency=sketches,
 )
 

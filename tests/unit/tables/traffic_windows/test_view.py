@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from knative.traffic.counts import Counts
 from tables.traffic_windows.view import Line, TrafficRows
 from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window
 
@@ -16,13 +17,13 @@ class Clocked:
         self.rows = TrafficRows("t", {}, 900, 3600, lambda: self.now)
 
     def put(self, key: Key, accepted: int | None) -> None:
-        value = None if accepted is None else Window(1, accepted=accepted).encode()
+        value = None if accepted is None else Window(1, Counts(accepted)).encode()
         self.rows.apply([(key.encode(), value, 0)])
 
     def seen(self, size: int, last: int, **only: str) -> dict[str, dict[int, int]]:
         """channel/subscription -> start (from T0) -> accepted."""
         return {
-            f"{one.channel}/{one.subscription}": {start - T0: w.accepted for start, w in one.windows.items()}
+            f"{one.channel}/{one.subscription}": {start - T0: w.counts.events for start, w in one.windows.items()}
             for one in self.rows.lines(size, last, **only)
         }
 
@@ -95,4 +96,4 @@ def test_a_reader_that_fails_says_so_and_shows_what_it_has() -> None:
     clocked.rows._reading_failed(OSError("gone"))
 
     assert clocked.rows.problem == "OSError: gone"
-    assert clocked.rows.lines(SHORT_S, 1) == [Line("ns", "ch", "", {T0: Window(1, accepted=1)})]
+    assert clocked.rows.lines(SHORT_S, 1) == [Line("ns", "ch", "", {T0: Window(1, Counts(1))})]

@@ -9,21 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knative.traffic.counts import NAMES, Counts
 from knative.traffic.delta import Delta
 from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Seen, Window, Windows, merged
 
 T0 = 1_700_000_040  # the start of a minute
 KEEP = (900, 3600)
-ACCEPTED = Delta("w", 1, T0, "accepted", "ns", "ch", type="t", source="/s", events=5, bytes=50)
-SETTLED = Delta(
-    "w", 2, T0 + 1, "settled", "ns", "ch", "sub", "t", "/s", 4, 40, 3, retried=2, dead=1, latency={1: 2, 9: 1}
-)
+ACCEPTED = Delta("w", 1, T0, "accepted", "ns", "ch", type="t", source="/s", counts=Counts(5, 50))
+SETTLED = Delta("w", 2, T0 + 1, "settled", "ns", "ch", "sub", "t", "/s", Counts(4, 40, 3, 2, 1), {1: 2, 9: 1})
 CHANNEL, SUBSCRIPTION = Key(SHORT_S, T0, "ns", "ch"), Key(SHORT_S, T0, "ns", "ch", "sub")
 
-counts = st.integers(0, 10**6)
-windows = st.builds(
-    Window, st.integers(0, 10**9), *(counts for _ in range(7)), st.dictionaries(st.integers(0, 240), st.integers(1, 99))
-)
+counts = st.builds(Counts, *(st.integers(0, 10**6) for _ in NAMES))
+windows = st.builds(Window, st.integers(0, 10**9), counts, st.dictionaries(st.integers(0, 240), st.integers(1, 99)))
 
 
 def table() -> tuple[dict[bytes, bytes], Windows]:
@@ -60,9 +57,19 @@ def test_deltas_add_up_in_their_windows() -> None:
     assert kept.flush(T0 + 1) == 3
 
     found = read(rows)
-    assert found[CHANNEL] == Window(0, accepted=5, data_bytes=50)
-    assert found[SUBSCRIPTION] == Window(2, 0, 80, 6, 4, 2, 0, 0, {1: 4, 9: 2})
-    assert found[replace(SUBSCRIPTION, start=T0 + 10)] == Window(3, 0, 40, 3, 2, 1, 0, 0, {1: 2, 9: 1})
+    assert found[CHANNEL] == Window(0, Counts(5, 50))
+    assert found[SUBSCRIPTION] == Window(2, Counts(0, 80, 6, 4, 2), {1: 4, 9: 2})
+    assert found[replace(SUBSCRIPTION, start=T0 + 10)] == Window(3, Counts(0, 40, 3, 2, 1), {1: 2, 9: 1})
+
+
+def test_the_bytes_of_a_row() -> None:
+    window = Window(7, Counts(1, 2, 3, 4, 5, 6, 7), {9: 2, 1: 4})
+    stored = (
+        b'{"through":7,"accepted":1,"data_bytes":2,"delivered":3,"retried":4,"dead":5,"filtered":6,"ignored":7,'
+        b'"latency":{"1":4,"9":2}}'
+    )
+    assert (window.encode(), Window.decode(stored)) == (stored, window)
+    assert Window(0, Counts(0, 80)).encode() == b'{"through":0,"data_bytes":80}'
 
 
 def test_a_flush_writes_only_what_has_changed() -> None:
@@ -77,13 +84,16 @@ def test_a_delta_that_was_sent_twice_counts_once() -> None:
 
     assert [kept.add(ACCEPTED, offset, T0) for offset in (0, 1)] == [True, False]
     kept.flush(T0)
-    assert read(rows)[CHANNEL].accepted == 5
+    assert read(rows)[CHANNEL].counts.events == 5
 
 
 @given(st.lists(st.integers(0, 130), min_size=1, max_size=30), st.data())
 def test_sums_are_exact_when_deltas_are_read_again(seconds: list[int], data: st.DataObject) -> None:
     """Killed at any flush, and read again from any offset before it: as if nothing had happened."""
-    deltas = [replace(ACCEPTED, number=n, at=T0 + at, latency={}, events=n + 1) for n, at in enumerate(sorted(seconds))]
+    deltas = [
+        replace(ACCEPTED, number=n, at=T0 + at, latency={}, counts=Counts(n + 1))
+        for n, at in enumerate(sorted(seconds))
+    ]
     rows, kept = table()
     for offset, delta in enumerate(deltas):
         kept.add(delta, offset, delta.at)
@@ -101,8 +111,8 @@ def test_sums_are_exact_when_deltas_are_read_again(seconds: list[int], data: st.
         wanted: dict[int, int] = {}
         for delta in deltas:
             start = delta.at - delta.at % size
-            wanted[start] = wanted.get(start, 0) + delta.events
-        assert {key.start: one.accepted for key, one in found.items() if key.size == size} == wanted
+            wanted[start] = wanted.get(start, 0) + delta.counts.events
+        assert {key.start: one.counts.events for key, one in found.items() if key.size == size} == wanted
 
 
 def test_a_minute_is_summed_up_when_it_is_over_and_again_for_what_comes_late() -> None:
@@ -114,11 +124,11 @@ def test_a_minute_is_summed_up_when_it_is_over_and_again_for_what_comes_late() -
     assert minute not in read(rows)
 
     kept.flush(T0 + 65)
-    assert read(rows)[minute].accepted == 10
+    assert read(rows)[minute].counts.events == 10
 
     kept.add(replace(ACCEPTED, number=4, at=T0 + 30), 2, T0 + 70)
     kept.flush(T0 + 70)
-    assert read(rows)[minute].accepted == 15
+    assert read(rows)[minute].counts.events == 15
 
 
 def test_what_comes_when_its_windows_are_gone_counts_in_its_minute() -> None:
@@ -131,7 +141,7 @@ def test_what_comes_when_its_windows_are_gone_counts_in_its_minute() -> None:
 
     assert kept.add(replace(ACCEPTED, number=5), 7, late)
     kept.flush(late)
-    assert read(rows) == {replace(CHANNEL, size=LONG_S): Window(7, accepted=10, data_bytes=100)}
+    assert read(rows) == {replace(CHANNEL, size=LONG_S): Window(7, Counts(10, 100))}
 
 
 def test_rows_end_with_their_time() -> None:
@@ -145,7 +155,7 @@ def test_rows_end_with_their_time() -> None:
 
 
 def test_rows_of_a_former_process_end_too_and_junk_at_once() -> None:
-    rows = {CHANNEL.encode(): Window(1, 5).encode(), b"junk": b"1"}
+    rows = {CHANNEL.encode(): Window(1, Counts(5)).encode(), b"junk": b"1"}
     kept = Windows(rows, *KEEP)
     kept.load(T0 + 30)
     assert set(rows) == {CHANNEL.encode()}
@@ -170,7 +180,7 @@ def test_a_row_that_cannot_be_read_is_written_over() -> None:
     kept.add(ACCEPTED, 0, T0)
     kept.flush(T0)
 
-    assert read(rows)[CHANNEL].accepted == 5
+    assert read(rows)[CHANNEL].counts.events == 5
 
 
 def test_of_a_sender_only_the_latest_numbers_are_kept() -> None:
@@ -186,5 +196,5 @@ def test_of_a_sender_only_the_latest_numbers_are_kept() -> None:
 def test_merged_windows_lose_nothing(several: list[Window]) -> None:
     whole = merged(several)
 
-    assert whole.delivered == sum(one.delivered for one in several)
+    assert whole.counts.delivered == sum(one.counts.delivered for one in several)
     assert sum(whole.latency.values()) == sum(sum(one.latency.values()) for one in several)

@@ -130,7 +130,7 @@ def measure(spark: SparkSession, folder: Path) -> dict[str, Any]:
     return {
         "edges": edges,
         "seconds": {name: round(value, 1) for name, value in took.items()},
-        "rows": {"all": rows.rows, "not numbers alone": rows.told},
+        "rows": {"all": rows.rows, "not numbers alone": rows.other},
         "shown": {"vertices": len(found.vertices), "edges": len(found.edges)},
         "findings": rules,
     }

@@ -5,7 +5,7 @@
     Confirmation   does Kafka confirm them?     CONFIRMED ---> PENDING ---> SILENT, or ---> FROZEN
 
 Everything that affects these states is in `CommitMachine`. Each method is one event. It changes the states only as the
-three tables allow, and whoever calls it makes timers and listeners follow `due_at`, `overdue_at` and `waiting`.
+three tables allow, and the caller makes timers and listeners follow `due_at`, `overdue_at` and `waiting`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The traffic job: two streaming queries, or one bounded read, that write the tables batch by batch.
 
     with spark_session(...) as spark:
-        summary = TrafficJob(spark, plan, told=print_batch).run()
+        summary = TrafficJob(spark, plan, on_batch=print_batch).run()
 
 With `once` the job reads what is there when it starts, then ends. Otherwise it runs until another thread or a signal
 handler calls `stop`. A span (`since_s`, `until_s`) is a bounded read into tables of its own and keeps no state.

@@ -103,6 +103,7 @@ class Stack:
         base = f"http://{LOOPBACK}:{config.http_port}"
         end = time.monotonic() + config.ready_limit_s
         self._wait(lambda: probe_worker(base), end)
+        # A ready worker accepts events, but a subscription gets only those after it is ready: wait for each of them.
         for channel, subscriptions in channels.items():
             self._wait(lambda c=channel, n=subscriptions: subscribers_not_ready(base, c, n), end)  # type: ignore[misc]
 
@@ -117,6 +118,7 @@ class Stack:
     def stop(self, limit_s: float = 9.0) -> None:
         """Stop everything in order. Sends SIGKILL to processes that do not end in time."""
         end = time.monotonic() + limit_s
+        # The worker first: while it drains it still needs its subscriber, and Kafka for its last commits.
         for child in reversed(self._children):
             if child.code is None and not child.stop(min(_DRAIN_S + 3.0, end - time.monotonic())):
                 self._say(f"The {child.name} did not stop in time and was killed.")
@@ -146,6 +148,7 @@ class Stack:
                 )
 
     def _make_home(self) -> None:
+        # Write a file: permission bits do not show a full disk or a read-only file system.
         try:
             for folder in (self.worker_log.parent, self.config.home / "state"):
                 folder.mkdir(parents=True, exist_ok=True)

@@ -148,7 +148,7 @@ def test_nothing_of_the_graph_comes_here_before_what_is_found(
         with received() as rows:
             found = report(engine, inputs, 20, 0)
         assert [one.id for one in found.findings] == ["self-reply:channel:test/c-7"]
-        counts.append((rows.rows, rows.told))
+        counts.append((rows.rows, rows.other))
     links = sum(2 + 1 for _ in inputs.subscriptions) + channels + 1
 
     assert counts[0] == counts[1]

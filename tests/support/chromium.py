@@ -5,7 +5,7 @@
         page.evaluate("document.title")
         assert not page.complaints and not page.requests
 
-Refuses to reach the network: names resolve to nothing, and every request but the page itself is written down.
+Does not reach the network: no name resolves, and every request except the page itself is recorded.
 """
 
 from __future__ import annotations

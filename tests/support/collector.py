@@ -1,6 +1,6 @@
 """An OTLP collector inside the test: takes spans over HTTP and protobuf on a free port of loopback, and shows them.
 
-Refuses to store anything else than spans, and to mend what it is sent.
+Stores spans only, as they were sent.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nobody reads it."""
+                """No log of requests."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

@@ -1,6 +1,6 @@
 """What a metrics page must be like, in the manner of `promtool check metrics`: the text in, sentences of complaint out.
 
-Names of others that users know already can be exempted. Refuses to judge values.
+Established names of other projects can be exempted. Does not check values.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-#: Units that are no base units, and abbreviations of those that are.
+#: Units that are not base units, and abbreviations of base units.
 _WRONG_UNITS = frozenset(
     (
         *("ms", "milliseconds", "us", "microseconds", "ns", "nanoseconds", "sec", "secs", "min", "minutes", "hours"),
@@ -45,13 +45,13 @@ def _of_name(family: Metric) -> Iterator[str]:
     if family.type == "unknown":
         yield f"{name}: has no type"
     if family.type != "counter" and name.endswith("_total"):
-        yield f"{name}: ends in _total and is no counter"
+        yield f"{name}: ends in _total but is not a counter"
     if family.type in ("gauge", "counter") and name.endswith(("_count", "_sum", "_bucket")):
         yield f"{name}: has a suffix of histograms"
     if family.type in ("histogram", "summary") and words[-1] not in ("seconds", "bytes"):
         yield f"{name}: does not end in a unit"
     for word in sorted(_WRONG_UNITS & {*words}):
-        yield f"{name}: {word} is no base unit"
+        yield f"{name}: {word} is not a base unit"
     if any(unit in words[:-1] for unit in ("seconds", "bytes")) and family.type != "counter":
         yield f"{name}: its unit is not last"
     for word in sorted(_TYPE_WORDS & {*words}):

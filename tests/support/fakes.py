@@ -78,7 +78,7 @@ class MemoryContract:
 
 
 class VirtualClock:
-    """A `Clock` that stands until somebody sleeps by it. What is due meanwhile happens during that sleep."""
+    """A `Clock` that advances only while a task sleeps on it. Everything due in that time happens during the sleep."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._now = start

@@ -127,7 +127,7 @@ class Broker:
 
 
 class KafkaCluster:
-    """Between `with` and its end the brokers run, and their proxies pass everything on, until told otherwise."""
+    """Between `with` and its end the brokers run, and their proxies forward everything by default."""
 
     def __init__(self, folder: Path, brokers: int = 3, *, heap: str = HEAP) -> None:
         """`brokers` 1: a single one behind a proxy, with one replica of everything."""
@@ -241,7 +241,7 @@ class KafkaCluster:
         self.wait_healthy()
 
     def _ask(self, ask: Callable[[], int]) -> int:
-        """The number of a broker; while there is none, or nobody answers, ask again."""
+        """The number of a broker; asks again while there is none or no answer."""
         found = -1
 
         def known() -> bool:

@@ -1,4 +1,4 @@
-"""What the Python client cannot be made to do, by librdkafka's own functions. Refuses to be more than tests need."""
+"""What the Python client does not offer, through librdkafka's own functions. Only what tests need."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     world = World().channel("a").channel("b").subscription("s", "a", "http://x", reply="b").traffic("a", "/src", 60)
     build(world.inputs(), engine)
 
-A destination without `http` is a channel of the world, addressed by its host. Refuses to invent anything.
+A destination without `http` is a channel of the world, addressed by its host.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class World:
         kind: str = "Subscription",
         state: State | None = READY,
     ) -> World:
-        """One more; ready without lag unless told."""
+        """One more; by default ready and without lag."""
         namespace, name = split(label)
         of = next(
             (one for one in self.channels if (one.namespace, one.name) == split(channel)),

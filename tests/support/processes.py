@@ -1,7 +1,7 @@
 """Real processes for system tests and measurements: workers, the load generator and the sink.
 
 Each writes its output to a file that is shown when something fails, and dies with the process that started it.
-Refuses to reach inside a worker: what is known of it comes over HTTP, signals and /proc.
+Observes workers from outside only: by HTTP, signals and /proc.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _port_numbers = _ports()
 
 
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on now.
+    """A TCP port of loopback without a listener at this moment.
 
     What it is for may listen much later, on a busy machine. So no port is given twice within hundreds of others, no
     two processes of pytest-xdist get the same one, and neither outgoing connections nor the product's own choice of
@@ -66,7 +66,7 @@ def wait_until(what: str, holds: Callable[[], bool], limit_s: float, poll_s: flo
 
 
 def get(port: int, path: str, limit_s: float = 5.0) -> tuple[int, bytes]:
-    """GET from loopback: status and body; status 0 when nobody answers."""
+    """GET from loopback: status and body; status 0 without an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=limit_s)
     try:
         connection.request("GET", path)
@@ -180,7 +180,7 @@ class Worker(Child):
     ) -> None:
         """Starts it; `wait_ready` waits. Settings in `env` win over all others."""
         self.port, self.admin_port, self._limit_s = free_port(), free_port(), limit_s
-        # The port also goes on the command line: that is how `faust worker` is told elsewhere.
+        # The port also goes on the command line: `faust worker` is usually configured that way.
         command = [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "info", "--web-port", str(self.port)]
         settings = {
             "PENSTOCK_KAFKA": bootstrap,

@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclass
 class Received:
-    """So far: all rows, and those of them with a text or anything else that is no number."""
+    """So far: all rows, and the rows with a value that is not a number."""
 
     rows: int = 0
-    told: int = 0
+    other: int = 0
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def received() -> Iterator[Received]:
             found = fetch(frame)
             count.rows += len(found)
             numbers = all(kind in ("bigint", "int", "double", "boolean") for _, kind in frame.dtypes)
-            count.told += 0 if numbers else len(found)
+            count.other += 0 if numbers else len(found)
             return found
 
         return fetched

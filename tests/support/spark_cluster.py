@@ -1,6 +1,6 @@
 """Spark as real processes on loopback, from the jars of the wheel: a master and workers, or a Spark Connect server.
 
-Each process dies with the test that started it. Refuses to be reached from elsewhere.
+Each process dies with the test that started it. Listens on loopback only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A subscriber that answers, byte for byte, what a test wrote down for it; one thread per connection, real sockets.
 
-A script is a list of answers for a path; the last one repeats. Refuses to interpret requests beyond where they end.
+A script is a list of answers for a path; the last one repeats. Parses a request only to find its end.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class _Link:
 
 
 class TcpProxy:
-    """Between `with` and its end it listens at `port`, and passes everything on until told otherwise."""
+    """Between `with` and its end it listens at `port`, and forwards everything by default."""
 
     def __init__(self, server_port: int, port: int = 0) -> None:
         """`port` 0 = a free one, chosen now; it stays the same through `refuse`."""

@@ -207,7 +207,7 @@ def _shipping(make: Maker, priced: str) -> None:
 
 
 def _clicks(make: Maker, priced: str) -> None:
-    """Clicks, which one subscriber gets twice, and a channel that nobody uses."""
+    """Clicks, which one subscriber gets twice, and an unused channel."""
     clicks = make.add(Kind.CHANNEL, "analytics", "clicks")
     for name in ("/web/catalogue", "/web/search"):
         make.join(Flow.PUBLISHES, make.add(Kind.SOURCE, "", name), clicks, 2_840.0 if "cat" in name else 960.5)
@@ -250,7 +250,7 @@ def _shop_findings(make: Maker) -> None:
         ["uri:http://loader.analytics.svc/v1/ingest?table=clicks", "channel:analytics/clicks", *copies],
         "Two subscriptions of one channel deliver to the same address.",
     )
-    title = "Nobody sends to analytics/old-clicks and nobody reads it"
+    title = "analytics/old-clicks has no senders and no subscriptions"
     make.find("orphan", info, title, ["channel:analytics/old-clicks"], "No event in the window; no subscription.")
     remedy = "Let `orders/reprice` answer without an event, or filter its own replies."
     on_loop = {*loop, "channel:orders/priced"}

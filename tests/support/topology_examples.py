@@ -129,7 +129,7 @@ def _findings(edges: list[Edge]) -> tuple[Finding, ...]:
             "attic/forgotten receives no events",
             ("channel:attic/forgotten",),
             ("No event was accepted in the window of 60 s.",),
-            "Delete the channel if nobody needs it.",
+            "Delete the channel if it is unused.",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Worlds that nobody thought of, for Hypothesis: few names, so that everything meets everything."""
+"""Random worlds for Hypothesis: few names, so that everything is connected to everything."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.planted_faults import READY, World
 
 _LABELS = [f"{namespace}/{name}" for namespace in ("a", "b") for name in ("one", "two", "three")]
 _ELSEWHERE = ["http://x/", "http://y:80", "http://any/channels/a/one", "https://z/channels/b/nowhere?q=/a/one"]
-_STATES = [READY, State("True", lag=40), State("Unknown", "nobody"), State("False", "failed", lag=3), None]
+_STATES = [READY, State("True", lag=40), State("Unknown", "no worker"), State("False", "failed", lag=3), None]
 T = TypeVar("T")
 
 

@@ -2,7 +2,7 @@
 
     sent = Sent(bootstrap, instance, {"topic-a": ("ns", "a")}); sent.records(...); sent.deltas(...); sent.expected()
 
-Refuses to use anything of the job it is the measure of.
+Uses nothing of the job that it checks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The wheel as somebody gets it: built from a copy of the sources, installed into an environment of its own.
+"""The wheel as users get it: built from a copy of the sources, installed into an environment of its own.
 
 Nothing is downloaded: the environment's requirements are links to the packages that run the tests, and only to those
 that the wheel's own metadata asks for.

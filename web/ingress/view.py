@@ -165,6 +165,7 @@ class IngressView(View):
         except BadEvent as error:
             return self._finish(conn, responses.bad_event(error), keep)
         event_bytes = request.head_bytes + body_bytes
+        # Counted before `send`, which may call `_stored` at once when the producer rejects the record.
         ingress.inflight += 1
         ingress.inflight_bytes += event_bytes
         counted = None
@@ -215,6 +216,7 @@ class IngressView(View):
             return refused
         head_bytes = sum(len(name) + len(value) for name, value in request.raw_headers)
         length = request.headers.get("content-length")
+        # Before the body is read, by its announced length; and again below, because a chunked body announces none.
         refused = ingress.reject_over_limit(head_bytes, int(length) if length and length.isdigit() else 0)
         if refused is not None:
             return refused

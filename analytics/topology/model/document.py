@@ -229,9 +229,9 @@ def from_json(data: bytes) -> Topology:
         ) from problem
     version = row.get("schema_version") if isinstance(row, dict) else None
     if version != SCHEMA_VERSION:
-        told = "has no schema_version" if version is None else f"is of schema {version}"
+        found = "has no schema_version" if version is None else f"is of schema {version}"
         raise UnreadableTopology(
-            f"This topology.json {told}; this version knows {SCHEMA_VERSION}.", "Create it again with this version."
+            f"This topology.json {found}; this version knows {SCHEMA_VERSION}.", "Create it again with this version."
         )
     try:
         return _topology(row)

@@ -247,7 +247,7 @@ def _intact(history: History, rule: Rule) -> Iterator[Violation]:
         sent = history.sent.get(event)
         for visit in visits:
             if sent is None:
-                yield Violation("corrupt", f"{rule.subscription} got {event}, which nobody sent")
+                yield Violation("corrupt", f"{rule.subscription} got {event}, which was never sent")
             elif (visit.body_hash, visit.attributes_hash) != (sent.body_hash, sent.attributes_hash):
                 yield Violation("corrupt", f"{rule.subscription} got {event} changed: {visit} instead of {sent}")
     for event, letters in history.dead[rule.subscription].items():

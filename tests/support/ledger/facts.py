@@ -1,8 +1,8 @@
 """Facts of a run, one frozen value and one JSON line each.
 
 Written by the load generator (`sent`), the sink (`received`), an outside reader of Kafka (`stored`, `dead`,
-`committed`), a reader of workers' logs (`paused`) and whoever breaks things (`fault`). Times are Unix seconds of one
-machine. The checker judges them. A line that cannot be read is an error: evidence that is skipped proves nothing.
+`committed`), a reader of workers' logs (`paused`) and the code that breaks things (`fault`). Times are Unix seconds of
+one machine. The checker judges them. A line that cannot be read is an error: evidence that is skipped proves nothing.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 class BadLedger(ValueError):
-    """A ledger line is no fact; the run proves nothing until that is mended."""
+    """A ledger line is not a fact; the run proves nothing until that is fixed."""
 
 
 def encode(fact: Fact) -> bytes:

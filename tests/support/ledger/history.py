@@ -96,7 +96,7 @@ class History:
 
     def visits(self, subscription: str, record: Stored) -> list[Received]:
         """What the subscriber saw of this record, in order. Of a copy: what follows the first delivery; nothing of one
-        in another partition, since nobody knows which visit is whose."""
+        in another partition, because the visits cannot be told apart."""
         visits = self.received[subscription].get(record.id, [])
         if not self.is_copy(record):
             return visits

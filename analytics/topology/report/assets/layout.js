@@ -13,7 +13,7 @@ const STUB = 12; // how far a link runs level at its ends
 
 // Parts of the shown graph that are laid out for themselves: what links or an open namespace hold together.
 //
-// Closed namespaces that send to each other criss-cross would make a layered drawing that nobody can read. They become
+// Closed namespaces that send to each other criss-cross would make a layered drawing unreadable. They become
 // one grid of cards then; each open namespace is a part of its own, and links between parts run straight (`across`).
 // The same goes for so many vertices that one drawing of all of them would take seconds.
 function partsOf(shown) {

@@ -61,7 +61,7 @@ function toggle(group) {
   say(`${groups[group].label} is ${state.open.has(group) ? "open" : "closed"}`);
 }
 
-// Draw anew after a change of what is shown. A chosen vertex stays chosen while it can be seen.
+// Draw again after a change of what is shown. A chosen vertex stays chosen while it can be seen.
 function redraw() {
   const stays = chosen?.vertex != null && representatives()[chosen.vertex] === `v${chosen.vertex}`;
   if (!stays) choose(null);
@@ -122,7 +122,7 @@ function startMap() {
     const group = id[0] === "p" ? Number(id.slice(1)) : shown.nodes.get(id).group;
     if (id[0] === "p" || id[0] === "g") toggle(group);
   });
-  // Only a map that has the focus takes the wheel: otherwise nobody could scroll past it.
+  // Only a map that has the focus takes the wheel: otherwise the page could not be scrolled past it.
   canvas.addEventListener("focus", () => map.userZoomingEnabled(true));
   canvas.addEventListener("blur", () => map.userZoomingEnabled(false));
   canvas.addEventListener("keydown", onKey);

@@ -198,7 +198,7 @@ function styles(colours) {
   ];
 }
 
-// Draw what is visible now, anew.
+// Draw what is visible now, from the beginning.
 function draw() {
   const colours = palette();
   shown = visible();

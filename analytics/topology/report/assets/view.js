@@ -73,8 +73,8 @@ function representatives() {
 // Nothing came by here in the window, and there is nothing to say about it.
 function isQuiet(place) {
   const around = [...entering[place], ...leaving[place]];
-  const told = vertices[place].findings || state.revealed.has(place);
-  return !told && around.length > 0 && around.every((edge) => isIdle(edges[edge]));
+  const marked = vertices[place].findings || state.revealed.has(place);
+  return !marked && around.length > 0 && around.every((edge) => isIdle(edges[edge]));
 }
 
 function visibleLinks(represented) {

@@ -1,4 +1,4 @@
-"""Keeps one `SubscriptionService` running for every subscription of the contract, and follows its changes.
+"""Keeps one `SubscriptionRunner` running for every subscription of the contract, and follows its changes.
 
 contract changes -> diff by uid -> start | update in place | stop (each bounded, none waits for another)
 """
@@ -13,7 +13,7 @@ import structlog
 
 from agents.consumer.topic_identity import TopicIdentity
 from agents.dispatch.context import DeliveryContext
-from agents.dispatch.dispatcher import SubscriptionService
+from agents.dispatch.runner import SubscriptionRunner
 from knative.contract.records import Subscription, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
 
@@ -42,7 +42,7 @@ class Supervisor:
         self._app = app
         self._contract = contract
         self._context = context
-        self._services: dict[str, SubscriptionService] = {}
+        self._runners: dict[str, SubscriptionRunner] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -63,18 +63,18 @@ class Supervisor:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
         await self._topic_identity.stop()
-        for uid in list(self._services):
+        for uid in list(self._runners):
             self._remove(uid, drain_s)
         if self._leaving:
             await asyncio.wait(set(self._leaving.values()), timeout=drain_s + 20)
 
     def statuses(self) -> dict[str, WorkerSubscription]:
         """The status of each subscription in this process, by uid."""
-        return {uid: service.status() for uid, service in self._services.items()}
+        return {uid: runner.view.status() for uid, runner in self._runners.items()}
 
     def poll_age_s(self) -> float:
         """The largest poll age of all consumers, in seconds; 0 without any."""
-        return max((service.poll_age_s for service in self._services.values()), default=0.0)
+        return max((runner.view.poll_age_s for runner in self._runners.values()), default=0.0)
 
     @property
     def max_poll_interval_s(self) -> float:
@@ -83,17 +83,17 @@ class Supervisor:
 
     def snapshots(self) -> list[SubscriptionSnapshot]:
         """Current values for the metrics. May be called from any thread."""
-        return [service.snapshot() for service in list(self._services.values())]
+        return [runner.view.snapshot() for runner in list(self._runners.values())]
 
     def stats(self) -> dict[str, SubscriptionStats]:
         """Statistics of each subscription for the status topic, by uid."""
-        return {uid: service.stats() for uid, service in self._services.items()}
+        return {uid: runner.view.stats() for uid, runner in self._runners.items()}
 
     def _subscriptions(self) -> list[Subscription]:
-        return [service.subscription for service in self._services.values()]
+        return [runner.subscription for runner in self._runners.values()]
 
     def _halt(self, uid: str, why: str) -> None:
-        self._services[uid].halt(why)
+        self._runners[uid].halt(why)
 
     async def _follow(self) -> None:
         try:
@@ -106,18 +106,18 @@ class Supervisor:
             self._context.fatal(problem)
 
     async def _apply(self, wanted: dict[str, Subscription]) -> None:
-        for uid in [uid for uid in self._services if uid not in wanted]:
+        for uid in [uid for uid in self._runners if uid not in wanted]:
             self._remove(uid, 0.0)
         for uid, subscription in wanted.items():
-            service = self._services.get(uid)
+            runner = self._runners.get(uid)
             # Another topic or group means other offsets: that needs a new consumer, not an update.
-            if service is not None and _moved(service.subscription, subscription):
+            if runner is not None and _moved(runner.subscription, subscription):
                 self._remove(uid, self._context.config.revoke_drain_s)
-                service = None
-            if service is None:
+                runner = None
+            if runner is None:
                 await self._add(subscription)
-            elif service.subscription != subscription:
-                service.update(subscription)
+            elif runner.subscription != subscription:
+                runner.update(subscription)
 
     async def _add(self, subscription: Subscription) -> None:
         leaving = self._leaving.get(subscription.uid)
@@ -126,30 +126,30 @@ class Supervisor:
                 lambda _: self._wake.set()
             )  # one consumer at a time: start when the old one has left
             return
-        service = SubscriptionService(self._app, subscription, self._context)
-        self._services[subscription.uid] = service
-        await self._app.add_runtime_dependency(service)
+        runner = SubscriptionRunner(self._app, subscription, self._context)
+        self._runners[subscription.uid] = runner
+        await self._app.add_runtime_dependency(runner)
         log.info("subscription started", subscription=subscription.label, uid=subscription.uid)
         self._context.changed()
 
     def _remove(self, uid: str, drain_s: float) -> None:
-        service = self._services.pop(uid)
-        task = asyncio.get_running_loop().create_task(self._leave(service, drain_s))
+        runner = self._runners.pop(uid)
+        task = asyncio.get_running_loop().create_task(self._leave(runner, drain_s))
         self._leaving[uid] = task
         task.add_done_callback(lambda _: self._leaving.pop(uid, None))
         self._context.changed()
 
-    async def _leave(self, service: SubscriptionService, drain_s: float) -> None:
+    async def _leave(self, runner: SubscriptionRunner, drain_s: float) -> None:
         try:
-            await service.leave(drain_s)
+            await runner.leave(drain_s)
         except Exception as problem:
             self._context.fatal(problem)
-        if service in self._app._children:  # otherwise Faust keeps runtime services for ever
-            self._app._children.remove(service)
-        self._app.beacon.discard(service.beacon)  # and their nodes in its tree of services
+        if runner in self._app._children:  # otherwise Faust keeps runtime services for ever
+            self._app._children.remove(runner)
+        self._app.beacon.discard(runner.beacon)  # and their nodes in its tree of services
         if not self._stopping:
-            self._context.observe.forget(service.subscription.label)
-            log.info("subscription stopped", subscription=service.subscription.label, uid=service.subscription.uid)
+            self._context.observe.forget(runner.subscription.label)
+            log.info("subscription stopped", subscription=runner.subscription.label, uid=runner.subscription.uid)
             self._context.gone()
 
 

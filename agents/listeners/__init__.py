@@ -1,1 +1,1 @@
-"""What follows deliveries without deciding on them: log, metrics, traffic, spans, last failures, snapshots."""
+"""What follows deliveries without deciding on them: log, metrics, traffic, spans, the last failures."""

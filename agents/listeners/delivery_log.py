@@ -62,7 +62,7 @@ class DeliveryLog(DeliveryListener):
         outcome, to = settlement.outcome, settlement.to
         if outcome is not None:
             self._outcome(settlement.settled.value, delivery, outcome, **({"to": to} if to else {}))
-        else:
+        elif settlement.settled is Settled.DEAD_LETTERED:
             fields = {"reason": settlement.reason, "to": to}
             self._line("record is not a CloudEvent", logging.WARNING, lambda: _about(delivery) | fields)
 

@@ -1,7 +1,7 @@
 """Delivery statistics of one subscription in one process: gauges and the last error.
 
 `SubscriptionSnapshot` is for the metrics of the process. `SubscriptionStats` is the small, bounded part that a worker
-publishes, so that every process can show the whole system. `agents/listeners/snapshots` computes the values.
+publishes, so that every process can show the whole system. `agents/dispatch/view` computes the values.
 """
 
 from __future__ import annotations

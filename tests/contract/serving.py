@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from agents.config import DeliveryConfig
 from agents.dispatch.context import DeliveryContext
-from agents.dispatch.dispatcher import SubscriptionService
+from agents.dispatch.runner import SubscriptionRunner
 from agents.http.egress_guard import EgressConfig, EgressGuard
 from agents.http.pool import PoolConfig
 from agents.ordering.offset_tracker import OffsetTracker
@@ -47,7 +47,7 @@ async def serving(
     observe: CountingObserve | None = None,
     trace: Trace | None = None,
     counters: TrafficCounters | None = None,
-) -> AsyncIterator[SubscriptionService]:
+) -> AsyncIterator[SubscriptionRunner]:
     context = DeliveryContext(
         DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}),
         PoolConfig(),
@@ -60,17 +60,18 @@ async def serving(
         trace,
         counters,
     )
-    service = SubscriptionService(None, subscription, context)
+    runner = SubscriptionRunner(None, subscription, context)
     try:
-        yield service
+        yield runner
     finally:
-        await asyncio.wait_for(service.on_stop(), LIMIT_S)
+        await asyncio.wait_for(runner.on_stop(), LIMIT_S)
 
 
-def feed(service: SubscriptionService, number: int, count: int) -> PartitionState:
+def feed(runner: SubscriptionRunner, number: int, count: int) -> PartitionState:
     """Records of a new partition."""
     partition = PartitionState("t", number, OffsetTracker(0))
-    service.scheduler.enqueue(partition, [Delivery(partition, at, None, b"x", HEADERS, 1) for at in range(count)])
+    records = [Delivery(partition, at, None, b"x", HEADERS, 1) for at in range(count)]
+    runner.dispatcher.scheduler.enqueue(partition, records)
     return partition
 
 

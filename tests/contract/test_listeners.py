@@ -83,10 +83,10 @@ async def test_each_listener_hears_of_a_delivery_what_it_counts(
     ):
         delivery = DeliverySpec(retry=1, backoff_delay_s=0.01, dead_letter_sink=Addressable(other.url()))
         wants = replace(wanted(subscriber.url(), delivery), reply=Addressable(other.url()))
-        async with serving(wants, MemoryProduce(), observe, trace, counters) as service:
+        async with serving(wants, MemoryProduce(), observe, trace, counters) as runner:
             partition = PartitionState("t", 0, OffsetTracker(0))
             partition.committed = 1_000  # as if its attempts were committed: there is no Kafka here
-            service.scheduler.enqueue(partition, [Delivery(partition, 0, None, b"x", HEADERS, 1)])
+            runner.dispatcher.scheduler.enqueue(partition, [Delivery(partition, 0, None, b"x", HEADERS, 1)])
             await until(lambda: partition.tracker.committable == 1)
             [delta] = counters.take(1)
         assert all(b"traceparent: mine" in request for request in (*subscriber.requests, *other.requests))
@@ -110,19 +110,19 @@ async def test_a_revoked_partition_leaves_no_open_span(answers: list[Step], span
     async with ScriptedServer(*answers) as subscriber, ScriptedServer(silence()) as other:
         delivery = DeliverySpec(retry=5, backoff_delay_s=0.01)
         wants = replace(wanted(subscriber.url(), delivery), reply=Addressable(other.url()))
-        async with serving(wants, MemoryProduce(), trace=trace) as service:
-            partition = feed(service, 0, 1)
+        async with serving(wants, MemoryProduce(), trace=trace) as runner:
+            partition = feed(runner, 0, 1)
             partition.committed = 1_000
             await until(lambda: len(subscriber.requests) + len(other.requests) == len(spans) - 1)
-            await service.drain([partition], 0.0)
+            await runner.drain([partition], 0.0)
             await until(lambda: trace.spans == [spans])
 
 
 async def test_a_record_that_is_not_a_cloudevent_has_no_attempt() -> None:
     observe, trace, produce = CountingObserve(), SpanLog(), MemoryProduce()
-    async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), produce, observe, trace) as service:
+    async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), produce, observe, trace) as runner:
         partition = PartitionState("t", 0, OffsetTracker(0))
-        service.scheduler.enqueue(partition, [Delivery(partition, 0, None, b"x", [("ce_id", b"1")], 1)])
+        runner.dispatcher.scheduler.enqueue(partition, [Delivery(partition, 0, None, b"x", [("ce_id", b"1")], 1)])
         await until(lambda: partition.tracker.committable == 1)
     assert trace.spans == [["dead-lettered"]]
     assert len(produce.records) == 1

@@ -24,14 +24,14 @@ async def test_requests_of_a_revoked_partition_give_their_slots_back() -> None:
     """A hanging subscriber must not keep a process from serving the partitions that it still has."""
     async with (
         ScriptedServer(silence()) as server,
-        serving(wanted(server.url(), DeliverySpec(retry=5), concurrency=2), MemoryProduce()) as service,
+        serving(wanted(server.url(), DeliverySpec(retry=5), concurrency=2), MemoryProduce()) as runner,
     ):
-        gone = feed(service, 0, 2)
+        gone = feed(runner, 0, 2)
         await until(lambda: len(server.requests) == 2)
-        await service.drain([gone], 0.05)
-        assert service.scheduler.in_flight == 0
-        assert service.scheduler.started == set()
-        feed(service, 1, 2)
+        await runner.drain([gone], 0.05)
+        assert runner.dispatcher.scheduler.in_flight == 0
+        assert runner.dispatcher.scheduler.started == set()
+        feed(runner, 1, 2)
         await until(lambda: len(server.requests) == 4)
         assert gone.tracker.committable == 0
 
@@ -40,14 +40,14 @@ async def test_a_retry_of_a_revoked_partition_leaves_no_request_behind() -> None
     delivery = DeliverySpec(retry=5, backoff_delay_s=0.01)
     async with (
         ScriptedServer(reply(answer(500)), silence()) as server,
-        serving(wanted(server.url(), delivery), MemoryProduce()) as service,
+        serving(wanted(server.url(), delivery), MemoryProduce()) as runner,
     ):
-        gone = feed(service, 0, 1)
+        gone = feed(runner, 0, 1)
         gone.committed = 1_000  # as if its attempts were committed: there is no Kafka here
         await until(lambda: len(server.requests) == 2)
-        await service.drain([gone], 0.05)
-        sender = service.pool(Addressable(server.url()))
-        await until(lambda: sender.in_flight == 0 and service.scheduler.in_flight == 0)
+        await runner.drain([gone], 0.05)
+        sender = runner.dispatcher.pool(Addressable(server.url()))
+        await until(lambda: sender.in_flight == 0 and runner.dispatcher.scheduler.in_flight == 0)
 
 
 async def test_no_answer_is_evaluated_after_a_hanging_consumer_was_stopped() -> None:
@@ -55,12 +55,12 @@ async def test_no_answer_is_evaluated_after_a_hanging_consumer_was_stopped() -> 
     produce = MemoryProduce()
     async with (
         ScriptedServer(silence()) as server,
-        serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as service,
+        serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as runner,
     ):
-        partition = feed(service, 0, 30)
-        service._consumer._rebalance.partitions[0] = partition
+        partition = feed(runner, 0, 30)
+        runner._consumer._rebalance.partitions[0] = partition
         await until(lambda: len(server.requests) == 10)
-        await service.on_stop()
+        await runner.on_stop()
         await asyncio.sleep(0.05)
         assert len(server.requests) == 10
         assert produce.records == []
@@ -75,11 +75,11 @@ async def test_a_changed_dead_letter_sink_counts_from_the_next_try_on() -> None:
     ):
         delivery = DeliverySpec(retry=1_000, backoff_delay_s=0.01, dead_letter_sink=Addressable(wrong.url()))
         before = wanted(subscriber.url(), delivery)
-        async with serving(before, MemoryProduce()) as service:
-            partition = feed(service, 0, 1)
+        async with serving(before, MemoryProduce()) as runner:
+            partition = feed(runner, 0, 1)
             await until(lambda: len(wrong.requests) >= 2)
             delivery = replace(delivery, dead_letter_sink=Addressable(right.url()))
-            service.update(replace(before, generation=2, delivery=delivery))
+            runner.update(replace(before, generation=2, delivery=delivery))
             await until(lambda: partition.tracker.committable == 1)
             assert len(right.requests) == 1
 
@@ -89,11 +89,11 @@ async def test_a_drain_does_not_wait_for_an_unstorable_dead_letter() -> None:
     produce.failing = ProduceProblem.UNAVAILABLE
     async with (
         ScriptedServer(reply(answer(400))) as server,
-        serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as service,
+        serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as runner,
     ):
-        partition = feed(service, 0, 3)
+        partition = feed(runner, 0, 3)
         await until(lambda: len(server.requests) == 3)
-        await asyncio.wait_for(service.drain([partition], 300.0), LIMIT_S)
+        await asyncio.wait_for(runner.drain([partition], 300.0), LIMIT_S)
         assert partition.tracker.committable == 0
 
 
@@ -101,22 +101,22 @@ async def test_the_next_owner_waits_for_what_is_left_of_a_retry() -> None:
     delivery = DeliverySpec(retry=3, backoff_delay_s=0.4)
     async with (
         ScriptedServer(reply(answer(503))) as server,
-        serving(wanted(server.url(), delivery), MemoryProduce()) as service,
+        serving(wanted(server.url(), delivery), MemoryProduce()) as runner,
     ):
-        gone = feed(service, 0, 1)
+        gone = feed(runner, 0, 1)
         await until(lambda: 0 in gone.tracker.due)
-        await service.drain([gone], 0.0)
+        await runner.drain([gone], 0.0)
         known = read(gone.tracker.committable, gone.tracker.metadata())
     assert known.attempts == {0: 1}
     async with (
         ScriptedServer(reply(answer(200))) as server,
-        serving(wanted(server.url(), delivery), MemoryProduce()) as service,
+        serving(wanted(server.url(), delivery), MemoryProduce()) as runner,
     ):
         partition = PartitionState("t", 0, OffsetTracker(0, known))
         records = [Delivery(partition, at, None, b"%d" % at, HEADERS, 1) for at in range(2)]
-        service.scheduler.enqueue(partition, records)
+        runner.dispatcher.scheduler.enqueue(partition, records)
         await until(lambda: partition.tracker.settled == {1})  # the other one does not wait
-        [head] = service.stats().heads
+        [head] = runner.view.stats().heads
         assert (head.offset, head.attempts, head.next_attempt) == (0, 1, known.due[0])
         await until(lambda: partition.tracker.committable == 2)
         assert time.time() >= known.due[0]
@@ -129,13 +129,13 @@ async def test_as_many_inherited_waits_as_a_partition_may_have() -> None:
     known = OffsetMetadata(attempts=dict.fromkeys(range(STARTED_MAX), 1), due=dict.fromkeys(range(STARTED_MAX), due))
     async with (
         ScriptedServer(reply(answer(200))) as server,
-        serving(wanted(server.url(), DeliverySpec(retry=3)), MemoryProduce()) as service,
+        serving(wanted(server.url(), DeliverySpec(retry=3)), MemoryProduce()) as runner,
     ):
         partition = PartitionState("t", 0, OffsetTracker(0, known))
-        service.scheduler.enqueue(
+        runner.dispatcher.scheduler.enqueue(
             partition, [Delivery(partition, at, None, b"x", HEADERS, 1) for at in range(STARTED_MAX)]
         )
-        assert (service.scheduler.in_flight, len(service.scheduler.started)) == (0, STARTED_MAX)
+        assert (runner.dispatcher.scheduler.in_flight, len(runner.dispatcher.scheduler.started)) == (0, STARTED_MAX)
         await until(lambda: partition.tracker.committable == STARTED_MAX)
 
 
@@ -143,16 +143,17 @@ async def test_as_many_inherited_waits_as_a_partition_may_have() -> None:
 async def test_what_is_let_go_before_its_first_step_gives_its_slot_back(lets_go: str) -> None:
     async with (
         ScriptedServer(silence()) as server,
-        serving(wanted(server.url(), DeliverySpec(), concurrency=1), MemoryProduce()) as service,
+        serving(wanted(server.url(), DeliverySpec(), concurrency=1), MemoryProduce()) as runner,
     ):
         gone = PartitionState("t", 0, OffsetTracker(0))
-        service.scheduler.enqueue(gone, [Delivery(gone, 0, None, b"x", [("ce_id", b"1")], 1)])  # no CloudEvent
+        not_an_event = Delivery(gone, 0, None, b"x", [("ce_id", b"1")], 1)
+        runner.dispatcher.scheduler.enqueue(gone, [not_an_event])
         if lets_go == "lost":
-            service.dropped([gone])
+            runner.dropped([gone])
         else:
-            await service.drain([gone], 0.0)
-        await until(lambda: service.scheduler.in_flight == 0 and not service.scheduler.started)
-        feed(service, 1, 1)
+            await runner.drain([gone], 0.0)
+        await until(lambda: runner.dispatcher.scheduler.in_flight == 0 and not runner.dispatcher.scheduler.started)
+        feed(runner, 1, 1)
         await until(lambda: len(server.requests) == 1)
 
 
@@ -164,8 +165,8 @@ async def test_ignore_is_for_what_no_sink_has_taken() -> None:
     ):
         delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
         ignoring = replace(wanted(subscriber.url(), delivery, concurrency=1), exhausted=OnRetriesExhausted.IGNORE)
-        async with serving(ignoring, produce, observe) as service:
-            partition = feed(service, 0, 2)
+        async with serving(ignoring, produce, observe) as runner:
+            partition = feed(runner, 0, 2)
             await until(lambda: partition.tracker.committable == 2)
             assert len(sink.requests) == 2
     assert observe.others["settled", "ns/s", "dead-lettered"] == observe.others["settled", "ns/s", "ignored"] == 1
@@ -178,11 +179,11 @@ async def test_no_more_than_the_cap_is_in_flight_to_a_dead_letter_sink() -> None
         ScriptedServer(silence()) as sink,
     ):
         delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
-        async with serving(wanted(subscriber.url(), delivery, concurrency=3), MemoryProduce()) as service:
-            feed(service, 0, 20)
+        async with serving(wanted(subscriber.url(), delivery, concurrency=3), MemoryProduce()) as runner:
+            feed(runner, 0, 20)
             await until(lambda: len(sink.requests) == 3)
             await asyncio.sleep(0.2)
-            assert (len(sink.requests), service.scheduler.in_flight) == (3, 3)
+            assert (len(sink.requests), runner.dispatcher.scheduler.in_flight) == (3, 3)
 
 
 async def test_a_drain_ends_what_had_begun_dead_letters_within_the_cap_too() -> None:
@@ -199,25 +200,25 @@ async def test_a_drain_ends_what_had_begun_dead_letters_within_the_cap_too() -> 
 
     async with ScriptedServer(reply(answer(400))) as subscriber, ScriptedServer(slowly) as sink:
         delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
-        async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as service:
-            partition = feed(service, 0, 20)
+        async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as runner:
+            partition = feed(runner, 0, 20)
             await until(lambda: len(subscriber.requests) == 20)
             assert partition.tracker.committable < 20
-            await service.drain([partition], LIMIT_S)
+            await runner.drain([partition], LIMIT_S)
             assert partition.tracker.committable == 20
-            assert (len(sink.requests), most, service.scheduler.in_flight) == (20, 2, 0)
+            assert (len(sink.requests), most, runner.dispatcher.scheduler.in_flight) == (20, 2, 0)
 
 
 async def test_what_waits_for_a_slot_and_is_lost_leaves_none_behind() -> None:
     async with ScriptedServer(reply(answer(400))) as subscriber, ScriptedServer(silence()) as sink:
         delivery = DeliverySpec(dead_letter_sink=Addressable(sink.url()))
-        async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as service:
-            gone = feed(service, 0, 20)
+        async with serving(wanted(subscriber.url(), delivery, concurrency=2), MemoryProduce()) as runner:
+            gone = feed(runner, 0, 20)
             await until(lambda: len(sink.requests) == 2)
-            service.dropped([gone])
-            await until(lambda: service.scheduler.in_flight == 0 and not service.scheduler.started)
-            assert not service.scheduler.ready
-            feed(service, 1, 2)
+            runner.dropped([gone])
+            await until(lambda: runner.dispatcher.scheduler.in_flight == 0 and not runner.dispatcher.scheduler.started)
+            assert not runner.dispatcher.scheduler.ready
+            feed(runner, 1, 2)
             await until(lambda: len(sink.requests) == 4)
 
 
@@ -231,17 +232,17 @@ async def test_a_dead_letter_names_the_url_that_was_asked() -> None:
 
     async with ScriptedServer(later) as server:
         before = wanted(server.url(), DeliverySpec())
-        async with serving(before, produce) as service:
-            partition = feed(service, 0, 1)
+        async with serving(before, produce) as runner:
+            partition = feed(runner, 0, 1)
             await until(lambda: len(server.requests) == 1)
-            service.update(replace(before, generation=2, subscriber=Addressable("http://127.0.0.1:9/other")))
+            runner.update(replace(before, generation=2, subscriber=Addressable("http://127.0.0.1:9/other")))
             answered.set()
             await until(lambda: partition.tracker.committable == 1)
     [letter] = produce.records
     assert letter.headers["ce_knativeerrordest"] == server.url().encode()
 
 
-async def test_a_service_that_never_started_stops() -> None:
+async def test_a_runner_that_never_started_stops() -> None:
     """SIGTERM may come while it is being added."""
-    async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), MemoryProduce()) as service:
-        await service.on_stop()
+    async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), MemoryProduce()) as runner:
+        await runner.on_stop()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from agents.listeners import snapshots
+from agents.dispatch.view import lag
 from app.local.kafka import EmbeddedKafka
 from app.operations.group_offsets import read_group_offsets
 from app.operations.lag import events_behind
@@ -69,7 +69,7 @@ async def test_lag_comes_to_rest_at_zero_behind_markers_and_aborted_records(
             await asyncio.wait_for(consumer.commits.barrier(owner.partitions[0]), LIMIT_S)
             assert committed(kafka, topic)[0] == end
             assert await asyncio.to_thread(_behind, kafka, topic) == 0
-            assert snapshots.lag(consumer.partitions) == 0
+            assert lag(consumer.partitions) == 0
     assert [offset for _, offset in owner.got] == [0, 1, 2, 4, 13, 14]
 
 
@@ -86,7 +86,7 @@ async def test_the_end_of_the_log_is_not_passed_over_an_unsettled_event(
         partition = owner.partitions[0]
         await asyncio.wait_for(consumer.commits.barrier(partition), LIMIT_S)
         assert committed(kafka, topic)[0] == 2
-        assert snapshots.lag(consumer.partitions) == 3
+        assert lag(consumer.partitions) == 3
         partition.tracker.settle(2)
         consumer.commits.schedule_commit()
         await asyncio.wait_for(consumer.commits.barrier(partition), LIMIT_S)
@@ -109,7 +109,7 @@ async def test_an_open_transaction_is_waited_for(kafka: EmbeddedKafka, make_topi
         await _until_at(owner, 2, 4)
         await asyncio.wait_for(consumer.commits.barrier(owner.partitions[0]), LIMIT_S)
         assert committed(kafka, topic)[0] == 2
-        assert await asyncio.to_thread(_behind, kafka, topic) == snapshots.lag(consumer.partitions) == 2
+        assert await asyncio.to_thread(_behind, kafka, topic) == lag(consumer.partitions) == 2
         await asyncio.to_thread(transactions.commit)
         await _until_at(owner, 5, 5)
     assert [offset for _, offset in owner.got] == [0, 2, 3]

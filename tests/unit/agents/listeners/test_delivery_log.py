@@ -141,6 +141,7 @@ async def test_the_lines_of_dead_letters() -> None:
         log.settled(_record(1), Settlement(Settled.DEAD_LETTERED, FAILED, "http://sink/"), 1.0, 1)
         log.settled(_record(1), Settlement(Settled.IGNORED, FAILED), 1.0, 1)
         log.settled(_record(1), Settlement(Settled.DEAD_LETTERED, to="t.dlq", reason="no id"), 1.0, 0)
+        log.settled(_record(1), Settlement(Settled.FILTERED), 1.0, 0)  # not wanted: no line
     log.closed()
     shown = [
         (line["event"], line["log_level"], line.get("to"), line.get("wait_s"), line.get("reason")) for line in lines

@@ -1,0 +1,195 @@
+"""Runs one subscription in this process: its consumer, its Faust agent and its dispatcher, from start to stop.
+
+    consumer's thread --batches--> channel --> Faust agent --> Scheduler --> Dispatcher
+           ^                                                                     |
+           +------ commits; partitions assigned, revoked, lost ------------------+
+
+`agents/supervisor` decides which subscriptions there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterable, Iterator, Sequence
+from typing import Any
+
+import structlog
+from mode import Service
+
+from agents.consumer.consumer import Batch, SubscriptionConsumer
+from agents.dispatch.context import DeliveryContext
+from agents.dispatch.dispatcher import Dispatcher
+from agents.dispatch.view import SubscriptionView
+from agents.listeners.base import DeliveryListener, Hooks
+from agents.listeners.delivery_log import DebugDeliveryLog, DeliveryLog
+from agents.listeners.failures import Failures
+from agents.listeners.metrics import MetricsListener
+from agents.listeners.tracing import TracingListener
+from agents.listeners.traffic import TrafficListener
+from agents.ordering.partition import PartitionState
+from knative.contract.kafka_names import agent_name
+from knative.contract.records import Subscription
+
+log = structlog.get_logger(__name__)
+
+_CHANNEL_BATCHES = 64
+_AGENT_STOP_S = 5.0
+
+
+class SubscriptionRunner(Service):
+    """A mode Service whose parent is the Faust App. Event loop only."""
+
+    abstract = False
+    logger = logging.getLogger("mode.subscription")  # quiet: `agents/supervisor` logs starts and stops
+
+    def __init__(self, app: Any, subscription: Subscription, context: DeliveryContext) -> None:
+        super().__init__(loop=asyncio.get_running_loop())
+        self.app = app
+        self.fatal = context.fatal
+        self._context = context
+        failures = Failures()
+        self._hooks = Hooks([failures, *_listeners(subscription, context)])
+        self._consumer = SubscriptionConsumer(subscription, context.config, self, context.observe)
+        self.dispatcher = Dispatcher(subscription, context, self._consumer.commits, self._hooks)
+        self.view = SubscriptionView(self.dispatcher, self._consumer, failures, context.clock)
+        self._incoming: deque[list[Batch]] = deque()
+        self._arrived = asyncio.Event()
+        self._agent: Any = None
+        self._drain_s = context.config.revoke_drain_s
+
+    @property
+    def subscription(self) -> Subscription:
+        """In its present generation."""
+        return self.dispatcher.subscription
+
+    # -- life
+
+    async def on_start(self) -> None:
+        """Create the channel and its agent, then join the group."""
+        channel = self.app.channel(maxsize=_CHANNEL_BATCHES)
+
+        async def deliver(stream: AsyncIterable[list[Batch]]) -> None:
+            async for batches in stream:
+                self._deliver(batches)
+
+        name = agent_name(self.subscription.namespace, self.subscription.name, self.subscription.uid)
+        self._agent = self.app.agent(channel, name=name)(deliver)
+        await self._agent.start()
+        self._consumer.start()
+
+    async def leave(self, drain_s: float) -> None:
+        """Drain, commit and leave the group, then end the agent, in `drain_s` plus some seconds."""
+        self._drain_s = drain_s
+        await self.stop()
+
+    async def on_stop(self) -> None:
+        """See `leave`."""
+        self._arrived.set()
+        await self._consumer.stop(self._drain_s)
+        left = self._consumer.partitions
+        if left:  # the thread hangs in a call to Kafka: nothing is committed any more, so no answer may be evaluated
+            self.dropped(left)
+        await self.dispatcher.close()
+        if self._agent is not None:
+            await self._end_agent()
+        self._hooks.closed()
+        self._context.observe.closed(self._consumer.client_name)
+
+    async def _end_agent(self) -> None:
+        """Stop the agent. Faust's own `stop` may wait for ever: start it, cancel the agent, and limit the wait."""
+        agent = self._agent
+        stopping = asyncio.ensure_future(agent.stop())
+        await asyncio.sleep(0)
+        agent.cancel()
+        done, _ = await asyncio.wait({stopping}, timeout=_AGENT_STOP_S)
+        if not done:
+            stopping.cancel()
+            log.warning("agent did not stop in time", subscription=self.subscription.label)
+        self.app.agents.pop(agent.name, None)
+        self.app.agents.beacon.discard(agent.beacon)  # otherwise Faust's trees of services keep it for ever
+        self.app.topics.beacon.discard(agent)
+
+    @Service.task
+    async def _hand_over(self) -> None:
+        """Pass batches from the consumer's thread through the channel to the agent."""
+        put = self._agent.channel.put
+        incoming, arrived = self._incoming, self._arrived
+        while not self.should_stop:
+            await arrived.wait()
+            arrived.clear()
+            while incoming:
+                await put(incoming.popleft())
+
+    def _deliver(self, batches: list[Batch]) -> None:
+        """The body of the agent. It never raises: Faust would restart the agent and skip the batch."""
+        try:
+            for partition, records in batches:
+                self.dispatcher.scheduler.enqueue(partition, records)
+        except Exception as problem:
+            self.fatal(problem)
+        finally:
+            self._consumer.batches_enqueued()
+
+    # -- for the supervisor
+
+    def halt(self, reason: str) -> None:
+        """Stop delivering events of the topic, and report the reason in the status."""
+        self._consumer.halt(reason)
+
+    def update(self, subscription: Subscription) -> None:
+        """Apply a new generation of the same subscription (same uid, topic and group)."""
+        limit_s = self.subscription.delivery.timeout_s
+        for pool in self.dispatcher.update(subscription, self._consumer.partitions):
+            self.add_future(self.dispatcher.retire(pool, limit_s))
+        log.info("subscription changed", subscription=subscription.label, generation=subscription.generation)
+        self._context.changed()
+
+    # -- for the consumer
+
+    def opened(self, partitions: Sequence[PartitionState]) -> None:
+        """Partitions were assigned."""
+        numbers = [partition.number for partition in partitions]
+        self._context.observe.assigned(self._consumer.client_name, self.subscription.topic, numbers)
+        self._context.changed()
+
+    def enqueue(self, batches: list[Batch]) -> None:
+        """Queue records from the consumer's thread for the agent."""
+        self._incoming.append(batches)
+        self._arrived.set()
+
+    async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
+        """Start nothing more, wait up to `limit_s` for what is in flight, then abandon the rest."""
+        await self.dispatcher.drain(partitions, limit_s)
+        self._revoked(partitions)
+
+    def dropped(self, partitions: Sequence[PartitionState]) -> None:
+        """Partitions belong to other workers already."""
+        self.dispatcher.abandon(partitions)
+        self._revoked(partitions)
+
+    def _revoked(self, partitions: Sequence[PartitionState]) -> None:
+        numbers = [partition.number for partition in partitions]
+        self._context.observe.revoked(self._consumer.client_name, self.subscription.topic, numbers)
+        self._context.changed()
+
+    def waiting_for_kafka(self, waiting: bool) -> None:
+        """Pause first attempts: events that are delivered while nothing can be committed may be delivered again."""
+        self.dispatcher.scheduler.pause(waiting)
+        self._context.changed()
+
+    def failing(self) -> None:
+        """A partition has been stopped."""
+        self._context.changed()
+
+
+def _listeners(subscription: Subscription, context: DeliveryContext) -> Iterator[DeliveryListener]:
+    """Those that the configuration of the process asks for."""
+    yield (DebugDeliveryLog if context.config.log_deliveries else DeliveryLog)(subscription.label)
+    yield MetricsListener(context.observe, subscription.label)
+    if context.counters is not None:
+        names = (subscription.namespace, subscription.channel, subscription.name)
+        yield TrafficListener(context.counters.subscription(*names))
+    if context.trace is not None:
+        yield TracingListener(context.trace, subscription)

@@ -1,0 +1,131 @@
+"""Shows how far one subscription is in this process: its status, its gauges and its statistics. Changes nothing.
+
+A scrape of the metrics calls it from a thread of its own while the event loop runs, so collections are copied in one
+step first. Gauges are computed when they are read: updating them with each event would cost time on the happy path.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from agents.consumer.consumer import SubscriptionConsumer
+from agents.dispatch.dispatcher import Dispatcher
+from agents.listeners.failures import Failures
+from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.scheduler import Scheduler
+from knative.contract.records import WorkerState, WorkerSubscription
+from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
+from knative.ports import Clock
+
+_READY_SEEN = 200  # deliveries to look at of those that wait for a slot; the oldest are in front
+_MINUTE_S = 60.0
+
+
+class SubscriptionView:
+    """The view of one subscription. Event loop only, except for `snapshot`."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, consumer: SubscriptionConsumer, failures: Failures, clock: Clock
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._scheduler = dispatcher.scheduler
+        self._consumer = consumer
+        self._failures = failures
+        self._clock = clock
+        self._rate = Rate()
+
+    @property
+    def poll_age_s(self) -> float:
+        """Seconds since its consumer last polled."""
+        return self._consumer.poll_age_s
+
+    def status(self) -> WorkerSubscription:
+        """The status of this subscription in this process, for the status topic."""
+        partitions = self._consumer.partitions
+        failures = "; ".join(f"partition {p.number}: {p.failure}" for p in partitions if p.failure)
+        if failures:  # outranks a wait for Kafka: it needs an operator, the wait ends by itself
+            state = WorkerState.FAILED
+        elif self._consumer.commits.waiting:
+            state = WorkerState.WAITING_FOR_KAFKA
+        else:
+            state = WorkerState.RUNNING if partitions else WorkerState.STARTING
+        owned = tuple(sorted(p.number for p in partitions if not p.failure))
+        return WorkerSubscription(self._dispatcher.subscription.generation, owned, state, failures)
+
+    def snapshot(self) -> SubscriptionSnapshot:
+        """Current values for the metrics. May be called from any thread."""
+        partitions = self._consumer.partitions
+        return SubscriptionSnapshot(
+            subscription=self._dispatcher.subscription.label,
+            partitions=len(partitions),
+            in_flight=self._scheduler.in_flight,
+            retrying=self._failures.retrying,
+            lag=lag(partitions),
+            oldest=oldest(self._scheduler),
+            lanes=lanes(partitions),
+            buffered_bytes=buffered_bytes(partitions),
+            waiting_for_kafka=self._consumer.commits.waiting,
+            commits=self._consumer.commits.count,
+            commits_failed=self._consumer.commits.failures,
+            rebalances=tuple(self._consumer.rebalances.items()),
+            throttled=self._scheduler.throttled,
+        )
+
+    def stats(self) -> SubscriptionStats:
+        """Statistics for the status topic. The rate is over the calls of the last minute."""
+        partitions, failures = self._consumer.partitions, self._failures
+        delivered = self._scheduler.settled - failures.not_delivered
+        return SubscriptionStats(
+            in_flight=self._scheduler.in_flight,
+            retrying=failures.retrying,
+            lag=lag(partitions),
+            oldest=oldest(self._scheduler),
+            delivered_per_s=round(self._rate.per_s(delivered, self._clock.monotonic()), 3),
+            heads=failures.failing(),
+            last_error=failures.last_error,
+            throttled=self._scheduler.throttled,
+        )
+
+
+def lag(partitions: Iterable[PartitionState]) -> int:
+    """Unsettled events up to the log end offsets; 0 for a partition whose log end offset is not known."""
+    return sum(
+        max(0, max(p.log_end_offset, p.tracker.fetched) - p.tracker.committable)
+        for p in partitions
+        if p.log_end_offset >= 0
+    )
+
+
+def lanes(partitions: Iterable[PartitionState]) -> int:
+    """Number of lanes that hold a delivery."""
+    return sum(len(p.lanes) for p in partitions)
+
+
+def buffered_bytes(partitions: Iterable[PartitionState]) -> int:
+    """Size of the records in memory, in bytes."""
+    return sum(p.held_bytes for p in partitions)
+
+
+def oldest(scheduler: Scheduler) -> float:
+    """Unix time at which the oldest event that is started or next was stored; 0 = there is none."""
+    waiting: Sequence[Delivery] = list(scheduler.started)
+    stamps = [delivery.timestamp_ms for delivery in (*waiting, *islice(scheduler.ready.copy(), _READY_SEEN))]
+    return min((stamp for stamp in stamps if stamp > 0), default=0) / 1000
+
+
+class Rate:
+    """Events per second over the last minute, from samples of a counter."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def per_s(self, count: int, now: float) -> float:
+        """`count`: events so far; `now`: monotonic seconds. In the first minute the rate is since the first call."""
+        samples = self._samples
+        samples.append((now, count))
+        while len(samples) > 1 and samples[1][0] <= now - _MINUTE_S:
+            samples.popleft()
+        began, before = samples[0]
+        return (count - before) / (now - began) if now > began else 0.0

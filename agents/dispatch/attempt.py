@@ -61,8 +61,8 @@ async def post(
 
 
 async def with_reply(outcome: Outcome, subscription: Subscription, post: Post, dropped: Callable[[], None]) -> Outcome:
-    """The outcome of the whole attempt, after what the subscriber answered. An event in its answer goes to `reply`, and
-    is `dropped` without one."""
+    """The outcome of the whole attempt; `outcome` is what the subscriber answered. Only this function decides where an
+    event in its answer goes: to `reply`, and without one it is `dropped`."""
     reply = outcome.verdict
     if not isinstance(reply, Reply):
         return outcome

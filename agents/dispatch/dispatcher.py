@@ -20,8 +20,6 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-import structlog
-
 from agents.consumer.commits import Commits
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.retry_path import RetryPath
@@ -36,8 +34,6 @@ from knative.delivery.attempt import Outcome
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import DELIVERED, Reply, SendProblem, Verdict, decide, decide_error
 from knative.ports import Headers
-
-log = structlog.get_logger(__name__)
 
 
 class Dispatcher:
@@ -65,17 +61,17 @@ class Dispatcher:
         """Make the first attempt of a delivery; the scheduler has given it a slot."""
         if self._on_started is not None:
             self._on_started(delivery)
-        tracker, headers = delivery.partition.tracker, delivery.headers
+        tracker = delivery.partition.tracker
         if delivery.offset in tracker.due:  # failed at an earlier owner: its wait may not be over
             self._retry_path.inherited(delivery)
             return
-        request_headers: Headers = headers
+        headers: Headers = delivery.headers
         if self._on_request is not None:
             number = tracker.attempts.get(delivery.offset, 0) + 1
-            request_headers = self._on_request(delivery, self._uri, number, headers)
+            headers = self._on_request(delivery, self._uri, number, headers)
         try:
-            request = to_request(self._prefix, request_headers, delivery.value)
-        except Unreadable as problem:
+            request = to_request(self._prefix, headers, delivery.value)
+        except Unreadable as problem:  # it is settled without an attempt
             self._retry_path.unreadable(delivery, problem.reason)
             return
         delivery.began = self._monotonic()

@@ -21,9 +21,9 @@ from knative.delivery.attempt import Outcome, Settlement
 from knative.ports import Headers
 
 #: See `DeliveryListener.delivered`.
-Delivered = Callable[[Delivery, str, int, float, float], None]
+DeliveredHook = Callable[[Delivery, str, int, float, float], None]
 #: See `DeliveryListener.request`.
-Request = Callable[[Delivery, str, int, Headers], Headers]
+RequestHook = Callable[[Delivery, str, int, Headers], Headers]
 
 
 class DeliveryListener:
@@ -44,7 +44,7 @@ class DeliveryListener:
         """Any other request has ended."""
 
     def aborted(self, delivery: Delivery) -> None:
-        """A retry's request was given up, because its partition went to another owner."""
+        """A request of the retry path was given up, because its partition went to another owner."""
 
     def reply_dropped(self, delivery: Delivery) -> None:
         """The subscriber answered with an event, and the subscription has no `reply`."""
@@ -78,10 +78,10 @@ class Hooks:
     def __init__(self, listeners: Sequence[DeliveryListener]) -> None:
         started: list[Callable[[Delivery], None]] = _overridden(listeners, "started")
         self.started = _each(started) if started else None
-        request: list[Request] = _overridden(listeners, "request")
-        self.request: Request | None = reduce(_then_request, request) if request else None
-        delivered: list[Delivered] = _overridden(listeners, "delivered")
-        self.delivered: Delivered | None = reduce(_then_delivered, delivered) if delivered else None
+        request: list[RequestHook] = _overridden(listeners, "request")
+        self.request: RequestHook | None = reduce(_then_request, request) if request else None
+        delivered: list[DeliveredHook] = _overridden(listeners, "delivered")
+        self.delivered: DeliveredHook | None = reduce(_then_delivered, delivered) if delivered else None
         self.attempt: Callable[[Delivery, Outcome], None] = _each(_overridden(listeners, "attempt"))
         self.aborted: Callable[[Delivery], None] = _each(_overridden(listeners, "aborted"))
         self.reply_dropped: Callable[[Delivery], None] = _each(_overridden(listeners, "reply_dropped"))
@@ -115,7 +115,7 @@ def _each(calls: Sequence[Callable[..., None]]) -> Callable[..., None]:
 # The two below are on the happy path: named arguments cost half of what `*arguments` costs.
 
 
-def _then_delivered(first: Delivered, second: Delivered) -> Delivered:
+def _then_delivered(first: DeliveredHook, second: DeliveredHook) -> DeliveredHook:
     def both(delivery: Delivery, url: str, status: int, seconds: float, age_s: float) -> None:
         first(delivery, url, status, seconds, age_s)
         second(delivery, url, status, seconds, age_s)
@@ -123,7 +123,7 @@ def _then_delivered(first: Delivered, second: Delivered) -> Delivered:
     return both
 
 
-def _then_request(first: Request, second: Request) -> Request:
+def _then_request(first: RequestHook, second: RequestHook) -> RequestHook:
     def both(delivery: Delivery, url: str, number: int, headers: Headers) -> Headers:
         return second(delivery, url, number, first(delivery, url, number, headers))
 

@@ -28,8 +28,9 @@ from agents.supervisor import Supervisor
 from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.logging import configure_logging
 from app.observability.metrics import Metrics
+from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
-from app.settings.load import Settings, default_variables, load_settings
+from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of

@@ -19,7 +19,7 @@ from app.cli.output.time import show_duration
 from app.operations.contract_snapshot import choose_subscriptions, read_contract
 from app.operations.group_offsets import read_group_offsets, timestamps
 from app.operations.lag import Lag, by_lag, events_behind, lag_of
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.contract.records import Subscription, WorkerStatus
 from knative.errors import UsageError
 from tables.status_table import FRESH_S

@@ -22,7 +22,7 @@ from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.resource import KINDS
 from app.cli.output.format import Format, Output, note, print_json, print_table
 from app.operations.contract_snapshot import Contract, foreign_names, read_contract
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.contract.kafka_names import status_topic
 from knative.contract.records import Channel, RemovalRequest, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError

@@ -24,7 +24,7 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from app.cli.output.format import Format, Output, print_json, print_table
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _COLUMNS = {"id": "ID", "status": "STATUS", "ms": "MS", "reason": "REASON"}

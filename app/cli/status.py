@@ -20,7 +20,7 @@ from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
 from app.cli.output.time import show_time
 from app.operations.contract_snapshot import Contract, read_contract
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.contract.records import Channel, ResourceProblem, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
 from knative.resources.conditions import Condition, ConditionStatus, ready, with_note

@@ -30,8 +30,8 @@ from app.cli.output.topology import show_difference, show_topology
 from app.operations.spark_jars import spark_options
 from app.operations.topology.reading import TopologyQuery, read_inputs
 from app.operations.topology.writing import PAGE, write_report
+from app.settings import load_settings
 from app.settings.extras import ANALYTICS, REPORT_MODULES, need
-from app.settings.load import load_settings
 from knative.errors import PenstockError, UsageError
 
 if TYPE_CHECKING:

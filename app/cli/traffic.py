@@ -19,7 +19,7 @@ from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
 from app.operations.topic_reader import NoSuchTopicError, TopicReader
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.contract import kafka_names
 from knative.errors import PenstockError, UsageError
 from knative.traffic import latency_sketch

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from app.cli.output.format import Listing, View, Views, note
-from app.settings.load import load_settings
+from app.settings import load_settings
 from app.worker.controller_config import controller_config
 from controller.model import FileProblem
 from controller.validation import Found

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.local.packaged import python_module
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.errors import UsageError
 
 

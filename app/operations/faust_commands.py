@@ -28,7 +28,7 @@ def install() -> None:
 def _agents() -> None:
     """List the agents: one for each subscription, and the one that sums up traffic."""
     from app.operations.contract_snapshot import read_contract
-    from app.settings.load import load_settings
+    from app.settings import load_settings
     from tables.traffic_windows.faust_table import AGENT, TrafficConfig
 
     settings = load_settings()
@@ -44,7 +44,7 @@ def _agents() -> None:
 
 def _tables() -> None:
     """List the tables and the topic of each."""
-    from app.settings.load import load_settings
+    from app.settings import load_settings
     from tables.traffic_windows.faust_table import TrafficConfig
 
     settings = load_settings()

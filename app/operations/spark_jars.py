@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 from analytics.spark.session import LOOPBACK, SparkOptions, missing_connector
 from app.local.kafka.jar_sets import SPARK
 from app.local.kafka.jars import Progress, ensure_jars
-from app.settings.load import load_settings, started_by_spark_submit
+from app.settings import load_settings
+from app.settings.environment import started_by_spark_submit
 from knative.errors import NotReadyError, UsageError
 
 JARS_ROOT = Path(".penstock/spark")

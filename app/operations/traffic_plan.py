@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from app.operations.contract_snapshot import choose_channel, read_contract
 from app.operations.traffic_topics import KafkaTopics
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.contract.kafka_names import traffic_topic
 from knative.errors import NotReadyError, PenstockError
 

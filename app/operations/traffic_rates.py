@@ -17,7 +17,7 @@ from analytics.traffic.offsets import Rate, difference
 from app.operations.contract_snapshot import choose_channel, read_contract
 from app.operations.group_offsets import read_group_offsets
 from app.operations.lag import GroupOffset, events_behind
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.contract.records import Channel, Subscription
 from knative.errors import NotReadyError
 

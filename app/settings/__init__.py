@@ -1,1 +1,17 @@
 """The settings: their fields, their sources, checks across fields, and the reference page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.settings.fields import Settings
+
+
+def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
+    """As `app.settings.load.load_settings`, which says how. Imports it when it is called: most commands have no other
+    use for pydantic-settings, and their `--help` is a tenth faster without."""
+    from app.settings import load
+
+    return load.load_settings(overrides)

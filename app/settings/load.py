@@ -1,4 +1,4 @@
-"""Reads the settings from their sources. The only module that reads the environment.
+"""Reads the settings from their sources. No other module reads them from the environment.
 
     default  <  file named by PENSTOCK_CONFIG  <  environment  <  command line          (the rightmost wins)
 
@@ -26,10 +26,8 @@ __all__ = [
     "CONFIG_VARIABLE",
     "SettingRow",
     "Settings",
-    "default_variables",
     "describe",
     "load_settings",
-    "started_by_spark_submit",
 ]
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
@@ -66,17 +64,6 @@ def load_settings(overrides: Mapping[str, str] | None = None) -> Settings:
     settings._sources = sources
     settings._warnings = tuple(_unknown(os.environ, _ENVIRONMENT) + _unknown(file_names, source_of_file))
     return settings
-
-
-def default_variables(values: Mapping[str, str]) -> None:
-    """Set environment variables that a library reads itself, unless they are set already."""
-    for name, value in values.items():
-        os.environ.setdefault(name, value)
-
-
-def started_by_spark_submit() -> bool:
-    """Whether spark-submit started this process, and so chose the master of its session."""
-    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _plain_port() -> dict[str, str]:

@@ -39,7 +39,7 @@ from app.cli.census.options import (
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.spark import Conf, DriverHost, Master, Memory, Place, Remote, session
 from app.cli.output.format import note
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.errors import UsageError
 
 if TYPE_CHECKING:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from app.census.topics import KEPT, Topic, Topics
 from app.cli.output.format import note
-from app.settings.load import Settings
+
+if TYPE_CHECKING:
+    from app.settings.load import Settings
 
 
 def quiet(settings: Settings, verbose: bool) -> Settings:

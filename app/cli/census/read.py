@@ -36,7 +36,7 @@ from app.cli.census.options import (
 )
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output.format import Format, Output, note, print_table
-from app.settings.load import load_settings
+from app.settings import load_settings
 
 _READ_COLUMNS = {"name": "FILE", "year": "YEAR", "chunks": "CHUNKS", "lines": "LINES", "problem": "PROBLEM"}
 

@@ -25,7 +25,7 @@ from app.cli.census.options import (
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output.format import note
 from app.local.kafka.ports import is_free
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.errors import PenstockError
 
 _PORT = 8888

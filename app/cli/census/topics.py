@@ -15,7 +15,7 @@ from app.census.topics import Topics, changelogs
 from app.cli.census.options import CHECKPOINT, COMPUTE, RESULTS, Checkpoint, DryRun, show_plan
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output.format import Listing, View, Views, note
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.errors import PenstockError, UsageError
 
 _TOPICS = Listing(

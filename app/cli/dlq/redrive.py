@@ -40,7 +40,7 @@ from app.operations.dead_letters.rate import read_rate
 from app.operations.dead_letters.reader import Starts, read_named
 from app.operations.dead_letters.redrive import Redrive, RedriveConfig
 from app.operations.dead_letters.summary import Summary
-from app.settings.load import load_settings
+from app.settings import load_settings
 from app.worker.egress import guard_of
 from controller.kafka.topics import ActionFailed, Topics, admin_client
 from knative.contract.kafka_names import redriven_topic

@@ -21,7 +21,7 @@ from app.operations.contract_snapshot import Contract, choose_channel, has_subsc
 from app.operations.dead_letters.ledger import Ledger, read_ledger
 from app.operations.dead_letters.letters import DeadLetter, Selection
 from app.operations.dead_letters.reader import Starts, read_letters
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.errors import UsageError
 
 Refs = Annotated[list[str] | None, typer.Argument(metavar="LETTER", help="TOPIC/PARTITION/OFFSET of `list --each`.")]

@@ -27,8 +27,8 @@ from app.cli.topology import (
     make_query,
     read_old,
 )
+from app.settings.environment import started_by_spark_submit
 from app.settings.extras import ANALYTICS, REPORT_MODULES, need
-from app.settings.load import started_by_spark_submit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

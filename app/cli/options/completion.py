@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from app.cli.options.kafka import kafka_client
 from app.operations.contract_snapshot import Contract, foreign_names, read_contract
-from app.settings.load import load_settings
+from app.settings import load_settings
 from knative.errors import PenstockError
 
 _LIMIT_S = 1.0  #: for each of the few requests to Kafka

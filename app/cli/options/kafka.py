@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.settings.load import load_settings
+from app.settings import load_settings
 
 Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.operations.contract_snapshot import choose_channel, read_contract
-from app.settings.load import load_settings
+from app.settings import load_settings
 
 #: A kind in lower case, as users may write it -> its proper spelling.
 KINDS = {"kafkachannel": "KafkaChannel", "channel": "KafkaChannel", "subscription": "Subscription"}

@@ -1,5 +1,10 @@
 """One HTTP/1.1 connection of a pool: writes a request, reads the answer and reports the result.
 
+    NOTHING --> HEAD --> BODY --> ENDED --next request--> NOTHING
+                  ^        |
+                  |        v
+                  +---- INTERIM
+
 An asyncio protocol around httptools' response parser, with one request at a time. It handles every kind of answer:
 interim ones before the final one, bodies that end with the connection or never, and bytes without a request. Two
 limits bound its memory: `head_bytes_max` for bytes outside of bodies (headers, trailers, chunk extensions, interim
@@ -11,7 +16,8 @@ The pool connects, keeps the time, and decides what happens after a failure.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any, Protocol, cast
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -55,8 +61,26 @@ class ConnectionListener(Protocol):
         """The socket is closed. No call follows."""
 
 
-#: What has been read of an answer. _INTERIM: an interim answer (1xx) is complete, the final one has not begun.
-_NOTHING, _HEAD, _BODY, _INTERIM, _ENDED = range(5)
+class AnswerState(Enum):
+    """What has been read of the answer to the latest request."""
+
+    NOTHING = "no line of it"
+    HEAD = "a part of its head"
+    BODY = "its head, and perhaps a part of its body"
+    INTERIM = "an interim answer (1xx); the final one has not begun"
+    ENDED = "all of it"
+
+
+_NOTHING, _HEAD, _BODY, _INTERIM, _ENDED = AnswerState
+
+#: A request that fails leaves the state as it is, because its connection is not used again.
+TRANSITIONS: Mapping[AnswerState, frozenset[AnswerState]] = {
+    _NOTHING: frozenset({_HEAD}),
+    _HEAD: frozenset({_BODY}),
+    _BODY: frozenset({_INTERIM, _ENDED}),
+    _INTERIM: frozenset({_HEAD}),
+    _ENDED: frozenset({_NOTHING}),
+}
 
 
 class _NoMore(Exception):
@@ -87,9 +111,10 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, owner: ConnectionListener) -> None:
         self._listener = owner
+        self._state = AnswerState.ENDED  # of no request: the first one begins as every other
         self._body: bytes | bytearray = b""
-        self._used = False
-        self._over_limit = False
+        self._used = False  # an answer was read on this connection before
+        self._over_limit = False  # the body is longer than its limit, and is not read on
         self.done: Done | None = None
         self.request = b""
         self.deadline = 0.0  #: only meaningful while there is a request
@@ -139,7 +164,7 @@ class Connection(asyncio.Protocol):
         except (HttpParserError, HttpParserUpgrade) as error:
             self._stopped(error)
             return
-        if self._state == _ENDED:
+        if self._state is _ENDED:
             self._finish(self._keep)
         elif self._head_bytes > self._listener.head_bytes_max:
             self._fail_head()
@@ -159,13 +184,13 @@ class Connection(asyncio.Protocol):
     # -- parser
 
     def on_message_begin(self) -> None:
-        if self._state == _ENDED:  # a second answer to one request: `_stopped` keeps the first and closes
+        if self._state is _ENDED:  # a second answer to one request: `_stopped` keeps the first and closes
             raise _NoMore
         self._state = _HEAD
         self._headers: Pairs = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._state == _HEAD:  # not for trailers: they must not be taken for headers
+        if self._state is _HEAD:  # not for trailers: they must not be taken for headers
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -187,9 +212,8 @@ class Connection(asyncio.Protocol):
         elif isinstance(body, bytearray):
             body += data
         else:
-            self._body = (
-                bytearray(body) + data
-            )  # from the second piece on: bytes + bytes would copy everything each time
+            # From the second piece on a bytearray: bytes + bytes would copy everything for each piece.
+            self._body = bytearray(body) + data
             self._over_limit = self._over_limit or self._declares_too_much()
         if self._over_limit:
             raise _NoMore
@@ -222,12 +246,12 @@ class Connection(asyncio.Protocol):
             piece = view[start : start + _PIECE_BYTES]
             self._head_bytes += len(piece)
             self._parser.feed_data(piece)
-            if self._head_bytes > self._listener.head_bytes_max and self._state != _ENDED:
+            if self._head_bytes > self._listener.head_bytes_max and self._state is not _ENDED:
                 return  # `data_received` fails the request
 
     def _stopped(self, error: Exception) -> None:
         """The parser has stopped: one of our callbacks raised, or the bytes are not valid HTTP."""
-        if self._state == _ENDED:  # bytes after the answer: the answer is valid, the connection is not usable any more
+        if self._state is _ENDED:  # bytes after the answer: the answer is valid, the connection is not usable any more
             self._finish(False)
         elif self._over_limit:
             self._abort()
@@ -255,12 +279,12 @@ class Connection(asyncio.Protocol):
         state = self._state
         if not received and self._used:
             self._listener.stale(self)
-        elif exc is None and state == _BODY and self._ends_with_connection():  # the end of the body, not a loss
+        elif exc is None and state is _BODY and self._ends_with_connection():  # the end of the body, not a loss
             self._status = self._parser.get_status_code()
             self._finish(False)
         else:
             what = "in the middle of the answer" if received else "before an answer"
-            if state == _INTERIM:  # the subscriber has the event, but what it did with it is not known
+            if state is _INTERIM:  # the subscriber has the event, but what it did with it is not known
                 what = "after an interim answer, before the final one"
             self._unreadable(f"connection lost {what}" + (f": {exc}" if exc else ""))
 

@@ -206,7 +206,7 @@ class Controller:
         if not term.begun:
             await self._begin(term)
         if self._contract.problem:
-            raise ActionFailed(f"the contract holds records that this version cannot read: {self._contract.problem}")
+            raise ActionFailed(f"the contract contains records that this version cannot read: {self._contract.problem}")
         await self._find_foreign(term)
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):
@@ -302,7 +302,7 @@ class Controller:
                 )
         fixed = {one.file for one in self._problems} - {one.file for one in problems}
         for file in sorted(fixed):
-            log.info("resource file has no problem any more, or was removed", file=file)
+            log.info("resource file is valid again, or was removed", file=file)
         self._problems = problems
         try:
             await asyncio.to_thread(self._files.write_problems, problems)

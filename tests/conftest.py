@@ -56,7 +56,7 @@ def cluster(_brokers: KafkaCluster) -> KafkaCluster:
 
 @pytest.fixture(scope="session")
 def topic_name() -> Callable[[], str]:
-    """Gives topic names that nobody used before."""
+    """Gives topic names that were never used before."""
     run, numbers = uuid.uuid4().hex[:8], itertools.count(1)
     return lambda: f"t-{run}-{next(numbers)}"
 

@@ -42,7 +42,7 @@ class Confirmation(Enum):
 
     CONFIRMED = "no commit waits for success"
     PENDING = "the first commit without success is younger than the limit"
-    FROZEN = "this process stood still for the limit: its session may have ended, and others own the partitions"
+    FROZEN = "this process was frozen for the limit: its session may have ended, and others own the partitions"
     SILENT = "no commit has succeeded for the limit while this process ran: probably no member could commit"
 
 
@@ -50,7 +50,7 @@ class Event(Enum):
     """What changes a state."""
 
     SCHEDULED = "something has changed"
-    REQUESTED = "the timer has ended, and a commit was made up"
+    REQUESTED = "the timer has ended, and a commit was prepared"
     MISSED = "the timer has ended while another commit was on its way"
     CLEAN = "the timer has ended, and no owned partition has uncommitted changes"
     SENT = "the consumer's thread has sent the commit"

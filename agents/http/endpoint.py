@@ -55,7 +55,7 @@ class Endpoint:
 def read_endpoint(uri: str) -> Endpoint:
     """Raises BadEndpoint unless `uri` is an absolute http or https URI with a valid host and port."""
     if _unfit(uri):
-        raise BadEndpoint("the URI holds white space or control characters")  # `urlsplit` would silently drop some
+        raise BadEndpoint("the URI contains white space or control characters")  # `urlsplit` would silently drop some
     try:
         parts = urlsplit(uri)
         port = parts.port
@@ -64,7 +64,7 @@ def read_endpoint(uri: str) -> Endpoint:
     if parts.scheme not in _DEFAULT_PORTS:
         raise BadEndpoint("the URI is not absolute http or https")
     if "@" in parts.netloc:
-        raise BadEndpoint("the URI holds credentials")
+        raise BadEndpoint("the URI contains credentials")
     if port == 0:
         raise BadEndpoint("port 0 is not a valid port")
     host, address = _read_host(parts)

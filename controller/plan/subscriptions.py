@@ -111,7 +111,7 @@ def _refused(
     one: Object[Subscription], published: records.Subscription | None, why: Condition, *, remove: bool = False
 ) -> SubscriptionPlan:
     if published is None:
-        added = unknown("AddedToChannel", why.reason, "waits for what it refers to")
+        added = unknown("AddedToChannel", why.reason, "waits for the objects that it refers to")
         return SubscriptionPlan(one, why, added)
     message = f"generation {published.generation} is {'being removed' if remove else 'still served'}"
     added = unknown("AddedToChannel", why.reason, message)

@@ -140,8 +140,8 @@ class Directory:
             self._emptied_at = now
         if now - self._emptied_at >= self._emptied_s:
             return None
-        what = f"all {len(self._files)} files are gone at once; their resources stay for {self._emptied_s:g} s"
-        return FileProblem(".", 0, "", what, "put them back, otherwise their channels and topics are removed then")
+        what = f"all {len(self._files)} files disappeared at once; their resources are kept for {self._emptied_s:g} s"
+        return FileProblem(".", 0, "", what, "restore them, or their channels and topics are removed after that time")
 
     def _scan_file(self, name: str, path: Path, before: _File | None) -> _File:
         try:
@@ -230,8 +230,8 @@ class Directory:
             vanished, scans = self._missed.get(key, (self._scans, 0))
             holder = self._holder(before, vanished, troubled)
             if holder:
-                what = f"{before}, which was in {before.file}, stays until this file has no problem any more"
-                hint = "fix this file; resources that are in no file then are removed"
+                what = f"{before}, which was in {before.file}, is kept until this file is valid"
+                hint = "fix this file; after that, resources that are in no file are removed"
                 problems.append(_left_out(holder, 0, "", what, hint, str(before)))
             scans = 0 if holder else scans + 1
             if scans < SCANS_MIN:
@@ -267,7 +267,7 @@ def _walk(root: Path) -> tuple[dict[str, Path], list[FileProblem]]:
 
     def fail(error: OSError) -> None:
         if Path(error.filename) == root:
-            raise _Unreadable(f"the directory cannot be read: {error.strerror}", "bring it back")
+            raise _Unreadable(f"the directory cannot be read: {error.strerror}", "restore it")
         name = _shown(Path(error.filename), root)
         unread.append(FileProblem(name, 0, "", f"the folder cannot be read: {error.strerror}", "fix its permissions"))
 
@@ -314,7 +314,7 @@ def _emptied_file(name: str, kept: list[Written]) -> FileProblem:
 
 def _holds_nothing(name: str) -> FileProblem:
     """The problem of a file without a document. This process may not know what it held before."""
-    what = "the file is empty; if it held resources, they stay"
+    what = "the file is empty; if it contained resources, they are kept"
     return _left_out(name, 0, "", what, "delete the file")
 
 
@@ -357,10 +357,10 @@ def _read_object(name: str, document: Document, problems: list[FileProblem]) -> 
         return None
     if resource is None:
         kind = document.value.get("kind")
-        what = f"{document.value.get('apiVersion')} {kind} is not served here; it is ignored"
+        what = f"{document.value.get('apiVersion')} {kind} is not supported; it is ignored"
         meant = kinds.meant(kind)
         known = ", ".join(kind for _, kind in kinds.KINDS)
-        hint = f"did you mean {meant}?" if meant else f"served are {known}"
+        hint = f"did you mean {meant}?" if meant else f"supported kinds: {known}"
         hint += "; move the document elsewhere if it is not meant for this directory"
         problems.append(
             _left_out(name, document.line_of(("kind",)), "kind", what, hint, about, suspected_typo=bool(meant))

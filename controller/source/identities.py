@@ -123,7 +123,7 @@ def _entries(snapshot: Snapshot) -> set[str]:
 def _problem(foreign: list[Key]) -> FileProblem:
     kind, namespace, name = foreign[0]
     more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
-    what = f"resources in the contract ({kind} {namespace}/{name}{more}) never were in a file here; they stay"
+    what = f"resources in the contract ({kind} {namespace}/{name}{more}) were never in a file here; they are kept"
     hint = (
         "give this installation a name of its own (PENSTOCK_INSTANCE), or name the directory that they came from; "
         f"to have one removed: `penstock remove {kind}/{namespace}/{name} --yes`"

@@ -109,14 +109,14 @@ def _nodes(text: str) -> list[Node]:
         raise BadDocument((mark.line + 1) if mark else 1, (), what, hint) from error
     except yaml.YAMLError as error:
         line = _line_of_reader_error(error, text)
-        raise BadDocument(line, (), "the file holds characters that YAML does not allow", "remove them") from error
+        raise BadDocument(line, (), "the file contains characters that YAML does not allow", "remove them") from error
     except BadDocument:
         raise
     except (ValueError, OverflowError) as error:
         line = loader.line + 1 if loader else 1  # the parser turns \U... into a character without looking
         raise BadDocument(line, (), "an escape (\\U...) is not a character", "write the character itself") from error
     except RecursionError as error:
-        raise BadDocument(1, (), "the file is nested too deep", f"{DEPTH_MAX} levels are the most") from error
+        raise BadDocument(1, (), "the file is nested too deep", f"use at most {DEPTH_MAX} levels") from error
 
 
 def _line_of_reader_error(error: yaml.YAMLError, text: str) -> int:
@@ -166,7 +166,7 @@ def _value(node: Node, path: Path, lines: dict[Path, int], budget: Iterator[int]
     if next(budget, None) is None:
         raise _too_many_values(line, path)
     if len(path) > DEPTH_MAX:  # an alias to what is around it ends here as well
-        raise BadDocument(line, path, "this is nested too deep", f"{DEPTH_MAX} levels are the most")
+        raise BadDocument(line, path, "this is nested too deep", f"use at most {DEPTH_MAX} levels")
     if isinstance(node, MappingNode):
         _check_tag(node, "map", line, path)
         return _mapping(node, path, lines, budget)
@@ -184,7 +184,7 @@ def _mapping(node: MappingNode, path: Path, lines: dict[Path, int], budget: Iter
         key = _scalar(key_node, line, path) if isinstance(key_node, ScalarNode) else None
         if not isinstance(key, str):
             raise BadDocument(
-                line, path, "a key here is not text", 'write a name, in quotes ("...") if it looks like a number'
+                line, path, "this key is not text", 'write a name, in quotes ("...") if it looks like a number'
             )
         if key == "<<" and key_node.style is None:
             raise BadDocument(line, path, "merge keys (<<) are not supported", "write the fields out")

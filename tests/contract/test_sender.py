@@ -216,7 +216,7 @@ async def test_where_the_status_decides_a_body_over_the_limit_changes_nothing(st
     "framing", [b"content-length: 1000000\r\n\r\n", b"transfer-encoding: chunked\r\n\r\nf4240\r\n"]
 )
 async def test_of_a_failure_only_the_start_is_read(status: int, framing: bytes) -> None:
-    """The rest of it is never sent: whoever wants more than 8 KiB waits until the attempt's time is over."""
+    """The rest of it is never sent: a client that reads more than 8 KiB waits until the attempt's time limit."""
     long = reply(b"HTTP/1.1 %d No\r\n" % status + framing + b"e" * 8_193)
     async with ScriptedServer(long) as server, posting(server.url()) as poster:
         got = await poster.answer(b"event")
@@ -273,7 +273,9 @@ async def test_slow_answers_are_cut_by_time(number: int) -> None:
 
 
 async def test_a_subscriber_that_does_not_read_is_cut_by_time() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as deaf:  # the kernel takes the connection, and nobody reads
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as deaf:  # the kernel accepts the connection, and no process reads from it
         async with posting(f"http://127.0.0.1:{deaf.getsockname()[1]}/") as poster:
             assert (await poster.answer(b"x" * 30_000_000, timeout_s=0.2)).kind == "timeout"
 

@@ -112,8 +112,8 @@ def test_hops_in_random_graphs(engine: Engine, samples: list[Sample], union: Gra
             vertices, depths = found[one.first + start]
             wanted = oracle.distances(one.size, one.edges, start)
             del wanted[start]
-            told = list(zip((vertices - one.first).tolist(), depths.tolist(), strict=True))
-            assert told == sorted(wanted.items(), key=lambda pair: (pair[1], pair[0]))
+            reported = list(zip((vertices - one.first).tolist(), depths.tolist(), strict=True))
+            assert reported == sorted(wanted.items(), key=lambda pair: (pair[1], pair[0]))
 
 
 def test_influence_in_random_graphs(engine: Engine, samples: list[Sample], union: Graph) -> None:

@@ -106,7 +106,7 @@ def test_any_world_has_one_document(engine: SparkSession, world: World) -> None:
 def test_too_many_subscriptions_with_one_mark_are_shown_in_part(
     engine: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And says so; a destination that gets events twice is told whole or not at all."""
+    """And says so; a destination that gets events twice is shown completely or not at all."""
     monkeypatch.setattr(selection, "MARKED_MAX", 3)
     monkeypatch.setattr("analytics.topology.spark.report.MARKED_MAX", 3)
     monkeypatch.setattr(selection, "BUSIEST_MAX", 0)

@@ -72,9 +72,9 @@ def test_a_port_that_is_taken_meanwhile_is_the_same_sentence(driver: str) -> Non
 def test_a_kafka_that_rejects_connections_is_logged_before_the_wait() -> None:
     done = run(_PENSTOCK, PENSTOCK_KAFKA_WAIT_S=1)
     assert done.returncode == 3
-    told = [line for line in done.stderr.splitlines() if f"Kafka at {_NO_KAFKA} d" in line]
-    assert "does not answer (connection refused); waiting up to 1 s for it" in told[0]
-    assert "did not answer within 1 s (connection refused). Start one with `penstock kafka up`" in told[-1]
+    reported = [line for line in done.stderr.splitlines() if f"Kafka at {_NO_KAFKA} d" in line]
+    assert "does not answer (connection refused); waiting up to 1 s for it" in reported[0]
+    assert "did not answer within 1 s (connection refused). Start one with `penstock kafka up`" in reported[-1]
     assert "Traceback" not in done.stdout + done.stderr
 
 

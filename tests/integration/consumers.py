@@ -1,4 +1,4 @@
-"""A feed on a real Kafka, and an owner for it that settles what it is told to."""
+"""A consumer on a real Kafka, and a listener for it that settles what the test asks for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIMIT_S = 40.0
 
 
 class Settler:
-    """An owner that settles what it is told to, and keeps what it got."""
+    """Settles what the test asks for, and keeps what it received."""
 
     def __init__(self, settle: Callable[[Delivery], bool] = lambda _: True) -> None:
         self.settle = settle

@@ -57,7 +57,7 @@ class Census:
         return self.start("results", "--port", str(self.port), *more)
 
     def wide(self) -> dict[str, Any]:
-        """What is known of the totals; nothing while nobody answers."""
+        """The current totals; empty while there is no answer."""
         status, body = get(self.port, "/results?wide")
         found: dict[str, Any] = json.loads(body) if status == 200 else {}
         return found

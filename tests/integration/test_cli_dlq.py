@@ -83,7 +83,7 @@ def test_an_edited_letter_is_redriven_once(looked: Looked, subscriber: ScriptedS
     looked.dead_letters(one, ["1", "2"])
     file = tmp_path / "letter.json"
     letter = looked.json("dlq", "show", f"{looked.dlq_topic}/0/0")
-    letter["data"], letter["attributes"]["type"] = "mended", "mended.type"
+    letter["data"], letter["attributes"]["type"] = "fixed", "mended.type"
     file.write_text(json.dumps(letter))
     dry = looked.penstock("dlq", "redrive", "--with", str(file), "--dry-run")
     assert (dry.returncode, subscriber.requests("/one")) == (0, [])
@@ -153,7 +153,7 @@ def test_what_fails_stays_and_the_exit_code_says_how_much(looked: Looked, subscr
 
 
 def test_what_cannot_be_redriven(looked: Looked, subscriber: ScriptedSubscriber) -> None:
-    """A subscription that is gone, and an address that the guard refuses."""
+    """A deleted subscription, and an address that the guard denies."""
     gone = looked.subscribe("gone", subscriber.url("/gone"))
     looked.dead_letters(gone, ["1"])
     looked.publish(gone.uid, None)
@@ -201,7 +201,7 @@ def test_a_reply_goes_where_replies_go(looked: Looked, subscriber: ScriptedSubsc
 
 
 def test_marks_go_with_their_letters(looked: Looked, subscriber: ScriptedSubscriber) -> None:
-    """Retention removes letters, the next run their marks; marks of a topic made anew do not count."""
+    """Retention removes letters, the next run their marks; marks of a recreated topic do not count."""
     one = looked.subscribe("one", subscriber.url("/one"))
     looked.dead_letters(one, ["1", "2", "3"])
     assert looked.json("dlq", "redrive", "--all")["redriven"] == 3
@@ -216,7 +216,7 @@ def test_marks_go_with_their_letters(looked: Looked, subscriber: ScriptedSubscri
     assert [marks.has(letter) for letter in letters] == [False, False, True]
     for done in admin.delete_topics([looked.dlq_topic], operation_timeout=30).values():
         done.result(30)
-    wait_until("the topic can be made anew", lambda: _made(admin, looked.dlq_topic), _LIMIT_S, 0.2)
+    wait_until("the topic can be created again", lambda: _made(admin, looked.dlq_topic), _LIMIT_S, 0.2)
     looked.dead_letters(one, ["4", "5", "6"])
     assert looked.json("dlq", "redrive", "--all")["redriven"] == 3
     assert _ids(subscriber, "/one") == ["1", "2", "3", "4", "5", "6"]

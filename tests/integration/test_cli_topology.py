@@ -127,7 +127,7 @@ def test_invalid_input_is_a_readable_error(
     publish(command.bootstrap, command.instance, healthy())
     (tmp_path / "page.html").write_text("<html>")
     (tmp_path / "old.json").write_bytes(to_json(small()))
-    for arguments, wanted, told in (
+    for arguments, wanted, reported in (
         (("--namespace", "nowhere"), 1, "no subscription in namespace nowhere; known: test."),
         (("--since", "soon"), 2, "--since 'soon' is no time"),
         (("--diff", "missing.json"), 2, "--diff missing.json cannot be read: No such file"),
@@ -138,7 +138,7 @@ def test_invalid_input_is_a_readable_error(
         (("--out", "/dev/null/x"), 1, "cannot be written to /dev/null/x"),
     ):
         code, words = fails(*arguments)
-        assert (code, told in words) == (wanted, True), words
+        assert (code, reported in words) == (wanted, True), words
     capsys.readouterr()
     for shape, begin in (("mermaid", "flowchart LR"), ("dot", "digraph"), ("csv", "id,source"), ("html", "<!")):
         cli(["topology", "--namespace", "test", "-o", shape], standalone_mode=False)

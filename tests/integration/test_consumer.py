@@ -48,14 +48,14 @@ async def test_a_fenced_consumer_is_replaced(kafka: EmbeddedKafka, make_topic: C
         await owner.until(lambda: len(owner.got) == 10)
         settings = {"bootstrap.servers": kafka.bootstrap, "partition.assignment.strategy": "cooperative-sticky"}
         names = {"group.id": f"g-{topic}", "group.instance.id": consumer.instance_id}
-        stranger = Consumer({**settings, **names, "session.timeout.ms": 6000, "enable.auto.commit": False})
+        foreign_resource = Consumer({**settings, **names, "session.timeout.ms": 6000, "enable.auto.commit": False})
         joined = threading.Event()
-        stranger.subscribe([topic], on_assign=lambda *_: joined.set())
+        foreign_resource.subscribe([topic], on_assign=lambda *_: joined.set())
         async with asyncio.timeout(LIMIT_S):
             while not joined.is_set():
-                await asyncio.to_thread(stranger.poll, 0.1)
+                await asyncio.to_thread(foreign_resource.poll, 0.1)
         await asyncio.to_thread(
-            stranger.close
+            foreign_resource.close
         )  # a static member does not leave: its name is taken until it is replaced
         await owner.until(lambda: len(owner.partitions) == 2)
         fill(kafka, topic, 5)

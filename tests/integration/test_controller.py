@@ -139,16 +139,16 @@ async def test_an_invalid_file_changes_nothing_and_is_reported(plant: Controller
         (plant.folder / "orders.yaml").write_text("apiVersion: messaging.knative.dev/v1beta1\nkind: [", "utf-8")
         problems = plant.state / "problems.json"
 
-        def told() -> list[dict[str, Any]]:
+        def reported() -> list[dict[str, Any]]:
             found: list[dict[str, Any]] = json.loads(problems.read_text("utf-8"))["problems"]
             return found
 
-        await plant.until(lambda: problems.exists() and bool(told()), "the problem")
-        assert (told()[0]["file"], told()[0]["line"]) == ("orders.yaml", 2)
+        await plant.until(lambda: problems.exists() and bool(reported()), "the problem")
+        assert (reported()[0]["file"], reported()[0]["line"]) == ("orders.yaml", 2)
         await asyncio.sleep(1.5)
         assert plant.published("orders") is not None
         plant.channel("orders", 2)
-        await plant.until(lambda: not told() and plant.published("orders").partitions == 2, "the mended file")
+        await plant.until(lambda: not reported() and plant.published("orders").partitions == 2, "the mended file")
 
 
 @pytest.mark.asyncio

@@ -19,12 +19,12 @@ LIMIT_S = 60.0
 
 def _produce(bootstrap: str, topic: str, value: bytes, limit_s: float = LIMIT_S) -> KafkaError | None:
     """How it ended; None = stored on two brokers at least."""
-    told: list[KafkaError | None] = []
+    reported: list[KafkaError | None] = []
     settings = {"acks": "all", "delivery.timeout.ms": int(limit_s * 1000), "linger.ms": 0, "log_level": 0}
     producer = Producer({"bootstrap.servers": bootstrap, **settings})
-    producer.produce(topic, value, on_delivery=lambda error, _message: told.append(error))
+    producer.produce(topic, value, on_delivery=lambda error, _message: reported.append(error))
     assert producer.flush(limit_s + 30) == 0
-    return told[0]
+    return reported[0]
 
 
 def _values(cluster: KafkaCluster, topic: str) -> list[bytes]:

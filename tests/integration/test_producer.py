@@ -53,8 +53,8 @@ async def test_after_a_fatal_error_all_who_wait_are_told_and_a_new_client_goes_o
         waiting = [asyncio.ensure_future(_send(producer, topic)) for _ in range(out)]
         await asyncio.sleep(0)
         make_fatal(client)
-        for told in await asyncio.gather(*waiting):
-            assert told is None or told.problem is ProduceProblem.UNAVAILABLE
+        for reported in await asyncio.gather(*waiting):
+            assert reported is None or reported.problem is ProduceProblem.UNAVAILABLE
         async with asyncio.timeout(LIMIT_S):
             while (failure := await _send(producer, topic)) is not None:
                 assert failure.problem is ProduceProblem.UNAVAILABLE
@@ -124,7 +124,7 @@ async def test_a_poll_on_the_loop_that_fails_ends_the_process(
 
 
 async def test_a_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
-    """Side by side they are in one batch, which the topic refuses; nothing of a record is lost by sending it again."""
+    """Side by side they are in one batch, which the topic rejects; a record that is sent again is complete."""
     topic = make_topic(3, max_message_bytes=20_000)
     crashes: list[BaseException] = []
     client = {"bootstrap.servers": kafka.bootstrap, "statistics.interval.ms": 50}
@@ -141,9 +141,9 @@ async def test_a_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, 
         ]
         large = asyncio.ensure_future(_send(producer, topic, os.urandom(30_000), b"large"))
         assert set(await asyncio.gather(*waiting)) == {None}
-        told = await large
-        assert told is not None
-        assert told.problem is ProduceProblem.TOO_LARGE
+        reported = await large
+        assert reported is not None
+        assert reported.problem is ProduceProblem.TOO_LARGE
         assert producer._alone is not None, "there was such a batch"
         assert (producer._outstanding, producer._alone._outstanding) == (0, 0)
         async with asyncio.timeout(LIMIT_S):  # a refusal gives the client a new epoch, which is noticed

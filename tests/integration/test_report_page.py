@@ -1,4 +1,4 @@
-"""The report page in a real browser: it starts, answers to mouse and keys, complains of nothing and asks nobody.
+"""The report page in a real browser: it starts, responds to mouse and keys, logs no errors and makes no requests.
 
 No times here: how fast it is, is measured by benchmarks/analytics_report.py.
 """

@@ -1,4 +1,4 @@
-"""What a real controller refuses is in the status topic, where commands on any machine read it."""
+"""The objects that a real controller rejects are in the status topic, where commands on any machine read them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def test_rejected_objects_are_read_from_kafka(kafka: EmbeddedKafka, tmp_pa
     plant.subscription("lost", "nowhere")
     (plant.folder / "bad.yaml").write_text("kind: [", "utf-8")
 
-    def told() -> dict[str, tuple[object, object]]:
+    def reported() -> dict[str, tuple[object, object]]:
         shown = rows(read_contract(plant.config.kafka, plant.config.instance), 0.0)
         found = {str(row["channel"]): row for row in shown["channels"]}
         found |= {str(row["subscription"]): row for row in shown["subscriptions"]}
@@ -33,10 +33,11 @@ async def test_rejected_objects_are_read_from_kafka(kafka: EmbeddedKafka, tmp_pa
         lost = ("False", "ChannelNotFound")
         bad = ("False", "FileNotTaken")
         await plant.until(
-            lambda: told() == {"default/orders": ("True", ""), "default/lost": lost, "bad.yaml:1": bad}, "all are told"
+            lambda: reported() == {"default/orders": ("True", ""), "default/lost": lost, "bad.yaml:1": bad},
+            "all are reported",
         )
         plant.remove("bad")
         plant.remove("lost")
         plant.channel("orders", 1)
-        await plant.until(lambda: told() == {"default/orders": ("True", "TopicDiffers")}, "what is mended is gone")
-    assert told() == {"default/orders": ("True", "TopicDiffers")}, "it stays when the controller is gone"
+        await plant.until(lambda: reported() == {"default/orders": ("True", "TopicDiffers")}, "what is mended is gone")
+    assert reported() == {"default/orders": ("True", "TopicDiffers")}, "it stays when the controller is gone"

@@ -52,7 +52,7 @@ def odd() -> World:
 def test_spark_finds_the_same_facts_and_makes_the_same_document(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a world with every fault and every odd address, and with more sources than are told apart."""
+    """Of a world with every fault and every odd address, and with more sources than are kept apart."""
     monkeypatch.setattr("analytics.topology.model.facts.SOURCES_MAX", 11)
     monkeypatch.setattr("analytics.topology.spark.facts.SOURCES_MAX", 11)
     inputs = odd().inputs()

@@ -1,4 +1,4 @@
-"""The traffic job and topics that are deleted and made anew, on a real Kafka and a real Spark: never a wrong total."""
+"""The traffic job and topics that are recreated, on a real Kafka and a real Spark: totals stay correct."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_topics_recreated_between_runs_and_within_one(
     assert [a in notes[0], sent.traffic_topic in notes[1], len(notes)] == [True, True, 2]
     assert shown(read_windows(folder)) == sent.expected()
 
-    # It is made anew, and grows past where it was, after a batch was planned and before its sums are written.
+    # It is created again, and grows past where it was, after a batch was planned and before its sums are written.
     Sent(kafka.bootstrap, topic_name(), sent.owners, seed=2).records(a, 20, BEGIN_S + 600, 60)  # gone uncounted
     times: list[int] = []
 

@@ -31,9 +31,9 @@ def _accepted(rows: TrafficRows) -> int:
     return sum(window.counts.events for line in rows.lines(10, 90) for window in line.windows.values())
 
 
-async def until(told: Counter[str], **wanted: int) -> None:
+async def until(reported: Counter[str], **wanted: int) -> None:
     async with asyncio.timeout(LIMIT_S):
-        while any(told[name] < count for name, count in wanted.items()):
+        while any(reported[name] < count for name, count in wanted.items()):
             await asyncio.sleep(0.05)
 
 
@@ -44,9 +44,9 @@ async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> N
     traffic = TrafficConfig(f"i{uuid.uuid4().hex[:8]}", flush_s=0.2)
     config = TrafficWindowsConfig(client, "w", session_timeout_s=6.0, traffic=traffic)
     await asyncio.to_thread(make_topics, config)
-    told = Counter[str]()
+    reported = Counter[str]()
     windows, rows = (
-        TrafficWindows(config, Topics(config), lambda what: told.update([what])),
+        TrafficWindows(config, Topics(config), lambda what: reported.update([what])),
         TrafficRows(traffic.changelog, client, 900, 3600),
     )
     producer = Producer({**client, "compression.type": "lz4"})
@@ -69,13 +69,13 @@ async def test_it_sums_up_and_goes_on_after_a_failure(kafka: EmbeddedKafka) -> N
         assert windows.app is not None
         await windows.app.crash(RuntimeError("told to fail"))
         send(encode(delta(3, 1)), encode(delta(4, 1)))
-        await until(told, started=2, failed=1)
+        await until(reported, started=2, failed=1)
         await accepted(14)
         send(encode(delta(5, 6)))
         await accepted(20)
     finally:
         await asyncio.gather(windows.stop(), rows.stop())
-    assert told == {"started": 2, "failed": 1}
+    assert reported == {"started": 2, "failed": 1}
 
 
 @pytest.mark.asyncio
@@ -85,26 +85,26 @@ async def test_rows_rejected_by_kafka_are_written_again_and_failures_are_reporte
     traffic = TrafficConfig(f"i{uuid.uuid4().hex[:8]}", flush_s=0.2)
     config = TrafficWindowsConfig(client, "w", session_timeout_s=6.0, traffic=traffic)
     await asyncio.to_thread(make_topics, config)
-    told, unheard = Counter[str](), list[dict[str, object]]()
+    reported, unheard = Counter[str](), list[dict[str, object]]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
-    windows = TrafficWindows(config, Topics(config), lambda what: told.update([what]))
+    windows = TrafficWindows(config, Topics(config), lambda what: reported.update([what]))
     rows = TrafficRows(traffic.changelog, client, 900, 3600)
     producer = Producer(client)
     windows.start()
     rows.start()
     try:
-        await until(told, started=1)
+        await until(reported, started=1)
         await asyncio.to_thread(set_record_bytes_max, kafka, traffic.changelog, 100)
         producer.produce(traffic.topic, encode(delta(1, 5)), key_of(delta(0, 0)))
         producer.flush(LIMIT_S)
-        await until(told, failed=1)
+        await until(reported, failed=1)
         await asyncio.to_thread(set_record_bytes_max, kafka, traffic.changelog, 1_000_000)
         async with asyncio.timeout(LIMIT_S):
             while _accepted(rows) != 5:
                 await asyncio.sleep(0.05)
     finally:
         await asyncio.gather(windows.stop(), rows.stop())
-    gc.collect()  # a future reports what nobody has retrieved when it is deleted
+    gc.collect()  # a future reports an exception that was not retrieved when it is deleted
     assert unheard == []
 
 
@@ -123,13 +123,13 @@ async def test_without_kafka_it_only_says_so(
 ) -> None:
     monkeypatch.setattr("app.worker.traffic_windows_app._ADMIN_S", 0.5)
     client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
-    config, told = TrafficWindowsConfig(client, "w"), Counter[str]()
-    windows = TrafficWindows(config, Topics(config), lambda what: told.update([what]))
+    config, reported = TrafficWindowsConfig(client, "w"), Counter[str]()
+    windows = TrafficWindows(config, Topics(config), lambda what: reported.update([what]))
 
     windows.start()
-    await until(told, failed=1)
+    await until(reported, failed=1)
     async with asyncio.timeout(5):
         await windows.stop()
 
-    assert told["started"] == 0
+    assert reported["started"] == 0
     assert "traffic windows are not updated for a while" in "".join(capsys.readouterr())

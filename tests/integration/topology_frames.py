@@ -57,12 +57,12 @@ def report(spark: SparkSession, inputs: Inputs, near: int, whole: int) -> Topolo
     def resources(
         uids: Sequence[str] | None,
     ) -> tuple[Sequence[Channel], Sequence[Subscription], Mapping[str, State]]:
-        def told(uid: str) -> bool:
+        def reported(uid: str) -> bool:
             return uids is None or uid in uids
 
-        channels = [one for one in inputs.channels if told(one.uid)]
-        subscriptions = [one for one in inputs.subscriptions if told(one.uid)]
-        return channels, subscriptions, {uid: state for uid, state in inputs.states.items() if told(uid)}
+        channels = [one for one in inputs.channels if reported(one.uid)]
+        subscriptions = [one for one in inputs.subscriptions if reported(one.uid)]
+        return channels, subscriptions, {uid: state for uid, state in inputs.states.items() if reported(uid)}
 
     frames = frames_of(spark, inputs)
     try:

@@ -46,11 +46,11 @@ def status(bootstrap: str, instance: str, world: World) -> None:
         one.uid: WorkerSubscription(1, tuple(range(one.partitions)) if one.uid in ready else (0,), WorkerState.RUNNING)
         for one in world.subscriptions
     }
-    told = WorkerStatus(
+    reported = WorkerStatus(
         "w", time.time() + 300, "all", served, {uid: SubscriptionStats(delivered_per_s=1.5) for uid in ready}
     )
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
-    producer.produce(status_topic(instance), encode_status(told), "w")
+    producer.produce(status_topic(instance), encode_status(reported), "w")
     assert producer.flush(30) == 0
 
 

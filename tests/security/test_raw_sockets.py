@@ -242,9 +242,9 @@ def test_heads_under_way_are_bounded_in_bytes(hasty: Ingress) -> None:
         clients = [stack.enter_context(contextlib.closing(running.connect())) for _ in range(20)]
         for client in clients:
             client.sendall(P + b"x: " + b"a" * 60_000)
-        told = [statuses(read_all(client)) for client in clients]
-    assert [429] in told
-    assert [408] in told, "others were waited for"
+        reported = [statuses(read_all(client)) for client in clients]
+    assert [429] in reported
+    assert [408] in reported, "others were waited for"
     while running.call(lambda: len(running.web._connections)):
         pass
     assert running.call(lambda: running.web.receiving_bytes) == 0

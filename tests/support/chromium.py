@@ -49,7 +49,7 @@ class ChromiumError(AssertionError):
 
 
 def find_chromium() -> str:
-    """The program. Raises ChromiumError with the cure when there is none."""
+    """The program. Raises ChromiumError with a hint if there is none."""
     for name in _NAMES:
         found = shutil.which(name)
         if found:

@@ -24,7 +24,7 @@ class Record:
 
 
 class MemoryProduce:
-    """Produce: stores in a list. `failing` refuses each record, `holding` keeps acknowledgements back."""
+    """Produce: stores in a list. `failing` rejects each record, `holding` keeps acknowledgements back."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []

@@ -1,6 +1,6 @@
 """Writes the YAML that people write: a KafkaChannel and its Subscriptions, into a directory a worker watches.
 
-Plain dictionaries in the shape of the Knative API; refuses to validate them, the worker does.
+Plain dictionaries in the shape of the Knative API; the worker validates them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Made-up topologies for the report page, to look at, test and measure: the quickstart, a shop, thousands, nothing.
 
-They hold what a run would have found, written down by hand or from a seed; refuses to compute findings.
+They hold what a run would have found, written by hand or from a seed. Does not compute findings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Topologies to render and to read: a small one with everything in it, and one of any size.
 
-Plain documents with made-up numbers; refuses to be a test of how topologies are found.
+Plain documents with made-up numbers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Posting events byte for byte: a request as bytes over a socket, the answer read by the standard library.
 
-Refuses to add or mend a header; what a test writes is what the ingress sees.
+Does not add or change headers: the ingress sees what the test wrote.
 """
 
 from __future__ import annotations

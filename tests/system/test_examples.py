@@ -99,7 +99,7 @@ class Quickstart:
         return self.folder / "said"
 
     def shell(self, example: str) -> subprocess.Popen[bytes]:
-        """Run an example as somebody would who has these ports in the environment."""
+        """Run an example with these ports in the environment."""
         self.said.unlink(missing_ok=True)
         command = example.replace("localhost:8080", f"localhost:{self.http_port}")
         command = command.replace("127.0.0.1:9092", f"127.0.0.1:{self.kafka_port}")

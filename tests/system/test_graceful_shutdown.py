@@ -1,4 +1,4 @@
-"""SIGTERM: what is under way is finished and repeated by nobody, and a Kafka that hangs does not hold a worker up."""
+"""SIGTERM: requests in flight are finished and not repeated, and a Kafka that hangs does not delay a worker."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_load_and_sink_agree(tmp_path: Path) -> None:
 
 
 def test_load_gives_up_on_who_never_answers(tmp_path: Path) -> None:
-    """Hung requests count as unanswered, and nobody waits for ever."""
+    """Hung requests count as unanswered, and no caller waits for ever."""
     with SinkProcess(tmp_path, {"a": "hang_every=1"}) as sink:
         options = {"events": 3, "connections": 3, "limit_s": 1, "ledger": tmp_path / "sent"}
         with LoadProcess(tmp_path, sink.url("a"), **options) as load, pytest.raises(Failed, match="did not finish"):

@@ -152,7 +152,7 @@ def _world(kafka: EmbeddedKafka, name: str) -> tuple[Looked, Sent]:
 
 
 def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
-    """The job as somebody types it, killed when a batch of three is in the tables; how many records that were."""
+    """The job as users start it, killed when a batch of three is in the tables; how many records that were."""
     arguments = ["job", "traffic", "--master", master, "--conf", "spark.executor.memory=512m", "--batch", "1000"]
     with log.open("wb") as output:
         first = subprocess.Popen(

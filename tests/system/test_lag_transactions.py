@@ -24,7 +24,7 @@ PARTITIONS = 2
 
 
 def _transact(installation: Installation, *, abort: bool) -> None:
-    """Events by somebody else's producer, to every partition."""
+    """Events of a foreign producer, to every partition."""
     name = f"tx-{uuid.uuid4().hex}"
     producer = Producer({"bootstrap.servers": installation.bootstrap, "transactional.id": name})
     producer.init_transactions(LIMIT_S)
@@ -53,7 +53,7 @@ def test_lag_is_zero_behind_a_transaction(kafka: EmbeddedKafka, tmp_path: Path) 
             installation.wait_subscribers(worker, len(orders))
             for abort in (False, True):
                 _transact(installation, abort=abort)
-                # What is committed reaches the end of the log: whoever compares the two, as KEDA's Kafka scaler does,
+                # What is committed reaches the end of the log: a tool that compares the two, as KEDA's Kafka scaler,
                 # sees no lag.
                 installation.wait_settled(orders, LIMIT_S)
                 wait_until(
@@ -66,4 +66,4 @@ def test_lag_is_zero_behind_a_transaction(kafka: EmbeddedKafka, tmp_path: Path) 
                 assert {(row["events"], row["seconds"]) for row in penstock(installation, "lag")[0]} == {(0, 0.0)}
             assert worker.terminate() == 0, worker.tail()
         for one in orders:
-            assert len(subscriber.requests(f"/{one}")) == EVENTS, "what was aborted is delivered to nobody"
+            assert len(subscriber.requests(f"/{one}")) == EVENTS, "aborted records are not delivered"

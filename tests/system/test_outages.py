@@ -172,7 +172,7 @@ Running = tuple[Installation, Worker, ScriptedSubscriber]
 
 
 def test_a_bad_file_keeps_the_last_good_state(running: Running) -> None:
-    """It is reported with file, line and cure; the subscription goes on, and takes the mended file up."""
+    """It is reported with file, line and hint; the subscription continues, and uses the fixed file."""
     installation, worker, subscriber = running
     path = installation.resources.folder / f"{installation.resources.channel}-one.yaml"
     good = path.read_text()
@@ -256,7 +256,7 @@ def test_subscriptions_come_and_go(running: Running) -> None:
 
 
 def test_without_kafka_a_worker_says_so_and_ends(tmp_path: Path) -> None:
-    """Exit code 3, and a sentence that names the cure."""
+    """Exit code 3, and a sentence with a hint."""
     installation = Installation(f"127.0.0.1:{free_port()}", tmp_path, env={"PENSTOCK_KAFKA_WAIT_S": "2"})
     installation.write([])
     with installation.worker() as worker:

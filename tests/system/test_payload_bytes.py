@@ -33,7 +33,7 @@ LIMIT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A worker with one channel: `echo` takes everything, `dying` refuses everything."""
+    """A worker with one channel: `echo` accepts everything, `dying` rejects everything."""
 
     installation: Installation
     worker: Worker

@@ -1,4 +1,4 @@
-"""A channel's topic that is deleted under running workers: made anew, said loudly, and nothing lost in silence."""
+"""A channel's topic is deleted under running workers: it is created again, and no event is lost silently."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_subscription_of_a_recreated_topic_stops_and_can_start_again(kafka: Em
             wait_until("they have come", lambda: len(subscriber.requests("/")) == 20, LIMIT_S)
             admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
             admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
-            wait_until("it is made anew", lambda: topic in admin.list_topics(timeout=10).topics, LIMIT_S, 0.2)
+            wait_until("it is created again", lambda: topic in admin.list_topics(timeout=10).topics, LIMIT_S, 0.2)
             # It grows past the position that the subscription had: no offset is out of range.
             _send(worker, installation, range(100, 160))
 

@@ -23,8 +23,8 @@ def test_the_planted_findings_and_no_others(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert (told["missing"], told["unexpected"], told["findings"]) == ([], [], 9)
+    reported = json.loads(done.stdout.splitlines()[-1])
+    assert (reported["missing"], reported["unexpected"], reported["findings"]) == ([], [], 9)
     document = from_json((tmp_path / "report" / "topology.json").read_bytes())
     assert {"source:/web", "channel:shop/shipments"} <= {one.id for one in document.vertices}
     assert "Events go round: games/ping, games/pong" in (tmp_path / "report" / "report.html").read_text()

@@ -244,14 +244,14 @@ def test_a_collector_that_is_away_disturbs_nothing(
             installation.wait_subscribers(worker, 1, 60)
             target = f"/channels/{NAMESPACE}/{installation.resources.channel}"
 
-            def told() -> list[dict[str, Any]]:
+            def reported() -> list[dict[str, Any]]:
                 return [line for line in _log(worker) if "spans" in line["event"] or "opentelemetry" in line["logger"]]
 
             assert post(worker.port, target, "one", b"").status == 202
-            wait_until("the worker says that spans are dropped", lambda: bool(told()), 20)
+            wait_until("the worker says that spans are dropped", lambda: bool(reported()), 20)
             assert post(worker.port, target, "two", b"").status == 202
             installation.wait_settled(["good"], 30)
             assert worker.terminate() == 0, worker.tail()
 
-            assert [line["level"] for line in told()] == ["warning"]
+            assert [line["level"] for line in reported()] == ["warning"]
         assert [request.attributes["id"] for request in subscriber.requests("/good")] == ["one", "two"]

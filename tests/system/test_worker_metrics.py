@@ -48,13 +48,13 @@ def metrics(worker: Worker) -> str:
     return body.decode()
 
 
-def told(worker: Worker) -> str:
+def reported(worker: Worker) -> str:
     """Everything that it wrote."""
     return worker.output() + worker.log.read_text(errors="replace")
 
 
 def test_a_failing_subscription_is_seen_by_every_worker(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    """Two workers; what one of them meets is told by both, and goes away when the subscriber is mended."""
+    """Two workers; both show an error that one of them had, and it disappears when the subscriber is fixed."""
     installation = Installation(kafka.bootstrap, tmp_path, env={"PENSTOCK_STATUS_INTERVAL_S": "0.2"})
     retry = {"retry": 50, "backoffPolicy": "linear", "backoffDelay": "PT1S"}
     with ScriptedSubscriber() as subscriber:
@@ -149,10 +149,10 @@ def test_a_worker_dumps_stacks_and_tasks_on_request(kafka: EmbeddedKafka, tmp_pa
             assert status == 200
             assert b"execute_from_commandline" in profile
             worker.process.send_signal(signal.SIGUSR1)
-            wait_until("SIGUSR1 dumps stacks", lambda: "MainThread" in told(worker), LIMIT_S)
-            before = told(worker).count("most recent call first")
+            wait_until("SIGUSR1 dumps stacks", lambda: "MainThread" in reported(worker), LIMIT_S)
+            before = reported(worker).count("most recent call first")
             worker.process.send_signal(signal.SIGUSR2)
-            wait_until("SIGUSR2 too", lambda: told(worker).count("most recent call first") > before, LIMIT_S)
+            wait_until("SIGUSR2 too", lambda: reported(worker).count("most recent call first") > before, LIMIT_S)
             assert get(worker.port, "/readyz")[0] == 200
             assert worker.terminate() == 0, worker.tail()
         with installation.worker() as worker:

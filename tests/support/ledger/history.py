@@ -1,6 +1,6 @@
 """Facts laid out for judging: per subscription and event what its subscriber saw, per partition what is stored.
 
-Only arranges; refuses to call anything right or wrong (`checker` does).
+Only arranges; `checker` decides what is right or wrong.
 """
 
 from __future__ import annotations

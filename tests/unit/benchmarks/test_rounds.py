@@ -1,4 +1,4 @@
-"""The rounds of a benchmark: implementations take turns, and what fails is told and never left out."""
+"""The rounds of a benchmark: implementations take turns, and failures are reported."""
 
 from __future__ import annotations
 

@@ -86,22 +86,22 @@ def _crashed(problem: BaseException) -> None:
 
 
 def contract() -> tuple[ContractTable, list[int]]:
-    told: list[int] = []
+    reported: list[int] = []
     table = ContractTable("t", {}, crashed=_crashed)
-    table.on_change(lambda: told.append(1))
+    table.on_change(lambda: reported.append(1))
     table._caught_up()
-    told.clear()
-    return table, told
+    reported.clear()
+    return table, reported
 
 
 def test_the_table_follows_the_topic() -> None:
-    table, told = contract()
+    table, reported = contract()
     table.apply([(b"c1", encode_entry(CHANNEL), 0), (b"u1", encode_entry(SUBSCRIPTION), 0)])
     assert (table.channels, table.subscriptions) == ({"c1": CHANNEL}, {"u1": SUBSCRIPTION})
     table.apply([(b"u1", encode_entry(SUBSCRIPTION), 0)])
-    assert len(told) == 1, "the same again is no change"
+    assert len(reported) == 1, "the same again is no change"
     table.apply([(b"u1", None, 0)])
-    assert (table.subscriptions, len(told)) == ({}, 2)
+    assert (table.subscriptions, len(reported)) == ({}, 2)
 
 
 @pytest.mark.parametrize("junk", [b"", b"{", b"null", b"[]", b'{"schema":99}', b'{"schema":1,"what":"channel"}'])

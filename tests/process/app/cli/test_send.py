@@ -18,7 +18,7 @@ from tests.support.serving import serving
 
 
 class _Ingress(BaseHTTPRequestHandler):
-    """Answers what its server was told to, and keeps what it was sent."""
+    """Answers as its server was configured, and keeps what it received."""
 
     protocol_version = "HTTP/1.1"
 

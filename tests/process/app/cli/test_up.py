@@ -1,4 +1,4 @@
-"""`penstock up` as a process: what it refuses before anything starts, and what it says of a Kafka that is not there."""
+"""`penstock up` as a process: what it rejects before anything starts, and its error without a Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles and dumps: what they say, and that nobody gets them who did not ask for them by a setting."""
+"""Profiles and dumps: what they show, and that they need a setting."""
 
 from __future__ import annotations
 

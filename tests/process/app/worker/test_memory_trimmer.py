@@ -39,7 +39,7 @@ def test_old_garbage_is_collected_when_something_is_gone() -> None:
 
     thing = Thing()
     seen = weakref.ref(thing)
-    gc.collect()  # now it is old: nobody would look at it for long
+    gc.collect()  # now it is old: the next collection would be far away
     del thing
     assert seen() is not None
     trimmer = MemoryTrimmer(every_s=0.05)

@@ -1,4 +1,4 @@
-"""A process that hangs is ended, and whoever asks is told."""
+"""A hanging process is ended, and the health page shows it."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def freeze(seconds: float) -> None:
 
 
 class Committing:
-    """Commits whose clock jumps, and the thread that sends them when it is told to."""
+    """Commits whose clock jumps, and the thread that sends them on request."""
 
     def __init__(self, *partitions: PartitionState, fatal: Callable[[BaseException], None] = fail) -> None:
         self.partitions = {partition.number: partition for partition in partitions}

@@ -51,7 +51,7 @@ def test_an_end_at_the_newest_record_or_before_it_changes_nothing(reached: int) 
 
 def test_a_stopped_partition_stays_where_it_is() -> None:
     partition = _partition(settled=(0, 1, 2))
-    partition.failure = "its topic was made anew"
+    partition.failure = "its topic was recreated"
 
     assert read_to_end([partition]) == []
 

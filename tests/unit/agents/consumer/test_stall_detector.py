@@ -21,14 +21,14 @@ def _looks(detector: StallDetector, partition: PartitionState, paused: set[int],
 
 
 def test_what_gives_nothing_is_named_ever_more_seldom() -> None:
-    """It may be the marker of a transaction, which nobody will ever read."""
+    """It may be the marker of a transaction, which no client ever gets."""
     assert _looks(StallDetector(), _partition(5), set(), 2.9 * STALL_S) == 1
     assert _looks(StallDetector(), _partition(5), set(), 8 * STALL_S) == 3
 
 
 @pytest.mark.parametrize(
     ("end", "fetched", "paused", "failure"),
-    [(5, 5, set(), ""), (-1, 0, set(), ""), (5, 0, {0}, ""), (5, 0, set(), "made anew")],
+    [(5, 5, set(), ""), (-1, 0, set(), ""), (5, 0, {0}, ""), (5, 0, set(), "recreated")],
 )
 def test_what_may_give_nothing(end: int, fetched: int, paused: set[int], failure: str) -> None:
     partition = _partition(end, fetched)

@@ -1,4 +1,4 @@
-"""When a topic counts as made anew: by two answers in a row that agree, and never by a missing one."""
+"""When a topic counts as recreated: after two equal answers in a row, and never after a missing one."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ FAILED = Outcome(RetryableFailure(503, "busy"), "http://x/", 1, 0.0, 0.0, 503)
 
 @pytest.fixture(autouse=True)
 def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Info, as workers have it unless they are told otherwise."""
+    """Info, the default of workers."""
     wrapper = structlog.make_filtering_bound_logger(getattr(request, "param", logging.INFO))
     monkeypatch.setattr(delivery_log, "log", structlog.wrap_logger(None, wrapper_class=wrapper))
 

@@ -1,4 +1,4 @@
-"""A delivery for tests that refuses a change of state that the table does not allow."""
+"""A delivery for tests that raises an error for a change of state that the table does not allow."""
 
 from __future__ import annotations
 

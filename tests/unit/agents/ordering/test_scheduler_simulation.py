@@ -66,7 +66,7 @@ class Simulation:
         marks = []
         for log in self.logs:
             known = read(log.committed, log.metadata)
-            assert known.settled <= log.settled, "skips what nobody settled: lost"
+            assert known.settled <= log.settled, "skips what was not settled: lost"
             marks.append(OffsetTracker(log.committed, known))
         self.kept = [set() for _ in self.logs]
         self.known = [
@@ -80,7 +80,7 @@ class Simulation:
         marks = []
         for partition, log in zip(self.partitions, self.logs, strict=True):
             mark = resumed(log.committed, read(log.committed, log.metadata), partition.tracker, log.committed)
-            assert mark.settled <= log.settled, "skips what nobody settled: lost"
+            assert mark.settled <= log.settled, "skips what was not settled: lost"
             marks.append(mark)
         self.kept = [set(known) for known in self.known]
         self.own(marks)

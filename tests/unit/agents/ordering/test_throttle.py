@@ -1,5 +1,5 @@
 """The throttle: failing subscriptions leave the loop's time to the others, get equal shares of the rest, and all of it
-when nobody else wants it."""
+when no other subscription needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Totals of the census: each chunk counts once, whatever comes twice, and what is missing is told."""
+"""Totals of the census: each chunk counts once, whatever comes twice, and gaps are reported."""
 
 from __future__ import annotations
 

@@ -126,11 +126,11 @@ def test_a_full_heap_ends_the_jvm_and_a_walked_graph_one_that_is_nearly_full() -
     ],
 )
 def test_what_ended_a_session_is_one_sentence(problem: Exception, lines: list[str] | None, says: str) -> None:
-    told = explain_run(problem, lines, "512m")
+    reported = explain_run(problem, lines, "512m")
 
-    assert told is not None
-    assert re.search(says, str(told))
-    assert "\n" not in str(told)
+    assert reported is not None
+    assert re.search(says, str(reported))
+    assert "\n" not in str(reported)
 
 
 def test_what_is_not_of_spark_is_left_alone() -> None:

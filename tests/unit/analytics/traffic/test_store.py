@@ -244,6 +244,6 @@ def test_totals_are_of_lines() -> None:
 
 
 def test_what_came_in_is_counted_on_one_way() -> None:
-    read, told, other = one(), Window(HOUR, 60, "accepted", "ns", "a"), Window(HOUR, 60, "accepted", "ns", "b")
+    read, reported, other = one(), Window(HOUR, 60, "accepted", "ns", "a"), Window(HOUR, 60, "accepted", "ns", "b")
 
-    assert arrivals([read, told, other, Window(HOUR, 60, "settled", "ns", "a", "s")]) == [read, other]
+    assert arrivals([read, reported, other, Window(HOUR, 60, "settled", "ns", "a", "s")]) == [read, other]

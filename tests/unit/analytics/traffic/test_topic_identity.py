@@ -1,4 +1,4 @@
-"""Topics made anew: what tells them apart, and what is left of Spark's checkpoint."""
+"""Recreated topics: how they are recognized, and what remains of Spark's checkpoint."""
 
 from __future__ import annotations
 

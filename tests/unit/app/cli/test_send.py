@@ -1,4 +1,4 @@
-"""`penstock send`: content types are guessed, and an unknown channel is told with those that exist."""
+"""`penstock send`: content types are guessed, and the error for an unknown channel lists the known ones."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def test_status_shows_rejected_objects_that_are_not_served() -> None:
         ),
         1001.0,
     )
-    told = [(row["channel"], row["ready"], row["reason"], row["message"]) for row in shown["channels"]]
-    assert told == [
+    reported = [(row["channel"], row["ready"], row["reason"], row["message"]) for row in shown["channels"]]
+    assert reported == [
         ("ns/a-long-one", "False", "TopicNameTooLong", "about a-long-one; mend it"), ("ns/ch", "True", "", ""),
     ]  # fmt: skip
     rows_ = shown["subscriptions"]

@@ -33,12 +33,12 @@ def test_up_names_the_settings_it_ignores(monkeypatch: pytest.MonkeyPatch) -> No
     assert settings_notes(load_settings(), chosen=False) == []
     for name, value in (("ROLE", "ingress"), ("DRAIN_S", "4"), ("STATE_DIR", "/s"), ("RESOURCES", "file:mine")):
         monkeypatch.setenv(f"PENSTOCK_{name}", value)
-    told = [
+    reported = [
         "PENSTOCK_ROLE (from the environment) is ignored by `penstock up`, which uses all.",
         "PENSTOCK_STATE_DIR (from the environment) is ignored by `penstock up`, which uses the folder `state` "
         "in --home.",
     ]
-    assert settings_notes(load_settings(), chosen=True) == told
+    assert settings_notes(load_settings(), chosen=True) == reported
     *others, last = settings_notes(load_settings(), chosen=False)
-    assert others == told
+    assert others == reported
     assert last.startswith("Using the resources in mine: PENSTOCK_RESOURCES (from the environment) is set")

@@ -135,7 +135,7 @@ def test_an_edit_is_never_overwritten(rounds: list[tuple[dict[str, bytes], dict[
                 assert name not in done.write, "what was deleted stays deleted"
         there.update(done.write)
         record = dict(done.written)
-        # What is again as it was written is no edit that could be told from it.
+        # A file that was changed back cannot be distinguished from an unedited one.
         edited = {
             name: content
             for name, content in edits.items()

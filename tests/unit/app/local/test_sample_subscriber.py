@@ -1,4 +1,4 @@
-"""The sample subscriber: which events it refuses, and its one line for each."""
+"""The sample subscriber: which events it rejects, and its one line for each."""
 
 from __future__ import annotations
 

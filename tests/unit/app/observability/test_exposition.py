@@ -78,7 +78,7 @@ def test_an_empty_page_keeps_them_too() -> None:
 
 def test_the_reference_lists_every_metric_with_its_type_and_labels_and_no_other() -> None:
     rows = re.findall(r"^\| `((?:penstock|eventing)_\w+)` \| (\w+) \|([^|]*)\|", REFERENCE.read_text(), re.MULTILINE)
-    told = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    reported = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     page = full_page()
     shown = {}
     for name, kind in re.findall(r"^# TYPE ((?:penstock|eventing)_\w+) (\w+)$", page, re.MULTILINE):
@@ -86,8 +86,8 @@ def test_the_reference_lists_every_metric_with_its_type_and_labels_and_no_other(
         labels = {label for one in series for label in re.findall(r'(\w+)="', one)} - {"le"}
         shown[name] = (kind, labels)
 
-    assert told == shown
-    assert len(rows) == len(told)
+    assert reported == shown
+    assert len(rows) == len(reported)
 
 
 def _page(name: str, kind: str = "gauge", text: str = "It is.", sample: str = "") -> str:

@@ -17,7 +17,7 @@ def test_one_of_a_kind_in_a_while_and_how_many_there_were() -> None:
     repeats = Repeats(30.0, lambda: now[0])
     assert repeats.filter(line("FAIL", "refused"))
     assert not any(repeats.filter(line("FAIL", f"refused {number}")) for number in range(500))
-    assert repeats.filter(line("MAXPOLL", "too slow")), "another kind is told at once"
+    assert repeats.filter(line("MAXPOLL", "too slow")), "another kind is logged at once"
     now[0] = 31.0
     next_one = line("FAIL", "refused again")
     assert repeats.filter(next_one)

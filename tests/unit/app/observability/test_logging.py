@@ -165,7 +165,7 @@ def test_the_reader_of_logs_may_go_away() -> None:
     stream, _ = _json()
     stream.close()
 
-    structlog.get_logger("a").info("nobody hears this")
+    structlog.get_logger("a").info("not logged")
     logging.getLogger("b").warning("nor this")
 
     assert stream.closed

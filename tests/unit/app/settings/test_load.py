@@ -241,7 +241,7 @@ def test_all_problems_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "reported"),
     [
         ({"role": "controller"}, "PENSTOCK_RESOURCES"),
         ({"http_port": "8081"}, "both 8081"),
@@ -252,8 +252,8 @@ def test_all_problems_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"ingress_bytes_max": "65536"}, "PENSTOCK_EVENT_BYTES_MAX"),
     ],
 )
-def test_contradicting_values_are_rejected(values: dict[str, str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_contradicting_values_are_rejected(values: dict[str, str], reported: str) -> None:
+    with pytest.raises(UsageError, match=reported):
         load_settings(values)
 
 
@@ -285,14 +285,14 @@ def test_a_settings_file_that_is_not_there_is_an_error(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("PENSTOCK_DRAIN_S=5\nPENSTOCK_HTTP_PORT='90\n", "Line 2 of the settings file "),
         ("\n= 7\nPENSTOCK_DRAIN_S\n", "Lines 2, 3 of the settings file "),
     ],
 )
 def test_a_line_that_cannot_be_read_is_an_error(
-    text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker must not go on with the default of what it says."""
     file = tmp_path / "penstock.env"
@@ -302,7 +302,7 @@ def test_a_line_that_cannot_be_read_is_an_error(
     with pytest.raises(UsageError) as refusal:
         load_settings()
 
-    assert str(refusal.value).startswith(f"{told}{file} cannot be read. Write PENSTOCK_NAME=value")
+    assert str(refusal.value).startswith(f"{reported}{file} cannot be read. Write PENSTOCK_NAME=value")
 
 
 def test_secrets_are_masked() -> None:

@@ -1,4 +1,4 @@
-"""The limit of open files: raised to what is asked for and allowed, and told when that is too little."""
+"""The limit of open files: raised to what is needed and allowed, with a warning when that is too low."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def test_the_soft_limit_is_raised_as_far_as_it_goes(soft: int, hard: int, wanted
 
 def test_a_low_limit_is_logged_with_a_hint() -> None:
     assert file_limits.shortage(15_200, 15_000) == file_limits.shortage(ENDLESS, 15_000) == ""
-    told = file_limits.shortage(1024, 15_000)
-    assert "1024" in told
-    assert "PENSTOCK_CONNECTIONS_MAX=15000" in told
-    assert "ulimit -Hn" in told
+    reported = file_limits.shortage(1024, 15_000)
+    assert "1024" in reported
+    assert "PENSTOCK_CONNECTIONS_MAX=15000" in reported
+    assert "ulimit -Hn" in reported
 
 
 def test_there_are_more_connections_than_requests_that_may_wait() -> None:

@@ -36,7 +36,7 @@ class Flushed:
     """A flush on twins."""
 
     def __init__(self) -> None:
-        self.clock, self.produce, self.counters, self.told = (
+        self.clock, self.produce, self.counters, self.reported = (
             Hands(),
             MemoryProduce(),
             TrafficCounters("w"),
@@ -47,7 +47,7 @@ class Flushed:
         self.flush._there = True
 
     def _count(self, result: str) -> None:
-        self.told[result] += 1
+        self.reported[result] += 1
 
     def second(self, events: int = 1) -> None:
         """So many events, and the second is over."""
@@ -69,7 +69,7 @@ def test_a_second_is_one_record_with_the_key_of_its_channel() -> None:
 
     assert [(d.number, d.at, d.counts.events) for d in flushed.stored] == [(1, AT, 3), (2, AT + 2, 2)]
     assert {(r.topic, r.key) for r in flushed.produce.records} == {("i.traffic", b"ns/ch")}
-    assert flushed.told == {"stored": 2}
+    assert flushed.reported == {"stored": 2}
 
 
 def test_without_kafka_deltas_wait_with_their_seconds() -> None:
@@ -93,7 +93,7 @@ def test_what_was_not_stored_for_sure_is_sent_again_under_its_number(problem: Pr
     flushed.second()
 
     assert sorted(d.number for d in flushed.stored) == [1, 2]
-    assert flushed.told == {"stored": 2}
+    assert flushed.reported == {"stored": 2}
 
 
 def test_what_kafka_refuses_is_given_up_and_counted() -> None:
@@ -103,7 +103,7 @@ def test_what_kafka_refuses_is_given_up_and_counted() -> None:
     flushed.produce.failing = None
     flushed.second(0)
 
-    assert (flushed.stored, flushed.told) == ([], {"lost": 1})
+    assert (flushed.stored, flushed.reported) == ([], {"lost": 1})
 
 
 def test_a_long_outage_costs_the_oldest_and_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_a_long_outage_costs_the_oldest_and_no_memory(monkeypatch: pytest.Monkey
     flushed.produce.connected = False
     for _ in range(55):
         flushed.second()
-    assert flushed.told == {"lost": 5}
+    assert flushed.reported == {"lost": 5}
 
     flushed.produce.connected = True
     flushed.second(0)

@@ -38,7 +38,7 @@ def test_a_group_with_members_is_waited_for() -> None:
     kafka = settled()
     kafka.groups["kafka.s-billing"] = GroupState.LIVE
     assert names_of(kafka.settle()) == ["Remember", "Remember", "Retract", "Retract"]
-    assert TOPIC in kafka.topics, "nobody deletes a topic under a reader"
+    assert TOPIC in kafka.topics, "a topic is not deleted under a reader"
     later = NOW + CONFIG.group_wait_s + 1
     assert [one for one in kafka.decide(now=later) if isinstance(one, DeleteTopic)], "but not for ever"
     kafka.groups["kafka.s-billing"] = GroupState.EMPTY
@@ -74,7 +74,7 @@ def test_a_channel_that_comes_back_waits_for_its_old_topic_to_go() -> None:
     kafka.settle()
     assert kafka.settle(again) == []
     status = kafka.statuses(again)["orders"]
-    assert condition(status) == (ConditionStatus.UNKNOWN, "TopicBeingRemoved"), "it passes by itself: nobody has to act"
+    assert condition(status) == (ConditionStatus.UNKNOWN, "TopicBeingRemoved"), "it passes without any action"
     assert "rename" not in message(status)
     kafka.groups["kafka.s-billing"] = GroupState.EMPTY
     kafka.settle(again)

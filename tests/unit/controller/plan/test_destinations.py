@@ -82,7 +82,7 @@ def _with(target: Destination, reason: str, **fields: Any) -> Any:
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "reported"),
     [
         (Destination(ref=KNATIVE_SERVICE), "Service of v1"),
         (Destination(ref=Ref("", "Service", "", "sink")), "no apiVersion"),
@@ -91,14 +91,14 @@ def _with(target: Destination, reason: str, **fields: Any) -> Any:
         (Destination(ref=SERVICE, uri="x" * 8_190), "at most 8192"),
     ],
 )
-def test_an_unknown_destination_is_not_served_and_has_a_hint(target: Destination, told: str, reason: str) -> None:
+def test_an_unknown_destination_is_not_served_and_has_a_hint(target: Destination, reported: str, reason: str) -> None:
     kafka = Kafka()
     objects = channel(), _with(target, reason)
     kafka.settle(*objects)
     assert not kafka.world.subscriptions
     status = kafka.statuses(*objects)["billing"]
     assert condition(status) == (ConditionStatus.FALSE, reason)
-    assert told in message(status)
+    assert reported in message(status)
 
 
 def test_a_dead_letter_sink_of_a_channel_that_is_not_known() -> None:
@@ -117,7 +117,7 @@ def test_a_ref_waits_for_its_channel_and_follows_it(reason: str) -> None:
     one = _with(Destination(ref=STOCK), reason)
     kafka.settle(channel())
     waiting = kafka.statuses(channel(), channel("stock"), one)["billing"]
-    assert condition(waiting) == (ConditionStatus.UNKNOWN, reason), "nobody has to act"
+    assert condition(waiting) == (ConditionStatus.UNKNOWN, reason), "no action is needed"
     done = kafka.settle(channel(), channel("stock"), one)
     assert names_of(done)[-1] == "PublishSubscription"
     served = kafka.world.subscriptions["s-billing"]

@@ -120,9 +120,9 @@ def test_an_existing_topic_is_adopted_and_its_differences_reported() -> None:
     assert names_of(done) == ["AlterTopicConfig", "CreateTopic", "PublishChannel"]
     assert [action.partitions for action in done if isinstance(action, CreateTopic)] == [7]
     assert kafka.world.channels["c-orders"].partitions == 7
-    told = message(kafka.statuses(channel(partitions=3))["orders"], "TopicReady")
-    assert "7 partitions" in told
-    assert "replication factor 2" in told
+    reported = message(kafka.statuses(channel(partitions=3))["orders"], "TopicReady")
+    assert "7 partitions" in reported
+    assert "replication factor 2" in reported
 
 
 def test_retention_is_kept_in_step() -> None:

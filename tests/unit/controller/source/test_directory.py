@@ -77,8 +77,8 @@ def test_a_bad_file_keeps_its_last_good_state_as_long_as_it_is_bad(
     assert problem.what
     assert problem.hint
     write(tmp_path, "a.yaml", "one", "two", partitions=2)
-    mended = directory.scan()
-    assert (found(mended), mended.problems) == ({"one": 2, "two": 2, "three": 1}, ())
+    fixed = directory.scan()
+    assert (found(fixed), fixed.problems) == ({"one": 2, "two": 2, "three": 1}, ())
 
 
 def test_a_bad_document_takes_its_file_along_not_its_neighbours(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_an_old_file_is_not_read_again(tmp_path: Path) -> None:
     assert directory.scan().objects == first.objects
 
 
-def test_several_files_that_vanish_at_once_keep_their_word_for_a_while(tmp_path: Path) -> None:
+def test_the_resources_of_files_that_vanish_at_once_are_kept_for_a_while(tmp_path: Path) -> None:
     directory = Directory(tmp_path, emptied_s=3600)
     write(tmp_path, "a.yaml", "one")
     write(tmp_path, "b.yaml", "two")
@@ -208,7 +208,7 @@ def test_several_files_that_vanish_at_once_keep_their_word_for_a_while(tmp_path:
     for _ in range(3):
         snapshot = directory.scan()
         assert found(snapshot) == {"one": 1, "two": 1}
-        assert "all 2 files are gone at once" in snapshot.problems[0].what
+        assert "all 2 files disappeared at once" in snapshot.problems[0].what
         assert not snapshot.complete
     write(tmp_path, "a.yaml", "one")
     directory.scan()

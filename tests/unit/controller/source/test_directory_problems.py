@@ -1,4 +1,4 @@
-"""What the directory cannot read, or can only misread: it is told with a cure, and nothing is removed for it."""
+"""What the directory cannot read, or might misread: reported with a hint, and nothing is removed because of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_resources_hidden_by_a_typo_stay_until_it_is_fixed(tmp_path: Path, right
         assert found(snapshot)["two"] == 2
         kept = snapshot.problems[-1]
         assert (kept.file, kept.object) == ("b.yaml", "KafkaChannel default/two")
-        assert "stays until this file has no problem" in kept.what
+        assert "is kept until this file is valid" in kept.what
     (tmp_path / "b.yaml").unlink()
     assert "two" in found(directory.scan()), "an editor may save it by renaming"
     (tmp_path / "b.yaml").write_text(text)
@@ -144,7 +144,7 @@ def test_the_content_of_a_file_emptied_before_the_first_scan_is_unknown(tmp_path
     assert [(problem.file, problem.ignored, problem.suspected_typo) for problem in snapshot.problems] == [
         ("b.yaml", True, False)
     ]
-    assert "if it held resources, they stay" in snapshot.problems[0].what
+    assert "if it contained resources, they are kept" in snapshot.problems[0].what
     (tmp_path / "a.yaml").unlink()
     directory.scan()
     assert found(directory.scan()) == {}, "what was seen to go is"

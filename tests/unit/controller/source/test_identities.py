@@ -94,7 +94,7 @@ def test_unread_resources_are_retained_until_all_files_were_read() -> None:
 OTHERS = [record("a", "ua", 1, "h1"), record("b", "ub", 1, "h1")]
 
 
-def strangers(identities: Identities, now: Snapshot, published: list[records.Channel]) -> frozenset[str]:
+def foreign_resources(identities: Identities, now: Snapshot, published: list[records.Channel]) -> frozenset[str]:
     problems = identities.find_foreign(now, published, ())
     assert bool(problems) == bool(identities.foreign)
     return identities.retained(now, published, identities.assign(now, published, ()))
@@ -103,42 +103,46 @@ def strangers(identities: Identities, now: Snapshot, published: list[records.Cha
 def test_when_nothing_of_the_contract_is_in_the_directory_nothing_of_it_is_removed() -> None:
     identities = made()
     here = snapshot(written("mine"))
-    assert strangers(identities, here, OTHERS) == {"ua", "ub"}
+    assert foreign_resources(identities, here, OTHERS) == {"ua", "ub"}
     mine = record("mine", "new-1", 1, "h1")
-    assert strangers(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, "nor later"
+    assert foreign_resources(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, "nor later"
     (problem,) = identities.find_foreign(here, [*OTHERS, mine], ())
     assert "KafkaChannel default/a and 1 more" in problem.what
     assert "PENSTOCK_INSTANCE" in problem.hint
     noted = identities.foreign
     identities.forget(noted)
-    assert strangers(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, "nor after a restart, when one of it is there"
+    assert foreign_resources(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, (
+        "nor after a restart, when one of it is there"
+    )
 
 
 def test_a_resource_once_in_a_file_is_not_foreign() -> None:
     identities = made()
-    strangers(identities, snapshot(written("mine")), OTHERS)
-    assert strangers(identities, snapshot(written("mine"), written("a")), OTHERS) == {"ub"}
-    assert strangers(identities, snapshot(written("mine")), OTHERS) == {"ub"}
-    assert strangers(identities, snapshot(written("mine")), []) == frozenset(), "and who is gone is forgotten"
+    foreign_resources(identities, snapshot(written("mine")), OTHERS)
+    assert foreign_resources(identities, snapshot(written("mine"), written("a")), OTHERS) == {"ub"}
+    assert foreign_resources(identities, snapshot(written("mine")), OTHERS) == {"ub"}
+    assert foreign_resources(identities, snapshot(written("mine")), []) == frozenset(), "and who is gone is forgotten"
     assert identities.foreign == frozenset()
 
 
 def test_one_match_makes_it_this_directorys_contract() -> None:
-    assert strangers(made(), snapshot(written("a")), OTHERS) == frozenset(), "b was deleted while nobody led"
+    assert foreign_resources(made(), snapshot(written("a")), OTHERS) == frozenset(), "b was deleted while nobody led"
 
 
 def test_an_empty_directory_is_compared_once_it_was_seen_to_be_empty() -> None:
     identities = made()
     assert identities.find_foreign(snapshot(complete=False), OTHERS, ()) == ()
-    assert strangers(identities, snapshot(), OTHERS) == {"ua", "ub"}
-    assert strangers(identities, snapshot(written("a"), written("b")), OTHERS) == frozenset(), "it was not mounted yet"
-    assert strangers(identities, snapshot(written("a")), OTHERS) == frozenset()
+    assert foreign_resources(identities, snapshot(), OTHERS) == {"ua", "ub"}
+    assert foreign_resources(identities, snapshot(written("a"), written("b")), OTHERS) == frozenset(), (
+        "it was not mounted yet"
+    )
+    assert foreign_resources(identities, snapshot(written("a")), OTHERS) == frozenset()
 
 
 def test_all_that_is_removed_while_this_process_leads_is_removed() -> None:
     identities = made()
-    strangers(identities, snapshot(written("a"), written("b")), OTHERS)
-    assert strangers(identities, snapshot(written("mine")), OTHERS) == frozenset()
+    foreign_resources(identities, snapshot(written("a"), written("b")), OTHERS)
+    assert foreign_resources(identities, snapshot(written("mine")), OTHERS) == frozenset()
     assert made().find_foreign(snapshot(written("mine")), OTHERS, {"ua", "ub"}) == (), (
         "and what is being removed goes on"
     )
@@ -155,7 +159,7 @@ def test_an_entry_of_a_known_channel_is_not_foreign() -> None:
 def test_a_foreign_resource_is_removed_on_request() -> None:
     identities = made()
     here = snapshot(written("mine"))
-    strangers(identities, here, OTHERS)
+    foreign_resources(identities, here, OTHERS)
     identities.find_foreign(here, OTHERS, (), {"ua", "mine", "nobody"})
     assert identities.retained(here, OTHERS, ()) == {"ub"}
     assert identities.find_foreign(here, OTHERS, (), {"ub"}) == (), "the problem goes with the last one"

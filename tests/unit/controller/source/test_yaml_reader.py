@@ -157,8 +157,8 @@ _SCRAPS = (
 def test_any_bytes_are_read_or_rejected_with_a_printable_reason(name: str, data: bytes) -> None:
     written, problems = read_file(name, data)
     assert all(line >= 1 for line in [*(one.line for one in written), *(problem.line for problem in problems)])
-    told = [asdict(problem) for problem in problems] + [asdict(one.resource) for one in written]
-    json.dumps(told, ensure_ascii=False).encode()
+    reported = [asdict(problem) for problem in problems] + [asdict(one.resource) for one in written]
+    json.dumps(reported, ensure_ascii=False).encode()
 
 
 _plain = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=20)

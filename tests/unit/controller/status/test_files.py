@@ -98,8 +98,8 @@ def test_a_removed_or_damaged_file_is_written_again(tmp_path: Path) -> None:
 def test_problems(tmp_path: Path) -> None:
     files = StatusFiles(tmp_path)
     assert files.write_problems([FileProblem("a.yaml", 3, "spec", "is a list", "write a mapping")])
-    told = json.loads((tmp_path / "problems.json").read_text("utf-8"))["problems"]
-    assert told[0] == {
+    reported = json.loads((tmp_path / "problems.json").read_text("utf-8"))["problems"]
+    assert reported[0] == {
         "file": "a.yaml",
         "line": 3,
         "field": "spec",

@@ -22,7 +22,7 @@ def _status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel")
 
 
 @pytest.mark.parametrize(
-    ("parts", "told"),
+    ("parts", "reported"),
     [
         ([true("TopicReady"), true("DeadLetterSinkResolved", "DeadLetterTopicUsed", "they go to t.dlq")], None),
         ([REFUSED, true("Addressable")], ("False", "TopicConflict")),
@@ -33,9 +33,9 @@ def _status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel")
          ("True", "TopicDiffers")),
     ],
 )  # fmt: skip
-def test_of_an_object(parts: list[Condition], told: tuple[str, str] | None) -> None:
+def test_of_an_object(parts: list[Condition], reported: tuple[str, str] | None) -> None:
     found = [(one.ready, one.reason) for one in resource_problems([_status(*parts)], [])]
-    assert found == ([] if told is None else [told])
+    assert found == ([] if reported is None else [reported])
 
 
 def test_of_a_file_and_the_worst_first() -> None:
@@ -44,10 +44,10 @@ def test_of_a_file_and_the_worst_first() -> None:
     suspected_typo = FileProblem(
         "c.yaml", 1, "kind", "a Subscripton is not served here", "mend it", ignored=True, suspected_typo=True
     )
-    gone = FileProblem(".", 0, "", "gone", "bring it back")
+    gone = FileProblem(".", 0, "", "gone", "restore it")
     found = resource_problems([differs, _status(REFUSED)], [PROBLEM, ignored, suspected_typo, gone])
     assert [(one.kind, one.name, one.ready, one.message) for one in found] == [
-        ("File", ".", "False", "gone; bring it back"),
+        ("File", ".", "False", "gone; restore it"),
         ("File", "a.yaml:4", "False", "spec.numPartitions: 'x' is no whole number; write one from 1"),
         ("File", "c.yaml:1", "False", "kind: a Subscripton is not served here; mend it"),
         ("KafkaChannel", "orders", "False", "the topic belongs to another; rename one"),

@@ -102,15 +102,15 @@ def test_a_record_that_would_be_too_large_goes_without_it() -> None:
 
 
 def test_statistics_alone_do_not_wake_waiters() -> None:
-    told: list[int] = []
+    reported: list[int] = []
     table = StatusTable("t", {}, crashed=lambda _: None)
     table.loaded = True
-    table.on_change(lambda: told.append(1))
+    table.on_change(lambda: reported.append(1))
 
     table.apply([(b"a", encode_status(worker("a", 2, None, 0)), 0)])
     table.apply([(b"a", encode_status(worker("a", 0, BUSY, 0)), 0)])
 
-    assert len(told) == 1
+    assert len(reported) == 1
     assert table.workers["a"].stats == {"u1": BUSY}
 
 
@@ -132,7 +132,7 @@ def test_workers_add_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "lag_s"),
+    ("reported", "lag_s"),
     [
         ([], 0.0),
         ([None], 0.0),
@@ -142,8 +142,8 @@ def test_workers_add_up() -> None:
         ([SubscriptionStats(lag=5), SubscriptionStats(lag=1, oldest=NOW + 2)], 0.0),
     ],
 )
-def test_lag_in_seconds(told: list[SubscriptionStats | None], lag_s: float | None) -> None:
-    assert merged(*(worker(str(number), 0, one, 0) for number, one in enumerate(told))).lag_s == lag_s
+def test_lag_in_seconds(reported: list[SubscriptionStats | None], lag_s: float | None) -> None:
+    assert merged(*(worker(str(number), 0, one, 0) for number, one in enumerate(reported))).lag_s == lag_s
 
 
 def test_the_heads_stay_bounded() -> None:

@@ -1,4 +1,4 @@
-"""KafkaChannel and Subscription: defaults, and every mistake with its field and a cure."""
+"""KafkaChannel and Subscription: defaults, and every mistake with its field and a hint."""
 
 from __future__ import annotations
 

@@ -28,10 +28,12 @@ def test_jars_from_mavens_own_store_arrive_too(tmp_path: Path, monkeypatch: pyte
     one.folder.mkdir()
     one.pom.write_text("<project/>")
     one.manifest.write_text("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a.jar\n")
-    told: list[tuple[int, int]] = []
-    libs = jars.ensure_jars(tmp_path / "kafka", lambda arrived, expected: told.append((arrived, expected)), jars=one)
+    reported: list[tuple[int, int]] = []
+    libs = jars.ensure_jars(
+        tmp_path / "kafka", lambda arrived, expected: reported.append((arrived, expected)), jars=one
+    )
     assert [jar.name for jar in libs.glob("*.jar")] == ["a.jar"]
-    assert told == [(0, 1), (1, 1)]
+    assert reported == [(0, 1), (1, 1)]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ def test_only_the_recorded_process_is_stopped() -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
         started = start_time(process.pid)
         assert started is not None
-        assert stop_process(process.pid, "another boot:1", 1)  # it is somebody else's: not touched
+        assert stop_process(process.pid, "another boot:1", 1)  # another process has this pid: not touched
         assert process.poll() is None
         assert stop_process(process.pid, started, 10)
         assert not is_running(process.pid, started)  # a zombie until it is waited for

@@ -1,4 +1,4 @@
-"""Java and Maven are found, or named with a cure."""
+"""Java and Maven are found, or named with a hint."""
 
 from __future__ import annotations
 

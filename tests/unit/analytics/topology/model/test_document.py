@@ -23,7 +23,7 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "reported"),
     [
         (b"<html>", "not a topology.json"),
         (b"[]", "no schema_version"),
@@ -33,6 +33,6 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
         (to_json(small()).replace(b'"kind":"broker"', b'"kind":"brother"'), "brother"),
     ],
 )
-def test_an_invalid_topology_is_rejected(data: bytes, told: str) -> None:
-    with pytest.raises(UnreadableTopology, match=told):
+def test_an_invalid_topology_is_rejected(data: bytes, reported: str) -> None:
+    with pytest.raises(UnreadableTopology, match=reported):
         from_json(data)

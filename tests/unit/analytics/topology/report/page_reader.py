@@ -1,6 +1,6 @@
 """Reads a page as a browser would, for the tests: its elements, attributes and script blocks.
 
-Refuses to know what should be in it.
+Does not know what should be in it.
 """
 
 from __future__ import annotations

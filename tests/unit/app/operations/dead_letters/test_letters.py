@@ -126,7 +126,7 @@ def test_a_mark_is_of_one_letter_only() -> None:
     assert ledger.has(letter)
     assert letter_json(letter, ledger)["redriven"] == mark.redriven_at
     assert not ledger.has(_letter(offset=1))
-    assert not ledger.has(_letter(time_ms=5_001))  # the topic was made anew, and the offset means another letter
+    assert not ledger.has(_letter(time_ms=5_001))  # the topic was created again, and the offset means another letter
     with pytest.raises(ValueError, match="schema 9"):
         decode(b'{"schema": 9}')
 
@@ -236,13 +236,13 @@ def test_an_unchanged_letter_is_the_same_to_the_byte() -> None:
 
 def test_an_edited_letter_has_the_new_attributes_and_data() -> None:
     attributes = {"id": "1", "type": "t2", "subject": "größer", "datacontenttype": "application/json"}
-    mended = _mended(_letter(), attributes=attributes, data='{"a": 1}')
-    assert dict(mended.original_headers()) == {
+    fixed = _mended(_letter(), attributes=attributes, data='{"a": 1}')
+    assert dict(fixed.original_headers()) == {
         "ce_id": b"1", "ce_type": b"t2", "ce_subject": "größer".encode(), "content-type": b"application/json",
         "traceparent": b"00-1-2-01",
     }  # fmt: skip
-    assert mended.record.value == b'{"a": 1}'
-    assert (mended.ref, mended.event_id, mended.subscription) == ("t.dlq/2/0", "1", "ns/a")
+    assert fixed.record.value == b'{"a": 1}'
+    assert (fixed.ref, fixed.event_id, fixed.subscription) == ("t.dlq/2/0", "1", "ns/a")
     binary = _letter()
     shown = {**letter_json(binary, Ledger({})), "data_base64": "/w=="}
     del shown["data"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from analytics.topology.model.addresses import Addresses, channel_id
 from analytics.topology.model.document import Flow
@@ -259,17 +259,21 @@ def _imbalances(
         came = accepted.get(one.channel, (0, 0))[0]
         total = settled.get(one.id)
         done = 0 if total is None else total.counts.settled
-        if off_balance(came, done, state.lag, inputs.window.seconds):
+        if off_balance(came, done, state.lag, slack(max(came, done), inputs.window.seconds)):
             found.append(Imbalance(one.id, came, done, state.lag))
     return tuple(sorted(found, key=lambda one: one.consumer))
 
 
-def slack(accepted: int, window_s: float) -> float:
-    """How much accepted and settled may differ."""
-    return SLACK_EVENTS + accepted * (SLACK_SHARE + SLACK_S / window_s)
+# Written with operators that both numbers and Spark's columns have, so that there is one rule for both. Columns have no
+# `or` and no `max`.
 
 
-def off_balance(accepted: int, settled: int, lag: int, window_s: float) -> bool:
-    """Whether events went missing (fewer were settled than came and do not wait), or more were settled than came."""
-    room = slack(max(accepted, settled), window_s)
-    return accepted - settled - lag > room or settled - accepted > room
+def slack(events: Any, window_s: float) -> Any:
+    """How much accepted and settled may differ; `events`: the greater of them."""
+    return SLACK_EVENTS + events * (SLACK_SHARE + SLACK_S / window_s)
+
+
+def off_balance(accepted: Any, settled: Any, lag: Any, room: Any) -> Any:
+    """Whether events went missing (fewer were settled than came and do not wait), or more were settled than came.
+    `room`: the slack."""
+    return (accepted - settled - lag > room) | (settled - accepted > room)

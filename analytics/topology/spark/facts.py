@@ -14,15 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analytics.topology.model.facts import (
-    SLACK_EVENTS,
-    SLACK_S,
-    SLACK_SHARE,
-    Facts,
-    Imbalance,
-    Joins,
-    SubscriptionFacts,
-)
+from analytics.topology.model.facts import Facts, Imbalance, Joins, SubscriptionFacts, off_balance, slack
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
 from analytics.topology.spark.contract import ContractFrames
 from knative.traffic.counts import NAMES, SETTLED, read
@@ -226,9 +218,9 @@ def _odd(window_s: float) -> Column:
 
     if window_s <= 0:
         return f.lit(False)
-    room = SLACK_EVENTS + f.greatest("came", "done") * f.lit(SLACK_SHARE + SLACK_S / window_s)
-    odd = (f.expr("came - done - lag") > room) | (f.expr("done - came") > room)
-    return f.col("lag").isNotNull() & odd
+    came, done, lag = f.col("came"), f.col("done"), f.col("lag")
+    odd: Column = off_balance(came, done, lag, slack(f.greatest(came, done), window_s))
+    return lag.isNotNull() & odd
 
 
 def _of_channels(channels: DataFrame, consumers: DataFrame, accepted: DataFrame) -> DataFrame:

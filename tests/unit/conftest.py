@@ -1,4 +1,4 @@
-"""A unit test starts no process: it fails where it tries to. Such tests are in `tests/process`."""
+"""A unit test starts no process and opens no connection: it fails where it tries to. `tests/process` is for these."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ from collections.abc import Iterator
 
 import pytest
 
-_STARTS = {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+_REFUSED = {
+    "starts a process": {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"},
+    "uses the network": {"socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"},
+}
+_REASONS = {event: reason for reason, events in _REFUSED.items() for event in events}
 
 #: Interpreter hooks stay for ever, and the other rings may run in this process: it counts during a unit test only.
 _unit_tests: list[str] = []
 
 
-def _refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
-    if _unit_tests and event in _STARTS:
-        pytest.fail(f"{_unit_tests[-1]} starts a process ({event}: {arguments[0]}); its place is tests/process")
+def _refuse(event: str, arguments: tuple[object, ...]) -> None:
+    if _unit_tests and event in _REASONS:
+        pytest.fail(f"{_unit_tests[-1]} {_REASONS[event]} ({event}: {arguments[-1]}); its place is tests/process")
 
 
-sys.addaudithook(_refuse_processes)
+# The pair of sockets by which an event loop wakes itself is connected by the kernel: it is none of these events.
+sys.addaudithook(_refuse)
 
 
 @pytest.fixture(autouse=True)
-def _no_processes(request: pytest.FixtureRequest) -> Iterator[None]:
+def _pure(request: pytest.FixtureRequest) -> Iterator[None]:
     _unit_tests.append(request.node.nodeid)
     yield
     _unit_tests.pop()

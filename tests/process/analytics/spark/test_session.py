@@ -1,8 +1,9 @@
-"""What a child process of Spark's start leaves behind, and our modules as another Python sees them."""
+"""What a child process of Spark's start leaves behind, our modules as another Python sees them, and who listens."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import zipfile
@@ -12,6 +13,8 @@ import pytest
 
 from analytics.spark.jvm_log import Listener
 from analytics.spark.pyfiles import write_zip
+from app.operations.spark_jars import check_place
+from knative.errors import NotReadyError, PenstockError, UsageError
 
 
 def test_a_childs_last_words_are_kept(capfd: pytest.CaptureFixture[str]) -> None:
@@ -39,3 +42,22 @@ def test_our_modules_travel_as_a_zip(tmp_path: Path) -> None:
         capture_output=True, text=True, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(first)},
     )  # fmt: skip
     assert first.name in asked.stdout
+
+
+@pytest.mark.parametrize(
+    ("address", "says", "kind"),
+    [
+        ("spark://127.0.0.1:1", "No Spark master answers at spark://127.0.0.1:1", NotReadyError),
+        ("sc://127.0.0.1:1", "No Spark Connect server answers", NotReadyError),
+        ("spark://127.0.0.1:x", "is not a valid address.*spark://HOST:7077", UsageError),
+    ],
+)
+def test_an_address_without_a_server(address: str, says: str, kind: type[PenstockError]) -> None:
+    with pytest.raises(kind, match=says):
+        check_place(address)
+
+
+def test_one_master_of_several_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        check_place(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
+    check_place("local[*]")

@@ -1,4 +1,4 @@
-"""Census files from an HTTP server, with a limit."""
+"""Census files from an HTTP server, with a limit; metrics on a port."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import pytest
 from analytics.census.generator import Recipe, write
 from analytics.census.sources import Source
 from app.census import inputs
+from app.census.metrics import CHUNKS_WRITTEN, DOWNLOADED, CensusMetrics, shown
 from app.census.reader import ReadConfig, read_all
+from knative.errors import PenstockError
 from tests.support.kept_records import Kept
+from tests.support.processes import free_port, get
 from tests.support.serving import serving
 
 
@@ -70,3 +73,15 @@ def test_a_download_has_a_limit(site: HTTPServer, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(inputs, "DOWNLOAD_BYTES_MAX", 100)
     rows = read_all([Source(2019, "good", url=f"http://127.0.0.1:{site.server_port}/good")], Kept(), ReadConfig())
     assert "the limit of" in rows[0].problem
+
+
+def test_metrics_are_shown_under_their_names() -> None:
+    metrics = CensusMetrics(DOWNLOADED, CHUNKS_WRITTEN)
+    metrics.add(CHUNKS_WRITTEN, 3)
+    port = free_port()
+    with shown(metrics, port, "127.0.0.1"):
+        lines = get(port, "/metrics")[1].decode().splitlines()
+        with pytest.raises(PenstockError, match="--metrics-port"), shown(metrics, port, "127.0.0.1"):
+            pass
+    assert {"kafka_scale_downloaded_gzips 0.0", "kafka_scale_chunks_written 3.0"} <= set(lines)
+    assert get(port, "/metrics")[0] == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from analytics.spark.session import (
 from app.cli.options.spark import Place
 from app.local.kafka.jar_sets import SPARK
 from app.local.kafka.jars import libs_folder
-from app.operations.spark_jars import check_place, jar_places
+from app.operations.spark_jars import jar_places
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 
@@ -203,25 +202,6 @@ def test_bounds_of_reads() -> None:
     assert (batch["startingTimestamp"], batch["endingTimestamp"]) == ("1000", "2000")
     assert batch_options("b:1", ["x"])["endingOffsets"] == "latest"
     assert stream_options("b:1", ["x"], StreamBounds())["startingOffsets"] == "earliest"
-
-
-@pytest.mark.parametrize(
-    ("address", "says", "kind"),
-    [
-        ("spark://127.0.0.1:1", "No Spark master answers at spark://127.0.0.1:1", NotReadyError),
-        ("sc://127.0.0.1:1", "No Spark Connect server answers", NotReadyError),
-        ("spark://127.0.0.1:x", "is not a valid address.*spark://HOST:7077", UsageError),
-    ],
-)
-def test_an_address_without_a_server(address: str, says: str, kind: type[PenstockError]) -> None:
-    with pytest.raises(kind, match=says):
-        check_place(address)
-
-
-def test_one_master_of_several_is_enough() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        check_place(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
-    check_place("local[*]")
 
 
 def test_settings_of_spark_on_the_command_line() -> None:

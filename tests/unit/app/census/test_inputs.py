@@ -13,12 +13,10 @@ from analytics.census.generator import Recipe, write
 from analytics.census.sources import Source
 from app.census.checkpoint import spark_places
 from app.census.inputs import UnusableError, digest
-from app.census.metrics import CHUNKS_WRITTEN, DOWNLOADED, CensusMetrics, shown
 from app.census.reader import FileRow, ReadConfig, read_all
 from app.cli import cli
 from knative.errors import PenstockError
 from tests.support.kept_records import Kept
-from tests.support.processes import free_port, get
 
 
 @pytest.fixture
@@ -111,18 +109,6 @@ def test_digest_is_of_the_content(whole: Path, tmp_path: Path) -> None:
     assert digest(packed_otherwise) == digest(whole)
     with pytest.raises(UnusableError):
         digest(tmp_path / "again")
-
-
-def test_metrics_are_shown_under_their_names() -> None:
-    metrics = CensusMetrics(DOWNLOADED, CHUNKS_WRITTEN)
-    metrics.add(CHUNKS_WRITTEN, 3)
-    port = free_port()
-    with shown(metrics, port, "127.0.0.1"):
-        lines = get(port, "/metrics")[1].decode().splitlines()
-        with pytest.raises(PenstockError, match="--metrics-port"), shown(metrics, port, "127.0.0.1"):
-            pass
-    assert {"kafka_scale_downloaded_gzips 0.0", "kafka_scale_chunks_written 3.0"} <= set(lines)
-    assert get(port, "/metrics")[0] == 0
 
 
 def test_how_far_a_checkpoint_is(tmp_path: Path) -> None:

@@ -1,24 +1,15 @@
-"""Metrics as Prometheus reads them, and the admin port that serves them."""
+"""Metrics as Prometheus reads them."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
-import socket
-import threading
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
 
-import aiohttp
 import pytest
-import pytest_asyncio
 from prometheus_client import generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 
-from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.metrics import Metrics
 from knative.contract.subscription_stats import SubscriptionSnapshot
-from knative.errors import PenstockError
 from knative.ports import Observe
 
 
@@ -162,104 +153,6 @@ def test_what_is_gone_leaves_no_rows() -> None:
     assert "topic-of-one" not in text
     assert "ns/two" in text
     assert len(list(metrics.collect())) == before
-
-
-def test_scrapes_and_counting_threads_do_not_disturb_each_other() -> None:
-    metrics = Metrics()
-
-    def count(partition: int) -> None:
-        for number in range(20_000):
-            metrics.consumed("c", f"t{number % 50}", partition, 1)
-
-    threads = [threading.Thread(target=count, args=(partition,)) for partition in range(4)]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        _text(metrics)
-    for thread in threads:
-        thread.join(30)
-
-    families = {family.name: family for family in metrics.collect()}
-    samples = families["eventing_kafka_consumed_msg_count"].samples
-    assert sum(sample.value for sample in samples) == 80_000
-
-
-# -- the admin port
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-class _Health:
-    good = True
-
-    def __call__(self) -> tuple[bool, Mapping[str, Any]]:
-        return self.good, {"kafka": "connected"}
-
-
-@pytest_asyncio.fixture
-async def admin() -> AsyncIterator[tuple[str, Metrics, _Health]]:
-    """A running admin server: its URL, its metrics, and the answer of its readiness."""
-    metrics, ready = Metrics(), _Health()
-    server = AdminServer(AdminConfig("127.0.0.1", _free_port()), metrics, _Health(), ready)
-    await server.start()
-    yield f"http://127.0.0.1:{server.config.port}", metrics, ready
-    await server.stop(5)
-
-
-@pytest.mark.asyncio
-async def test_metrics_are_served_in_the_text_format(admin: tuple[str, Metrics, _Health]) -> None:
-    url, metrics, _ = admin
-    metrics.consumed("c", "t", 0, 1)
-
-    async with aiohttp.ClientSession() as client, client.get(f"{url}/metrics") as answer:
-        text = await answer.text()
-
-    assert answer.headers["Content-Type"].startswith("text/plain; version=")
-    names = {family.name for family in text_string_to_metric_families(text)}
-    assert {"eventing_kafka_consumed_msg_count", "process_cpu_seconds"} <= names
-
-
-@pytest.mark.asyncio
-async def test_health_pages_show_the_health_of_the_process(admin: tuple[str, Metrics, _Health]) -> None:
-    url, _, ready = admin
-
-    async with aiohttp.ClientSession() as client:
-        async with client.get(f"{url}/readyz") as answer:
-            assert (answer.status, await answer.json()) == (200, {"status": "ready", "kafka": "connected"})
-        ready.good = False
-        async with client.get(f"{url}/readyz") as answer:
-            assert (answer.status, await answer.json()) == (503, {"status": "not ready", "kafka": "connected"})
-        async with client.get(f"{url}/healthz") as answer:
-            assert (answer.status, (await answer.json())["status"]) == (200, "ok")
-        async with client.get(url) as answer:
-            assert "/metrics" in await answer.text()
-        async with client.post(f"{url}/metrics") as answer:
-            assert answer.status == 405
-
-
-@pytest.mark.asyncio
-async def test_a_busy_port_is_an_error_with_a_hint() -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        server = AdminServer(AdminConfig("127.0.0.1", port), Metrics(), _Health(), _Health())
-
-        with pytest.raises(PenstockError, match=f"127.0.0.1:{port} cannot be opened.*PENSTOCK_ADMIN_PORT"):
-            await server.start()
-
-
-@pytest.mark.asyncio
-async def test_port_0_starts_no_server() -> None:
-    server = AdminServer(AdminConfig("127.0.0.1", 0), Metrics(), _Health(), _Health())
-
-    await server.start()
-    await server.stop(1)
 
 
 def test_the_build_is_what_runs() -> None:

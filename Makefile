@@ -4,10 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.up-to-date
-# Rings that share nothing, and run in parallel; the others start a Kafka or a Spark of their own.
+# Rings of the processor, and rings that start Kafka and Spark and mostly wait: each process has its own of them, in up
+# to 2 GB. A file of tests stays in one process.
 PARALLEL_RINGS := $(wildcard $(addprefix tests/,unit process contract security))
-RINGS := $(wildcard $(addprefix tests/,integration system))
+KAFKA_RINGS := $(wildcard $(addprefix tests/,integration system))
 WORKERS ?= 2
+KAFKA_WORKERS ?= 5
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -35,7 +37,7 @@ demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faus
 
 test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) --dist loadfile $(PARALLEL_RINGS)
-	HYPOTHESIS_PROFILE=ci $(BIN)/pytest $(RINGS)
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(KAFKA_WORKERS) --dist loadfile --no-loadscope-reorder $(KAFKA_RINGS)
 
 t: $(STAMP) ## Run the unit tests: those that failed last time first, and stop at the first failure
 	@! grep -qs '"tests/unit' .pytest_cache/v/cache/lastfailed || \

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from analytics.spark.session import SparkOptions, spark_session, spark_settings
+from analytics.spark.session import SparkOptions, spark_session
 from app.local.kafka import EmbeddedKafka
 from app.operations.spark_jars import jar_places
 from tests.support import profiles
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _REPOSITORY = Path(__file__).parent.parent
 
 profiles.load()
+
+# For every Kafka and Spark that tests or their commands start: of a JVM that lives for minutes, half of the CPU is the
+# second compiler's.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 # A shell has what it runs in the background ignore SIGINT, which children inherit: they are sent it here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -81,8 +85,35 @@ def make_topic(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Callable[
     return make
 
 
+#: Files of minutes. Those that run in parallel begin with them, so that none of them is alone at the end.
+_LONGEST = (
+    "test_topology_job",
+    "test_jobs_on_a_cluster",
+    "test_chaos_workers",
+    "test_chaos_kafka",
+    "test_census",
+    "test_up",
+    "test_traffic_job",
+    "test_chaos_network",
+    "test_spark_shutdown",
+    "test_outages",
+    "test_examples",
+    "test_ledger",
+    "test_traffic_topics",
+    "test_embedded_kafka",
+    "test_kafka_cluster",
+    "test_ingress_process",
+    "test_graceful_shutdown",
+    "test_controller",
+    "test_controller_retained",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark closes none of the sockets that results come by; that is held against our own code only."""
+    """The longest first. PySpark closes none of the sockets that results come by; that is held against our own code
+    only."""
+    ranks = {name: rank for rank, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
     for item in items:
         if not {"spark", "engine"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
@@ -97,7 +128,5 @@ def spark() -> Iterator[SparkSession]:
     """
     jars = tuple(jar_places(root=_REPOSITORY / ".penstock" / "spark"))
     options = SparkOptions(app_name="tests", master="local[2]", jars=jars, shuffle_partitions=2, progress=False)
-    java = "spark.driver.extraJavaOptions"
-    quick = {java: f"{spark_settings(options)[java]} -XX:TieredStopAtLevel=1"}  # half of the CPU was the compiler's
-    with spark_session(replace(options, settings=quick)) as session:
+    with spark_session(options) as session:
         yield session

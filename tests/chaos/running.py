@@ -7,7 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.disks import SmallDisk, small_disk
+import pytest
+
+from tests.chaos.disks import SmallDisk, mountable, small_disk
 from tests.chaos.scenes import Scene
 from tests.chaos.world import FLOW_LIMIT_S, judged, load, settle, world
 from tests.support.kafka_cluster import KafkaCluster
@@ -36,6 +38,15 @@ def run(scene: Scene, cluster: KafkaCluster, folder: Path, *, short: bool) -> Ou
             return _run(scene, cluster, folder, disk, short=short)
         with KafkaCluster(disk.folder, brokers=1) as single:
             return _run(scene, single, folder, disk, short=short)
+
+
+def run_short(scene: Scene, cluster: KafkaCluster, folder: Path) -> None:
+    """As a test: in its short form, and nothing may be broken."""
+    if scene.disk and (why := mountable()):
+        pytest.skip(f"NOT RUN HERE: {why}")
+    outcome = run(scene, cluster, folder, short=True)
+    print(outcome)
+    assert outcome.broken == ()
 
 
 def _run(scene: Scene, cluster: KafkaCluster, folder: Path, disk: SmallDisk | None, *, short: bool) -> Outcome:

@@ -140,7 +140,8 @@ def _change(world: World, times: int) -> None:
     installation.wait_subscribers(world.first, len(ORDERS), SETTLE_LIMIT_S)
 
 
-SCENES = (
+#: Brokers freeze, end and come back.
+KAFKA = (
     _kafka("coordinator-frozen-one-worker", kafka.frozen(coordinator), 12, 15, workers=1),
     _kafka("coordinator-frozen", kafka.frozen(coordinator), None, 15),
     _kafka("coordinator-frozen-shortly", kafka.frozen(coordinator), None, 5),
@@ -153,15 +154,22 @@ SCENES = (
     _kafka("all-killed", kafka.all_killed, None, 5),
     _kafka("below-min-isr", kafka.below_min_isr, 8, 15, refuses=True),
     _kafka("rolling-restart", kafka.rolling_restart, 0, 0),
+)
+#: Nothing, too little or not everything comes through between workers and brokers.
+NETWORK = (
     _kafka("blackhole-one-worker", kafka.network(lambda broker: broker.proxy.blackhole()), 12, 45, workers=1),
     _kafka("blackhole", kafka.network(lambda broker: broker.proxy.blackhole()), None, 45),
     _kafka("refused", kafka.network(lambda broker: broker.proxy.refuse()), 6, 15),
     _kafka("resets", kafka.network(lambda broker: broker.proxy.reset(1.0)), 8, 180),
     _kafka("latency-200ms", kafka.network(lambda broker: broker.proxy.delay(0.2)), 6, 20),
     _kafka("64-kB-per-s", kafka.network(lambda broker: broker.proxy.limit(64_000)), 6, 20),
+)
+#: Disks are full, workers come and go, resources change.
+WORKERS = (
     Scene("broker-disk-full", _broker_disk_full, 5, 20, refuses=True, disk="kafka"),
     Scene("state-disk-full", _state_disk_full, 3, 20, disk="state"),
     Scene("30-worker-kills", _worker_kills, 4, 30),
     Scene("200-changes-a-minute", _resources_change, 9, 180),
     Scene("workers-1-4-2-5-1", _workers_come_and_go, 1, 2, duplicates_max=0),
 )
+SCENES = (*KAFKA, *NETWORK, *WORKERS)

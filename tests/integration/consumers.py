@@ -16,7 +16,7 @@ from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
 from tests.support.fakes import CountingObserve
 
-LIMIT_S = 40.0
+LIMIT_S = 180.0
 
 
 class Settler:

@@ -21,7 +21,7 @@ from tables.contract_table import ContractTable
 from tables.status_table import StatusTable
 from tests.support.fakes import CountingObserve
 
-LIMIT_S = 30.0
+LIMIT_S = 180.0
 
 CHANNEL = """\
 apiVersion: messaging.knative.dev/v1beta1

@@ -24,7 +24,7 @@ from tests.integration.cli_fixture import REPOSITORY, Looked
 from tests.support.processes import wait_until
 from tests.support.subscriber import ScriptedSubscriber, says, silence
 
-_LIMIT_S = 60
+_LIMIT_S = 180
 EVENT_HEADERS = ("ce-id: reply-1", "ce-source: /subscriber", "ce-type: reply", "ce-specversion: 1.0")
 
 

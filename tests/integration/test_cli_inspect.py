@@ -27,7 +27,7 @@ from tables.status_table import REPORT_KEY, encode_report
 from tests.integration.cli_fixture import REPOSITORY, Looked
 from tests.support.processes import free_port, wait_until
 
-_LIMIT_S = 60
+_LIMIT_S = 180
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.support.webapp import HubApp, RunningWeb, statuses
 from web.ingress import view
 
 pytestmark = pytest.mark.integration
-LIMIT_S = 30.0
+LIMIT_S = 180.0
 
 
 @contextmanager

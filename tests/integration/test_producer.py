@@ -22,7 +22,7 @@ from tests.support.ledger import reader
 from tests.support.librdkafka import make_fatal
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
-LIMIT_S = 30.0
+LIMIT_S = 180.0
 
 
 async def _send(

@@ -20,7 +20,7 @@ from tables.traffic_windows.faust_table import TrafficConfig
 from tables.traffic_windows.view import TrafficRows
 from tests.support.processes import free_port
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 def delta(number: int, events: int) -> Delta:

@@ -26,7 +26,7 @@ from typing import Any
 from app.local.kafka.processes import die_with_parent
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-_LIMIT_S = 60.0
+_LIMIT_S = 180.0
 
 #: Nothing of ours is secret in there, and root (in a container) has no other way to start it.
 _FLAGS = (

@@ -78,6 +78,28 @@ def get(port: int, path: str, limit_s: float = 5.0) -> tuple[int, bytes]:
         connection.close()
 
 
+class BusyMachine:
+    """How long no processor of this machine was idle. What is promised in seconds is promised without these: others had
+    the processors. Of what runs alone that is nothing, unless it keeps every processor busy itself."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._at_s, self._idle = time.monotonic(), _idle_ticks()
+
+    def look(self) -> None:
+        """To be called some ten times a second."""
+        now_s, idle = time.monotonic(), _idle_ticks()
+        if idle == self._idle:
+            self.seconds += now_s - self._at_s
+        self._at_s, self._idle = now_s, idle
+
+
+def _idle_ticks() -> int:
+    """Of all processors, since the start of the machine."""
+    with open("/proc/stat") as stat:
+        return sum(map(int, stat.readline().split()[4:6]))
+
+
 class Child:
     """A process that we started. Start it from the main thread: it dies with the thread that starts it."""
 

@@ -23,7 +23,7 @@ from web.http.config import DriverConfig
 from web.http.registry import install
 
 T = TypeVar("T")
-LIMIT_S = 20.0
+LIMIT_S = 180.0
 
 
 class _NoKafka(BootStrategy):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 HeaderLines = Sequence[tuple[str, str | bytes]]
-LIMIT_S = 30.0
+LIMIT_S = 180.0
 
 #: The attributes every event needs, but for its id.
 PLAIN: HeaderLines = [("ce-specversion", "1.0"), ("ce-source", "/test"), ("ce-type", "test.event")]

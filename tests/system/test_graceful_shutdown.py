@@ -21,7 +21,7 @@ from tests.support.subscriber import Answer, ScriptedSubscriber, says
 
 pytestmark = pytest.mark.system
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 EVENTS = 400
 EVENT = ("ce-specversion: 1.0", "ce-id: answer", "ce-source: /answer", "ce-type: t")
 

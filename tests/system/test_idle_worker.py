@@ -14,7 +14,7 @@ from tests.support.resources import Wanted
 
 pytestmark = pytest.mark.system
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 LOOK_S = 13.0  #: two rounds of everything that is done every five seconds, and more
 LOOKS = 4
 

@@ -23,7 +23,7 @@ from tests.system.sending import post
 pytestmark = pytest.mark.system
 
 USUAL_FILES = 1024
-LIMIT_S = 30.0
+LIMIT_S = 180.0
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from tests.system.test_worker_metrics import metrics, value, wide
 
 pytestmark = pytest.mark.system
 
-LIMIT_S = 40.0
+LIMIT_S = 180.0
 EVENTS = 10  #: in each transaction
 PARTITIONS = 2
 

@@ -25,7 +25,7 @@ from tests.system.sending import post
 
 pytestmark = pytest.mark.system
 
-LIMIT_S = 40.0
+LIMIT_S = 180.0
 OUTAGE_S = 30.0
 _REFUSING = ("max.message.bytes", "100")  #: no dead letter fits
 _TAKING = ("max.message.bytes", "2000000")

@@ -28,7 +28,7 @@ from tests.system.sending import Answered, HeaderLines, exchange, post, request
 
 pytestmark = pytest.mark.system
 
-LIMIT_S = 30.0
+LIMIT_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)

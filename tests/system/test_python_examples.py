@@ -16,7 +16,7 @@ from tests.support.processes import REPOSITORY, Child, Worker, free_port, wait_u
 pytestmark = pytest.mark.system
 
 _EXAMPLES = REPOSITORY / "examples" / "python"
-_LIMIT_S = 60
+_LIMIT_S = 180
 _RESOURCES = """\
 apiVersion: messaging.knative.dev/v1beta1
 kind: KafkaChannel

@@ -17,7 +17,7 @@ from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
 
 pytestmark = pytest.mark.system
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 def _send(worker: Worker, installation: Installation, ids: range) -> None:

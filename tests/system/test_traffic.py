@@ -21,7 +21,7 @@ from tests.system.sending import post
 
 pytestmark = pytest.mark.system
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 EVENTS = 40
 
 

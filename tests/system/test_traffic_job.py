@@ -20,7 +20,7 @@ from tests.system.sending import post
 
 pytestmark = pytest.mark.system
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 SPARK_LIMIT_S = 300.0
 EVENTS = 50
 NAMES = ("good", "flaky", "bad")

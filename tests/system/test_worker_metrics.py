@@ -21,7 +21,7 @@ from tests.unit.app.observability.test_exposition import EXEMPT, LABELS
 
 pytestmark = pytest.mark.system
 
-LIMIT_S = 40.0
+LIMIT_S = 180.0
 EVENTS = 6
 
 

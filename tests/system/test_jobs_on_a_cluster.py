@@ -61,7 +61,7 @@ from analytics.topology.engines.local import LocalEngine
 from analytics.traffic.job import TrafficJob
 from app.operations.spark_jars import jar_places, spark_options
 from app.operations.topology.job import run
-from app.operations.topology.reading import Wish
+from app.operations.topology.reading import TopologyQuery
 from app.operations.traffic_plan import plan_traffic
 
 def ask(rows):
@@ -74,8 +74,8 @@ plan = plan_traffic(client, Path(folder)).traffic
 conf = {"spark.executor.memory": "512m"}
 with spark_session(spark_options("second", master, jars=jar_places(), conf=conf)) as spark:
     summary = TrafficJob(spark, replace(plan, records_max=3000)).run()
-    wish = Wish(client, instance, float(now), float(since), float(now), folder=Path(folder))
-    found = run(spark, wish, lambda _: (LocalEngine(), ""))
+    query = TopologyQuery(client, instance, float(now), float(since), float(now), folder=Path(folder))
+    found = run(spark, query, lambda _: (LocalEngine(), ""))
     results = []
     checkpoint = Path(folder).with_name("census")
     start(spark, SparkConfig(kafka, compute, "", checkpoint, once=True, take=results.extend)).awaitTermination()

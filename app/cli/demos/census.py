@@ -191,7 +191,8 @@ def _make_files(home: Path, config: DemoConfig) -> list[tuple[int, Path]]:
 def _through(demo: _Run, files: Sequence[tuple[int, Path]]) -> tuple[Count, dict[str, Any]]:
     """The plain count, and what `/results?wide` reports at the end."""
     plain = count_files(files)
-    chunks = sum(-(-demo.config.lines // 10) for _ in files)
+    of_a_file = -(-demo.config.lines // 10)
+    chunks = of_a_file * len(files)
     first = files[0][0]
     _read(demo, first, [*(path for year, path in files if year == first), demo.home / "files" / _CUT], 4)
     demo.results()
@@ -207,7 +208,8 @@ def _through(demo: _Run, files: Sequence[tuple[int, Path]]) -> tuple[Count, dict
     _read(demo, first, [files[0][1]], 0)  # again: it must count once
     demo.config.say("Waiting for the rest ...")
     found = demo.wait(
-        f"{chunks} chunks are counted", lambda found: bool(found.get("complete")) and found["chunks"] >= chunks
+        f"{chunks} chunks are counted, and those that came again were seen",
+        lambda found: bool(found.get("complete")) and found["chunks"] >= chunks and found["repeats"] >= of_a_file,
     )
     return plain, found
 

@@ -6,9 +6,10 @@ The first worker has all roles and is never broken; others are beside it from th
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ FLAKY, SLOW = "fail_chance=0.02,delay_s=0.002", "delay_s=0.02"
 FLOW_LIMIT_S, SETTLE_LIMIT_S = 90.0, 180.0
 _DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 _SAMPLES = 8
+_POOLS = ("asyncio_", "ThreadPoolExecutor-")
 _FLOWING = 150  # events: so many more have arrived when events flow
 
 
@@ -105,7 +107,7 @@ class World:
         for _ in range(_SAMPLES):
             page = get(self.first.admin_port, "/metrics")[1].decode()
             now = {
-                "threads": len(os.listdir(process / "task")),
+                **_threads(process, get(self.first.admin_port, "/debug/stacks")[1].decode()),
                 "files": len(os.listdir(process / "fd")),
                 "tasks": int(get(self.first.admin_port, "/debug/tasks")[1].split(maxsplit=1)[0]),
                 "series": sum(not line.startswith("#") for line in page.splitlines()),
@@ -119,6 +121,17 @@ class World:
         _, page = get(self.first.admin_port, "/metrics")
         name = "penstock_produce_stored_again_total{"
         return int(sum(float(line.rpartition(" ")[2]) for line in page.decode().splitlines() if line.startswith(name)))
+
+
+def _threads(process: Path, stacks: str) -> dict[str, int]:
+    """Those of Kafka clients, and those of Python. Not those of the event loop's pool, which starts one whenever all
+    that it has are busy, up to a limit, and keeps it."""
+    names = re.findall(r"^Thread \d+ (.*)$", stacks, re.MULTILINE)
+    kafka = 0
+    for task in (process / "task").iterdir():
+        with suppress(OSError):  # it has just ended
+            kafka += (task / "comm").read_text().startswith("rdk:")
+    return {"kafka_threads": kafka, "python_threads": sum(not name.startswith(_POOLS) for name in names)}
 
 
 @contextmanager

@@ -41,6 +41,8 @@ class ControllerConfig:
     group_wait_s: float = 30.0  #: how long a topic's deletion waits for the groups of its subscriptions
     removal_limit_s: float = 3600.0  #: after this time a removal is given up and logged as an error
     session_timeout_s: float = 10.0  #: of the lock group
+    #: how long a new leader keeps what is in no file here, if the last leader had another directory: it may be behind
+    other_directory_s: float = 120.0
     stop_timeout_s: float = 3.0  #: for the current step, and again for leaving the lock group
 
     @property

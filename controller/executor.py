@@ -1,12 +1,12 @@
 """Carries out the actions of `reconcile`, one after the other.
 
 A failure is remembered under its action's target and logged once; the next decision sees it. Before the first action
-Kafka confirms that this process leads, and before each action the election's local state is checked.
+Kafka confirms that this process leads, and again whenever the last confirmation is older than half a session.
 """
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from controller.config import ControllerConfig
 from controller.kafka.blocking import call_in_thread
 from controller.kafka.leader_election import LeaderElection
+from controller.kafka.leader_state_store import LeaderStateStore
 from controller.kafka.offsets import Offsets
 from controller.kafka.publisher import Publisher
 from controller.kafka.topics import ActionFailed, KafkaUnavailable, Topics
@@ -24,6 +25,7 @@ from controller.plan.actions import (
     Action,
     AddPartitions,
     AlterTopicConfig,
+    CancelRemoval,
     CommitStart,
     CreateTopic,
     DeleteGroup,
@@ -33,12 +35,11 @@ from controller.plan.actions import (
     PublishChannel,
     PublishSubscription,
     Remember,
-    Removal,
     Retract,
     Wanted,
     WriteStatus,
 )
-from controller.status.files import StatusFiles
+from knative.contract.leader_state import Removal
 
 T = TypeVar("T")
 
@@ -57,16 +58,17 @@ class Executor:
         config: ControllerConfig,
         admin: AdminClient,
         publisher: Publisher,
-        files: StatusFiles,
+        state: LeaderStateStore,
         election: LeaderElection,
     ) -> None:
         self._topics = Topics(admin, config.admin_timeout_s)
         self._offsets = Offsets(admin, config.admin_timeout_s)
         self._publisher = publisher
-        self._files = files
+        self._state = state
         self._election = election
+        self._confirmed_s = 0.0  #: when Kafka was last asked and confirmed that this process leads
+        self._confirmed_for_s = config.session_timeout_s / 2
         self._limit_s = 2 * config.admin_timeout_s + 1.0  # each call has its own limit; this guards against a hang
-        self._removals: dict[str, Removal] = {}
         self._failures: dict[str, str] = {}
 
     @property
@@ -77,13 +79,19 @@ class Executor:
     @property
     def removals(self) -> Mapping[str, Removal]:
         """Removals in progress, by uid."""
-        return dict(self._removals)
+        return self._state.state.removals
 
-    async def begin_term(self) -> None:
-        """Forget the state of an earlier term, and read the saved removals. Raises OSError."""
+    def begin_term(self) -> None:
+        """Forget the failures of an earlier term."""
         self._failures.clear()
-        self._files.forget()
-        self._removals = await asyncio.to_thread(self._files.load_removals)
+
+    async def confirm(self) -> None:
+        """Ask Kafka whether this process leads. Raises LeadershipLost if it does not."""
+        # The clock also runs while the process or the machine is stopped. The time is that of the question.
+        asked_s = _now_s()
+        if not await self._election.confirm():
+            raise LeadershipLost
+        self._confirmed_s = asked_s
 
     async def observe(self, wanted: Wanted) -> ObservedKafka:
         """The state in Kafka of everything in `wanted`. Raises ActionFailed."""
@@ -101,17 +109,20 @@ class Executor:
     async def carry_out(self, actions: Sequence[Action]) -> None:
         """Carry out actions in order. Raises LeadershipLost, and KafkaUnavailable because then the rest would fail
         too. Other failures are remembered, and the next action is tried."""
-        # A process that was stopped for long still believes that it leads. So Kafka must confirm it first, and the term
-        # must stay the same: leadership that was lost and gained again means that another leader acted in between.
+        # The term must stay the same: leadership that was lost and gained again means that another leader acted in
+        # between.
         term = self._election.term
-        if not await self._election.confirm():
-            raise LeadershipLost
+        await self.confirm()
         for action in actions:
-            if not self._election.leading or self._election.term != term:
+            # A process that was stopped for long still believes that it leads. Nothing but the group lock can tell, so
+            # a confirmation counts for less time than another process needs to become the leader.
+            if _now_s() - self._confirmed_s > self._confirmed_for_s:
+                await self.confirm()
+            if not self._election.leading or self._election.term != term or not self._state.holds:
                 raise LeadershipLost
             try:
                 await self._do(action)
-            except (ActionFailed, OSError) as problem:
+            except ActionFailed as problem:
                 self._failed(action, str(problem))
                 if isinstance(problem, KafkaUnavailable):
                     raise
@@ -139,11 +150,17 @@ class Executor:
             await self._publisher.retract(action.uid)
         elif isinstance(action, Remember):
             self._log_removal(action.removal)
-            await self._save_removals({**self._removals, action.removal.uid: action.removal})
+            await self._state.write(self._state.state.with_removal(action.removal))
         elif isinstance(action, Forget):
             if action.why:
                 log.error("removal was given up", target=action.target, reason=action.why)
-            await self._save_removals({uid: one for uid, one in self._removals.items() if uid != action.uid})
+            await self._state.write(self._state.state.without_removal(action.uid))
+        elif isinstance(action, CancelRemoval):
+            removal = self._state.state.removals[action.uid]
+            log.info(
+                "resource is in a file again before it was removed; it stays", kind=removal.kind, resource=removal.label
+            )
+            await self._state.write(self._state.state.without_removal(action.uid))
         else:
             await self._blocking(self._kafka_call(action))
 
@@ -161,11 +178,6 @@ class Executor:
         except TimeoutError as problem:
             raise KafkaUnavailable(f"Kafka did not answer within {self._limit_s:g} s") from problem
 
-    async def _save_removals(self, removals: dict[str, Removal]) -> None:
-        # To disk first: if that fails, the action fails, and the contract record is not retracted.
-        await asyncio.to_thread(self._files.save_removals, removals)
-        self._removals = removals
-
     def _kafka_call(self, action: Action) -> Callable[[], None]:
         if isinstance(action, CreateTopic):
             return partial(self._topics.create, action.topic, action.partitions, action.replication, action.configs)
@@ -181,3 +193,7 @@ class Executor:
             return partial(self._offsets.commit_start, action.group, action.topic, action.partitions, action.start)
         assert not isinstance(action, WriteStatus), "the service writes all statuses together"
         raise TypeError(f"unknown action {action!r}")
+
+
+def _now_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

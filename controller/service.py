@@ -10,17 +10,19 @@ exception that is not a failed action is a defect: it ends the service and the p
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from controller.config import ControllerConfig
 from controller.executor import Executor, LeadershipLost
 from controller.kafka.leader_election import LeaderElection
+from controller.kafka.leader_state_store import LeaderStateStore
 from controller.kafka.publisher import Publisher
-from controller.kafka.topics import ActionFailed, Topics, admin_client
+from controller.kafka.topics import ActionFailed, KafkaUnavailable, Topics, admin_client
 from controller.model import FileProblem, Record
 from controller.plan.actions import ObservedKafka, World, WriteStatus
 from controller.plan.reconcile import reconcile, wanted
@@ -56,9 +58,9 @@ class _Term:
 
     number: int
     snapshot: Snapshot = field(default_factory=Snapshot)
-    begun: bool = False  #: the state that an earlier leader saved is loaded
+    begun: bool = False  #: the state that an earlier leader recorded is loaded
+    keep_until: float = 0.0  #: what is in no file here stays so long, because the last leader had another directory
     wrong_directory: tuple[FileProblem, ...] = ()  #: the problem that the contract has foreign resources
-    saved_foreign: frozenset[str] = frozenset()  #: uids of foreign resources, as on disk
     observed: ObservedKafka | None = None  #: None = Kafka must be asked before anything is decided
     scanned_at: float = 0.0
     observed_at: float = 0.0
@@ -89,6 +91,7 @@ class Controller:
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._directory = Directory(config.resources_dir)
+        self._here = f"{socket.gethostname()}:{config.resources_dir.absolute()}"
         self._identities = Identities()
         self._files = StatusFiles(config.state_dir)
         self._problems: tuple[FileProblem, ...] = ()
@@ -100,9 +103,11 @@ class Controller:
             self._wake.set,
             crashed,
         )
-        self._reporter = StatusReporter(produce, status, kafka_names.status_topic(config.instance))
+        status_topic = kafka_names.status_topic(config.instance)
+        self._reporter = StatusReporter(produce, status, status_topic)
+        self._state = LeaderStateStore(produce, status, status_topic, config.publish_timeout_s)
         publisher = Publisher(produce, contract, config.contract_topic, config.publish_timeout_s)
-        self._executor = Executor(config, admin_client(config.kafka), publisher, self._files, self._election)
+        self._executor = Executor(config, admin_client(config.kafka), publisher, self._state, self._election)
         contract.on_change(self._on_contract)
         status.on_change(self._on_status)
 
@@ -145,7 +150,7 @@ class Controller:
     async def _run(self) -> None:
         term: _Term | None = None
         while not self._stopping:
-            if not self._election.leading or not self._contract.loaded:
+            if not self._election.leading or not self._contract.loaded or not self._status.loaded:
                 term = None
             elif term is None or term.number != self._election.term:
                 term = _Term(self._election.term)
@@ -163,13 +168,24 @@ class Controller:
         self._wake.clear()
 
     async def _begin(self, term: _Term) -> None:
-        """Forget the state of an earlier term, and load what the last leader saved. Raises OSError: saved removals are
-        required."""
-        # The last records of the previous leader must have arrived in the tables before the first decision.
-        await asyncio.sleep(self._config.debounce_s * 3)
-        await self._executor.begin_term()
-        term.saved_foreign = await asyncio.to_thread(self._files.load_foreign)
-        self._identities.forget(term.saved_foreign)
+        """Take over what the last leader recorded. Raises LeadershipLost, ActionFailed, and OSError if files of a
+        former version cannot be read."""
+        term.begun = False
+        await self._executor.confirm()
+        # All that the last leader published and recorded must be in the tables before the first decision.
+        if not await self._contract.read_to_end(self._config.publish_timeout_s):
+            raise KafkaUnavailable("reading the contract topic to its end: Kafka does not answer")
+        saved = await asyncio.to_thread(self._files.load_former)
+        if not await self._state.begin(saved, self._here):
+            raise LeadershipLost
+        await asyncio.to_thread(self._files.retire_former)
+        self._executor.begin_term()
+        self._files.forget()
+        self._identities.forget(self._state.state)
+        if self._state.last_directory not in ("", self._here):
+            wait_s = self._config.other_directory_s
+            term.keep_until = time.monotonic() + wait_s
+            log.info("the last leader had another directory; what is in no file here stays for now", limit_s=wait_s)
         term.begun = True
 
     async def _round(self, term: _Term) -> None:
@@ -203,7 +219,7 @@ class Controller:
 
     async def _settle(self, term: _Term) -> None:
         """Act until only statuses are left, then write them. Raises LeadershipLost, ActionFailed, OSError."""
-        if not term.begun:
+        if not term.begun or not self._state.holds:
             await self._begin(term)
         if self._contract.problem:
             raise ActionFailed(f"the contract contains records that this version cannot read: {self._contract.problem}")
@@ -219,6 +235,9 @@ class Controller:
             statuses = [action for action in decided if isinstance(action, WriteStatus)]
             actions = [action for action in decided if not isinstance(action, WriteStatus)]
             self._executor.keep_failures_of(frozenset(action.target for action in actions))
+            await self._state.write(
+                replace(self._state.state, identities=self._identities.unpublished(self._published()))
+            )
             # Failed actions wait for `retry_at`; the others must not wait for them.
             due = time.monotonic() >= term.retry_at
             actions = [action for action in actions if due or action.target not in world.failures]
@@ -236,16 +255,16 @@ class Controller:
         self._schedule(term)
 
     async def _find_foreign(self, term: _Term) -> None:
-        """Save which resources are foreign before anything is published. Otherwise, after the first publication, the
+        """Record which resources are foreign before anything is published. Otherwise, after the first publication, the
         next start would find a resource of this directory in the contract, and remove the others."""
         published = self._published()
         # While a file cannot be read, it may name the resource that a person wants to remove. Requests wait and expire.
-        asked = self._reporter.take_requests(time.time()) if term.snapshot.complete else ()
+        asked = self._reporter.requested(time.time()) if term.snapshot.complete else frozenset()
         removing = self._executor.removals.keys()
         term.wrong_directory = self._identities.find_foreign(term.snapshot, published, removing, asked)
-        if self._identities.foreign != term.saved_foreign:
-            await asyncio.to_thread(self._files.save_foreign, self._identities.foreign)
-            term.saved_foreign = self._identities.foreign
+        await self._state.write(replace(self._state.state, foreign=self._identities.foreign))
+        if term.snapshot.complete:
+            self._reporter.drop_requests()
 
     def _published(self) -> list[Record]:
         return [*self._contract.channels.values(), *self._contract.subscriptions.values()]
@@ -264,7 +283,9 @@ class Controller:
     def _world(self, term: _Term) -> World:
         published = self._published()
         removals = self._executor.removals
-        objects = self._identities.assign(term.snapshot, published, removals.keys())
+        retracted = removals.keys() - self._contract.channels.keys() - self._contract.subscriptions.keys()
+        objects = self._identities.assign(term.snapshot, published, retracted)
+        complete = term.snapshot.complete and time.monotonic() >= term.keep_until
         return World(
             objects=objects,
             observed=term.observed or ObservedKafka(),
@@ -272,7 +293,7 @@ class Controller:
             subscriptions=dict(self._contract.subscriptions),
             workers=dict(self._status.workers),
             removals=removals,
-            retained=self._identities.retained(term.snapshot, published, objects),
+            retained=self._identities.retained(complete, published, objects),
             failures=self._executor.failures,
             now=time.time(),
         )
@@ -285,8 +306,9 @@ class Controller:
             self._files.write_all(statuses, time.time())
             self._files.keep_only([*statuses, *retained])
 
-        self._reporter.report(statuses, term.snapshot.problems, term.wrong_directory, term.saved_foreign)
+        self._reporter.report(statuses, term.snapshot.problems, term.wrong_directory, self._state.state.foreign)
         self._reporter.sweep(time.monotonic())
+        self._state.sweep()
         await asyncio.to_thread(write)
 
     async def _report_problems(self, problems: tuple[FileProblem, ...]) -> None:

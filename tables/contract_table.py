@@ -58,6 +58,10 @@ class ContractTable:
         """Stop reading."""
         await self._reader.stop()
 
+    async def read_to_end(self, limit_s: float) -> bool:
+        """Wait until everything is applied that the topic holds now; False if Kafka does not answer in time."""
+        return await self._reader.read_to_end(limit_s)
+
     def apply(self, records: Sequence[Record]) -> None:
         """Apply changes in topic order. A record that cannot be read leaves the last good one in place."""
         changed = False

@@ -18,6 +18,7 @@ import orjson
 import structlog
 
 from knative.contract import codec
+from knative.contract.leader_state import PREFIX, LeaderLog, Row
 from knative.contract.records import (
     ControllerReport,
     RemovalRequest,
@@ -36,6 +37,7 @@ FRESH_S = 10.0  #: an older record does not count
 RECORD_BYTES_MAX = 512 * 1024  #: of a record with `stats`, and of a report; a topic accepts 1 MiB by default
 REPORT_KEY = b"/controller"  #: no worker's id has a slash
 REQUEST_KEY = b"/remove/"  #: a uid follows
+LEADER_KEY = PREFIX.encode()  #: what follows: `knative/contract/leader_state`
 #: Reasons of conditions that follow from the workers' records. Readers of the topic work them out themselves.
 SUBSCRIBER_FAILED = "SubscriberFailed"
 SUBSCRIBER_NOT_SERVED = "SubscriberNotServed"
@@ -58,6 +60,11 @@ def encode_report(report: ControllerReport) -> bytes:
 def encode_request(request: RemovalRequest) -> tuple[bytes, bytes]:
     """Key and value for the status topic."""
     return REQUEST_KEY + request.uid.encode(), orjson.dumps(codec.record_of_request(request))
+
+
+def encode_row(row: Row) -> bytes:
+    """JSON for the status topic, under a key below LEADER_KEY."""
+    return orjson.dumps(codec.record_of_leader(row))
 
 
 def decode_status(value: bytes) -> codec.Status:
@@ -132,18 +139,21 @@ def serving(type_: str, status: SubscriberStatus, label: str = "") -> Condition:
 
 
 class StatusTable:
-    """The latest record of each worker and of the leading controller, and requests for removals. Event loop only."""
+    """The latest record of each worker and of the leading controller, requests for removals, and what the leader must
+    remember. Event loop only."""
 
     def __init__(self, topic: str, kafka: Mapping[str, Any], crashed: Callable[[BaseException], None]) -> None:
         self.loaded = False
         self.workers: dict[str, WorkerStatus] = {}
         self.report: ControllerReport | None = None
         self.requests: dict[str, RemovalRequest] = {}  #: by uid
+        self.leaders = LeaderLog()  #: what the leading controllers recorded
         self._listeners: list[Callable[[], None]] = []
         self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when a worker's record has changed in more than its time, or removals are requested."""
+        """Call `listener` when a worker's record has changed in more than its time, removals are requested, or another
+        leader begins."""
         self._listeners.append(listener)
 
     def start(self) -> None:
@@ -154,10 +164,17 @@ class StatusTable:
         """Stop reading."""
         await self._reader.stop()
 
+    async def read_to_end(self, limit_s: float) -> bool:
+        """Wait until everything is applied that the topic holds now; False if Kafka does not answer in time."""
+        return await self._reader.read_to_end(limit_s)
+
     def apply(self, records: Sequence[Record]) -> None:
         """Apply status records in topic order."""
         changed = False
         for key, value, _ in records:
+            if key.startswith(LEADER_KEY):
+                changed |= self._apply_leader(key.decode("utf-8", "replace"), value)
+                continue
             if key.startswith(REQUEST_KEY):
                 self._apply_request(key.removeprefix(REQUEST_KEY).decode("utf-8", "replace"), value)
                 changed = True
@@ -197,6 +214,14 @@ class StatusTable:
             return
         if isinstance(request, RemovalRequest) and request.uid == uid:
             self.requests[uid] = request
+
+    def _apply_leader(self, key: str, value: bytes | None) -> bool:
+        try:
+            return self.leaders.apply(key, None if value is None else codec.leader_row_of(orjson.loads(value)))
+        except (ValueError, KeyError, TypeError) as problem:
+            log.warning("record of the leading controller cannot be read", key=key, reason=str(problem))
+            self.leaders.unreadable(key, str(problem))
+            return False
 
     def _caught_up(self) -> None:
         self.loaded = True

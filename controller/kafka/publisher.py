@@ -13,6 +13,8 @@ from knative.contract import records
 from knative.ports import Produce, ProduceFailure
 from tables.contract_table import ContractTable, encode_entry
 
+Stored = asyncio.Future[ProduceFailure | None]
+
 
 class Publisher:
     """Writes one record at a time; the topic has one partition."""
@@ -44,19 +46,7 @@ class Publisher:
         await self._read_back(lambda: uid not in self._table.channels and uid not in self._table.subscriptions, what)
 
     async def _store(self, uid: str, value: bytes | None, what: str) -> None:
-        stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
-
-        def done(failure: ProduceFailure | None) -> None:
-            if not stored.done():
-                stored.set_result(failure)
-
-        self._produce.send(self._topic, value, uid.encode(), [], done, 0)
-        try:
-            failure = await asyncio.wait_for(stored, self._limit_s)
-        except TimeoutError as problem:
-            raise ActionFailed(f"{what}: Kafka did not acknowledge the record within {self._limit_s:g} s") from problem
-        if failure is not None:
-            raise ActionFailed(f"{what}: {failure.message} ({failure.problem.value})")
+        await all_stored([stored(self._produce, self._topic, uid.encode(), value)], self._limit_s, what)
 
     async def _read_back(self, there: Callable[[], bool], what: str) -> None:
         try:
@@ -67,3 +57,28 @@ class Publisher:
         except TimeoutError as problem:
             message = f"{what}: stored, but not read back within {self._limit_s:g} s; the topic may have a newer one"
             raise ActionFailed(message) from problem
+
+
+def stored(produce: Produce, topic: str, key: bytes, value: bytes | None) -> Stored:
+    """Send a record to partition 0; the future has the failure, or None once Kafka has acknowledged it."""
+    answer: Stored = asyncio.get_running_loop().create_future()
+
+    def done(failure: ProduceFailure | None) -> None:
+        if not answer.done():
+            answer.set_result(failure)
+
+    produce.send(topic, value, key, [], done, 0)
+    return answer
+
+
+async def all_stored(waiting: list[Stored], limit_s: float, what: str) -> None:
+    """Wait until Kafka has acknowledged all records. Raises ActionFailed."""
+    if not waiting:
+        return
+    done, late = await asyncio.wait(waiting, timeout=limit_s)
+    if late:
+        raise ActionFailed(f"{what}: Kafka did not acknowledge the record within {limit_s:g} s")
+    for one in done:
+        failure = one.result()
+        if failure is not None:
+            raise ActionFailed(f"{what}: {failure.message} ({failure.problem.value})")

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from knative.contract import records
+from knative.contract.leader_state import Removal
 from knative.resources.conditions import Condition
 from knative.resources.kinds import KafkaChannel, Resource, Start, Subscription
 
@@ -73,19 +74,6 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
-    """What a removed resource leaves in Kafka. Remembered until all of it is deleted."""
-
-    uid: str
-    kind: str
-    label: str
-    topic: str  #: the topic that it owned or read
-    group: str = ""
-    topics: tuple[str, ...] = ()  #: to be deleted
-    since: float = 0.0  #: Unix seconds
-
-
-@dataclass(frozen=True, slots=True)
 class World:
     """Everything that a decision depends on, at one moment."""
 
@@ -124,7 +112,7 @@ class Action:
                 return contract_target(self.uid)
             case Remember():
                 return f"removal {self.removal.uid}"
-            case Forget():
+            case Forget() | CancelRemoval():
                 return f"removal {self.uid}"
             case WriteStatus():
                 return f"status {self.kind} {self.namespace}/{self.name}"
@@ -209,7 +197,7 @@ class Retract(Action):
 
 @dataclass(frozen=True, slots=True)
 class Remember(Action):
-    """Save a removal durably before its contract record is retracted: a crash must not leave an unknown topic."""
+    """Record a removal before its contract record is retracted: a crash must not leave an unknown topic."""
 
     removal: Removal
 
@@ -220,6 +208,13 @@ class Forget(Action):
 
     uid: str
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRemoval(Action):
+    """Forget a removal of which nothing was carried out yet, because the resource is in a file again."""
+
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)

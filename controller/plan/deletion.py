@@ -1,9 +1,11 @@
 """Plans the removal of resources: first the contract record, then the group, then the topics. Pure.
 
-    saved durably -> retracted -> group deleted once it is empty -> topics deleted -> forgotten
+    recorded -> retracted -> group deleted once it is empty -> topics deleted -> forgotten
+           `-> cancelled, if the resource is in a file again before it is retracted
 
-The removal is saved before the retraction, so that a crash in between does not leave unknown topics and groups. Does
-not delete a topic that another channel uses, or a retained resource whose file cannot be read.
+The removal is recorded before the retraction, so that a crash in between does not leave unknown topics and groups. The
+next leader continues it, and may see another state of the files: only the retraction is final. Does not delete a topic
+that another channel uses, or a retained resource whose file cannot be read.
 """
 
 from __future__ import annotations
@@ -13,15 +15,16 @@ from collections.abc import Iterable
 from controller.config import ControllerConfig
 from controller.plan.actions import (
     Action,
+    CancelRemoval,
     DeleteGroup,
     DeleteTopic,
     Forget,
     GroupState,
     Remember,
-    Removal,
     Retract,
     World,
 )
+from knative.contract.leader_state import Removal
 from knative.contract.records import Channel, Subscription
 
 
@@ -37,7 +40,7 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
         for topic in (record.topic, record.dlq_topic)
     }
     for removal in world.removals.values():
-        actions.extend(_next_step(removal, world, used, config))
+        actions.extend(_next_step(removal, world, alive, used, config))
     return actions
 
 
@@ -49,10 +52,15 @@ def _removal(record: Channel | Subscription, now: float) -> Removal:
     return Removal(record.uid, record.kind, label, record.topic, group=record.group, since=now)
 
 
-def _next_step(removal: Removal, world: World, used: set[str], config: ControllerConfig) -> Iterable[Action]:
+def _next_step(
+    removal: Removal, world: World, alive: frozenset[str], used: set[str], config: ControllerConfig
+) -> Iterable[Action]:
     # Workers stop consuming when the contract record is gone; only then can the group become empty.
     if removal.uid in world.channels or removal.uid in world.subscriptions:
-        return [Retract(removal.uid)]
+        if removal.uid in alive:
+            return [CancelRemoval(removal.uid)]
+        # An earlier leader recorded the removal, and this one does not know yet whether a file has the resource again.
+        return [] if removal.uid in world.retained else [Retract(removal.uid)]
     state = world.observed.groups.get(removal.group, GroupState.ABSENT)
     topics = [topic for topic in removal.topics if topic in world.observed.topics and topic not in used]
     if not topics and state is GroupState.ABSENT:

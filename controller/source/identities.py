@@ -1,9 +1,11 @@
 """Assigns uid and generation to resources read from files.
 
-The contract is the memory: after a restart, or in another process, uid and generation come from its records. If nothing
-in the directory is in the contract when this process begins to lead, it is probably the wrong directory, or the Kafka
-of another installation. The published resources are then *foreign*: kept until their own file appears here and is
-removed. A resource that is created again while its removal is in progress gets a new uid.
+The contract is the memory: after a restart, or in another process, uid and generation come from its records. Those
+that the contract does not have yet are *unpublished*: the leader records them in the status topic before it acts on
+them, and the next leader inherits them. If nothing in the directory is in the contract when this process begins to
+lead, it is probably the wrong directory, or the Kafka of another installation. The published resources are then
+*foreign*: kept until their own file appears here and is removed. A resource that is created again while its removal is
+in progress gets a new uid.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, Object
 from controller.source.directory import Snapshot
+from knative.contract.leader_state import Identity, LeaderState
 from knative.contract.records import Subscription
 from knative.resources.kinds import KafkaChannel, Resource
 
@@ -27,17 +30,24 @@ class Identities:
 
     def __init__(self, new_uid: Callable[[], str] = _random_uid) -> None:
         self._new_uid = new_uid
-        self._identities: dict[Key, tuple[str, int, str]] = {}  #: uid, generation, hash
+        self._identities: dict[Key, Identity] = {}
+        self._inherited: dict[Key, Identity] = {}  #: not seen in the directory yet
+        self._released: set[str] = set()  #: uids that a person wants to remove
         self._seen: set[Key] = set()
         self._compared = False
         self.foreign: frozenset[str] = frozenset()  #: uids of the contract; save them before anything is published
 
-    def forget(self, foreign: Collection[str] = ()) -> None:
-        """Start again from the contract alone, because another process may have led. `foreign`: as saved."""
+    def forget(self, state: LeaderState | None = None) -> None:
+        """Start again from the contract and the state that the last leader recorded, because it may have been another
+        process."""
+        state = state or LeaderState()
         self._identities.clear()
+        self._released.clear()
+        # A resource that is created again while its removal is in progress gets a new uid.
+        self._inherited = {key: one for key, one in state.identities.items() if one.uid not in state.removals}
         self._seen.clear()
         self._compared = False
-        self.foreign = frozenset(foreign)
+        self.foreign = state.foreign
 
     def find_foreign(
         self,
@@ -60,48 +70,59 @@ class Identities:
         self.foreign = frozenset(
             uid for uid in self.foreign & served.keys() if _key(served[uid]) not in keys and uid not in here
         )
-        self.foreign -= releasable(self.foreign & set(asked), served.values())
+        released = releasable(self.foreign & set(asked), served.values())
+        self._released |= released
+        self.foreign -= released
         return (_problem(sorted(_key(served[uid]) for uid in self.foreign)),) if self.foreign else ()
 
     def assign(
         self, snapshot: Snapshot, published: Iterable[Record], removing: Collection[str]
     ) -> tuple[AnyObject, ...]:
-        """The snapshot's objects with identity. `removing`: uids whose removal is in progress."""
+        """The snapshot's objects with identity. `removing`: uids whose removal cannot be cancelled any more."""
         entries = _entries(snapshot)
         records: Mapping[Key, Record] = {
             _key(record): record
             for record in sorted(published, key=lambda one: one.uid)
             if record.uid not in removing and record.uid not in entries
         }
-        known: dict[Key, tuple[str, int, str]] = {}
+        known: dict[Key, Identity] = {}
         for written in snapshot.objects:
             known[written.key] = self._identity(written.key, written.spec_hash, records.get(written.key))
         self._identities = known
+        self._inherited = {
+            key: one for key, one in self._inherited.items() if key not in known and not snapshot.complete
+        }
         self._seen.update(known)
         return tuple(self._object(written.key, written.resource) for written in snapshot.objects)
 
-    def retained(self, snapshot: Snapshot, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
-        """Uids of the contract that must stay: foreign ones, and those that may be in a file that could not be read."""
-        alive = {one.uid for one in objects}
-        unseen = {record.uid for record in published if not snapshot.complete and _key(record) not in self._seen}
-        return (self.foreign | unseen) - alive
+    def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
+        """The identities that are not in the contract: record them before anything is done with these objects."""
+        known = {Identity(one.uid, one.generation, one.spec_hash) for one in published}
+        found = {**self._inherited, **self._identities}
+        return {key: one for key, one in found.items() if one not in known}
 
-    def _identity(self, key: Key, spec_hash: str, record: Record | None) -> tuple[str, int, str]:
-        before = self._identities.get(key)
-        if record is not None and (before is None or before[0] != record.uid):
-            before = (record.uid, record.generation, record.spec_hash)
+    def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
+        """Uids of the contract that must stay: foreign ones, and, unless the directory is known completely, those that
+        may be in a file that was not read yet."""
+        alive = {one.uid for one in objects}
+        unseen = {record.uid for record in published if not complete and _key(record) not in self._seen}
+        return (self.foreign | (unseen - self._released)) - alive
+
+    def _identity(self, key: Key, spec_hash: str, record: Record | None) -> Identity:
+        before = self._identities.get(key) or self._inherited.get(key)
+        if record is not None and (before is None or before.uid != record.uid):
+            before = Identity(record.uid, record.generation, record.spec_hash)
         if before is None:
-            return self._new_uid(), 1, spec_hash
-        uid, generation, old_hash = before
-        if spec_hash == old_hash:
+            return Identity(self._new_uid(), 1, spec_hash)
+        if spec_hash == before.spec_hash:
             return before
-        return uid, max(generation, record.generation if record else 0) + 1, spec_hash
+        return Identity(before.uid, max(before.generation, record.generation if record else 0) + 1, spec_hash)
 
     def _object(self, key: Key, resource: Resource) -> AnyObject:
-        uid, generation, spec_hash = self._identities[key]
+        one = self._identities[key]
         if isinstance(resource, KafkaChannel):
-            return Object(uid, generation, spec_hash, resource)
-        return Object(uid, generation, spec_hash, resource)
+            return Object(one.uid, one.generation, one.spec_hash, resource)
+        return Object(one.uid, one.generation, one.spec_hash, resource)
 
 
 def releasable(asked: Collection[str], served: Iterable[Record]) -> frozenset[str]:

@@ -1,9 +1,8 @@
-"""State files: the status of each object, the directory's problems, and what the next leader must know.
+"""State files: the status of each object and the directory's problems, for people and programs on this machine.
 
     <state_dir>/<kind>/<namespace>.<name>.json    status of an object, removed with it
     <state_dir>/problems.json                     problems in the resources directory
-    <state_dir>/removals.json                     removals in progress, for the next process
-    <state_dir>/strangers.json                    uids of foreign resources, for the next process
+    <state_dir>/removals.json, strangers.json     of former versions; read once, then renamed to *.migrated
 
 A file is written under a temporary name and renamed, and only if its content changes, so readers never see half a file.
 A name that is too long for a file system is truncated and ends with a digest. Blocking, but short.
@@ -23,15 +22,17 @@ from typing import Any
 import structlog
 
 from controller.model import FileProblem, Record
-from controller.plan.actions import Removal, WriteStatus
+from controller.plan.actions import WriteStatus
 from controller.plan.channels import TOPIC_DIFFERS
 from knative import timefmt
+from knative.contract.leader_state import LeaderState, Removal, removal_of
 from knative.errors import UsageError
 from knative.resources.conditions import Condition, ConditionStatus, with_transitions
 
 log = structlog.get_logger(__name__)
 
 API_VERSIONS = {"KafkaChannel": "messaging.knative.dev/v1beta1", "Subscription": "messaging.knative.dev/v1"}
+FORMER_FILES = ("removals.json", "strangers.json")
 NAME_BYTES_MAX = 255  #: of a file name, on every file system in common use
 
 
@@ -108,33 +109,36 @@ class StatusFiles:
         """Write problems.json. An empty list means that there are no problems."""
         return self._save(self._root / "problems.json", {"problems": [_problem_row(problem) for problem in problems]})
 
-    def load_removals(self) -> dict[str, Removal]:
-        """Removals that an earlier process did not finish."""
+    def load_former(self) -> LeaderState:
+        """What a former version saved here for the next leader, and the status topic has now. Raises OSError."""
+        return LeaderState(removals=self._former_removals(), foreign=self._former_foreign())
+
+    def retire_former(self) -> None:
+        """Rename the files of a former version, once their content is in the status topic. Raises OSError."""
+        for name in FORMER_FILES:
+            path = self._root / name
+            if path.exists():
+                path.replace(path.with_name(f"{name}.migrated"))
+                log.info(
+                    "state of a former version is in the status topic now", file=str(path), renamed=f"{name}.migrated"
+                )
+
+    def _former_removals(self) -> dict[str, Removal]:
         path = self._root / "removals.json"
         try:
-            found = self._read(path).get("removals", [])
-            removals = [Removal(**{**one, "topics": tuple(one["topics"])}) for one in found]
-        except (ValueError, TypeError, KeyError) as error:
+            removals = [removal_of(row) for row in self._read(path).get("removals", [])]
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             log.error("saved removals cannot be read; their topics and groups stay", file=str(path), reason=repr(error))
             return {}
         return {removal.uid: removal for removal in removals}
 
-    def save_removals(self, removals: Mapping[str, Removal]) -> None:
-        """Save removals durably (fsync)."""
-        self._save(self._root / "removals.json", {"removals": [asdict(one) for one in removals.values()]}, durable=True)
-
-    def load_foreign(self) -> frozenset[str]:
-        """Uids of foreign resources, as an earlier process saved them."""
+    def _former_foreign(self) -> frozenset[str]:
         path = self._root / "strangers.json"
         try:
             return frozenset(map(str, self._read(path).get("strangers", [])))
         except (ValueError, TypeError) as error:  # going on without it would remove the foreign resources
             hint = "fix it, or remove it if no other installation is served by this contract"
             raise OSError(f"{path} cannot be read ({error}); {hint}") from error
-
-    def save_foreign(self, uids: Iterable[str]) -> None:
-        """Save the uids of foreign resources durably (fsync)."""
-        self._save(self._root / "strangers.json", {"strangers": sorted(uids)}, durable=True)
 
     def _path(self, kind: str, namespace: str, name: str) -> Path:
         file = f"{namespace}.{name}.json"
@@ -164,7 +168,7 @@ class StatusFiles:
         self._written[path] = text
         return found
 
-    def _save(self, path: Path, document: Mapping[str, Any], *, durable: bool = False) -> bool:
+    def _save(self, path: Path, document: Mapping[str, Any]) -> bool:
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
         if self._written.get(path) == text and path.exists():
             return False
@@ -174,9 +178,6 @@ class StatusFiles:
         try:
             with beside.open("w", encoding="utf-8") as file:
                 file.write(text)
-                if durable:
-                    file.flush()
-                    os.fsync(file.fileno())
             beside.replace(path)
         except OSError:
             beside.unlink(missing_ok=True)

@@ -119,13 +119,16 @@ class StatusReporter:
         if last is None or (last.problems, last.left_out, last.foreign) != (found, left_out, uids):
             self._send(REPORT_KEY, encode_report(ControllerReport(time.time(), found, left_out, uids)))
 
-    def take_requests(self, now: float) -> frozenset[str]:
-        """Uids of foreign resources that a person asks to remove. Each request is returned once, and dropped if it is
-        too old. `now`: Unix seconds."""
+    def requested(self, now: float) -> frozenset[str]:
+        """Uids of foreign resources that a person asks to remove, without requests that are too old. `now`: Unix
+        seconds."""
         requests = self._table.requests.values()
-        for one in requests:
-            self._send(REQUEST_KEY + one.uid.encode(), None)
         return frozenset(one.uid for one in requests if abs(now - one.time) <= REQUEST_LIVES_S)
+
+    def drop_requests(self) -> None:
+        """Drop all requests, once what follows from them is recorded."""
+        for uid in self._table.requests:
+            self._send(REQUEST_KEY + uid.encode(), None)
 
     def sweep(self, now_s: float) -> None:
         """Remove the records of workers that have been silent for long. `now_s`: of a clock that never goes back."""

@@ -3,6 +3,7 @@
     Channel, Subscription           --record_of-->         record  --JSON-->  contract topic
     WorkerStatus                    --record_of_worker-->  record  --JSON-->  status topic
     ControllerReport, RemovalRequest  likewise
+    LeaderState                     --rows of `leader_state`, each a record-->  status topic
 
 The dataclasses are the list of fields: each is stored under its own name. A later version of the same schema may only
 add fields, so unknown ones are ignored, and one that is missing has its default. Fields that need a conversion are in
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
+from knative.contract.leader_state import LeaderRow, Row
 from knative.contract.records import (
     SCHEMA_VERSION,
     Channel,
@@ -32,7 +34,7 @@ from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, D
 
 Record = dict[str, Any]
 Entry = Channel | Subscription
-Status = WorkerStatus | ControllerReport | RemovalRequest
+Status = WorkerStatus | ControllerReport | RemovalRequest | LeaderRow
 T = TypeVar("T")
 
 #: `what` a record of the contract is.
@@ -145,6 +147,21 @@ def record_of_request(request: RemovalRequest) -> Record:
     return {"schema": SCHEMA_VERSION, "remove": _plain(request)}
 
 
+def record_of_leader(row: Row) -> Record:
+    """A row of the leader's state in the status topic, or its claim: {"claim": <directory>}."""
+    return {"schema": SCHEMA_VERSION, "leader": dict(row)}
+
+
+def leader_row_of(record: Any) -> Row:
+    """The row of a leader's record. Raises ValueError, KeyError or TypeError if it is not valid or has a newer
+    schema."""
+    _check_schema(record)
+    row = record["leader"]
+    if not isinstance(row, dict):
+        raise TypeError("`leader` is not an object")
+    return row
+
+
 def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None = None) -> Status:
     """What a record of the status topic says. `unreadable` gets the uid of statistics that cannot be read, and why;
     they are left out: statistics are for people, and must not make a subscriber unready.
@@ -157,6 +174,8 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
         problems = (ResourceProblem(*(str(row[name]) for name in _NAMES[ResourceProblem])) for row in report["remarks"])
         foreign = tuple(map(str, report.get("foreign", ())))
         return ControllerReport(float(report["time"]), tuple(problems), int(report["left_out"]), foreign)
+    if "leader" in record:
+        return LeaderRow(leader_row_of(record))
     if "remove" in record:
         return RemovalRequest(str(record["remove"]["uid"]), float(record["remove"]["time"]))
     subscriptions = {uid: _served(row) for uid, row in record["subscriptions"].items()}

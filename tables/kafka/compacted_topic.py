@@ -3,6 +3,7 @@
     thread                                       event loop
     poll -> batch of (key, value) --------------> apply(records), in topic order
     first end of every partition ---------------> caught_up() once
+    ends of now <-------------------------------- read_to_end()
 
 The reader joins no consumer group and commits nothing, so it never waits for a rebalance: the contract and the workers'
 status must be readable whenever Kafka is. If the topic is deleted and created again, it logs the error and the last
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,6 +29,7 @@ Record = tuple[bytes, bytes | None, int]
 _POLL_S = 0.5
 _BATCH = 500
 _STOP_S = 5.0
+_ENDS_LIMIT_S = 5.0  # of the request where a partition ends
 
 
 class CompactedReader:
@@ -57,6 +60,9 @@ class CompactedReader:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: set[int] | None = None
+        self._reached: dict[int, int] = {}  #: partition -> offset of the next record
+        self._asked: deque[asyncio.Future[bool]] = deque()  #: the event loop appends, the thread pops
+        self._waiting: list[tuple[asyncio.Future[bool], dict[int, int]]] = []  #: with the ends to reach
 
     def start(self) -> None:
         """Start reading; returns at once."""
@@ -69,6 +75,16 @@ class CompactedReader:
         self._stop.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, _STOP_S)
+
+    async def read_to_end(self, limit_s: float) -> bool:
+        """Wait until everything is applied that the topic holds now; False if that takes longer than the limit, or
+        Kafka does not say where the topic ends."""
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._asked.append(answer)
+        try:
+            return await asyncio.wait_for(answer, limit_s)
+        except TimeoutError:
+            return False
 
     def _call(self, function: Callable[..., None], *args: object) -> None:
         assert self._loop is not None
@@ -90,6 +106,7 @@ class CompactedReader:
                 first = consumer.poll(_POLL_S)
                 if first is not None:
                     self._take([first, *consumer.consume(_BATCH, 0)])
+                self._answer(consumer)
         finally:
             consumer.close()
 
@@ -103,6 +120,7 @@ class CompactedReader:
             else:
                 if found.error is None and found.partitions:
                     self._pending = set(found.partitions)
+                    self._reached = dict.fromkeys(found.partitions, 0)
                     consumer.assign([TopicPartition(self.topic, p, OFFSET_BEGINNING) for p in found.partitions])
                     return True
             self._stop.wait(0.1)
@@ -113,6 +131,12 @@ class CompactedReader:
         ended: list[int] = []
         for message in messages:
             error = message.error()
+            partition, offset = message.partition(), message.offset()
+            if partition is not None and offset is not None:
+                if error is None:
+                    self._reached[partition] = offset + 1
+                elif error.code() == KafkaError._PARTITION_EOF:  # behind records that compaction removed
+                    self._reached[partition] = offset
             if error is None:
                 key = message.key()
                 if key is not None:
@@ -128,3 +152,29 @@ class CompactedReader:
             self._pending.difference_update(ended)
             if not self._pending:
                 self._call(self._caught_up)
+
+    def _answer(self, consumer: Consumer) -> None:
+        """Answer the calls of `read_to_end` whose records were all passed on. Records that are passed on here are
+        applied first, because the event loop keeps the order of the calls."""
+        asked = [self._asked.popleft() for _ in range(len(self._asked))]
+        if asked:
+            try:
+                ends = {
+                    partition: consumer.get_watermark_offsets(TopicPartition(self.topic, partition), _ENDS_LIMIT_S)[1]
+                    for partition in self._reached
+                }
+            except KafkaException as problem:
+                log.info("the end of a topic cannot be looked up", topic=self.topic, reason=problem.args[0].str())
+                self._call(_settle, asked, False)
+            else:
+                self._waiting += ((answer, ends) for answer in asked)
+        if self._waiting:
+            there = [one for one in self._waiting if all(self._reached[key] >= end for key, end in one[1].items())]
+            self._waiting = [one for one in self._waiting if one not in there]
+            self._call(_settle, [answer for answer, _ in there], True)
+
+
+def _settle(answers: list[asyncio.Future[bool]], result: bool) -> None:
+    for answer in answers:
+        if not answer.done():
+            answer.set_result(result)

@@ -56,6 +56,7 @@ class ControllerFixture:
             instance=instance,
             topic_template=f"{instance}-t.{{namespace}}.{{name}}",
             session_timeout_s=6.0,
+            other_directory_s=2.0,
         )
         self.crashes: list[BaseException] = []
         self.contract = ContractTable(self.config.contract_topic, client, self.crashes.append)

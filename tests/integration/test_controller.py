@@ -126,9 +126,7 @@ async def test_a_removed_file_takes_record_group_and_topics_along(plant: Control
 
 
 def _notes(plant: ControllerFixture) -> str:
-    path = plant.state / "removals.json"
-    found = json.loads(path.read_text("utf-8"))["removals"] if path.exists() else []
-    return " ".join(removal["label"] for removal in found)
+    return " ".join(removal.label for removal in plant.status.leaders.state().removals.values())
 
 
 @pytest.mark.asyncio
@@ -237,7 +235,7 @@ async def test_offsets_are_rejected_while_the_group_has_members(
 
 @pytest.mark.asyncio
 async def test_a_state_directory_that_fails_is_tried_again(plant: ControllerFixture) -> None:
-    """Without the notes of removals nothing is decided, and nothing ends."""
+    """Without the removals that a former version saved nothing is decided, and nothing ends."""
     in_the_way = plant.state / "removals.json"
     in_the_way.mkdir(parents=True)
     plant.channel("orders")

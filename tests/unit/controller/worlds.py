@@ -13,6 +13,7 @@ from controller.plan.actions import (
     AddPartitions,
     AlterTopicConfig,
     AnyObject,
+    CancelRemoval,
     CommitStart,
     CreateTopic,
     DeleteGroup,
@@ -135,7 +136,7 @@ def _publish(world: World, action: Action) -> World:
         )
     if isinstance(action, Remember):
         return replace(world, removals={**world.removals, action.removal.uid: action.removal})
-    assert isinstance(action, Forget), action
+    assert isinstance(action, Forget | CancelRemoval), action
     return replace(world, removals={uid: one for uid, one in world.removals.items() if uid != action.uid})
 
 

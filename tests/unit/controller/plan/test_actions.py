@@ -8,6 +8,7 @@ from controller.plan.actions import (
     Action,
     AddPartitions,
     AlterTopicConfig,
+    CancelRemoval,
     CommitStart,
     CreateTopic,
     DeleteGroup,
@@ -16,12 +17,12 @@ from controller.plan.actions import (
     PublishChannel,
     PublishSubscription,
     Remember,
-    Removal,
     Retract,
     WriteStatus,
     contract_target,
 )
 from knative.contract import records
+from knative.contract.leader_state import Removal
 from knative.delivery.policy import Addressable
 from knative.resources.kinds import Start
 
@@ -43,6 +44,7 @@ ROWS: list[tuple[Action, str]] = [
     (Retract("u"), contract_target("u")),
     (Remember(Removal("u", "KafkaChannel", "ns/orders", "t")), "removal u"),
     (Forget("u"), "removal u"),
+    (CancelRemoval("u"), "removal u"),
     (WriteStatus("KafkaChannel", "ns", "orders", "u", 1, (), {}), "status KafkaChannel ns/orders"),
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.plan.actions import DeleteTopic, Forget, GroupState, Remember, Retract
+from controller.plan.actions import CancelRemoval, DeleteTopic, Forget, GroupState, Remember, Retract
 from knative.resources.conditions import ConditionStatus
 from tests.unit.controller.worlds import CONFIG, NOW, TOPIC, Kafka, channel, condition, message, names_of, subscription
 
@@ -87,6 +87,34 @@ def test_after_a_crash_between_note_and_retraction() -> None:
         assert isinstance(action, Remember)
         kafka.act(action)
     assert kafka.decide(channel()) == [Retract("s-billing")]
+
+
+def test_a_removal_that_is_recorded_only_is_cancelled_when_the_resource_is_in_a_file_again() -> None:
+    kafka = settled()
+    for action in kafka.decide():
+        kafka.act(action)
+    assert len(kafka.world.removals) == 2
+    assert kafka.decide(channel(), subscription()) == [CancelRemoval("s-billing"), CancelRemoval("c-orders")]
+    kafka.settle(channel(), subscription())
+    assert not kafka.world.removals
+    assert set(kafka.world.channels) == {"c-orders"}
+    assert set(kafka.world.subscriptions) == {"s-billing"}
+
+
+def test_a_removal_that_is_recorded_only_waits_while_its_file_cannot_be_read() -> None:
+    kafka = settled()
+    for action in kafka.decide(channel()):
+        kafka.act(action)
+    assert kafka.decide(channel(), retained=frozenset({"s-billing"})) == []
+    assert kafka.decide(channel()) == [Retract("s-billing")], "when it is known that no file has it"
+
+
+def test_after_the_retraction_nothing_is_cancelled() -> None:
+    kafka = settled()
+    kafka.groups["kafka.s-billing"] = GroupState.LIVE
+    kafka.settle(channel())
+    assert list(kafka.world.removals) == ["s-billing"]
+    assert kafka.decide(channel(), subscription()) == [], "its group is removed first"
 
 
 def test_two_records_of_one_topic_never_take_it_from_the_living() -> None:

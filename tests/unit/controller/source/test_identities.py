@@ -9,6 +9,7 @@ from controller.plan.actions import AnyObject
 from controller.source.directory import Snapshot, Written
 from controller.source.identities import Identities, releasable
 from knative.contract import records
+from knative.contract.leader_state import Identity, LeaderState, Removal
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.destination import Destination
 from knative.resources.kinds import KafkaChannel, Subscriber
@@ -64,6 +65,42 @@ def test_a_resource_that_comes_back_has_a_new_uid() -> None:
     assert who(identities.assign(snapshot(written("b")), published, {"u"})) == [("new-3", 1)]
 
 
+def test_what_the_contract_does_not_have_yet_is_inherited_from_the_last_leader() -> None:
+    """Two processes with files of their own agree on uid and generation, also of what was never published."""
+    now = snapshot(written("a", "h3"), written("b", "h1"))
+    published = [record("a", "ua", 4, "h1")]
+    one, two = made(), Identities(lambda: "another")
+    one.assign(snapshot(written("a", "h2"), written("b", "h1")), published, ())
+    first = who(one.assign(now, published, ()))
+    assert first == [("ua", 6), ("new-1", 1)]
+    unpublished = one.unpublished(published)
+    assert unpublished == {
+        ("KafkaChannel", "default", "a"): Identity("ua", 6, "h3"),
+        ("KafkaChannel", "default", "b"): Identity("new-1", 1, "h1"),
+    }
+    two.forget(LeaderState(identities=unpublished))
+    assert who(two.assign(now, published, ())) == first
+    assert two.unpublished([record("a", "ua", 6, "h3"), record("b", "new-1", 1, "h1")]) == {}, "nothing to record"
+
+
+def test_what_is_inherited_waits_for_its_file_until_the_directory_is_known() -> None:
+    inherited = {("KafkaChannel", "default", "a"): Identity("ua", 2, "h2")}
+    for complete, uid in ((False, "ua"), (True, "new-1")):
+        identities = made()
+        identities.forget(LeaderState(identities=inherited))
+        identities.assign(snapshot(complete=complete), (), ())
+        assert identities.unpublished(()) == ({} if complete else inherited)
+        assert [one.uid for one in identities.assign(snapshot(written("a", "h2")), (), ())] == [uid]
+
+
+def test_what_is_being_removed_is_not_inherited() -> None:
+    identities = made()
+    removal = Removal("ua", "KafkaChannel", "default/a", "t")
+    inherited = {("KafkaChannel", "default", "a"): Identity("ua", 2, "h2")}
+    identities.forget(LeaderState({"ua": removal}, identities=inherited))
+    assert who(identities.assign(snapshot(written("a", "h2")), (), {"ua"})) == [("new-1", 1)]
+
+
 def test_another_leaders_record_counts_more_than_memory() -> None:
     identities = made()
     identities.assign(snapshot(written("a")), (), ())
@@ -82,11 +119,11 @@ def test_unread_resources_are_retained_until_all_files_were_read() -> None:
     identities = made()
     published = [record("a", "ua", 1, "h1"), record("b", "ub", 1, "h1")]
     half = snapshot(written("a"), complete=False)
-    assert identities.retained(half, published, identities.assign(half, published, ())) == {"ub"}
+    assert identities.retained(False, published, identities.assign(half, published, ())) == {"ub"}
     whole = snapshot(written("a"), written("b"))
     identities.assign(whole, published, ())
     gone = snapshot(written("a"), complete=False)
-    assert identities.retained(gone, published, identities.assign(gone, published, ())) == frozenset(), (
+    assert identities.retained(False, published, identities.assign(gone, published, ())) == frozenset(), (
         "it was seen to go"
     )
 
@@ -97,7 +134,7 @@ OTHERS = [record("a", "ua", 1, "h1"), record("b", "ub", 1, "h1")]
 def foreign_resources(identities: Identities, now: Snapshot, published: list[records.Channel]) -> frozenset[str]:
     problems = identities.find_foreign(now, published, ())
     assert bool(problems) == bool(identities.foreign)
-    return identities.retained(now, published, identities.assign(now, published, ()))
+    return identities.retained(now.complete, published, identities.assign(now, published, ()))
 
 
 def test_when_nothing_of_the_contract_is_in_the_directory_nothing_of_it_is_removed() -> None:
@@ -110,7 +147,7 @@ def test_when_nothing_of_the_contract_is_in_the_directory_nothing_of_it_is_remov
     assert "KafkaChannel default/a and 1 more" in problem.what
     assert "PENSTOCK_INSTANCE" in problem.hint
     noted = identities.foreign
-    identities.forget(noted)
+    identities.forget(LeaderState(foreign=noted))
     assert foreign_resources(identities, here, [*OTHERS, mine]) == {"ua", "ub"}, (
         "nor after a restart, when one of it is there"
     )
@@ -151,7 +188,7 @@ def test_all_that_is_removed_while_this_process_leads_is_removed() -> None:
 def test_an_entry_of_a_known_channel_is_not_foreign() -> None:
     entry = Subscriber("e", "a", 1, Destination(uri="http://h/"))
     identities = made()
-    identities.forget({"e"})
+    identities.forget(LeaderState(foreign=frozenset({"e"})))
     identities.find_foreign(snapshot(written("a", "h1", entry)), [record("a", "e", 1, "h1")], ())
     assert identities.foreign == frozenset()
 
@@ -161,7 +198,7 @@ def test_a_foreign_resource_is_removed_on_request() -> None:
     here = snapshot(written("mine"))
     foreign_resources(identities, here, OTHERS)
     identities.find_foreign(here, OTHERS, (), {"ua", "mine", "nobody"})
-    assert identities.retained(here, OTHERS, ()) == {"ub"}
+    assert identities.retained(True, OTHERS, ()) == {"ub"}
     assert identities.find_foreign(here, OTHERS, (), {"ub"}) == (), "the problem goes with the last one"
 
 
@@ -173,6 +210,14 @@ def test_a_resource_in_a_file_stays_despite_a_request() -> None:
     later = snapshot(written("a"))
     identities.find_foreign(later, OTHERS, (), {"ua"})
     assert {one.uid for one in identities.assign(later, OTHERS, ())} == {"ua"}
+
+
+def test_what_a_person_wants_to_remove_goes_also_while_the_directory_is_not_known_completely() -> None:
+    identities = made()
+    here = snapshot(written("mine"))
+    foreign_resources(identities, here, OTHERS)
+    identities.find_foreign(here, OTHERS, (), {"ub"})
+    assert identities.retained(False, OTHERS, ()) == {"ua"}
 
 
 def test_a_channel_goes_only_with_all_that_read_it() -> None:

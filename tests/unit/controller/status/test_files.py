@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from controller.executor import Executor
-from controller.kafka.leader_election import LeaderElection
-from controller.kafka.publisher import Publisher
-from controller.kafka.topics import admin_client
 from controller.model import FileProblem
-from controller.plan.actions import Removal, WriteStatus
+from controller.plan.actions import WriteStatus
 from controller.status.files import StatusFiles
+from knative.contract.leader_state import LeaderState, Removal
 from knative.errors import UsageError
 from knative.resources.conditions import Condition, false, ready, true, unknown
-from tables.contract_table import ContractTable
-from tests.support.fakes import MemoryProduce
-from tests.unit.controller.worlds import CONFIG
 
 REMOVAL = Removal("u", "KafkaChannel", "default/orders", "t", topics=("t", "t.dlq"), since=1.5)
 
@@ -113,35 +108,40 @@ def test_problems(tmp_path: Path) -> None:
     assert not files.write_problems([])
 
 
-def test_notes_of_removals_outlive_the_process(tmp_path: Path) -> None:
-    assert StatusFiles(tmp_path).load_removals() == {}
-    StatusFiles(tmp_path).save_removals({"u": REMOVAL})
-    assert StatusFiles(tmp_path).load_removals() == {"u": REMOVAL}
+def test_what_a_former_version_saved_is_read_once_and_renamed(tmp_path: Path) -> None:
+    assert StatusFiles(tmp_path).load_former() == LeaderState()
+    StatusFiles(tmp_path).retire_former()
+    row = {**asdict(REMOVAL), "topics": list(REMOVAL.topics)}
+    (tmp_path / "removals.json").write_text(json.dumps({"removals": [row]}), "utf-8")
+    (tmp_path / "strangers.json").write_text('{"strangers": ["u1", "u2"]}', "utf-8")
+    files = StatusFiles(tmp_path)
+    assert files.load_former() == LeaderState({"u": REMOVAL}, frozenset({"u1", "u2"}))
+    files.retire_former()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["removals.json.migrated", "strangers.json.migrated"]
+    files.forget()
+    assert files.load_former() == LeaderState()
 
 
 @pytest.mark.parametrize("broken", [b'{"removals": [{"other": 1}]}', b'{"removals": 3}', b"[]", b"{", b"\xff"])
 def test_unreadable_saved_removals_are_reported(broken: bytes, tmp_path: Path) -> None:
     (tmp_path / "removals.json").write_bytes(broken)
     with capture_logs() as lines:
-        assert StatusFiles(tmp_path).load_removals() == {}
+        assert StatusFiles(tmp_path).load_former() == LeaderState()
     assert [line["log_level"] for line in lines] == ["error"]
 
 
-@pytest.mark.asyncio
-async def test_who_leads_again_reads_what_another_leader_wrote(tmp_path: Path) -> None:
-    """Two processes with one state directory; the notes that the second one made are not the first one's to erase."""
+def test_without_saved_foreign_resources_that_cannot_be_read_nothing_begins(tmp_path: Path) -> None:
+    (tmp_path / "strangers.json").write_bytes(b"\xff")
+    with pytest.raises(OSError, match="fix it, or remove it"):
+        StatusFiles(tmp_path).load_former()
+
+
+def test_a_new_leader_compares_with_the_files_as_they_are_now(tmp_path: Path) -> None:
+    """Two processes may have one state directory."""
     first, second = StatusFiles(tmp_path), StatusFiles(tmp_path)
-    first.save_removals({})
     first.write(status(true("A")), 0.0)
-    second.save_removals({"u": REMOVAL})
     second.write(status(false("A", "Broken", "mend it")), 0.0)
-    kafka = {"bootstrap.servers": "127.0.0.1:1"}
-    contract = ContractTable("c", kafka, lambda _: None)
-    publisher = Publisher(MemoryProduce(), contract, "c", 1.0)
-    election = LeaderElection("g", "c", kafka, 6.0, lambda: None, lambda _: None)
-    executor = Executor(CONFIG, admin_client(kafka), publisher, first, election)
-    await executor.begin_term()
-    assert executor.removals == {"u": REMOVAL}
+    first.forget()
     assert first.write(status(true("A")), 0.0), "the file says something else by now"
     assert said(tmp_path)["status"]["conditions"][0]["status"] == "True"
 
@@ -196,12 +196,3 @@ def test_a_rejection_is_logged_whether_or_not_the_channel_is_ready(tmp_path: Pat
     with capture_logs() as lines:
         files.write(status(differs, waits), 0.0)
     assert [line["reason"] for line in lines] == ["TopicDiffers"]
-
-
-def test_foreign_resources_are_saved_for_the_next_process(tmp_path: Path) -> None:
-    assert StatusFiles(tmp_path).load_foreign() == frozenset()
-    StatusFiles(tmp_path).save_foreign(["u2", "u1"])
-    assert StatusFiles(tmp_path).load_foreign() == {"u1", "u2"}
-    (tmp_path / "strangers.json").write_bytes(b"\xff")
-    with pytest.raises(OSError, match="fix it, or remove it"):
-        StatusFiles(tmp_path).load_foreign()

@@ -1,0 +1,234 @@
+"""What the leading controller must remember, as records of the status topic, and whose records count. Pure.
+
+    /leader/7-9f2c                            claim: term 7 has begun, and its records are complete
+    /leader/7-9f2c/removal/<uid>              a removal in progress
+    /leader/7-9f2c/foreign/<uid>              a foreign resource
+    /leader/7-9f2c/identity/<kind>/<ns>/<name>    uid and generation that the contract does not have yet
+
+Each term of leadership writes keys of its own, so a record that a deposed leader sends late overwrites nothing, also
+after compaction. A new leader copies the state under its own keys and then writes its claim. The claim with the highest
+number counts; of two with the same number, the one that was first in the topic. All other terms are ignored and swept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+PREFIX = "/leader/"  #: no worker's id has a slash
+
+Row = Mapping[str, Any]
+Key = tuple[str, str, str]  #: (kind, namespace, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a removed resource leaves in Kafka. Remembered until all of it is deleted."""
+
+    uid: str
+    kind: str
+    label: str
+    topic: str  #: the topic that it owned or read
+    group: str = ""
+    topics: tuple[str, ...] = ()  #: to be deleted
+    since: float = 0.0  #: Unix seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The uid and generation that a controller gave to a resource from a file. `spec_hash`: of the spec as written."""
+
+    uid: str
+    generation: int
+    spec_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderState:
+    """What a leader must remember beyond the contract, so that the next one can continue."""
+
+    removals: Mapping[str, Removal] = field(default_factory=dict)  #: in progress, by uid
+    foreign: frozenset[str] = frozenset()  #: uids of foreign resources
+    identities: Mapping[Key, Identity] = field(default_factory=dict)  #: those that the contract does not have
+
+    def without_removal(self, uid: str) -> LeaderState:
+        """The state without this removal."""
+        return replace(self, removals={one: removal for one, removal in self.removals.items() if one != uid})
+
+    def with_removal(self, removal: Removal) -> LeaderState:
+        """The state with one more removal."""
+        return replace(self, removals={**self.removals, removal.uid: removal})
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderRow:
+    """A record of a leader without its key, for readers that have no use for it."""
+
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One leadership of one process. The token tells apart two terms that were begun at the same time."""
+
+    number: int
+    token: str
+
+    @property
+    def key(self) -> str:
+        """The key of its claim; the keys of its other records begin with it."""
+        return f"{PREFIX}{self.number}-{self.token}"
+
+
+# -- records: key below the term -> row
+
+
+def rows_of(state: LeaderState) -> dict[str, Row]:
+    """The state as rows."""
+    rows: dict[str, Row] = {}
+    for removal in state.removals.values():
+        rows[f"removal/{removal.uid}"] = {"removal": {**asdict(removal), "topics": list(removal.topics)}}
+    for uid in state.foreign:
+        rows[f"foreign/{uid}"] = {"foreign": uid}
+    for key, identity in state.identities.items():
+        rows[f"identity/{'/'.join(key)}"] = {"identity": asdict(identity), "key": list(key)}
+    return rows
+
+
+def difference(before: LeaderState, after: LeaderState) -> dict[str, Row | None]:
+    """The rows to write so that the records of `before` become those of `after`; None = remove it."""
+    changed = LeaderState(
+        {uid: one for uid, one in after.removals.items() if before.removals.get(uid) != one},
+        after.foreign - before.foreign,
+        {key: one for key, one in after.identities.items() if before.identities.get(key) != one},
+    )
+    gone = LeaderState(
+        {uid: one for uid, one in before.removals.items() if uid not in after.removals},
+        before.foreign - after.foreign,
+        {key: one for key, one in before.identities.items() if key not in after.identities},
+    )
+    return {**dict.fromkeys(rows_of(gone)), **rows_of(changed)}
+
+
+def state_of(rows: Mapping[str, Row]) -> LeaderState:
+    """The state of rows. Raises KeyError, TypeError or ValueError if one is not valid."""
+    removals: dict[str, Removal] = {}
+    foreign: set[str] = set()
+    identities: dict[Key, Identity] = {}
+    for row in rows.values():
+        if "removal" in row:
+            removal = removal_of(row["removal"])
+            removals[removal.uid] = removal
+        elif "foreign" in row:
+            foreign.add(str(row["foreign"]))
+        elif "identity" in row:
+            kind, namespace, name = map(str, row["key"])
+            found = row["identity"]
+            identity = Identity(str(found["uid"]), int(found["generation"]), str(found["spec_hash"]))
+            identities[kind, namespace, name] = identity
+        else:
+            raise ValueError(f"the row has none of the known kinds: {', '.join(row)}")
+    return LeaderState(removals, frozenset(foreign), identities)
+
+
+def removal_of(row: Row) -> Removal:
+    """A removal of a row. Unknown fields are ignored. Raises KeyError, TypeError or ValueError if it is not valid."""
+    return Removal(
+        uid=str(row["uid"]),
+        kind=str(row["kind"]),
+        label=str(row["label"]),
+        topic=str(row["topic"]),
+        group=str(row.get("group", "")),
+        topics=tuple(map(str, row.get("topics", ()))),
+        since=float(row.get("since", 0.0)),
+    )
+
+
+def split_key(key: str) -> tuple[Term, str]:
+    """The term of a key and the rest, "" for a claim. Raises ValueError if it is not a key of a leader's record."""
+    term, _, rest = key.removeprefix(PREFIX).partition("/")
+    number, dash, token = term.partition("-")
+    if not key.startswith(PREFIX) or not dash or not number.isdecimal():
+        raise ValueError(f"{key!r} is not the key of a leader's record")
+    return Term(int(number), token), rest
+
+
+# -- which term counts
+
+
+class LeaderLog:
+    """The leaders' records of the status topic, applied in topic order."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Term, dict[str, Row]] = {}
+        self._claims: dict[Term, str] = {}  #: term -> the directory of its leader; in topic order
+        self._unreadable: dict[str, str] = {}
+
+    def apply(self, key: str, row: Row | None) -> bool:
+        """Apply one record; None is a tombstone. True if it was a claim. Raises ValueError if the key is not valid."""
+        term, rest = split_key(key)
+        self._unreadable.pop(key, None)
+        if not rest:
+            if row is None:
+                self._claims.pop(term, None)
+            else:
+                self._claims[term] = str(row.get("claim", ""))
+        elif row is not None:
+            self._rows.setdefault(term, {})[rest] = row
+        elif term in self._rows:
+            self._rows[term].pop(rest, None)
+            if not self._rows[term]:
+                del self._rows[term]
+        return not rest
+
+    def unreadable(self, key: str, why: str) -> None:
+        """A record cannot be read. Its term cannot be continued; a key that is no leader's at all is ignored."""
+        try:
+            split_key(key)
+        except ValueError:
+            return
+        self._unreadable[key] = why
+
+    @property
+    def current(self) -> Term | None:
+        """The term that counts; None if no leader ever wrote."""
+        first: Term | None = None
+        for term in self._claims:
+            if first is None or term.number > first.number:
+                first = term
+        return first
+
+    @property
+    def directory(self) -> str:
+        """The directory of the leader of the current term, as it claimed."""
+        return self._claims[self.current] if self.current is not None else ""
+
+    @property
+    def next_number(self) -> int:
+        """Higher than every number in the topic, also of terms that were never claimed."""
+        return 1 + max((term.number for term in (*self._claims, *self._rows)), default=0)
+
+    def has(self, term: Term) -> bool:
+        """Whether the claim of this term was read."""
+        return term in self._claims
+
+    def state(self) -> LeaderState:
+        """The state of the current term. Raises ValueError if a record of it cannot be read."""
+        term = self.current
+        for key, why in self._unreadable.items():
+            if term is None or split_key(key)[0].number >= term.number:
+                raise ValueError(f"{key}: {why}")
+        if term is None:
+            return LeaderState()
+        try:
+            return state_of(self._rows.get(term, {}))
+        except (KeyError, TypeError) as problem:
+            raise ValueError(f"a record of {term.key} is not valid: {problem!r}") from problem
+
+    def outdated(self, mine: Term) -> list[str]:
+        """The keys of all terms that lost against `mine`, to be removed from the topic."""
+        keys = [term.key for term in self._claims]
+        keys += [f"{term.key}/{rest}" for term, rows in self._rows.items() for rest in rows]
+        terms = ((key, split_key(key)[0]) for key in (*keys, *self._unreadable))
+        return [key for key, term in terms if term != mine and term.number <= mine.number]

@@ -1,0 +1,64 @@
+"""A controller in a process of its own that kills or stops itself at one step, for tests of failover.
+
+    python -m tests.integration.controller_process BOOTSTRAP FOLDER INSTANCE FAULT STEP
+
+FAULT: `kill-before`, `kill-after`, `stop-before` or `none`; STEP: the name of an action. It writes `leads` when it
+leads, and `deposed` when it does not any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+from controller.executor import Executor
+from controller.plan.actions import Action
+from tests.integration.controller_fixture import ControllerFixture
+from tests.support.processes import Child
+
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
+class ControllerProcess(Child):
+    """Started with a directory that has `ControllerFixture`'s files."""
+
+    def __init__(self, bootstrap: str, folder: Path, instance: str, fault: str = "none", step: str = "") -> None:
+        arguments = (bootstrap, str(folder), instance, fault, step)
+        super().__init__("controller", [sys.executable, "-m", __name__, *arguments], folder)
+
+
+def plant(fault: str, step: str) -> None:
+    """The first action of this kind gets the fault: after all that is checked before it, or when it is done."""
+    name, _, moment = fault.partition("-")
+    do, hit = Executor._do, False
+
+    async def faulty(self: Executor, action: Action) -> None:
+        nonlocal hit
+        due = not hit and type(action).__name__ == step
+        hit = hit or due
+        if due and moment == "before":
+            os.kill(os.getpid(), SIGNALS[name])
+        await do(self, action)
+        if due and moment == "after":
+            os.kill(os.getpid(), SIGNALS[name])
+
+    Executor._do = faulty  # type: ignore[method-assign]
+
+
+async def main(bootstrap: str, folder: str, instance: str, fault: str, step: str) -> None:
+    if fault != "none":
+        plant(fault, step)
+    async with ControllerFixture(bootstrap, Path(folder), instance) as running:
+        before = False
+        while True:
+            if running.controller.leading != before:
+                before = running.controller.leading
+                print("leads" if before else "deposed", flush=True)
+            await asyncio.sleep(0.05)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

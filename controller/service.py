@@ -10,7 +10,7 @@ exception that is not a failed action is a defect: it ends the service and the p
 from __future__ import annotations
 
 import asyncio
-import socket
+import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -91,7 +91,7 @@ class Controller:
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._directory = Directory(config.resources_dir)
-        self._here = f"{socket.gethostname()}:{config.resources_dir.absolute()}"
+        self._here = f"{platform.node()}:{config.resources_dir.absolute()}"
         self._identities = Identities()
         self._files = StatusFiles(config.state_dir)
         self._problems: tuple[FileProblem, ...] = ()

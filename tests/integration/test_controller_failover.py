@@ -181,6 +181,7 @@ async def test_two_controllers_with_equal_files_agree_on_uids_and_generations(
         for each in (pair.first, second):
             each.channel("orders", 2)
         await second.until(lambda: bool(second.published("orders").generation == 2), "the change")
+        await second.until(lambda: bool(second.published("billing").partitions == 2), "what follows from it")
         served = await pair.served()
         pair.leader.kill()
         await pair.begun()

@@ -110,7 +110,7 @@ async def test_what_no_file_names_goes_when_it_is_asked_for(kafka: EmbeddedKafka
         assert "`penstock remove KafkaChannel/default/orders --yes`" in status.stdout
         for arguments, code, says in (
             (both, 2, "Say --yes."),
-            (("remove", "KafkaChannel/default/mine", "--yes"), 1, "A file still names KafkaChannel/default/mine"),
+            (("remove", "KafkaChannel/default/mine", "--yes"), 1, "A file still contains KafkaChannel/default/mine"),
             (("remove", "KafkaChannel/default/none", "--yes"), 1, "There is no KafkaChannel/default/none"),
             (("remove", "KafkaChannel/default/orders", "--yes"), 1, "add Subscription/default/billing"),
             (("remove", "orders", "--yes"), 2, "KIND/NAMESPACE/NAME"),

@@ -18,8 +18,8 @@ _IDENTITY = re.compile(r'"producer_id": *(-?\d+), *"producer_epoch": *(-?\d+)')
 
 
 class Waiting:
-    """Ages of unacknowledged records. One thread counts (`generation[0] += 1`, later `-= 1` on the same list), another
-    one reads."""
+    """Ages of the unacknowledged records of one client. One thread counts (`generation[0] += 1`, later `-= 1` on the
+    same list), another one reads."""
 
     def __init__(self, generation_s: float, now_s: float) -> None:
         self.generation: list[int] = [0]  #: records sent now count here
@@ -40,11 +40,6 @@ class Waiting:
         while self._closed and not self._closed[0][1][0] and now_s - self._closed[0][0] >= self._generation_s:
             self._closed.popleft()
         return next((now_s - closed_s for closed_s, waiting in self._closed if waiting[0]), 0.0)
-
-    def forget(self, now_s: float) -> None:
-        """Ignore everything that was sent until now: the former client settles it."""
-        self._closed.clear()
-        self.generation, self._since_s = [0], now_s
 
 
 class StoredAgain:

@@ -8,8 +8,9 @@ single event does not wait. From a dozen on, records gather for up to `linger_ms
 acknowledgements itself: passing a few at a time between threads would cost two context switches each.
 
 A fatal error (an idempotent producer can have one) makes a client unusable: every waiting record fails as unavailable,
-and a new client replaces it. Any call can raise it: the Python client does not call `error_cb` for it. Any other
-exception in the poll thread ends the process, because acknowledgements would no longer arrive.
+and a new client replaces it; `app/worker/producer_client` has the states of a client. Any call can raise such an error:
+the Python client does not call `error_cb` for it. Any other exception in the poll thread ends the process, because
+acknowledgements would no longer arrive.
 
 A client is also replaced when a record has waited for nearly the produce time-out. The former client gets a short
 grace period for healthy partitions; then the rest fails. librdkafka's own time-out must not be reached: after it the
@@ -17,8 +18,8 @@ client continues under a new epoch, and Kafka would store a second time what was
 acknowledged.
 
 A broker rejects a batch that is too large as a whole, and librdkafka fails every record in it. Each of them is sent
-again by a client that sends one record at a time: only that shows which record is too large. Does not retry otherwise:
-librdkafka retries, in order, until the produce time-out, and then the sender decides.
+again by itself (`app/worker/one_by_one`). Does not retry otherwise: librdkafka retries, in order, until the produce
+time-out, and then the sender decides.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from enum import Enum
 from functools import partial
 from threading import get_ident
 from typing import Any
@@ -36,7 +38,9 @@ from typing import Any
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from app.worker.produce_ages import Identity, StoredAgain, Waiting, identity_of
+from app.worker.one_by_one import OneByOne
+from app.worker.produce_ages import Identity, StoredAgain, identity_of
+from app.worker.producer_client import ClientState, ProducerClient
 from app.worker.producer_config import TOO_LARGE, ProducerConfig, failure, is_fatal
 from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
 
@@ -47,13 +51,18 @@ _PROBE_S = 1.0
 _TICK_S = 0.001
 _LEFT_ALONE_S = 0.1  # how long the poll thread waits between checks while the loop polls
 _QUIET_TICKS = 50  # ticks with few records out until the poll thread takes over again
-_PURGE_MIN_S, _PURGE_MAX_S = 1.0, 30.0  # time in which a former client reports the records that it did not store
-_REBUILD_S = 1.0  # between two new clients: one without permission to be idempotent fails as soon as it is built
-_GENERATIONS = 40  # of waiting records in one time-out: the precision of an age is two generations
-_PATIENCE = 0.9  # part of the time-out after which the client is replaced
-_GRACE = 0.05  # part of the time-out in which the former client may still get acknowledgements
 _RETIRING_POLL_S = 0.02
 _RETRIED_S = 0.1  # librdkafka's shortest wait before it sends a record again
+
+
+class Poller(Enum):
+    """Who takes the acknowledgements. Only the event loop changes it."""
+
+    THREAD = "the poll thread: few records are out, and each is sent at once"
+    LOOP = "the event loop, in ticks: a dozen records are out, or were a moment ago"
+
+
+_THREAD = Poller.THREAD
 
 
 class KafkaProducer:
@@ -68,25 +77,20 @@ class KafkaProducer:
         self.connected = False
         self.ever_connected = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._client: Producer | None = None
+        self._client: ProducerClient | None = None  # the one that takes new records
         self._observe = observe
         self._produced = observe.produced
-        self._alone: KafkaProducer | None = None  # sends one record at a time
-        self._starting_alone: asyncio.Task[None] | None = None
-        self._for_alone: deque[tuple[Stored, Headers, Message]] = deque()  # until it has started
+        self._one_by_one = OneByOne(self._make_single)
         self._acks: deque[tuple[Stored, Headers, list[int], KafkaError | None, Message]] = deque()
         self._ack_wake_up_sent = False
         self._outstanding = 0
-        self._ticking = False
-        self._quiet_ticks = 0
+        self._poller = Poller.THREAD
+        self._quiet_ticks = 0  # ticks in a row with few records out
         self._work = threading.Event()
-        self._resting = False
+        self._resting = False  # the poll thread sleeps until `_work` is set; only that thread changes it
         self._stopping = False
-        self._fatal = ""  # why the client is unusable
-        self._built_at = 0.0
-        self._waiting = Waiting(config.timeout_s / _GENERATIONS, time.monotonic())
         self._stored_again = StoredAgain(time.monotonic())
-        self._retiring: list[tuple[Producer, float]] = []  # former clients, and until when they may settle
+        self._former: list[ProducerClient] = []  # replaced, and not closed yet
         self._thread: threading.Thread | None = None
 
     async def start(self) -> None:
@@ -109,22 +113,23 @@ class KafkaProducer:
         self._work.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, 5.0)
-        clients = [self._client, *(former for former, _ in self._retiring)]
+        clients = [client for client in (self._client, *self._former) if client is not None]
         if self._outstanding:
             _purge(clients)
             self._drain_acks()
-        if self._starting_alone is not None:
-            await self._starting_alone
-        if self._alone is not None:
-            await self._alone.stop(max(0.0, end - loop.time()))
-        self._client, self._retiring = None, []
+        await self._one_by_one.stop(max(0.0, end - loop.time()))
+        self._client, self._former = None, []
         await asyncio.to_thread(clients.clear)  # destroys them, which may take as long as building them
 
-    def _build(self) -> Producer:
-        self._built_at = time.monotonic()
-        self._stored_again = again = StoredAgain(self._built_at)
+    def _build(self) -> ProducerClient:
+        now_s = time.monotonic()
+        self._stored_again = again = StoredAgain(now_s)
         callbacks = {"error_cb": self._on_error, "stats_cb": partial(self._on_statistics, again)}
-        return Producer({**self.config.client(), **callbacks})
+        return ProducerClient(Producer({**self.config.client(), **callbacks}), self.config.timeout_s, now_s)
+
+    def _make_single(self) -> KafkaProducer:
+        config = replace(self.config, name=self.config.name + "-alone", batch_records_max=1)
+        return KafkaProducer(config, self._observe, self._crashed)
 
     # -- event loop
 
@@ -138,7 +143,7 @@ class KafkaProducer:
             return
         try:
             pairs: Any = headers if isinstance(headers, list) else list(headers)  # librdkafka takes nothing else
-            generation = self._waiting.generation
+            generation = client.ages.generation
             acknowledged = partial(self._on_delivery, done, pairs, generation)
             client.produce(topic, value, key, partition, on_delivery=acknowledged, headers=pairs)
         except BufferError:
@@ -147,7 +152,7 @@ class KafkaProducer:
         except KafkaException as problem:
             error = problem.args[0]
             if is_fatal(error):
-                self._fatal = error.str()
+                client.fail(error.str())
                 self._work.set()
             done(failure(error))
             return
@@ -155,8 +160,8 @@ class KafkaProducer:
         generation[0] += 1
         if self._resting:
             self._work.set()
-        elif self._outstanding >= _FEW and not self._ticking:
-            self._ticking = True
+        elif self._outstanding >= _FEW and self._poller is _THREAD:
+            self._poller = Poller.LOOP
             self._quiet_ticks = 0
             self._later(_TICK_S, self._tick)
 
@@ -175,7 +180,8 @@ class KafkaProducer:
             self._quiet_ticks = 0
         else:
             self._quiet_ticks += 1
-        if self._quiet_ticks < _QUIET_TICKS and not self._fatal:
+        failed = self._client is None or self._client.state is ClientState.FAILED
+        if self._quiet_ticks < _QUIET_TICKS and not failed:
             self._later(_TICK_S, self._tick)
         else:
             self._end_ticks()
@@ -185,14 +191,14 @@ class KafkaProducer:
         if client is None:  # stopped meanwhile
             return 0
         try:
-            return client.poll(0)
+            return client.kafka.poll(0)
         except KafkaException as problem:
-            self._failed(problem)
+            self._failed(client, problem)
             return 0
 
     def _end_ticks(self) -> None:
         """Let the poll thread take acknowledgements again."""
-        self._ticking = False
+        self._poller = Poller.THREAD
         self._work.set()
 
     def _drain_acks(self) -> None:
@@ -217,7 +223,7 @@ class KafkaProducer:
                     self.connected = self.ever_connected = True
                 done(None)
             elif error.code() in TOO_LARGE and self.config.batch_records_max > 1:
-                self._send_alone(done, headers, message)
+                self._one_by_one.send(done, headers, message)
             else:
                 done(failure(error))
         except Exception:
@@ -228,33 +234,6 @@ class KafkaProducer:
         now_s = time.monotonic()
         if self._stored_again.acknowledged(topic, now_s - latency_s, now_s):
             self._observe.stored_again(topic, 1)
-
-    def _send_alone(self, done: Stored, headers: Headers, message: Message) -> None:
-        """Send a record again by itself, to the same partition. Records that were out at the same time have no
-        guaranteed order, so it may come after later ones."""
-        if self._alone is None:
-            log.warning(
-                "a batch was rejected as too large: its records are sent again one by one", topic=message.topic()
-            )
-            config = replace(self.config, name=self.config.name + "-alone", batch_records_max=1)
-            self._alone = KafkaProducer(config, self._observe, self._crashed)
-            assert self._loop is not None
-            self._starting_alone = self._loop.create_task(self._start_alone(self._alone))
-        self._for_alone.append((done, headers, message))
-        if self._starting_alone is None:
-            self._pass_on(self._alone)
-
-    async def _start_alone(self, alone: KafkaProducer) -> None:
-        await alone.start()
-        self._starting_alone = None
-        self._pass_on(alone)
-
-    def _pass_on(self, alone: KafkaProducer) -> None:
-        while self._for_alone:
-            done, headers, message = self._for_alone.popleft()
-            partition = message.partition()
-            partition = -1 if partition is None else partition
-            alone.send(message.topic() or "", message.value(), message.key(), headers, done, partition)
 
     # -- poll thread (and librdkafka's callbacks, which run in it)
 
@@ -286,16 +265,15 @@ class KafkaProducer:
             self._observe.stored_again(topic, count)
 
     def _run(self) -> None:
-        timeout_s = self.config.timeout_s
         try:
             while not self._stopping:
                 client = self._client
                 assert client is not None
-                self._let_go()
-                if self._fatal:
-                    self._replace(client, 0.0)
-                elif not len(self._retiring) and self._waiting.oldest_s(time.monotonic()) >= _PATIENCE * timeout_s:
-                    self._replace(client, _GRACE * timeout_s)
+                self._wind_up()
+                # One replacement for slowness at a time: a stuck partition makes the next client slow as well.
+                slow = not self._former and client.too_slow(time.monotonic())
+                if slow or client.state is ClientState.FAILED:
+                    self._replace(client)
                 else:
                     self._serve(client)
         except Exception as problem:
@@ -304,26 +282,27 @@ class KafkaProducer:
                 raise
             self._loop.call_soon_threadsafe(self._crashed, problem)
 
-    def _serve(self, client: Producer) -> None:
+    def _serve(self, client: ProducerClient) -> None:
         """One round of the poll thread: acknowledgements, errors, and how long records gather."""
         try:
-            if self._ticking:
+            if self._poller is Poller.LOOP:
                 self._work.clear()
-                self._work.wait(_RETIRING_POLL_S if len(self._retiring) else _LEFT_ALONE_S)
-            elif len(client):
-                client.flush(0.02)
+                self._work.wait(_RETIRING_POLL_S if self._former else _LEFT_ALONE_S)
+            elif len(client.kafka):
+                client.kafka.flush(0.02)
             else:
-                self._rest(client)
+                self._rest(client.kafka)
         except KafkaException as problem:
-            self._failed(problem)
+            self._failed(client, problem)
         finally:
             self._resting = False
 
-    def _failed(self, problem: KafkaException) -> None:
+    @staticmethod
+    def _failed(client: ProducerClient, problem: KafkaException) -> None:
         """Handle what a poll raised: a fatal error makes the poll thread replace the client, others are raised."""
         if not is_fatal(problem.args[0]):
             raise problem
-        self._fatal = problem.args[0].str()
+        client.fail(problem.args[0].str())
 
     def _rest(self, client: Producer) -> None:
         """No record is out: serve errors, and check whether Kafka is reachable again."""
@@ -331,7 +310,7 @@ class KafkaProducer:
         self._work.clear()
         self._resting = True
         if not len(client) and not self._stopping:
-            if len(self._retiring):
+            if self._former:
                 self._work.wait(_RETIRING_POLL_S)
             elif self.connected:
                 self._work.wait(1.0)
@@ -349,44 +328,30 @@ class KafkaProducer:
                 log.info("Kafka is reachable again")
             self.connected = self.ever_connected = True
 
-    def _replace(self, client: Producer, grace_s: float) -> None:
-        """Build a new client. The former one has `grace_s` to get acknowledgements (none after a fatal error)."""
-        if self._fatal:
-            log.error("the producer had a fatal error and is replaced", reason=self._fatal)
-            time.sleep(max(0.0, self._built_at + _REBUILD_S - time.monotonic()))  # records sent meanwhile fail at once
+    def _replace(self, client: ProducerClient) -> None:
+        """Build a new client. The former one keeps the records that it has."""
+        if client.state is ClientState.FAILED:
+            log.error("the producer had a fatal error and is replaced", reason=client.reason)
         else:
             log.warning("Kafka has not acknowledged events: the producer is replaced", after_s=self.config.timeout_s)
+        time.sleep(client.rebuild_wait_s(time.monotonic()))  # records sent meanwhile to a FAILED client fail at once
         fresh = self._build()
-        # Before the switch: the ages of the former client's records must not count against the new one.
-        self._waiting.forget(time.monotonic())
-        self._fatal = ""
         self._client = fresh  # one assignment: the event loop sends to the new client from here on
-        self._retiring.append((client, time.monotonic() + grace_s))
+        client.replaced(time.monotonic())
+        self._former.append(client)
 
-    def _let_go(self) -> None:
-        """Poll each client that was replaced, and fail its remaining records when its grace period has ended.
-
-        It purges more than once, because the event loop may have read `_client` just before the switch and add one
-        last record to the former client.
-        """
+    def _wind_up(self) -> None:
+        """Serve each client that was replaced until it is CLOSED."""
+        if not self._former:
+            return
         now_s = time.monotonic()
-        for client, until_s in self._retiring:
-            if now_s >= until_s:
-                client.purge()
-            try:
-                client.poll(0)
-            except KafkaException as problem:  # repeats the fatal error, once for each time that the client had it
-                log.debug("error of a former producer", reason=problem.args[0].str())
-        self._retiring = [
-            (client, until_s)
-            for client, until_s in self._retiring
-            if now_s < until_s + (_PURGE_MAX_S if len(client) else _PURGE_MIN_S)
-        ]
+        for client in self._former:
+            client.wind_up(now_s)
+        self._former = [client for client in self._former if client.state is not ClientState.CLOSED]
 
 
-def _purge(clients: Sequence[Producer | None]) -> None:
+def _purge(clients: list[ProducerClient]) -> None:
     """Fail their remaining records. A function of its own, so that no local variable of `stop` keeps a client alive."""
     for client in clients:
-        if client is not None:
-            client.purge()
-            client.poll(0)
+        client.purge()
+        client.kafka.poll(0)

@@ -68,7 +68,7 @@ def test_what_a_broker_does_not_store_is_503(error: int) -> None:
         assert post(running)[0] == 202
         client = producer._client
         assert client is not None
-        refuse_produce_requests(client, *[error] * 100)
+        refuse_produce_requests(client.kafka, *[error] * 100)
         status, wire = post(running)
         assert status == 503
         assert b"retry-after: 1\r\n" in wire
@@ -89,11 +89,11 @@ def test_a_record_that_is_too_large_by_itself_is_413(error: int) -> None:
         assert post(running)[0] == 202
         client = producer._client
         assert client is not None
-        refuse_produce_requests(client, error)
+        refuse_produce_requests(client.kafka, error)
         assert post(running)[0] == 202, "sent again by itself it fits"
-        redrive_lock = producer._alone
-        assert redrive_lock is not None
-        assert redrive_lock._client is not None
-        refuse_produce_requests(client, error)
-        refuse_produce_requests(redrive_lock._client, error)
+        alone = producer._one_by_one._producer
+        assert isinstance(alone, KafkaProducer)
+        assert alone._client is not None
+        refuse_produce_requests(client.kafka, error)
+        refuse_produce_requests(alone._client.kafka, error)
         assert post(running)[0] == 413

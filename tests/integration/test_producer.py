@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
 from app.worker.producer import KafkaProducer
+from app.worker.producer_client import ClientState, ProducerClient
 from app.worker.producer_config import ProducerConfig
 from knative.ports import ProduceFailure, ProduceProblem
 from tests.support.kafka_cluster import KafkaCluster
@@ -52,7 +52,7 @@ async def test_after_a_fatal_error_all_who_wait_are_told_and_a_new_client_goes_o
         assert client is not None
         waiting = [asyncio.ensure_future(_send(producer, topic)) for _ in range(out)]
         await asyncio.sleep(0)
-        make_fatal(client)
+        make_fatal(client.kafka)
         for reported in await asyncio.gather(*waiting):
             assert reported is None or reported.problem is ProduceProblem.UNAVAILABLE
         async with asyncio.timeout(LIMIT_S):
@@ -60,6 +60,7 @@ async def test_after_a_fatal_error_all_who_wait_are_told_and_a_new_client_goes_o
                 assert failure.problem is ProduceProblem.UNAVAILABLE
                 await asyncio.sleep(0.05)
         assert producer._client is not client
+        assert client.state in (ClientState.PURGING, ClientState.CLOSED)
     finally:
         await producer.stop(1.0)
     assert crashes == []
@@ -67,7 +68,7 @@ async def test_after_a_fatal_error_all_who_wait_are_told_and_a_new_client_goes_o
 
 async def test_a_poll_thread_that_dies_is_told(kafka: EmbeddedKafka) -> None:
     class Broken(KafkaProducer):
-        def _serve(self, client: Producer) -> None:
+        def _serve(self, client: ProducerClient) -> None:
             raise RuntimeError("by a test")
 
     crash: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
@@ -144,8 +145,9 @@ async def test_a_record_is_too_large_only_by_its_own_size(kafka: EmbeddedKafka, 
         reported = await large
         assert reported is not None
         assert reported.problem is ProduceProblem.TOO_LARGE
-        assert producer._alone is not None, "there was such a batch"
-        assert (producer._outstanding, producer._alone._outstanding) == (0, 0)
+        alone = producer._one_by_one._producer
+        assert isinstance(alone, KafkaProducer), "there was such a batch"
+        assert (producer._outstanding, alone._outstanding) == (0, 0)
         async with asyncio.timeout(LIMIT_S):  # a refusal gives the client a new epoch, which is noticed
             while not (identity := producer._stored_again.identity) or not identity[1]:
                 await asyncio.sleep(0.05)

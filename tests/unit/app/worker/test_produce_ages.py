@@ -35,17 +35,6 @@ def test_a_generation_used_before_it_was_closed_is_not_lost() -> None:
     assert waiting.oldest_s(1.5) == 0.5
 
 
-def test_what_is_forgotten_does_not_count() -> None:
-    waiting = Waiting(1.0, now_s=0.0)
-    waiting.generation[0] += 1
-    waiting.oldest_s(1.0)
-    waiting.forget(2.0)
-    assert waiting.oldest_s(10.0) == 0.0
-    waiting.generation[0] += 1
-    assert waiting.oldest_s(11.0) == 0.0
-    assert waiting.oldest_s(12.0) == 1.0
-
-
 @pytest.mark.parametrize(
     ("sent_s", "acked_s", "counts"),
     [

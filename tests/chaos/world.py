@@ -34,7 +34,7 @@ FLAKY, SLOW = "fail_chance=0.02,delay_s=0.002", "delay_s=0.02"
 FLOW_LIMIT_S, SETTLE_LIMIT_S = 90.0, 180.0
 _DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 _SAMPLES = 8
-_POOLS = ("asyncio_", "ThreadPoolExecutor-")
+_POOLS = ("asyncio_", "uvloop_")  #: names of threads, by kind of loop
 _FLOWING = 150  # events: so many more have arrived when events flow
 
 

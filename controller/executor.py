@@ -12,15 +12,13 @@ from functools import partial
 from typing import TypeVar
 
 import structlog
-from confluent_kafka.admin import AdminClient
 
 from controller.config import ControllerConfig
-from controller.kafka.blocking import call_in_thread
 from controller.kafka.leader_election import LeaderElection
 from controller.kafka.leader_state_store import LeaderStateStore
 from controller.kafka.offsets import Offsets
 from controller.kafka.publisher import Publisher
-from controller.kafka.topics import ActionFailed, KafkaUnavailable, Topics
+from controller.kafka.topics import delete_topic, group_states, observe_topics
 from controller.plan.actions import (
     Action,
     AddPartitions,
@@ -40,6 +38,9 @@ from controller.plan.actions import (
     WriteStatus,
 )
 from knative.contract.leader_state import Removal
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.errors import KafkaFailed, KafkaUnavailable
+from tables.kafka.loop_thread import call_in_thread
 
 T = TypeVar("T")
 
@@ -56,12 +57,12 @@ class Executor:
     def __init__(
         self,
         config: ControllerConfig,
-        admin: AdminClient,
+        admin: KafkaAdmin,
         publisher: Publisher,
         state: LeaderStateStore,
         election: LeaderElection,
     ) -> None:
-        self._topics = Topics(admin, config.admin_timeout_s)
+        self._admin = admin
         self._offsets = Offsets(admin, config.admin_timeout_s)
         self._publisher = publisher
         self._state = state
@@ -94,17 +95,17 @@ class Executor:
         self._confirmed_s = asked_s
 
     async def observe(self, wanted: Wanted) -> ObservedKafka:
-        """The state in Kafka of everything in `wanted`. Raises ActionFailed."""
+        """The state in Kafka of everything in `wanted`. Raises KafkaFailed."""
         return await self._blocking(partial(self._observe, wanted))
 
     def _observe(self, wanted: Wanted) -> ObservedKafka:
-        topics = self._topics.observe(wanted.topics)
+        topics = observe_topics(self._admin, wanted.topics)
         committed = {
             group: frozenset(self._offsets.committed(group, topic, range(topics[topic].partitions)))
             for group, topic in wanted.starts
             if topic in topics
         }
-        return ObservedKafka(topics, committed, self._topics.group_states(wanted.groups))
+        return ObservedKafka(topics, committed, group_states(self._admin, wanted.groups))
 
     async def carry_out(self, actions: Sequence[Action]) -> None:
         """Carry out actions in order. Raises LeadershipLost, and KafkaUnavailable because then the rest would fail
@@ -122,7 +123,7 @@ class Executor:
                 raise LeadershipLost
             try:
                 await self._do(action)
-            except ActionFailed as problem:
+            except KafkaFailed as problem:
                 self._failed(action, str(problem))
                 if isinstance(problem, KafkaUnavailable):
                     raise
@@ -178,17 +179,18 @@ class Executor:
         except TimeoutError as problem:
             raise KafkaUnavailable(f"Kafka did not answer within {self._limit_s:g} s") from problem
 
-    def _kafka_call(self, action: Action) -> Callable[[], None]:
+    def _kafka_call(self, action: Action) -> Callable[[], object]:
         if isinstance(action, CreateTopic):
-            return partial(self._topics.create, action.topic, action.partitions, action.replication, action.configs)
+            configs = dict(action.configs)
+            return partial(self._admin.create_topic, action.topic, action.partitions, action.replication, configs)
         if isinstance(action, AlterTopicConfig):
-            return partial(self._topics.alter, action.topic, action.configs)
+            return partial(self._admin.set_configs, action.topic, dict(action.configs))
         if isinstance(action, AddPartitions):
-            return partial(self._topics.add_partitions, action.topic, action.partitions)
+            return partial(self._admin.add_partitions, action.topic, action.partitions)
         if isinstance(action, DeleteTopic):
-            return partial(self._topics.delete, action.topic)
+            return partial(delete_topic, self._admin, action.topic)
         if isinstance(action, DeleteGroup):
-            return partial(self._topics.delete_group, action.group)
+            return partial(self._admin.delete_group, action.group)
         if isinstance(action, CommitStart):
             return partial(self._offsets.commit_start, action.group, action.topic, action.partitions, action.start)
         assert not isinstance(action, WriteStatus), "the service writes all statuses together"

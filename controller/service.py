@@ -20,9 +20,9 @@ import structlog
 from controller.config import ControllerConfig
 from controller.executor import Executor, LeadershipLost
 from controller.kafka.leader_election import LeaderElection
-from controller.kafka.leader_state_store import LeaderStateStore
+from controller.kafka.leader_state_store import LeaderStateStore, UnreadableRecords
 from controller.kafka.publisher import Publisher
-from controller.kafka.topics import ActionFailed, KafkaUnavailable, Topics, admin_client
+from controller.kafka.topics import ensure_compacted
 from controller.model import FileProblem, Record
 from controller.plan.actions import ObservedKafka, World, WriteStatus
 from controller.plan.reconcile import reconcile, wanted
@@ -34,6 +34,8 @@ from knative.backoff import exponential_s
 from knative.contract import kafka_names
 from knative.ports import Produce
 from tables.contract_table import ContractTable
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tables.status_table import StatusTable
 
 log = structlog.get_logger(__name__)
@@ -42,14 +44,13 @@ STEPS_MAX = 20  #: rounds of observe, decide, act in one pass; the rest waits fo
 
 
 async def ensure_internal_topics(config: ControllerConfig) -> None:
-    """Create the contract and status topics unless they exist. Raises ActionFailed (KafkaUnavailable: try again)."""
+    """Create the contract and status topics unless they exist. Raises KafkaFailed (KafkaUnavailable: try again)."""
     await asyncio.to_thread(_make_internal_topics, config)
 
 
 def _make_internal_topics(config: ControllerConfig) -> None:
-    topics = Topics(admin_client(config.kafka), config.admin_timeout_s)
     internal = (config.contract_topic, kafka_names.status_topic(config.instance))
-    topics.ensure_compacted(internal, config.internal_replication)
+    ensure_compacted(KafkaAdmin(config.kafka, config.admin_timeout_s), internal, config.internal_replication)
 
 
 @dataclass(slots=True)
@@ -107,7 +108,8 @@ class Controller:
         self._reporter = StatusReporter(produce, status, status_topic)
         self._state = LeaderStateStore(produce, status, status_topic, config.publish_timeout_s)
         publisher = Publisher(produce, contract, config.contract_topic, config.publish_timeout_s)
-        self._executor = Executor(config, admin_client(config.kafka), publisher, self._state, self._election)
+        admin = KafkaAdmin(config.kafka, config.admin_timeout_s)
+        self._executor = Executor(config, admin, publisher, self._state, self._election)
         contract.on_change(self._on_contract)
         status.on_change(self._on_status)
 
@@ -168,8 +170,8 @@ class Controller:
         self._wake.clear()
 
     async def _begin(self, term: _Term) -> None:
-        """Take over what the last leader recorded. Raises LeadershipLost, ActionFailed, and OSError if files of a
-        former version cannot be read."""
+        """Take over what the last leader recorded. Raises LeadershipLost, KafkaFailed, UnreadableRecords, and OSError
+        if files of a former version cannot be read."""
         term.begun = False
         await self._executor.confirm()
         # All that the last leader published and recorded must be in the tables before the first decision.
@@ -213,16 +215,18 @@ class Controller:
             await self._settle(term)
         except LeadershipLost:
             term.observed = None
-        except (ActionFailed, OSError) as problem:
+        except (KafkaFailed, UnreadableRecords, OSError) as problem:
             term.observed = None
             self._retry_later(term, str(problem))
 
     async def _settle(self, term: _Term) -> None:
-        """Act until only statuses are left, then write them. Raises LeadershipLost, ActionFailed, OSError."""
+        """Act until only statuses are left, then write them. Raises LeadershipLost, KafkaFailed, UnreadableRecords,
+        OSError."""
         if not term.begun or not self._state.holds:
             await self._begin(term)
         if self._contract.problem:
-            raise ActionFailed(f"the contract contains records that this version cannot read: {self._contract.problem}")
+            message = f"the contract contains records that this version cannot read: {self._contract.problem}"
+            raise UnreadableRecords(message)
         await self._find_foreign(term)
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 
-from knative.contract.kafka_names import topic_id
 from knative.contract.records import Subscription
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.errors import KafkaFailed
+from tables.kafka.loop_thread import call_in_thread
 
 log = structlog.get_logger(__name__)
 
@@ -62,7 +62,7 @@ class TopicIdentity:
         fatal: Callable[[BaseException], None],
     ) -> None:
         """`subscriptions`: those served now. Calls `halt(uid, why)` at each poll while the mismatch lasts."""
-        self._asker = _Asker(kafka)
+        self._admin = KafkaAdmin(kafka, _LIMIT_S)
         self._subscriptions = subscriptions
         self._halt = halt
         self._fatal = fatal
@@ -77,7 +77,7 @@ class TopicIdentity:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
-        await asyncio.wait_for(asyncio.to_thread(self._asker.close), _LIMIT_S)
+        await asyncio.wait_for(asyncio.to_thread(self._admin.close), _LIMIT_S)
 
     async def _watch(self) -> None:
         suspicions = ReplacedTopics()
@@ -86,40 +86,22 @@ class TopicIdentity:
                 await asyncio.sleep(_EVERY_S)
                 asked = {one.topic for one in self._subscriptions() if one.topic_id}
                 if asked:
-                    ids = await _ids(self._asker, asked)
+                    ids = await _ids(self._admin, asked)
                     for uid, why in suspicions.judge(self._subscriptions(), ids).items():
                         self._halt(uid, why)
         except Exception as problem:
             self._fatal(problem)
 
 
-class _Asker:
-    """One Kafka client, created at the first request. Call it in a thread: creating and destroying a client can take
-    55 ms each."""
-
-    def __init__(self, kafka: Mapping[str, Any]) -> None:
-        self._kafka = kafka
-        self._admin: AdminClient | None = None
-
-    def ask(self, topics: Collection[str]) -> Mapping[str, Future[Any]]:
-        """Request the topics; returns a future for each."""
-        if self._admin is None:
-            self._admin = AdminClient({"log_level": 2, **self._kafka})
-        return self._admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_LIMIT_S)
-
-    def close(self) -> None:
-        """Destroy the client."""
-        self._admin = None
-
-
-async def _ids(asker: _Asker, topics: Collection[str]) -> dict[str, str]:
+async def _ids(admin: KafkaAdmin, topics: Collection[str]) -> dict[str, str]:
     """The ids by topic. A topic for which Kafka does not answer is left out."""
-    found: dict[str, str] = {}
-    for topic, future in (await asyncio.to_thread(asker.ask, topics)).items():
-        try:
-            described = await asyncio.wait_for(asyncio.wrap_future(future), 2 * _LIMIT_S)
-        except (KafkaException, TimeoutError) as problem:
-            log.debug("topic id not known", topic=topic, reason=str(problem))
-        else:
-            found[topic] = topic_id(described.topic_id)
-    return found
+    try:
+        found = await call_in_thread(partial(admin.describe_topics, topics, _not_known), 2 * _LIMIT_S, "topic-identity")
+    except TimeoutError:
+        log.debug("topic ids not known", reason="Kafka does not answer")
+        return {}
+    return {name: one.id for name, one in found.items()}
+
+
+def _not_known(topic: str, problem: KafkaFailed) -> None:
+    log.debug("topic id not known", topic=topic, reason=problem.why)

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import typer
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
 
 from app.cli.options.completion import complete_foreign
 from app.cli.options.kafka import Kafka, kafka_client
@@ -26,6 +25,7 @@ from app.settings import load_settings
 from knative.contract.kafka_names import status_topic
 from knative.contract.records import Channel, RemovalRequest, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
+from tables.kafka.admin import KafkaAdmin
 from tables.status_table import REQUEST_KEY, encode_request
 
 _POLL_S = 0.5
@@ -193,8 +193,5 @@ def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarg
     wanted = {topic for one in doomed for topic in one.topics}
     if records or not wanted:
         return records
-    try:
-        there = AdminClient({"log_level": 0, **client}).list_topics(timeout=_STORE_LIMIT_S).topics
-    except KafkaException as problem:
-        raise NotReadyError(f"Kafka did not list its topics ({problem.args[0].str()}).", "Try again.") from problem
+    there = KafkaAdmin(client, _STORE_LIMIT_S).cluster().topics
     return sorted(f"topic {topic}" for topic in wanted & there.keys())

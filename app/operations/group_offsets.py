@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import Consumer, TopicPartition
 
 from agents.ordering.offset_metadata import NO_METADATA, read
 from app.operations.lag import GroupOffset
 from knative.contract.records import Subscription
 from knative.errors import NotReadyError
+from tables.kafka.admin import GroupOffset as Committed
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.errors import KafkaFailed, KafkaNotYet, KafkaUnavailable
 
-T = TypeVar("T")
 Place = tuple[str, int, int]  #: topic, partition, offset
 
 _ASK_LIMIT_S = 10.0
@@ -29,61 +29,37 @@ def read_group_offsets(kafka: Mapping[str, Any], subscriptions: Sequence[Subscri
     """One value for each subscription and partition. Raises NotReadyError when Kafka does not answer."""
     if not subscriptions:
         return []
-    admin = AdminClient({"log_level": 0, **kafka})
+    admin = KafkaAdmin(kafka, _ASK_LIMIT_S)
     places = sorted({(one.topic, number) for one in subscriptions for number in range(one.partitions)})
-    # The log ends come last: commits in between make the lag slightly too large. The other order can make it negative.
-    committed = {one.uid: _committed(admin, one) for one in subscriptions}
-    found = {uid: _answer(future, kafka).topic_partitions or [] for uid, future in committed.items()}
-    starts = _offsets(admin, places, OffsetSpec.earliest(), kafka)
-    ends = _offsets(admin, places, OffsetSpec.latest(), kafka)
-    positions = []
-    for one in subscriptions:
-        offsets = {each.partition: each for each in found[one.uid]}
-        for number in range(one.partitions):
-            place = (one.topic, number)
-            if place in starts and place in ends:
-                positions.append(_position(one, number, offsets.get(number), starts[place], ends[place]))
-    return positions
-
-
-def _committed(admin: AdminClient, one: Subscription) -> Future[ConsumerGroupTopicPartitions]:
-    partitions = [TopicPartition(one.topic, number) for number in range(one.partitions)]
-    request = [ConsumerGroupTopicPartitions(one.group, partitions)]
-    return admin.list_consumer_group_offsets(request, request_timeout=_ASK_LIMIT_S)[one.group]
-
-
-def _offsets(
-    admin: AdminClient, places: Sequence[tuple[str, int]], spec: OffsetSpec, kafka: Mapping[str, Any]
-) -> dict[tuple[str, int], int]:
-    """The offset of each place, without partitions that do not exist (any more)."""
-    asked = admin.list_offsets({TopicPartition(*place): spec for place in places}, request_timeout=_ASK_LIMIT_S)
-    offsets = {}
-    for one, future in asked.items():
-        try:
-            offsets[one.topic, one.partition] = future.result(_ASK_LIMIT_S).offset
-        except KafkaException as problem:
-            if problem.args[0].retriable() or problem.args[0].code() < 0:
-                raise _silent(kafka, problem) from problem
-    return offsets
-
-
-def _answer(future: Future[T], kafka: Mapping[str, Any]) -> T:
     try:
-        return future.result(_ASK_LIMIT_S)
-    except (KafkaException, TimeoutError) as problem:
-        raise _silent(kafka, problem) from problem
+        # The log ends come last: commits in between make the lag slightly too large. The other order can make it
+        # negative.
+        wanted = {one.group: [(one.topic, number) for number in range(one.partitions)] for one in subscriptions}
+        committed = admin.committed_by(wanted, _left_out)
+        starts = admin.first_offsets(places, _left_out)
+        ends = admin.end_offsets(places, _left_out)
+    except KafkaFailed as problem:
+        raise NotReadyError(
+            f"Kafka at {admin.bootstrap} did not return the offsets of the subscriptions ({problem.why}).", "Try again."
+        ) from problem
+    return [
+        _position(one, number, committed[one.group].get((one.topic, number)), starts[place], ends[place])
+        for one in subscriptions
+        for number in range(one.partitions)
+        if (place := (one.topic, number)) in starts and place in ends
+    ]
 
 
-def _silent(kafka: Mapping[str, Any], problem: Exception) -> NotReadyError:
-    why = problem.args[0].str() if isinstance(problem, KafkaException) else "time limit"
-    return NotReadyError(
-        f"Kafka at {kafka['bootstrap.servers']} did not return the offsets of the subscriptions ({why}).", "Try again."
-    )
+def _left_out(_: object, problem: KafkaFailed) -> None:
+    """A partition that does not exist (any more), or that must not be read, is left out; a Kafka that does not answer
+    is an error."""
+    if isinstance(problem, (KafkaUnavailable, KafkaNotYet)):
+        raise problem
 
 
-def _position(one: Subscription, number: int, committed: TopicPartition | None, start: int, end: int) -> GroupOffset:
-    offset = None if committed is None or committed.offset < 0 else committed.offset
-    known = NO_METADATA if committed is None or offset is None else read(offset, committed.metadata)
+def _position(one: Subscription, number: int, committed: Committed | None, start: int, end: int) -> GroupOffset:
+    offset = committed.offset if committed is not None else None
+    known = NO_METADATA if committed is None else read(committed.offset, committed.metadata)
     channel = f"{one.namespace}/{one.channel}"
     return GroupOffset(
         one.label, channel, one.group, one.topic, number, offset, start, end, known.settled, known.attempts

@@ -12,9 +12,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from app.worker.kafka_probe import refusal
 from knative.cloudevents.record_headers import record_headers
 from knative.errors import NotReadyError, PenstockError
+from tables.kafka.probe import refusal
 
 _POLL_S = 0.1
 _BATCH = 500

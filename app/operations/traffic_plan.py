@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
 from app.operations.contract_snapshot import choose_channel, read_contract
 from app.operations.traffic_topics import KafkaTopics
 from app.settings import load_settings
 from knative.contract.kafka_names import traffic_topic
-from knative.errors import NotReadyError, PenstockError
+from knative.errors import PenstockError
+from tables.kafka.admin import KafkaAdmin
 
 if TYPE_CHECKING:
     from analytics.traffic.job import TrafficPlan
@@ -91,11 +89,5 @@ def plan_traffic(
 
 def topics_of(client: Mapping[str, Any]) -> tuple[str, frozenset[str]]:
     """The cluster id and the names of all topics. Raises NotReadyError."""
-    try:
-        found = AdminClient({"log_level": 0, **client}).list_topics(timeout=_ASK_LIMIT_S)
-    except KafkaException as problem:
-        raise NotReadyError(
-            f"Kafka at {client['bootstrap.servers']} does not answer ({problem.args[0].str()}).",
-            "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT.",
-        ) from problem
-    return found.cluster_id or "", frozenset(found.topics)
+    found = KafkaAdmin(client, _ASK_LIMIT_S).cluster()
+    return found.id, frozenset(found.topics)

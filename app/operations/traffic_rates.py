@@ -10,9 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
-
 from analytics.traffic.offsets import Rate, difference
 from app.operations.contract_snapshot import choose_channel, read_contract
 from app.operations.group_offsets import read_group_offsets
@@ -20,6 +17,8 @@ from app.operations.lag import GroupOffset, events_behind
 from app.settings import load_settings
 from knative.contract.records import Channel, Subscription
 from knative.errors import NotReadyError
+from tables.kafka.admin import KafkaAdmin, Place
+from tables.kafka.errors import KafkaFailed
 
 SAMPLE_S = 5.0
 SINCE_S = 300.0  #: default length of the span, in seconds before its end
@@ -50,32 +49,22 @@ def measure(
 
 
 def _arrivals(client: Mapping[str, Any], channel: Channel, span: tuple[float, float]) -> Rate:
-    admin = AdminClient({"log_level": 0, **client})
-    numbers = range(channel.partitions)
-    since, until = (
-        _offsets(admin, channel.topic, numbers, OffsetSpec.for_timestamp(int(moment * 1000)), client) for moment in span
-    )
-    ends = _offsets(admin, channel.topic, numbers, OffsetSpec.latest(), client)
+    admin = KafkaAdmin(client, _ASK_LIMIT_S)
+    places = [(channel.topic, number) for number in range(channel.partitions)]
+    try:
+        since, until = (_by_partition(admin.offsets_at(places, int(moment * 1000))) for moment in span)
+        ends = _by_partition(admin.end_offsets(places))
+    except KafkaFailed as problem:
+        raise NotReadyError(
+            f"Kafka at {admin.bootstrap} did not return offsets of {channel.topic} ({problem.why}).",
+            "See `penstock status` for channels and their topics, and try again.",
+        ) from problem
     owner = f"{channel.namespace}/{channel.name}"
     return Rate("arrived", owner, "", *span, difference(since, until, ends))
 
 
-def _offsets(
-    admin: AdminClient, topic: str, numbers: Sequence[int], spec: OffsetSpec, client: Mapping[str, Any]
-) -> dict[int, int]:
-    asked = admin.list_offsets(
-        {TopicPartition(topic, number): spec for number in numbers}, request_timeout=_ASK_LIMIT_S
-    )
-    found = {}
-    for place, future in asked.items():
-        try:
-            found[place.partition] = future.result(_ASK_LIMIT_S).offset
-        except KafkaException as problem:
-            raise NotReadyError(
-                f"Kafka at {client['bootstrap.servers']} did not return offsets of {topic} ({problem.args[0].str()}).",
-                "See `penstock status` for channels and their topics, and try again.",
-            ) from problem
-    return found
+def _by_partition(offsets: Mapping[Place, int]) -> dict[int, int]:
+    return {number: offset for (_, number), offset in offsets.items()}
 
 
 def _deliveries(

@@ -19,10 +19,11 @@ from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from controller.kafka.blocking import call_in_thread
 from knative.cloudevents.record_headers import record_headers
+from tables.kafka.admin import KafkaAdmin, Place
+from tables.kafka.errors import KafkaFailed
+from tables.kafka.loop_thread import call_in_thread
 
 log = structlog.get_logger(__name__)
 
@@ -35,8 +36,6 @@ _ROUND_LIMIT_S = 60.0
 _POLL_S = 0.1
 _BATCH = 500
 _OWNER = "penstock-subscription"
-
-Place = tuple[str, int]
 
 
 class Letters:
@@ -102,7 +101,7 @@ class DlqSizes:
         self._topics, self._leads = topics, leads
         self._letters = Letters()
         self._sizes: dict[str, int] | None = None
-        self._admin: AdminClient | None = None
+        self._admin = KafkaAdmin(kafka, _ASK_LIMIT_S)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -121,11 +120,7 @@ class DlqSizes:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-        await asyncio.to_thread(self._close)
-
-    def _close(self) -> None:
-        """Drop the client; a round that still runs keeps it until its end."""
-        self._admin = None
+        await asyncio.to_thread(self._admin.close)
 
     async def _run(self) -> None:
         while True:
@@ -143,22 +138,16 @@ class DlqSizes:
         """One round of counting. Blocks."""
         try:
             done = self._read(self._letters.bounds(self._bounds(topics)))
-        except (KafkaException, TimeoutError) as problem:
+        except (KafkaFailed, KafkaException) as problem:
             log.debug("DLQ topics cannot be counted now", reason=str(problem))
             return
         if done or self._sizes is not None:
             self._sizes = self._letters.sizes()
 
     def _bounds(self, topics: list[str]) -> dict[Place, tuple[int, int]]:
-        admin = self._admin
-        if admin is None:  # created in this thread and kept: a client takes up to 55 ms and new connections
-            admin = self._admin = AdminClient(self._kafka)
-        there = admin.list_topics(timeout=_ASK_LIMIT_S).topics
-        places = [(name, number) for name in topics if name in there for number in there[name].partitions]
-        if not places:
-            return {}
-        starts = _offsets(admin, places, OffsetSpec.earliest())
-        ends = _offsets(admin, places, OffsetSpec.latest())
+        there = self._admin.cluster().topics
+        places = [(name, number) for name in topics if name in there for number in there[name]]
+        starts, ends = self._admin.first_offsets(places), self._admin.end_offsets(places)
         return {place: (starts[place], ends[place]) for place in places}
 
     def _read(self, starts: dict[Place, int]) -> bool:
@@ -200,11 +189,6 @@ def _ended(task: asyncio.Task[None]) -> None:
     problem = None if task.cancelled() else task.exception()
     if problem is not None:
         log.error("DLQ topics are no longer counted", exc_info=problem)
-
-
-def _offsets(admin: AdminClient, places: list[Place], spec: OffsetSpec) -> dict[Place, int]:
-    asked = admin.list_offsets({TopicPartition(*one): spec for one in places}, request_timeout=_ASK_LIMIT_S)
-    return {(one.topic, one.partition): found.result(_ASK_LIMIT_S).offset for one, found in asked.items()}
 
 
 def _owner(headers: Iterable[tuple[str, bytes | str | None]]) -> str:

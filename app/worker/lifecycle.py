@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from agents.supervisor import Supervisor
 from app.observability.admin_server import AdminServer
@@ -29,19 +27,19 @@ from app.observability.metrics import Metrics
 from app.settings.load import Settings
 from app.worker import file_limits, listening
 from app.worker.dlq_sizes import DlqSizes
-from app.worker.kafka_probe import refusal
 from app.worker.memory_trimmer import MemoryTrimmer
 from app.worker.producer import KafkaProducer
 from app.worker.traffic_component import TrafficComponent
 from app.worker.watchdog import Watchdog
 from controller.config import ControllerConfig
-from controller.kafka.topics import ActionFailed
 from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
 from knative.contract.records import SubscriberStatus, WorkerStatus
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.errors import PenstockError
 from tables.contract_table import ContractTable
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tables.status_table import StatusTable, encode_status, subscriber_details
 from tables.subscriber_details import SubscriberDetails
 
@@ -185,7 +183,7 @@ class Lifecycle:
             try:
                 await ensure_internal_topics(parts.controller_config)
                 return
-            except ActionFailed as problem:
+            except KafkaFailed as problem:
                 if time.monotonic() > until:
                     log.error("internal topics cannot be created", reason=str(problem))
                     os._exit(EXIT_NOT_READY)
@@ -347,11 +345,8 @@ class Lifecycle:
 def _why_not(kafka: str) -> str:
     """Why Kafka does not answer; "" = it does. Blocks: it creates and destroys a client, which takes too long for the
     event loop."""
-    refused = refusal(kafka)  # the client would report a refused connection only after its time limit
-    if refused:
-        return refused
     try:
-        AdminClient({"bootstrap.servers": kafka, "log_level": 0}).list_topics(timeout=_ASK_LIMIT_S)
-    except KafkaException as problem:
-        return str(problem.args[0].str())
+        KafkaAdmin({"bootstrap.servers": kafka}, _ASK_LIMIT_S).probe()
+    except KafkaUnavailable as problem:
+        return problem.why
     return ""

@@ -18,11 +18,11 @@ from functools import partial
 
 import structlog
 
-from controller.kafka.topics import ActionFailed
 from knative.backoff import doubling_s
 from knative.ports import Clock, Produce, ProduceFailure, ProduceProblem
 from knative.traffic.counters import TrafficCounters
 from knative.traffic.delta import encode, key_of
+from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ class TrafficFlush:
         make_topic: Callable[[], None] = _nothing,
     ) -> None:
         """`count` gets "stored" or "lost" for each delta. `make_topic` is called in a thread before anything is sent;
-        it may block, and is called again when it raises ActionFailed."""
+        it may block, and is called again when it raises KafkaFailed."""
         self._topic = topic
         self._make_topic = make_topic
         self._there = False
@@ -88,7 +88,7 @@ class TrafficFlush:
             try:
                 await asyncio.to_thread(self._make_topic)
                 self._there = True
-            except ActionFailed as problem:
+            except KafkaFailed as problem:
                 wait_s = next(waits_s)
                 log.info("the traffic topic cannot be created yet", reason=str(problem), again_in_s=wait_s)
                 await asyncio.sleep(wait_s)

@@ -23,10 +23,10 @@ import structlog
 from faust.app.base import BootStrategy
 
 from app.worker.faust_app import MemoryApp
-from controller.kafka.topics import Topics as KafkaTopics
-from controller.kafka.topics import admin_client
+from controller.kafka.topics import ensure_traffic
 from knative.backoff import doubling_s
 from knative.contract import kafka_names
+from tables.kafka.admin import KafkaAdmin
 from tables.traffic_windows.faust_table import TrafficConfig, register
 
 log = structlog.get_logger(__name__)
@@ -73,7 +73,7 @@ class Topics:
         self._made = False
 
     def make(self) -> None:
-        """Blocks. Raises ActionFailed."""
+        """Blocks. Raises KafkaFailed."""
         with self._lock:
             if not self._made:
                 make_topics(self._config)
@@ -85,10 +85,10 @@ class Topics:
 
 
 def make_topics(config: TrafficWindowsConfig) -> None:
-    """Create the traffic topic and the table's changelog if they do not exist. Blocks. Raises ActionFailed."""
+    """Create the traffic topic and the table's changelog if they do not exist. Blocks. Raises KafkaFailed."""
     traffic = config.traffic
-    topics = KafkaTopics(admin_client(config.kafka), _ADMIN_S)
-    topics.ensure_traffic(traffic.topic, config.retention_s, [traffic.changelog], config.replication)
+    admin = KafkaAdmin(config.kafka, _ADMIN_S)
+    ensure_traffic(admin, traffic.topic, config.retention_s, [traffic.changelog], config.replication)
 
 
 def build(config: TrafficWindowsConfig) -> TrafficWindowsApp:

@@ -16,12 +16,17 @@ from dataclasses import replace
 import structlog
 
 from controller.kafka.publisher import all_stored, stored
-from controller.kafka.topics import ActionFailed, KafkaUnavailable
 from knative.contract.leader_state import LeaderState, Row, Term, difference, rows_of
+from knative.errors import PenstockError
 from knative.ports import Produce, ProduceFailure
+from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tables.status_table import StatusTable, encode_row
 
 log = structlog.get_logger(__name__)
+
+
+class UnreadableRecords(PenstockError):
+    """A topic holds records that this version cannot read. The leader tries again: another version may replace them."""
 
 
 class LeaderStateStore:
@@ -55,7 +60,7 @@ class LeaderStateStore:
     async def begin(self, saved: LeaderState, directory: str) -> bool:
         """Take over the last leader's state, and add what is `saved` in files. False if another leader was faster.
 
-        Call it when Kafka has confirmed that this process leads. Raises ActionFailed."""
+        Call it when Kafka has confirmed that this process leads. Raises KafkaFailed, UnreadableRecords."""
         self._term = None
         if not await self._table.read_to_end(self._limit_s):
             raise KafkaUnavailable("reading the status topic to its end: Kafka does not answer")
@@ -64,7 +69,7 @@ class LeaderStateStore:
             last = leaders.state()
         except ValueError as problem:
             message = "the status topic holds records of a leader that this version cannot read; use the version that"
-            raise ActionFailed(f"{message} wrote them ({problem})") from problem
+            raise UnreadableRecords(f"{message} wrote them ({problem})") from problem
         state = replace(last, removals={**saved.removals, **last.removals}, foreign=last.foreign | saved.foreign)
         term = Term(leaders.next_number, self._new_token())
         self.last_directory = leaders.directory
@@ -75,7 +80,7 @@ class LeaderStateStore:
         return self.holds
 
     async def write(self, state: LeaderState) -> None:
-        """Record the new state; when this returns, Kafka has it. Raises ActionFailed: then `state` stays as it was."""
+        """Record the new state; when this returns, Kafka has it. Raises KafkaFailed: then `state` stays as it was."""
         assert self._term is not None, "begin comes first"
         rows = difference(self.state, state)
         if self._unsure:
@@ -108,7 +113,7 @@ class LeaderStateStore:
                     await self._changed.wait()
         except TimeoutError as problem:
             message = f"the claim of term {term.number} was stored, but not read back within {self._limit_s:g} s"
-            raise ActionFailed(message) from problem
+            raise KafkaFailed(message) from problem
 
 
 def _swept(failure: ProduceFailure | None) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from controller.kafka.topics import ActionFailed
 from knative.contract import records
 from knative.ports import Produce, ProduceFailure
 from tables.contract_table import ContractTable, encode_entry
+from tables.kafka.errors import KafkaFailed
 
 Stored = asyncio.Future[ProduceFailure | None]
 
@@ -28,19 +28,19 @@ class Publisher:
         table.on_change(self._changed.set)
 
     async def publish_channel(self, record: records.Channel) -> None:
-        """Store a channel's record. Raises ActionFailed."""
+        """Store a channel's record. Raises KafkaFailed."""
         what = f"publishing channel {record.namespace}/{record.name}"
         await self._store(record.uid, encode_entry(record), what)
         await self._read_back(lambda: self._table.channels.get(record.uid) == record, what)
 
     async def publish_subscription(self, record: records.Subscription) -> None:
-        """Store a subscription's record. Raises ActionFailed."""
+        """Store a subscription's record. Raises KafkaFailed."""
         what = f"publishing subscription {record.label}"
         await self._store(record.uid, encode_entry(record), what)
         await self._read_back(lambda: self._table.subscriptions.get(record.uid) == record, what)
 
     async def retract(self, uid: str) -> None:
-        """Store a tombstone. Raises ActionFailed."""
+        """Store a tombstone. Raises KafkaFailed."""
         what = f"retracting {uid}"
         await self._store(uid, None, what)
         await self._read_back(lambda: uid not in self._table.channels and uid not in self._table.subscriptions, what)
@@ -56,7 +56,7 @@ class Publisher:
                     await self._changed.wait()
         except TimeoutError as problem:
             message = f"{what}: stored, but not read back within {self._limit_s:g} s; the topic may have a newer one"
-            raise ActionFailed(message) from problem
+            raise KafkaFailed(message) from problem
 
 
 def stored(produce: Produce, topic: str, key: bytes, value: bytes | None) -> Stored:
@@ -72,13 +72,13 @@ def stored(produce: Produce, topic: str, key: bytes, value: bytes | None) -> Sto
 
 
 async def all_stored(waiting: list[Stored], limit_s: float, what: str) -> None:
-    """Wait until Kafka has acknowledged all records. Raises ActionFailed."""
+    """Wait until Kafka has acknowledged all records. Raises KafkaFailed."""
     if not waiting:
         return
     done, late = await asyncio.wait(waiting, timeout=limit_s)
     if late:
-        raise ActionFailed(f"{what}: Kafka did not acknowledge the record within {limit_s:g} s")
+        raise KafkaFailed(f"{what}: Kafka did not acknowledge the record within {limit_s:g} s")
     for one in done:
         failure = one.result()
         if failure is not None:
-            raise ActionFailed(f"{what}: {failure.message} ({failure.problem.value})")
+            raise KafkaFailed(f"{what}: {failure.message} ({failure.problem.value})")

@@ -13,11 +13,12 @@ from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
 from controller.config import ControllerConfig
 from controller.kafka.offsets import Offsets
-from controller.kafka.topics import Topics, admin_client
+from controller.kafka.topics import observe_topics
 from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
 from knative.contract.records import Channel, Subscription
 from tables.contract_table import ContractTable
+from tables.kafka.admin import KafkaAdmin
 from tables.status_table import StatusTable
 from tests.support.fakes import CountingObserve
 
@@ -63,8 +64,8 @@ class ControllerFixture:
         self.status = StatusTable(kafka_names.status_topic(instance), client, self.crashes.append)
         self.producer = KafkaProducer(ProducerConfig(kafka=client, name=instance), CountingObserve())
         self.controller = Controller(self.config, self.contract, self.status, self.producer, self.crashes.append)
-        admin = admin_client(client)
-        self.topics, self.offsets, self.admin = Topics(admin, 15.0), Offsets(admin, 15.0), admin
+        self.admin = KafkaAdmin(client, 15.0)
+        self.offsets = Offsets(self.admin, 15.0)
 
     async def __aenter__(self) -> ControllerFixture:
         await ensure_internal_topics(self.config)
@@ -118,4 +119,4 @@ class ControllerFixture:
             await asyncio.sleep(0.05)
 
     async def look(self, name: str) -> Any:
-        return (await asyncio.to_thread(self.topics.observe, [name])).get(name)
+        return (await asyncio.to_thread(observe_topics, self.admin, [name])).get(name)

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from app.local.kafka import EmbeddedKafka
+from controller.kafka.topics import group_states
 from controller.plan.actions import GroupState
 from knative.contract import kafka_names
 from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
@@ -108,11 +109,11 @@ async def test_a_removed_file_takes_record_group_and_topics_along(plant: Control
         plant.remove("kept")
         await plant.until(lambda: plant.published("billing") is None, "the tombstone")
         await asyncio.sleep(1.5)
-        state = await asyncio.to_thread(plant.topics.group_states, [group])
+        state = await asyncio.to_thread(group_states, plant.admin, [group])
         assert state == {group: GroupState.LIVE}, "a group with members is left alone"
         await asyncio.to_thread(instance_id.close)
         await plant.until(lambda: "billing" not in _notes(plant), "the group's end")
-        assert await asyncio.to_thread(plant.topics.group_states, [group]) == {group: GroupState.ABSENT}
+        assert await asyncio.to_thread(group_states, plant.admin, [group]) == {group: GroupState.ABSENT}
         plant.remove("orders")
         await plant.until(lambda: plant.published("orders") is None and not _notes(plant), "the channel's end")
         assert await plant.look(plant.topic("orders")) is None
@@ -193,7 +194,7 @@ async def test_one_leads_and_the_other_takes_over(kafka: EmbeddedKafka, tmp_path
 
 @pytest.mark.asyncio
 async def test_a_topic_that_is_there_is_taken_as_it_is(plant: ControllerFixture) -> None:
-    await asyncio.to_thread(plant.topics.create, plant.topic("orders"), 5, 1, ())
+    await asyncio.to_thread(plant.admin.create_topic, plant.topic("orders"), 5, 1, {})
     plant.channel("orders", 2)
     async with plant:
         await plant.until(lambda: plant.published("orders") is not None, "the contract")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
+from controller.kafka.topics import group_states
 from controller.plan.actions import GroupState
 from knative.contract.leader_state import LeaderState, Removal
 from tests.integration.controller_fixture import ControllerFixture
@@ -100,7 +101,7 @@ async def test_the_next_leader_finishes_a_removal_at_whatever_step_the_last_one_
             await second.until(lambda: second.status.leaders.state() == LeaderState(), f"{step}: all is done")
             assert await pair.topic_ids() == ["", ""], step
             assert await second.look(orders.dlq_topic) is None
-            state = await asyncio.to_thread(second.topics.group_states, [billing.group])
+            state = await asyncio.to_thread(group_states, second.admin, [billing.group])
             assert state == {billing.group: GroupState.ABSENT}, step
             assert second.published("kept") == kept, step
 
@@ -196,7 +197,7 @@ async def test_two_controllers_with_equal_files_agree_on_uids_and_generations(
 async def test_what_a_former_version_saved_in_files_is_continued(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     running = ControllerFixture(kafka.bootstrap, tmp_path, f"i{uuid.uuid4().hex[:8]}")
     topic = running.topic("former")
-    await asyncio.to_thread(running.topics.create, topic, 1, 1, ())
+    await asyncio.to_thread(running.admin.create_topic, topic, 1, 1, {})
     running.state.mkdir()
     removal = asdict(Removal("u", "KafkaChannel", "default/former", topic, topics=(topic,), since=1e12))
     (running.state / "removals.json").write_text(json.dumps({"removals": [removal]}), "utf-8")

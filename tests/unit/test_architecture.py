@@ -18,11 +18,14 @@ PACKAGES = ("knative", "tables", "agents", "web", "controller", "analytics", "ap
 OURS = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 ALL = OURS + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
 
-#: `app` starts processes and asks them how they are; only what is on the data path is bound here, less the sender.
+#: `app` starts processes and asks them how they are; only what is on the data path is bound here, less the sender and
+#: the question whether anything listens at Kafka's address.
 WITHOUT_SOCKETS = [
     path
     for path in OURS
-    if not path.is_relative_to(ROOT / "app") and not str(path.relative_to(ROOT)).startswith("agents/http/")
+    if not path.is_relative_to(ROOT / "app")
+    and not str(path.relative_to(ROOT)).startswith("agents/http/")
+    and path != ROOT / "tables" / "kafka" / "probe.py"
 ]
 
 FUNCTION_LINES_MAX = 70
@@ -142,7 +145,7 @@ def test_no_dependency_ships_a_package_with_one_of_our_names() -> None:
 
 
 #: What makes a librdkafka client. Its length is the number of its messages on the way: at rest it is falsy.
-_CLIENTS = ("AdminClient", "Consumer", "Producer", "admin_client")
+_CLIENTS = ("AdminClient", "Consumer", "Producer")
 
 
 def _mentions_client(node: ast.AST | None) -> bool:
@@ -162,9 +165,7 @@ def _last_name(node: ast.AST) -> str:
 def _client_names(tree: ast.Module) -> set[str]:
     """Variables, parameters and attributes of a file that hold a client, by what they are annotated with or given."""
     names: set[str] = set()
-    if not any(
-        name.startswith("confluent_kafka") or name.endswith(".admin_client") for name in _imported(ast.walk(tree))
-    ):
+    if not any(name.startswith("confluent_kafka") for name in _imported(ast.walk(tree))):
         return names  # a class of its own that has the same name
     for node in ast.walk(tree):
         if isinstance(node, ast.arg) and _mentions_client(node.annotation):
@@ -221,6 +222,13 @@ def _made_on_the_loop(tree: ast.Module) -> list[str]:
 def test_the_rules_about_kafka_clients_find_what_they_are_for(text: str, tested: list[str], made: list[str]) -> None:
     tree = ast.parse(f"from confluent_kafka import *\n{text}")
     assert (_tested_clients(tree), _made_on_the_loop(tree)) == (tested, made)
+
+
+def test_kafka_is_administered_in_one_place() -> None:
+    """One client, one time limit, one translation of Kafka's errors."""
+    admin = ROOT / "tables" / "kafka" / "admin.py"
+
+    assert [path for path in OURS if "AdminClient" in _text(path)] == [admin]
 
 
 def _mentions_kafka(path: Path) -> bool:

@@ -42,9 +42,11 @@ from app.operations.dead_letters.redrive import Redrive, RedriveConfig
 from app.operations.dead_letters.summary import Summary
 from app.settings import load_settings
 from app.worker.egress import guard_of
-from controller.kafka.topics import ActionFailed, Topics, admin_client
+from controller.kafka.topics import ensure_compacted
 from knative.contract.kafka_names import redriven_topic
 from knative.errors import NotReadyError, PenstockError, UsageError
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.errors import KafkaFailed
 
 _LIMIT_S = 10.0
 _SAY_EVERY_S = 5.0
@@ -189,6 +191,6 @@ async def _say_how_far(summary: Summary) -> None:
 
 def _ensure_topic(where: DeadLetterQuery, replication: int) -> None:
     try:
-        Topics(admin_client(where.client), _LIMIT_S).ensure_compacted([redriven_topic(where.instance)], replication)
-    except ActionFailed as problem:
+        ensure_compacted(KafkaAdmin(where.client, _LIMIT_S), [redriven_topic(where.instance)], replication)
+    except KafkaFailed as problem:
         raise PenstockError(f"The redrive ledger cannot be written: {problem}.", "Fix that first.") from problem

@@ -191,13 +191,12 @@ class EmbeddedKafka:
 
 def answers(bootstrap: str, limit_s: float = 2.0) -> bool:
     """True when a Kafka at `bootstrap` answers with brokers that take requests."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
+    from tables.kafka.admin import KafkaAdmin
+    from tables.kafka.errors import KafkaUnavailable
 
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": 2000})
     try:
-        return bool(admin.list_topics(timeout=limit_s).brokers)
-    except KafkaException:
+        return bool(KafkaAdmin({"bootstrap.servers": bootstrap, "socket.timeout.ms": 2000}, limit_s).cluster().brokers)
+    except KafkaUnavailable:
         return False
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from app.worker import traffic_publisher
 from app.worker.traffic_publisher import TrafficFlush
-from controller.kafka.topics import ActionFailed
 from knative.ports import ProduceProblem
 from knative.traffic.counters import TrafficCounters
 from knative.traffic.delta import Delta, decode
+from tables.kafka.errors import KafkaFailed
 from tests.support.fakes import MemoryProduce
 
 HEADERS = [("ce_type", b"t"), ("ce_source", b"/s")]
@@ -127,7 +127,7 @@ async def test_it_runs_by_itself_makes_its_topic_first_and_sends_the_rest_at_the
     def make_topic() -> None:
         tries["made"] += 1
         if tries["made"] == 1:
-            raise ActionFailed("not yet")
+            raise KafkaFailed("not yet")
 
     class Wall(Hands):
         def time(self) -> float:

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from controller.kafka.leader_state_store import LeaderStateStore
-from controller.kafka.topics import ActionFailed
+from controller.kafka.leader_state_store import LeaderStateStore, UnreadableRecords
 from knative.contract.leader_state import Identity, LeaderState, Removal
 from knative.ports import Headers, ProduceProblem, Stored
+from tables.kafka.errors import KafkaFailed
 from tables.status_table import StatusTable
 from tests.support.fakes import MemoryProduce
 
@@ -102,13 +102,13 @@ async def test_what_kafka_may_not_have_is_written_again() -> None:
     store = topic.leader("a")
     await store.begin(LeaderState(), "")
     topic.holding = True  # it is stored, but the acknowledgement does not come in time
-    with pytest.raises(ActionFailed, match="did not acknowledge"):
+    with pytest.raises(KafkaFailed, match="did not acknowledge"):
         await store.write(ONE)
     assert store.state == LeaderState()
     topic.release()
     assert topic.tables[0].leaders.state() == ONE, "the topic and the leader differ"
     topic.failing = ProduceProblem.UNAVAILABLE
-    with pytest.raises(ActionFailed, match="told to fail"):
+    with pytest.raises(KafkaFailed, match="told to fail"):
         await store.write(LeaderState())
     topic.failing = None
     await store.write(LeaderState())
@@ -134,7 +134,7 @@ async def test_without_all_that_the_last_leader_recorded_nothing_begins() -> Non
     topic = _Topic()
     store = topic.leader("a")
     topic.tables[0].apply([(b"/leader/4-z/removal/u", b'{"schema":2,"leader":{}}', 0)])
-    with pytest.raises(ActionFailed, match="use the version that"):
+    with pytest.raises(UnreadableRecords, match="use the version that"):
         await store.begin(LeaderState(), "")
     assert (store.holds, topic.keys()) == (False, [])
 
@@ -144,6 +144,6 @@ async def test_a_claim_that_is_not_read_back_is_none() -> None:
     topic = _Topic()
     store = topic.leader("a")
     topic.unread = True
-    with pytest.raises(ActionFailed, match="not read back"):
+    with pytest.raises(KafkaFailed, match="not read back"):
         await store.begin(LeaderState(), "")
     assert not store.holds

@@ -8,8 +8,8 @@ import pytest
 
 from app.local.kafka.ports import LOOPBACK
 from app.worker import listening
-from app.worker.kafka_probe import refusal
 from knative.errors import PenstockError
+from tables.kafka.probe import refusal
 from tests.support.processes import free_port
 
 

@@ -1,0 +1,330 @@
+"""Administration of Kafka: every request about topics, offsets and groups that is not about reading records.
+
+All methods block, so call them in a thread; each has a time limit, and raises what `tables/kafka/errors` makes of
+Kafka's error. One object has one client, made at the first request: making one takes up to 55 ms and opens connections.
+What is already as requested is a success where the method says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from knative.contract.kafka_names import topic_id
+from tables.kafka.errors import (
+    KafkaExists,
+    KafkaFailed,
+    KafkaInvalid,
+    KafkaNotFound,
+    failed,
+    leave_out,
+    unanswered,
+    unreachable,
+)
+from tables.kafka.probe import refusal
+
+K = TypeVar("K")
+
+Place = tuple[str, int]  #: topic, partition
+
+_LIMIT_S = 10.0
+_RAISE = leave_out()
+_LATER_S = 1.0  #: added to the wait for an answer, so that the client's own error, which says more, comes first
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """`id`: "" before Kafka 0.10. `topics`: name -> its partitions."""
+
+    id: str
+    brokers: int
+    topics: Mapping[str, Collection[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """`id`: another one when the topic is created again, "" before Kafka 2.8. `replicas`: of each partition."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo:
+    """`state`: Kafka's name for it, such as EMPTY or STABLE."""
+
+    state: str
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """What a group has committed for one partition."""
+
+    offset: int
+    metadata: str | None
+
+
+class KafkaAdmin:
+    """Requests to one Kafka. Thread-safe. `on_error` of a method gets each part of the answer that is an error, and
+    decides by raising or returning whether the rest counts; by default the first one is raised."""
+
+    def __init__(self, kafka: Mapping[str, Any], limit_s: float = _LIMIT_S) -> None:
+        """`kafka`: librdkafka client settings. The client does not log: callers report an unavailable Kafka once."""
+        self.bootstrap = str(kafka.get("bootstrap.servers", ""))
+        self._conf = {"log_level": 2, **kafka}
+        self._limit_s = limit_s
+        self._lock = threading.Lock()
+        self._made: AdminClient | None = None
+
+    def close(self) -> None:
+        """Drop the client. A request under way keeps it until its end."""
+        self._made = None
+
+    @property
+    def _client(self) -> AdminClient:
+        with self._lock:
+            client = self._made
+            if client is None:
+                client = self._made = AdminClient(self._conf)
+            return client
+
+    # -- the cluster
+
+    def probe(self) -> ClusterInfo:
+        """Like `cluster`, but a Kafka that refuses connections is found out at once: the client would try until its
+        time limit. Only for a Kafka that may not run, because brokers may move away from their first addresses."""
+        refused = refusal(self.bootstrap)
+        if refused:
+            raise unreachable(self.bootstrap, refused)
+        return self.cluster()
+
+    def cluster(self) -> ClusterInfo:
+        """The cluster and all its topics. Raises KafkaUnavailable."""
+        try:
+            found = self._client.list_topics(timeout=self._limit_s)
+        except KafkaException as problem:
+            raise unreachable(self.bootstrap, problem.args[0].str()) from problem
+        topics = {name: tuple(sorted(about.partitions)) for name, about in found.topics.items()}
+        return ClusterInfo(found.cluster_id or "", len(found.brokers), topics)
+
+    # -- topics
+
+    def describe_topics(
+        self, names: Iterable[str], on_error: Callable[[str, KafkaFailed], None] = _RAISE
+    ) -> dict[str, TopicInfo]:
+        """Topic -> what Kafka says of it. A topic that does not exist is an error: KafkaNotFound."""
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        try:
+            asked = self._client.describe_topics(TopicCollection(wanted), request_timeout=self._limit_s)
+        except ValueError as problem:  # the client itself refuses some names, such as ""
+            raise KafkaInvalid(f"describing {', '.join(wanted)}: {problem}", str(problem)) from problem
+        found = self._answers(asked, lambda name: (f"describing topic {name}", f"Describe on topic {name}"), on_error)
+        return {name: _topic_info(name, about) for name, about in found.items()}
+
+    def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Topic -> all its configs, without topics that do not exist."""
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        if not asked:
+            return {}
+        answers = self._client.describe_configs(asked, request_timeout=self._limit_s)
+        found = self._answers(
+            {resource.name: answer for resource, answer in answers.items()},
+            lambda name: (f"reading the configs of topic {name}", f"DescribeConfigs on topic {name}"),
+            leave_out(KafkaNotFound),
+        )
+        return {name: {entry: each.value for entry, each in entries.items()} for name, entries in found.items()}
+
+    def create_topic(self, name: str, partitions: int, replication: int, configs: Mapping[str, str]) -> bool:
+        """Create a topic. False: there is one of this name already, which stays as it is."""
+        new = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(configs))
+        asked = self._client.create_topics([new], operation_timeout=self._limit_s, request_timeout=self._limit_s)
+        try:
+            self._answer(asked[name], f"creating topic {name}", f"Create on topic {name}, or on the cluster")
+        except KafkaExists:
+            return False
+        return True
+
+    def set_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Set some configs of a topic; the others stay."""
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configs.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        asked = self._client.incremental_alter_configs([resource], request_timeout=self._limit_s)
+        self._answer(asked[resource], f"setting the configs of topic {topic}", f"AlterConfigs on topic {topic}")
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Raise a topic to `partitions` in total. It may have as many or more already."""
+        asked = self._client.create_partitions(
+            [NewPartitions(topic, partitions)], operation_timeout=self._limit_s, request_timeout=self._limit_s
+        )
+        try:
+            self._answer(asked[topic], f"adding partitions to topic {topic}", f"Alter on topic {topic}")
+        except KafkaFailed as problem:
+            if problem.code != KafkaError.INVALID_PARTITIONS:  # it has as many or more by now
+                raise
+
+    def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaFailed]:
+        """Delete topics. Returns the error of each that was not deleted; KafkaNotFound: it was gone already."""
+        wanted, problems = sorted(set(names)), dict[str, KafkaFailed]()
+        if wanted:
+            asked = self._client.delete_topics(wanted, operation_timeout=self._limit_s, request_timeout=self._limit_s)
+            self._answers(
+                asked, lambda name: (f"deleting topic {name}", f"Delete on topic {name}"), problems.__setitem__
+            )
+        return problems
+
+    # -- offsets of partitions
+
+    def first_offsets(
+        self, places: Iterable[Place], on_error: Callable[[Place, KafkaFailed], None] = _RAISE
+    ) -> dict[Place, int]:
+        """The offset of the first record of each partition, or of the next one where there are none."""
+        return self._offsets(places, OffsetSpec.earliest(), on_error)
+
+    def end_offsets(
+        self, places: Iterable[Place], on_error: Callable[[Place, KafkaFailed], None] = _RAISE
+    ) -> dict[Place, int]:
+        """The offset after the last record of each partition."""
+        return self._offsets(places, OffsetSpec.latest(), on_error)
+
+    def offsets_at(self, places: Iterable[Place], timestamp_ms: int) -> dict[Place, int]:
+        """The offset of the first record from this time on; -1 where there is none."""
+        return self._offsets(places, OffsetSpec.for_timestamp(timestamp_ms), _RAISE)
+
+    def _offsets(
+        self, places: Iterable[Place], spec: OffsetSpec, on_error: Callable[[Place, KafkaFailed], None]
+    ) -> dict[Place, int]:
+        wanted = {TopicPartition(*place): spec for place in places}
+        if not wanted:
+            return {}
+        asked = self._client.list_offsets(wanted, request_timeout=self._limit_s)
+        found = self._answers(
+            {(one.topic, one.partition): answer for one, answer in asked.items()},
+            lambda place: (f"looking up offsets of {place[0]}", f"Describe on topic {place[0]}"),
+            on_error,
+        )
+        return {place: answer.offset for place, answer in found.items()}
+
+    # -- groups
+
+    def groups(self) -> list[str]:
+        """The ids of all consumer groups."""
+        asked = self._client.list_consumer_groups(request_timeout=self._limit_s)
+        found = self._answer(asked, "listing the consumer groups", "Describe on its groups")
+        return sorted(one.group_id for one in found.valid)
+
+    def describe_group(self, group: str) -> GroupInfo | None:
+        """A consumer group; None when there is none of this id."""
+        asked = self._client.describe_consumer_groups([group], request_timeout=self._limit_s)
+        try:
+            found = self._answer(asked[group], f"describing group {group}", f"Describe on group {group}")
+        except KafkaNotFound:
+            return None
+        return GroupInfo(found.state.name, len(found.members or ()))
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group without members; it may be gone already."""
+        asked = self._client.delete_consumer_groups([group], request_timeout=self._limit_s)
+        try:
+            self._answer(asked[group], f"deleting group {group}", f"Delete on group {group}")
+        except KafkaNotFound:
+            return
+
+    def committed(
+        self,
+        group: str,
+        places: Iterable[Place] | None = None,
+        on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
+    ) -> dict[Place, GroupOffset]:
+        """What a group has committed, without partitions where it has not. `places` None: wherever it has."""
+        return self.committed_by({group: places}, on_error)[group]
+
+    def committed_by(
+        self,
+        groups: Mapping[str, Iterable[Place] | None],
+        on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
+    ) -> dict[str, dict[Place, GroupOffset]]:
+        """The same for several groups, asked at once: group -> partition -> what it has committed."""
+        asked: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
+        for group, places in groups.items():
+            partitions = None if places is None else [TopicPartition(*place) for place in places]
+            if partitions != []:  # to Kafka's client no partitions would mean all of them
+                request = [ConsumerGroupTopicPartitions(group, partitions)]
+                asked |= self._client.list_consumer_group_offsets(request, request_timeout=self._limit_s)
+        found: dict[str, dict[Place, GroupOffset]] = {group: {} for group in groups}
+        for group, future in asked.items():
+            doing, acl = f"reading the offsets of group {group}", f"Describe on group {group} and its topics"
+            for place, one in self._checked(self._answer(future, doing, acl), doing, acl, on_error).items():
+                if one.offset >= 0:
+                    found[group][place] = GroupOffset(one.offset, one.metadata)
+        return found
+
+    def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
+        """Commit the start offsets of a group, which must have no members."""
+        doing = f"committing the start of group {group}"
+        request = [ConsumerGroupTopicPartitions(group, [TopicPartition(*p, offset) for p, offset in offsets.items()])]
+        asked = self._client.alter_consumer_group_offsets(request, request_timeout=self._limit_s)
+        answer = self._answer(asked[group], doing, f"Read on group {group}")
+        self._checked(answer, doing, f"Read on group {group} and its topics", _RAISE)
+
+    @staticmethod
+    def _checked(
+        answer: ConsumerGroupTopicPartitions, doing: str, acl: str, on_error: Callable[[Place, KafkaFailed], None]
+    ) -> dict[Place, TopicPartition]:
+        """Check each partition's own error: the request as a whole can succeed although every partition failed."""
+        good = {}
+        for one in answer.topic_partitions or ():
+            place = (one.topic, one.partition)
+            if one.error is None:
+                good[place] = one
+            else:
+                on_error(place, failed(f"{doing}, partition {one.partition}", one.error, acl))
+        return good
+
+    # -- answers
+
+    def _answers(
+        self,
+        asked: Mapping[K, Future[Any]],
+        words: Callable[[K], tuple[str, str]],
+        on_error: Callable[[K, KafkaFailed], None],
+    ) -> dict[K, Any]:
+        """`words`: what the request does and the permission that it needs, for one of its parts."""
+        found = {}
+        for key, future in asked.items():
+            try:
+                found[key] = self._answer(future, *words(key))
+            except KafkaFailed as problem:
+                on_error(key, problem)
+        return found
+
+    def _answer(self, future: Future[Any], doing: str, acl: str) -> Any:
+        try:
+            return future.result(self._limit_s + _LATER_S)
+        except KafkaException as problem:
+            raise failed(doing, problem, acl) from problem
+        except TimeoutError as problem:
+            raise unanswered(doing, f"time limit of {self._limit_s:g} s") from problem
+
+
+def _topic_info(name: str, about: Any) -> TopicInfo:
+    partitions = sorted(about.partitions, key=lambda one: one.id)
+    return TopicInfo(
+        name,
+        topic_id(about.topic_id),
+        tuple(one.id for one in partitions),
+        tuple(len(one.replicas) for one in partitions),
+    )

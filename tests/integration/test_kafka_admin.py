@@ -1,0 +1,113 @@
+"""The administration of topics, offsets and groups on a real Kafka, and on one that does not run."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from app.local.kafka import EmbeddedKafka
+from app.local.kafka.ports import free_port
+from tables.kafka.admin import GroupOffset, KafkaAdmin
+from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound, KafkaUnavailable, leave_out
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def admin(kafka: EmbeddedKafka) -> KafkaAdmin:
+    return KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 15.0)
+
+
+def test_a_topic_from_its_creation_to_its_end(admin: KafkaAdmin, topic_name: Callable[[], str]) -> None:
+    topic, other = topic_name(), topic_name()
+
+    assert admin.create_topic(topic, 2, 1, {"retention.ms": "1000"})
+    assert not admin.create_topic(topic, 5, 1, {}), "there is one already"
+    (first,) = admin.describe_topics([topic, other], leave_out(KafkaNotFound)).values()
+    assert (first.name, first.partitions, first.replicas) == (topic, (0, 1), (1, 1))
+    admin.add_partitions(topic, 3)
+    admin.add_partitions(topic, 3)
+    admin.set_configs(topic, {"retention.ms": "2000"})
+    assert admin.topic_configs([topic, other])[topic]["retention.ms"] == "2000"
+    assert sorted(admin.probe().topics[topic]) == [0, 1, 2]
+    problems = admin.delete_topics([topic, other])
+    assert [(name, type(problem)) for name, problem in problems.items()] == [(other, KafkaNotFound)]
+    with pytest.raises(KafkaNotFound, match=f"describing topic {topic}"):
+        admin.describe_topics([topic])
+    assert admin.create_topic(topic, 1, 1, {})
+    assert admin.describe_topics([topic])[topic].id not in ("", first.id)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 300])
+def test_a_name_that_kafka_does_not_take(admin: KafkaAdmin, name: str) -> None:
+    with pytest.raises(KafkaInvalid):
+        admin.describe_topics([name])
+
+
+def test_more_replicas_than_brokers(admin: KafkaAdmin, topic_name: Callable[[], str]) -> None:
+    with pytest.raises(KafkaInvalid, match=r"lower spec\.replicationFactor"):
+        admin.create_topic(topic_name(), 1, 5, {})
+
+
+def test_offsets_of_partitions_and_of_a_group(
+    kafka: EmbeddedKafka, admin: KafkaAdmin, make_topic: Callable[..., str]
+) -> None:
+    topic, group = make_topic(2), f"group-{uuid.uuid4()}"
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for _ in range(3):
+        producer.produce(topic, b"v", partition=1)
+    assert producer.flush(30) == 0
+    places = [(topic, 0), (topic, 1)]
+
+    assert admin.first_offsets(places) == {(topic, 0): 0, (topic, 1): 0}
+    assert admin.end_offsets(places) == {(topic, 0): 0, (topic, 1): 3}
+    assert admin.offsets_at(places, 0) == {(topic, 0): -1, (topic, 1): 0}
+    missing: list[object] = []
+    assert admin.end_offsets([*places, (topic, 7)], lambda place, _: missing.append(place))[topic, 1] == 3
+    assert missing == [(topic, 7)]
+    with pytest.raises(KafkaFailed):
+        admin.end_offsets([(topic, 7)])
+
+    assert admin.committed(group, places) == {}
+    assert admin.committed(group, []) == {}
+    assert admin.describe_group(group) is None
+    admin.commit(group, {(topic, 1): 2})
+    assert admin.committed(group) == {(topic, 1): GroupOffset(2, "")}
+    assert group in admin.groups()
+    found = admin.describe_group(group)
+    assert found is not None
+    assert (found.state, found.members) == ("EMPTY", 0)
+    admin.delete_group(group)
+    admin.delete_group(group)
+    assert admin.describe_group(group) is None
+
+
+def test_offsets_of_a_group_with_members_are_not_changed(
+    kafka: EmbeddedKafka, admin: KafkaAdmin, make_topic: Callable[..., str]
+) -> None:
+    """The request as a whole succeeds; each partition has the error."""
+    topic, group = make_topic(1), f"group-{uuid.uuid4()}"
+    member = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group})
+    try:
+        member.subscribe([topic])
+        member.poll(5.0)
+        with pytest.raises(KafkaFailed, match="committing the start of group"):
+            admin.commit(group, {(topic, 0): 0})
+    finally:
+        member.close()
+
+
+def test_a_kafka_that_does_not_run() -> None:
+    bootstrap = f"127.0.0.1:{free_port()}"
+    admin = KafkaAdmin({"bootstrap.servers": bootstrap, "log_level": 0}, 0.5)
+
+    with pytest.raises(KafkaUnavailable, match=rf"^Kafka at {bootstrap} does not answer \(connection refused\)"):
+        admin.probe()
+    with pytest.raises(KafkaUnavailable, match=f"^Kafka at {bootstrap} does not answer"):
+        admin.cluster()
+    with pytest.raises(KafkaUnavailable, match=r"^describing topic t: Kafka does not answer"):
+        admin.describe_topics(["t"])
+    admin.close()

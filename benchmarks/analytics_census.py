@@ -28,7 +28,7 @@ from analytics.census.generator import Recipe, write
 from analytics.census.model import Result, decode
 from analytics.census.plain import count_files, same
 from app.local.kafka import EmbeddedKafka
-from app.operations.topic_reader import TopicReader
+from tables.kafka.topic_reader import TopicReader
 from tests.support.processes import REPOSITORY
 
 _POLL_S = 0.2

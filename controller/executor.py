@@ -14,7 +14,6 @@ from typing import TypeVar
 import structlog
 
 from controller.config import ControllerConfig
-from controller.kafka.leader_election import LeaderElection
 from controller.kafka.leader_state_store import LeaderStateStore
 from controller.kafka.offsets import Offsets
 from controller.kafka.publisher import Publisher
@@ -40,6 +39,7 @@ from controller.plan.actions import (
 from knative.contract.leader_state import Removal
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
+from tables.kafka.group_lock import GroupLock
 from tables.kafka.loop_thread import call_in_thread
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Executor:
         admin: KafkaAdmin,
         publisher: Publisher,
         state: LeaderStateStore,
-        election: LeaderElection,
+        election: GroupLock,
     ) -> None:
         self._admin = admin
         self._offsets = Offsets(admin, config.admin_timeout_s)
@@ -119,7 +119,7 @@ class Executor:
             # a confirmation counts for less time than another process needs to become the leader.
             if _now_s() - self._confirmed_s > self._confirmed_for_s:
                 await self.confirm()
-            if not self._election.leading or self._election.term != term or not self._state.holds:
+            if not self._election.held or self._election.term != term or not self._state.holds:
                 raise LeadershipLost
             try:
                 await self._do(action)

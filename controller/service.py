@@ -19,7 +19,6 @@ import structlog
 
 from controller.config import ControllerConfig
 from controller.executor import Executor, LeadershipLost
-from controller.kafka.leader_election import LeaderElection
 from controller.kafka.leader_state_store import LeaderStateStore, UnreadableRecords
 from controller.kafka.publisher import Publisher
 from controller.kafka.topics import ensure_compacted
@@ -36,6 +35,7 @@ from knative.ports import Produce
 from tables.contract_table import ContractTable
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
+from tables.kafka.group_lock import GroupLock
 from tables.status_table import StatusTable
 
 log = structlog.get_logger(__name__)
@@ -96,13 +96,14 @@ class Controller:
         self._identities = Identities()
         self._files = StatusFiles(config.state_dir)
         self._problems: tuple[FileProblem, ...] = ()
-        self._election = LeaderElection(
+        self._election = GroupLock(
             kafka_names.controller_group(config.instance),
             config.contract_topic,
             config.kafka,
             config.session_timeout_s,
-            self._wake.set,
-            crashed,
+            changed=self._on_election,
+            crashed=crashed,
+            troubled=lambda why: log.warning("error in the lock group", reason=why),
         )
         status_topic = kafka_names.status_topic(config.instance)
         self._reporter = StatusReporter(produce, status, status_topic)
@@ -116,7 +117,12 @@ class Controller:
     @property
     def leading(self) -> bool:
         """Whether this process is the one that reconciles."""
-        return self._election.leading
+        return self._election.held
+
+    def _on_election(self, leading: bool) -> None:
+        event = "controller is the leader" if leading else "controller is no longer the leader"
+        log.info(event, group=kafka_names.controller_group(self._config.instance))
+        self._wake.set()
 
     async def start(self) -> None:
         """Check both directories (UsageError if one cannot be used), then start; returns at once."""
@@ -152,7 +158,7 @@ class Controller:
     async def _run(self) -> None:
         term: _Term | None = None
         while not self._stopping:
-            if not self._election.leading or not self._contract.loaded or not self._status.loaded:
+            if not self._election.held or not self._contract.loaded or not self._status.loaded:
                 term = None
             elif term is None or term.number != self._election.term:
                 term = _Term(self._election.term)
@@ -303,7 +309,7 @@ class Controller:
         )
 
     async def _write(self, term: _Term, statuses: list[WriteStatus], retained: list[Record]) -> None:
-        if not self._election.leading or self._election.term != term.number:
+        if not self._election.held or self._election.term != term.number:
             raise LeadershipLost
 
         def write() -> None:

@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.operations.topic_reader import NoSuchTopicError
 from knative.errors import PenstockError, UsageError
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound
+from tables.kafka.topic_reader import NoSuchTopicError
 
 _LIMIT_S = 15.0
 _POLL_S = 0.1

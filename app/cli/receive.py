@@ -16,8 +16,8 @@ from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.resource import topic_of
 from app.cli.output.format import Format, Output, note, print_json
 from app.cli.output.records import as_json, as_lines
-from app.operations.topic_reader import StoredRecord, TopicReader
 from knative.errors import NotReadyError, UsageError
+from tables.kafka.topic_reader import StoredRecord, TopicReader
 
 _WAIT_S = 30.0
 

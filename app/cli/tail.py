@@ -20,8 +20,8 @@ from app.cli.options.resource import topic_of
 from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note, print_json
 from app.cli.output.records import as_json, as_lines, printable, split_headers
-from app.operations.topic_reader import StoredRecord, TopicReader
 from knative.errors import UsageError
+from tables.kafka.topic_reader import StoredRecord, TopicReader
 
 _LAST = 10
 

@@ -18,12 +18,12 @@ from app.cli.options.completion import complete_channel
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
-from app.operations.topic_reader import NoSuchTopicError, TopicReader
 from app.settings import load_settings
 from knative.contract import kafka_names
 from knative.errors import PenstockError, UsageError
 from knative.traffic import latency_sketch
 from knative.traffic.counts import OF_SUBSCRIPTIONS, column
+from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 from tables.traffic_windows.view import Line, TrafficRows
 from tables.traffic_windows.windows import LONG_S, Window, merged, start_of
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.operations.topic_reader import NoSuchTopicError, TopicReader
 from knative.contract.kafka_names import contract_topic, status_topic
 from knative.contract.records import Channel, ControllerReport, Subscription, WorkerStatus
 from knative.errors import PenstockError
 from tables.contract_table import decode_entry
+from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 from tables.status_table import decode_status
 
 

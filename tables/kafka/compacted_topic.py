@@ -13,13 +13,15 @@ good state stays.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from tables.kafka.loop_thread import LoopThread
 
 log = structlog.get_logger(__name__)
 
@@ -55,10 +57,8 @@ class CompactedReader:
             "topic.metadata.refresh.interval.ms": 30_000,
             **kafka,
         }
-        self._apply, self._caught_up, self._crashed = apply, caught_up, crashed
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._apply, self._caught_up = apply, caught_up
+        self._thread = LoopThread(self._run, f"read-{topic}", partial(self._call, crashed))
         self._pending: set[int] | None = None
         self._reached: dict[int, int] = {}  #: partition -> offset of the next record
         self._asked: deque[asyncio.Future[bool]] = deque()  #: the event loop appends, the thread pops
@@ -66,15 +66,11 @@ class CompactedReader:
 
     def start(self) -> None:
         """Start reading; returns at once."""
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._guarded, name=f"read-{self.topic}", daemon=True)
         self._thread.start()
 
     async def stop(self) -> None:
         """Stop reading. Waits at most 5 s for the thread."""
-        self._stop.set()
-        if self._thread is not None:
-            await asyncio.to_thread(self._thread.join, _STOP_S)
+        await self._thread.stop(_STOP_S)
 
     async def read_to_end(self, limit_s: float) -> bool:
         """Wait until everything is applied that the topic holds now; False if that takes longer than the limit, or
@@ -87,22 +83,15 @@ class CompactedReader:
             return False
 
     def _call(self, function: Callable[..., None], *args: object) -> None:
-        assert self._loop is not None
-        if not self._stop.is_set():
-            self._loop.call_soon_threadsafe(function, *args)
-
-    def _guarded(self) -> None:
-        try:
-            self._run()
-        except Exception as problem:  # passed to `crashed`, which ends the process
-            self._call(self._crashed, problem)
+        if not self._thread.stopping.is_set():
+            self._thread.call_soon(function, *args)
 
     def _run(self) -> None:
         consumer = Consumer(self._conf)
         try:
             if not self._assign(consumer):
                 return
-            while not self._stop.is_set():
+            while not self._thread.stopping.is_set():
                 first = consumer.poll(_POLL_S)
                 if first is not None:
                     self._take([first, *consumer.consume(_BATCH, 0)])
@@ -112,7 +101,7 @@ class CompactedReader:
 
     def _assign(self, consumer: Consumer) -> bool:
         """Wait until the topic exists, and assign all its partitions; False if stopped before."""
-        while not self._stop.is_set():
+        while not self._thread.stopping.is_set():
             try:
                 found = consumer.list_topics(self.topic, timeout=5).topics[self.topic]
             except KafkaException as problem:
@@ -123,7 +112,7 @@ class CompactedReader:
                     self._reached = dict.fromkeys(found.partitions, 0)
                     consumer.assign([TopicPartition(self.topic, p, OFFSET_BEGINNING) for p in found.partitions])
                     return True
-            self._stop.wait(0.1)
+            self._thread.stopping.wait(0.1)
         return False
 
     def _take(self, messages: list[Message]) -> None:

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from analytics.census.generator import Recipe, write
 from analytics.census.plain import count_files, same
 from app.local.kafka import EmbeddedKafka
-from app.operations.topic_reader import TopicReader
+from tables.kafka.topic_reader import TopicReader
 from tests.support.processes import REPOSITORY, Child, free_port, get, wait_until
 
 pytestmark = pytest.mark.integration

@@ -19,7 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 from app.local.kafka import EmbeddedKafka
 from app.operations.dead_letters.ledger import read_ledger
 from app.operations.dead_letters.letters import DeadLetter
-from app.operations.topic_reader import StoredRecord, TopicReader
+from tables.kafka.topic_reader import StoredRecord, TopicReader
 from tests.integration.cli_fixture import REPOSITORY, Looked
 from tests.support.processes import wait_until
 from tests.support.subscriber import ScriptedSubscriber, says, silence

@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from app.local.kafka import EmbeddedKafka
 from app.local.kafka.processes import is_running
 from app.local.kafka.record import read_record
-from app.operations.topic_reader import TopicReader
 from knative.errors import NotReadyError, PenstockError
+from tables.kafka.topic_reader import TopicReader
 from tests.support.processes import free_port
 
 _REPOSITORY = Path(__file__).parents[2]

@@ -29,8 +29,8 @@ from app.local.packaged import example
 from app.local.quickstart import place_quickstart
 from app.local.stack import Stack, StackConfig
 from app.operations.contract_snapshot import read_contract
-from app.operations.topic_reader import TopicReader
 from knative.errors import PenstockError
+from tables.kafka.topic_reader import TopicReader
 
 EVENTS = 1_000
 KEYS = 20

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.operations.topic_reader import StoredRecord
+from tables.kafka.topic_reader import StoredRecord
 
 _ACCEPTED = 202
 _DELIVERED = 200

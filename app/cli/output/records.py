@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from datetime import UTC, datetime
 
-from app.operations.topic_reader import StoredRecord
+from tables.kafka.topic_reader import StoredRecord
 
 _DATA_CHARS = 120
 

@@ -17,9 +17,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from app.operations.dead_letters.letters import DeadLetter
-from app.operations.topic_reader import NoSuchTopicError, TopicReader
 from knative.contract.kafka_names import redriven_topic
 from knative.errors import NotReadyError, PenstockError
+from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 
 _SCHEMA = 1
 _STORE_LIMIT_S = 15.0

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from app.operations.topic_reader import StoredRecord
 from knative.cloudevents.kafka_binding import describe
 from knative.contract.records import Subscription
+from tables.kafka.topic_reader import StoredRecord
 
 _ERROR = "ce_knativeerror"
 _PLAIN = "penstock-"

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from controller.kafka.leader_election import LeaderElection
 from knative.contract.kafka_names import redrive_group, redriven_topic
 from knative.errors import NotReadyError
+from tables.kafka.group_lock import GroupLock
 
 _SESSION_S = 6.0  # the least that brokers allow by default
 _SAY_AFTER_S = 2.0
@@ -35,10 +35,10 @@ async def redrive_lock(
     mine = asyncio.Event()
     failures: list[BaseException] = []
 
-    def changed() -> None:
-        if lock.leading:
+    def changed(held: bool) -> None:
+        if held:
             mine.set()
-        elif mine.is_set():  # we had it; before that, not to lead is the normal state of a waiting member
+        elif mine.is_set():  # we had it; before that, not to hold it is the normal state of a waiting member
             lost()
 
     def crashed(problem: BaseException) -> None:
@@ -46,8 +46,8 @@ async def redrive_lock(
         mine.set()  # wakes the wait below, which then raises the failure
         lost()
 
-    lock = LeaderElection(
-        redrive_group(instance), redriven_topic(instance), kafka, _SESSION_S, changed, crashed, quiet=True
+    lock = GroupLock(
+        redrive_group(instance), redriven_topic(instance), kafka, _SESSION_S, changed=changed, crashed=crashed
     )
     notice = loop.call_later(_SAY_AFTER_S, say, "waiting for another redrive of this instance to end ...")
     lock.start()

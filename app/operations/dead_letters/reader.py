@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from app.operations.dead_letters.letters import DeadLetter, Selection
-from app.operations.topic_reader import NoSuchTopicError, TopicReader
 from knative.errors import PenstockError, UsageError
+from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 
 Starts = Callable[[str, Mapping[int, int]], None]
 

@@ -17,11 +17,11 @@ from typing import Any
 from analytics.topology.model.document import Tier, Window
 from analytics.topology.model.inputs import Inputs, State, Summing, Traffic
 from app.operations.contract_snapshot import Contract, read_contract
-from app.operations.topic_reader import NoSuchTopicError, TopicReader
 from knative.contract.kafka_names import traffic_topic
 from knative.contract.subscription_stats import LastError
 from knative.errors import PenstockError
 from knative.traffic.delta import BadDeltaError, decode
+from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 from tables.status_table import FRESH_S, subscriber_details
 from tables.subscriber_details import SubscriberDetails
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.cli.demos.report import Attempt, Tally, percentile_ms
-from app.operations.topic_reader import StoredRecord
+from tables.kafka.topic_reader import StoredRecord
 
 
 def _record(**changes: object) -> StoredRecord:

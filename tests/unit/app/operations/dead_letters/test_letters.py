@@ -20,10 +20,10 @@ from app.operations.dead_letters.letters import DeadLetter, Selection, group, ow
 from app.operations.dead_letters.rate import RateLimiter, read_rate
 from app.operations.dead_letters.reader import read_ref
 from app.operations.dead_letters.summary import Summary
-from app.operations.topic_reader import StoredRecord
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
 from knative.errors import UsageError
+from tables.kafka.topic_reader import StoredRecord
 
 _ORIGINAL = (("ce_id", b"1"), ("ce_type", b"t"), ("content-type", b"text/plain"), ("traceparent", b"00-1-2-01"))
 

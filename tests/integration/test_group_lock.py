@@ -1,4 +1,4 @@
-"""Leadership on a real Kafka: a leader that was away too long is fenced."""
+"""The group lock on a real Kafka: a holder that was stopped for too long is fenced."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from controller.kafka.leader_election import LeaderElection
+from tables.kafka.group_lock import GroupLock
 
 pytestmark = pytest.mark.integration
 
 LEADER = """
 import asyncio, sys
-from controller.kafka.leader_election import LeaderElection
+from tables.kafka.group_lock import GroupLock
 
 async def main():
-    lease = LeaderElection(sys.argv[2], sys.argv[3], {"bootstrap.servers": sys.argv[1]}, 6.0, lambda: None, print)
-    lease.start()
-    while not lease.leading:
+    kafka = {"bootstrap.servers": sys.argv[1]}
+    lock = GroupLock(sys.argv[2], sys.argv[3], kafka, 6.0, changed=lambda _: None, crashed=print)
+    lock.start()
+    while not lock.held:
         await asyncio.sleep(0.05)
-    print(await lease.confirm(), flush=True)
+    print(await lock.confirm(), flush=True)
     sys.stdin.readline()
-    print(await lease.confirm(), flush=True)
-    await lease.stop(5.0)
+    print(await lock.confirm(), flush=True)
+    await lock.stop(5.0)
 
 asyncio.run(main())
 """
@@ -49,7 +50,8 @@ async def test_a_leader_that_was_stopped_past_its_session_is_not_confirmed(
     assert process.stdout is not None
     crashes: list[BaseException] = []
     took_over = asyncio.Event()
-    other = LeaderElection(group, topic, {"bootstrap.servers": kafka.bootstrap}, 6.0, took_over.set, crashes.append)
+    client = {"bootstrap.servers": kafka.bootstrap}
+    other = GroupLock(group, topic, client, 6.0, changed=lambda _: took_over.set(), crashed=crashes.append)
     try:
         async with asyncio.timeout(60):
             while (await process.stdout.readline()).strip() != b"True":

@@ -1,30 +1,33 @@
-"""Leader election by a group lock: the owner of the lock group's single partition leads, the others wait.
+"""A lock for all processes of one installation: the owner of a group's single partition holds it, the others wait.
 
-    thread: poll -> assigned -> leading      revoked, lost -> not leading        confirm(): a commit, fenced by Kafka
+    thread: poll -> assigned -> held         revoked, lost -> not held           confirm(): a commit, fenced by Kafka
 
-The group subscribes to the contract topic, whose single partition has a single owner; nothing is fetched from it. A
-process that was stopped longer than the session timeout (SIGSTOP, a frozen machine) still believes that it leads. So
-`confirm` makes a commit, which Kafka accepts only from the present owner, before the leader acts.
+The group subscribes to a topic whose single partition has a single owner; nothing is fetched from it. A process that
+was stopped longer than the session timeout (SIGSTOP, a frozen machine) still believes that it holds the lock. So
+`confirm` makes a commit, which Kafka accepts only from the present owner, before the holder acts. After a kill Kafka
+gives the lock to another process when the session has timed out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import structlog
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-log = structlog.get_logger(__name__)
+from tables.kafka.loop_thread import LoopThread
 
 _POLL_S = 0.1  #: also the longest time until a `confirm` is sent
 
 
-class LeaderElection:
-    """Tries to lead from `start` to `stop`. `changed` is called on the event loop whenever `leading` changes."""
+def _ignore(_: str) -> None:
+    """The owner reports a lock that it does not get in time, and needs no reason."""
+
+
+class GroupLock:
+    """Tries to get and keep the lock from `start` to `stop`. Callbacks run on the event loop."""
 
     def __init__(
         self,
@@ -32,13 +35,16 @@ class LeaderElection:
         topic: str,
         kafka: Mapping[str, Any],
         session_timeout_s: float,
-        changed: Callable[[], None],
+        *,
+        changed: Callable[[bool], None],
         crashed: Callable[[BaseException], None],
-        quiet: bool = False,
+        troubled: Callable[[str], None] = _ignore,
     ) -> None:
-        """`kafka`: librdkafka client settings. `crashed` gets the exception that ended the thread, and must end the
-        process. `quiet`: log nothing, because the owner reports what matters."""
-        self._quiet = quiet
+        """`topic`: must exist, with one partition. `kafka`: librdkafka client settings.
+
+        `changed` gets the new value of `held`. `crashed` gets the exception that ended the thread. `troubled` gets an
+        error of the group, once as long as it stays the same.
+        """
         self._session_timeout_s = session_timeout_s
         session_ms = int(session_timeout_s * 1000)
         self._conf = {
@@ -55,42 +61,36 @@ class LeaderElection:
             "on_commit": self._committed,
         }
         self._topic = topic
-        self._changed, self._crashed = changed, crashed
-        self._stop = threading.Event()
+        self._changed, self._troubled = changed, troubled
         self._questions: deque[asyncio.Future[bool]] = deque()  #: the event loop appends, the thread pops
         self._asked: list[asyncio.Future[bool]] = []
-        self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = LoopThread(self._run, f"lock-{group}", crashed)
         self._term = 0
-        self._leading = False
+        self._held = False
         self._error = ""
 
     @property
-    def leading(self) -> bool:
-        """Whether this process leads, as far as it knows."""
-        return self._leading
+    def held(self) -> bool:
+        """Whether this process holds the lock, as far as it knows."""
+        return self._held
 
     @property
     def term(self) -> int:
-        """How often leadership was gained. Compare it before and after acting: it changes if leadership was lost."""
+        """How often the lock was gained. Compare it before and after acting: it changes if the lock was lost."""
         return self._term
 
     def start(self) -> None:
-        """Start trying to lead; returns at once."""
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._guarded, name="controller-election", daemon=True)
+        """Start trying to get it; returns at once."""
         self._thread.start()
 
     async def stop(self, limit_s: float) -> None:
-        """Give up leadership by leaving the group, so that another process can lead at once."""
-        self._stop.set()
-        if self._thread is not None:
-            await asyncio.to_thread(self._thread.join, limit_s)
-        self._leading = False
+        """Give it up by leaving the group, so that another process can have it at once."""
+        await self._thread.stop(limit_s)
+        self._held = False
 
     async def confirm(self) -> bool:
-        """Whether Kafka confirms that this process leads. False also if Kafka does not answer in time."""
-        if not self._leading:
+        """Whether Kafka confirms that this process holds the lock. False also if Kafka does not answer in time."""
+        if not self._held:
             return False
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._questions.append(answer)
@@ -118,57 +118,43 @@ class LeaderElection:
         if error is not None:
             self._report(error)
         asked, self._asked = self._asked, []
-        self._call(_answer, asked, error is None and self._leading)
-
-    def _guarded(self) -> None:
-        try:
-            self._run()
-        except Exception as problem:  # passed to `crashed`, which ends the process
-            self._call(self._crashed, problem)
+        self._thread.call_soon(_answer, asked, error is None and self._held)
 
     def _run(self) -> None:
         consumer = Consumer(self._conf)
         consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
         try:
-            while not self._stop.is_set():
+            while not self._thread.stopping.is_set():
                 self._ask(consumer)
                 message = consumer.poll(_POLL_S)
-                if message is not None and message.error() is not None:
-                    self._report(message.error())
+                if message is not None and (error := message.error()) is not None:
+                    self._report(error)
         finally:
-            self._set(leading=False)
+            self._set(held=False)
             consumer.close()
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for partition in partitions:
             partition.offset = OFFSET_END
         consumer.incremental_assign(partitions)
-        consumer.pause(partitions)  # only ownership matters, the contract's records are read elsewhere
+        consumer.pause(partitions)  # only ownership matters; records are read elsewhere
         if partitions:
-            self._set(leading=True)
+            self._set(held=True)
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._set(leading=False)
+        self._set(held=False)
 
-    def _set(self, *, leading: bool) -> None:
-        if leading == self._leading:
+    def _set(self, *, held: bool) -> None:
+        if held == self._held:
             return
-        self._term += leading
-        self._leading = leading
-        if not self._quiet:
-            event = "controller is the leader" if leading else "controller is no longer the leader"
-            log.info(event, group=self._conf["group.id"])
-        self._call(self._changed)
+        self._term += held
+        self._held = held
+        self._thread.call_soon(self._changed, held)
 
-    def _report(self, error: KafkaError | None) -> None:
-        text = error.str() if error is not None else ""
-        if text != self._error and not self._quiet:
-            self._error = text
-            log.warning("error in the lock group", reason=text)
-
-    def _call(self, function: Callable[..., None], *args: object) -> None:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(function, *args)
+    def _report(self, error: KafkaError) -> None:
+        if error.str() != self._error:
+            self._error = error.str()
+            self._thread.call_soon(self._troubled, self._error)
 
 
 def _answer(asked: list[asyncio.Future[bool]], agreed: bool) -> None:

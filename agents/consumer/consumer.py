@@ -26,7 +26,6 @@ from agents.config import DeliveryConfig
 from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits
 from agents.consumer.log_end_offsets import LogEndOffsets, read_to_end, skip_to_end
-from agents.consumer.loop_bridge import LOOP_S, LoopBridge
 from agents.consumer.memory_budget import record_bytes
 from agents.consumer.rebalance import Rebalance, RebalanceListener
 from agents.consumer.settings import consumer_settings
@@ -36,6 +35,7 @@ from knative.backoff import doubling_s
 from knative.cloudevents.record_headers import record_headers
 from knative.contract.records import Subscription
 from knative.ports import Observe
+from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
 
@@ -83,7 +83,8 @@ class SubscriptionConsumer:
         self._config = config
         self._listener = owner
         self._observe = observe
-        self._bridge = LoopBridge(asyncio.get_running_loop())
+        self._thread = LoopThread(self._run, f"consumer-{subscription.label}", owner.fatal)
+        self._stop = self._thread.stopping
         self.commits = Commits(
             subscription.label,
             config.commit_interval_s,
@@ -92,19 +93,17 @@ class SubscriptionConsumer:
             waiting=owner.waiting_for_kafka,
         )
         self._log_end_offsets, self._stall_detector = LogEndOffsets(), StallDetector()
-        self._stop = threading.Event()
         self._backpressure = Backpressure(config.buffer_bytes_max, self._stop)
         self._rebalance = Rebalance(
-            subscription, config, owner, self.commits, self._backpressure, self._bridge, observe, self._stop
+            subscription, config, owner, self.commits, self._backpressure, self._thread, observe
         )
-        self._drained, self._ended = asyncio.Event(), asyncio.Event()
+        self._drained = asyncio.Event()
         self._much = False  # the last call returned many records, so more are probably ready
         self._last = 0.0  # when the last single record came
         self._drain_s = 0.0
         self._fatal: KafkaError | None = None  # the client can never be used again
         self._halted = ""  # why its partitions must not be served; "" = they may be
         self._polled_at = time.monotonic()
-        self._thread = threading.Thread(target=self._guarded, name=f"consumer-{subscription.label}", daemon=True)
 
     # -- event loop
 
@@ -117,11 +116,10 @@ class SubscriptionConsumer:
         answer in that time, the thread is left behind, so that it does not hold up the end of the process."""
         self._drain_s = drain_s
         self._stop.set()
-        if self._thread.ident is None:
+        if not self._thread.started:
             return
         await at_most(self._drained.wait(), drain_s + _LEAVE_S)
-        await at_most(self._ended.wait(), _LEAVE_S)
-        if not self._ended.is_set():
+        if not await self._thread.stop(_LEAVE_S):
             log.error("the consumer did not stop in time", subscription=self.subscription.label)
 
     def halt(self, reason: str) -> None:
@@ -149,13 +147,11 @@ class SubscriptionConsumer:
 
     # -- thread
 
-    def _guarded(self) -> None:
+    def _run(self) -> None:
         try:
             self._sessions()
-        except Exception as problem:  # of any kind: the listener ends the process
-            self._bridge.notify(self._listener.fatal, problem)
-        self._bridge.notify(self._drained.set)
-        self._bridge.notify(self._ended.set)
+        finally:
+            self._thread.call_soon(self._drained.set)
 
     def _sessions(self) -> None:
         waits_s = doubling_s(*_REJOIN_S)
@@ -200,7 +196,7 @@ class SubscriptionConsumer:
         finally:
             rebalance.drop()  # the partitions that an exception has left open
             hangs = rebalance.stuck or self.commits.in_flight
-            self._bridge.call(self.commits.detach)
+            self._thread.call(self.commits.detach)
             if hangs:  # `close` waits until the last commit has failed, which can take minutes
                 threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
             else:
@@ -213,8 +209,8 @@ class SubscriptionConsumer:
         # Only then is it certain that no record below the end is still on its way to the scheduler.
         if self._backpressure.all_enqueued:
             for partition in read_to_end(partitions):
-                self._bridge.call(skip_to_end, partition)
-                self._bridge.call(self.commits.schedule_commit)
+                self._thread.call(skip_to_end, partition)
+                self._thread.call(self.commits.schedule_commit)
         for stalled in self._stall_detector.stalled(partitions, self._backpressure.budget.paused, now):
             log.warning(
                 "partition returns no records although its log has more; assigning it again",
@@ -276,7 +272,7 @@ class SubscriptionConsumer:
                 self._observe.consumed(self.client_name, topic, number, len(records))
             self._backpressure.handed(total)
             # Counted before it is handed over: `batches_enqueued` may run at once, and must not be ahead.
-            self._bridge.notify(self._listener.enqueue, list(batches.values()))
+            self._thread.call_soon(self._listener.enqueue, list(batches.values()))
         for message, error in errors:
             self._on_message_error(consumer, message, error)
 
@@ -320,8 +316,8 @@ class SubscriptionConsumer:
                 count=low - at,
             )
             self._observe.expired(self.subscription.label, low - at)
-            self._bridge.call(partition.tracker.skip_to, low)
-            self._bridge.call(self.commits.schedule_commit)
+            self._thread.call(partition.tracker.skip_to, low)
+            self._thread.call(self.commits.schedule_commit)
             self._rebalance.read_from(consumer, partition, low)
         else:
             self._fail(
@@ -341,7 +337,7 @@ class SubscriptionConsumer:
             )
             self._backpressure.budget.paused.add(partition.number)
             consumer.pause([TopicPartition(partition.topic, partition.number)])
-            self._bridge.notify(self._listener.failing)
+            self._thread.call_soon(self._listener.failing)
 
 
 def _is_fatal(error: KafkaError) -> bool:

@@ -17,7 +17,6 @@ commits too late costs duplicates, as a crash does.
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Collection, Sequence
 from typing import Protocol
@@ -28,13 +27,13 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from agents.config import DeliveryConfig
 from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits, commit_now, offsets
-from agents.consumer.loop_bridge import LOOP_S, LoopBridge
 from agents.consumer.retained import RetainedOffsets, resumed
 from agents.consumer.start_offsets import committed_offsets, log_start
 from agents.ordering.offset_metadata import read
 from agents.ordering.partition import PartitionState
 from knative.contract.records import Subscription
 from knative.ports import Observe
+from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
 
@@ -67,9 +66,8 @@ class Rebalance:
         listener: RebalanceListener,
         commits: Commits,
         backpressure: Backpressure,
-        bridge: LoopBridge,
+        thread: LoopThread,
         observe: Observe,
-        stop: threading.Event,
     ) -> None:
         self.partitions: dict[int, PartitionState] = {}
         self.counts = {"assigned": 0, "revoked": 0, "lost": 0}  #: number of each
@@ -79,9 +77,9 @@ class Rebalance:
         self._listener = listener
         self._commits = commits
         self._backpressure = backpressure
-        self._bridge = bridge
+        self._thread = thread
         self._observe = observe
-        self._stop = stop
+        self._stop = thread.stopping
         self._retained = RetainedOffsets()
         self._deferred: dict[int, tuple[TopicPartition, float]] = {}  # assigned, to be opened at that monotonic time
         self._consumer: Consumer | None = None
@@ -93,7 +91,7 @@ class Rebalance:
         self.partitions = {}
         self._deferred = {}
         self.stuck = False
-        self._bridge.call(self._commits.attach, self.partitions)
+        self._thread.call(self._commits.attach, self.partitions)
         consumer.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
     # -- callbacks of the client, inside poll(); a replaced client that is still closing may call them too
@@ -135,14 +133,14 @@ class Rebalance:
         mine = [self.partitions.pop(where.partition) for where in lost if where.partition in self.partitions]
         for partition in mine:
             self._backpressure.forget(consumer, partition)
-        self._bridge.begin(self._listener.drain(mine, _LOST_DRAIN_S)).result(LOOP_S)
+        self._thread.begin(self._listener.drain(mine, _LOST_DRAIN_S)).result(LOOP_S)
         # Hand over only if Kafka was silent for all. If just this process was cut off or frozen, others have continued,
         # and know more of these partitions than it does.
         self._retained.keep(mine, hand_over=self._commits.silent)
         # librdkafka unassigns, and so rejoins, only when the commit in flight has failed. With its retries that takes
         # minutes.
         self.stuck = self._commits.in_flight
-        self._bridge.call(
+        self._thread.call(
             self._commits.forget
         )  # only after the drain: it ends `waiting`, and first attempts would start again
         log.warning("partitions lost", subscription=self._label, partitions=[p.number for p in mine])
@@ -175,12 +173,12 @@ class Rebalance:
         if partitions:
             self._drain(consumer, partitions, limit_s)
         if drained is not None:
-            self._bridge.notify(drained.set)
+            self._thread.call_soon(drained.set)
         for partition in partitions:
             self.partitions.pop(partition.number, None)
             self._backpressure.forget(consumer, partition)
         # Removed from `partitions` before the commit: a request for a commit that is still waiting is then not sent.
-        refused = commit_now(consumer, self._bridge.call(offsets, partitions), self._label)
+        refused = commit_now(consumer, self._thread.call(offsets, partitions), self._label)
         self._retained.keep([partition for partition in partitions if partition.number in refused])
 
     def drop(self) -> None:
@@ -188,7 +186,7 @@ class Rebalance:
         left = list(self.partitions.values())
         self.partitions.clear()
         if left:
-            self._bridge.call(self._listener.dropped, left)
+            self._thread.call(self._listener.dropped, left)
             self._retained.keep(left)
 
     # -- steps
@@ -208,10 +206,10 @@ class Rebalance:
             partition.acknowledged = partition.requested = start
             opened.append(partition)
         # The loop must know the partitions before the client can fetch their records, hence the order of these calls.
-        self._bridge.call(self._listener.opened, opened)
+        self._thread.call(self._listener.opened, opened)
         self.partitions.update((p.number, p) for p in opened)
         if any(p.tracker.changes for p in opened):  # this process knows more than Kafka: commit that
-            self._bridge.call(self._commits.schedule_commit)
+            self._thread.call(self._commits.schedule_commit)
         consumer.incremental_assign([TopicPartition(p.topic, p.number, p.tracker.committable) for p in opened])
         log.info("partitions assigned", subscription=self._label, partitions=[p.number for p in opened])
 
@@ -259,8 +257,8 @@ class Rebalance:
         """Drain these partitions. Commits continue meanwhile, for them and for those that stay."""
         until = time.monotonic() + limit_s + LOOP_S
         # This thread is inside poll() and gets no commit callbacks, so it sends commits itself and waits for each.
-        self._bridge.call(self._commits.give_up_flight)
-        work = self._bridge.begin(self._listener.drain(partitions, limit_s))
+        self._thread.call(self._commits.give_up_flight)
+        work = self._thread.begin(self._listener.drain(partitions, limit_s))
         while True:
             try:
                 return work.result(self._config.commit_interval_s)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from contextlib import suppress
 
 from agents.http.endpoint import Endpoint
+from tables.kafka.loop_thread import call_soon
 
 #: IP addresses in the order in which to try them, or the error.
 Answer = list[str] | Exception
@@ -52,8 +52,7 @@ class Resolver:
             answer = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         except Exception as error:  # of any kind: the attempts that wait must get an answer
             answer = error
-        with suppress(RuntimeError):  # the loop was closed meanwhile, so no attempt waits
-            self._loop.call_soon_threadsafe(self._answered, asked, answer)
+        call_soon(self._loop, self._answered, asked, answer)
 
     def _answered(self, asked: asyncio.Future[Answer], answer: Answer) -> None:
         self._asked = None

@@ -16,6 +16,7 @@ from agents.dispatch.context import DeliveryContext
 from agents.dispatch.runner import SubscriptionRunner
 from knative.contract.records import Subscription, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
+from tables.faust_support import forget_service
 
 log = structlog.get_logger(__name__)
 
@@ -144,9 +145,7 @@ class Supervisor:
             await runner.leave(drain_s)
         except Exception as problem:
             self._context.fatal(problem)
-        if runner in self._app._children:  # otherwise Faust keeps runtime services for ever
-            self._app._children.remove(runner)
-        self._app.beacon.discard(runner.beacon)  # and their nodes in its tree of services
+        forget_service(self._app, runner)
         if not self._stopping:
             self._context.observe.forget(runner.subscription.label)
             log.info("subscription stopped", subscription=runner.subscription.label, uid=runner.subscription.uid)

@@ -34,7 +34,6 @@ from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of
-from app.worker.faust_app import MemoryApp
 from app.worker.lifecycle import Lifecycle, Parts
 from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
@@ -45,6 +44,7 @@ from knative.contract import kafka_names
 from knative.errors import PenstockError
 from knative.ports import Produce
 from tables.contract_table import ContractTable
+from tables.faust_support import MemoryApp
 from tables.status_table import StatusTable
 from web.http import registry
 from web.http.config import DriverConfig

@@ -4,8 +4,8 @@
     at each of Faust's commits                   consumer: "how far is stored?"  -> follower.storable(partition)
 
 Faust proposes an offset, and the follower limits it to what is stored. So an agent that failed, was cancelled or
-finished out of order never commits anything that is not stored. This relies on internals of Faust; tests that kill
-processes cover it.
+finished out of order never commits anything that is not stored. `tables/faust_support` has the internals of Faust
+that this needs; tests that kill processes cover it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from typing import Any, NoReturn, Protocol
 
 import faust
 import structlog
-from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
 from app.census.topics import Topic, Topics
 from app.observability.logging import configure_logging
 from app.settings.load import Settings
-from app.worker.faust_app import MemoryApp
 from knative.errors import PenstockError
+from tables.faust_support import OffsetControlApp
 from web.http import registry
 from web.http.config import DriverConfig
 
@@ -47,38 +46,7 @@ class Follower(Protocol):
     def storable(self, partition: int) -> int | None: ...
 
 
-class _Consumer(driver.Consumer):
-    """Takes start offsets and commit limits from the app's follower."""
-
-    async def seek_to_committed(self) -> Mapping[TP, int]:
-        # Faust calls this after each rebalance, when tables are recovered: the only place where the follower's offsets
-        # can replace the committed ones before the first fetch.
-        found = dict(await super().seek_to_committed())
-        app: Any = self.app
-        mine = [tp for tp in self.assignment() if tp.topic == app.followed.name]
-        if not mine:
-            return found
-        committed = {tp.partition: found.get(tp) for tp in mine}
-        known = {number: offset if offset is not None and offset >= 0 else None for number, offset in committed.items()}
-        earliest = {tp.partition: offset for tp, offset in (await self.earliest_offsets(*mine)).items()}
-        starts = app.follower.begin(known, earliest)
-        wanted = {TP(app.followed.name, number): offset for number, offset in starts.items()}
-        await self.seek_wait(wanted)
-        return {**found, **wanted}
-
-    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
-        app: Any = self.app
-        stored = {tp: app.follower.storable(tp.partition) or 0 for tp in offsets if tp.topic == app.followed.name}
-        safe = {tp: min(offset, stored.get(tp, offset)) for tp, offset in offsets.items()}
-        safe = {tp: offset for tp, offset in safe.items() if offset > 0}
-        return await super()._commit(safe) if safe else False
-
-
-class _Transport(driver.Transport):
-    Consumer = _Consumer
-
-
-class FollowingApp(MemoryApp):
+class FollowingApp(OffsetControlApp):
     """`followed` and `follower` are set before it starts."""
 
     followed: Topic
@@ -86,8 +54,22 @@ class FollowingApp(MemoryApp):
     driver_config: DriverConfig
     logger = logging.getLogger("mode.census")
 
-    def _new_transport(self) -> Any:
-        return _Transport(self.conf.broker_consumer, self)
+    async def start_offsets(self, consumer: Any, committed: Mapping[TP, int]) -> Mapping[TP, int]:
+        """Those of the follower, for its topic."""
+        mine = [tp for tp in consumer.assignment() if tp.topic == self.followed.name]
+        if not mine:
+            return {}
+        offsets = {tp.partition: committed.get(tp) for tp in mine}
+        known = {number: offset if offset is not None and offset >= 0 else None for number, offset in offsets.items()}
+        earliest = {tp.partition: offset for tp, offset in (await consumer.earliest_offsets(*mine)).items()}
+        starts = self.follower.begin(known, earliest)
+        return {TP(self.followed.name, number): offset for number, offset in starts.items()}
+
+    def offsets_to_commit(self, offsets: Mapping[TP, int]) -> Mapping[TP, int]:
+        """Not beyond what the follower has stored."""
+        stored = {tp: self.follower.storable(tp.partition) or 0 for tp in offsets if tp.topic == self.followed.name}
+        safe = {tp: min(offset, stored.get(tp, offset)) for tp, offset in offsets.items()}
+        return {tp: offset for tp, offset in safe.items() if offset > 0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from faust.types import TP
 
 from analytics.census.offset_sequence import OffsetGapError, Succession
 from analytics.census.totals import Row, Summary, apply, next_offset, partition_of, summarize
+from tables.faust_support import add_table
 
 log = structlog.get_logger(__name__)
 
@@ -62,9 +63,10 @@ class ResultsTable:
         self._dead = False
         self._epoch = 0  # how often reading was set to the offsets in the table
         self._succession = Succession()
-        self._table: Any = _Rows(app, name="totals", partitions=config.partitions, default=None, key_type=str)
+        self._table: Any = add_table(
+            app, _Rows, name="totals", partitions=config.partitions, default=None, key_type=str
+        )
         self._table.unstored = []
-        app.tables.add(self._table)
 
     def begin(self, committed: Mapping[int, int | None], earliest: Mapping[int, int]) -> dict[int, int]:
         """The start offsets of the partitions that are assigned now. Called when the table is recovered."""

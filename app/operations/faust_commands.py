@@ -11,18 +11,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-from faust.cli.base import cli
 
 from knative.contract import kafka_names
 from knative.errors import PenstockError
+from tables.faust_support import replace_commands
 
 _ANY = {"ignore_unknown_options": True, "allow_extra_args": True}
 
 
 def install() -> None:
     """Replace Faust's commands, in a process that runs Faust's command line."""
-    for command in (_AGENTS, _TABLES, _SEND):
-        cli.add_command(command)
+    replace_commands(_AGENTS, _TABLES, _SEND)
 
 
 def _agents() -> None:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,10 +22,10 @@ from typing import Any, NoReturn
 import structlog
 from faust.app.base import BootStrategy
 
-from app.worker.faust_app import MemoryApp
 from controller.kafka.topics import ensure_traffic
 from knative.backoff import doubling_s
 from knative.contract import kafka_names
+from tables.faust_support import MemoryApp, crash_of, end_app
 from tables.kafka.admin import KafkaAdmin
 from tables.traffic_windows.faust_table import TrafficConfig, register
 
@@ -164,48 +164,9 @@ class TrafficWindows:
             await asyncio.wait_for(app.start(), _START_S)
             self._count("started")
             log.debug("traffic windows are updated")
-            await app._crashed.wait()
-            raise app.crash_reason or RuntimeError("the app of the traffic windows exited")
+            raise await crash_of(app) or RuntimeError("the app of the traffic windows exited")
         finally:
-            await _end(app)
-
-
-async def _end(app: TrafficWindowsApp) -> None:
-    """Stop an app in any state. Parts that do not stop in time are abandoned."""
-    # The consumer has a thread with an event loop of its own, and closes that loop in the thread while this thread may
-    # still wake it: uvloop then crashes the process with a segmentation fault. So close it here, after the thread.
-    thread: Any = getattr(app.consumer, "_thread", None)
-    if thread is not None:
-        thread._close_thread_loop_on_stop = False
-    stopping = asyncio.ensure_future(app.stop())
-    await asyncio.sleep(0)
-    for agent in app.agents.values():
-        agent.cancel()  # Faust's supervisor may have restarted one, and `stop` would wait for it for ever
-    await _within(stopping, _STOP_S)
-    # When one service fails to stop, Faust does not stop those after it, and these hold connections and tasks.
-    for service in (app.consumer, app.producer):
-        await _within(asyncio.ensure_future(service.stop()), _CLOSE_S)
-    for service in [app, *_below(app), *app.agents.values()]:
-        for left in list(service._futures):
-            left.cancel()
-    if thread is not None and not (thread._thread and thread._thread.is_alive()):
-        thread.thread_loop.close()
-
-
-def _below(service: Any) -> Iterator[Any]:
-    for child in list(service._children):
-        yield child
-        yield from _below(child)
-
-
-async def _within(stopping: asyncio.Future[None], limit_s: float) -> None:
-    """Wait up to `limit_s`. Not `wait_for`: it waits until a cancelled task has ended, and some of Faust's never do."""
-    done, _ = await asyncio.wait({stopping}, timeout=limit_s)
-    if not done:
-        stopping.cancel()
-        log.debug("a part of the app of the traffic windows did not stop in time")
-    elif not stopping.cancelled() and (problem := stopping.exception()):
-        log.debug("a part of the app of the traffic windows failed to stop", reason=_words(problem))
+            await end_app(app, _STOP_S, _CLOSE_S)
 
 
 def _words(problem: BaseException) -> str:

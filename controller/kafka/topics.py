@@ -47,7 +47,7 @@ def group_states(admin: KafkaAdmin, groups: Iterable[str]) -> dict[str, GroupSta
 
 
 def _group_state(found: GroupInfo | None) -> GroupState:
-    if found is None or found.state in ("DEAD", "UNKNOWN"):
+    if found is None:
         return GroupState.ABSENT
     return GroupState.LIVE if found.members or found.state != "EMPTY" else GroupState.EMPTY
 

@@ -233,6 +233,8 @@ class KafkaAdmin:
             found = self._answer(asked[group], f"describing group {group}", f"Describe on group {group}")
         except KafkaNotFound:
             return None
+        if found.state.name in ("DEAD", "UNKNOWN"):  # how a broker may describe a group that it does not know
+            return None
         return GroupInfo(found.state.name, len(found.members or ()))
 
     def delete_group(self, group: str) -> None:

@@ -23,6 +23,7 @@ import structlog
 
 from knative.contract import kafka_names
 from knative.traffic.delta import BadDeltaError, decode
+from tables.faust_support import add_table, leave_unacknowledged
 from tables.traffic_windows.windows import Seen, Windows
 
 log = structlog.get_logger(__name__)
@@ -121,20 +122,10 @@ class _Keeper:
             await self._table.stored(_STORED_S)
 
 
-def _read_again(events: list[Any]) -> None:
-    """Have a batch read again. Faust does not acknowledge an event that is marked as acknowledged, so the group's
-    offset stays before it, and the next app reads it."""
-    for event in events:
-        event.message.acked = True
-
-
 def register(app: Any, config: TrafficConfig) -> None:
     """Add the agent and its table to a Faust app that has a Kafka consumer and producer for them alone."""
     topic = app.topic(config.topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
-    beacon = app.tables.beacon
-    table = app.tables.add(
-        OnePartition(app, name=kafka_names.WINDOWS_TABLE, partitions=1, key_type=bytes, value_type=bytes, beacon=beacon)
-    )
+    table = add_table(app, OnePartition, name=kafka_names.WINDOWS_TABLE, partitions=1, key_type=bytes, value_type=bytes)
     table.unstored = []
     keeper = _Keeper(app, table, config)
     table.on_recover(keeper.recovered)
@@ -151,6 +142,7 @@ def register(app: Any, config: TrafficConfig) -> None:
                 return
             finally:
                 if not stored:  # also on cancellation: Faust acknowledges a batch however its iteration ends
-                    _read_again(events)
+                    for event in events:
+                        leave_unacknowledged(event)
 
     app.agent(topic, name=AGENT)(traffic)

@@ -12,6 +12,7 @@ from aiohttp.typedefs import Handler, Middleware
 from aiohttp.web import Application, AppRunner, HTTPRequestHeaderFieldsTooLarge, Request, StreamResponse, middleware
 from faust.web.drivers import aiohttp as faust_aiohttp
 
+from tables.faust_support import runner_of, use_runner
 from web.http.config import DriverConfig, cannot_listen
 
 
@@ -42,15 +43,16 @@ class Web(faust_aiohttp.Web):
             _bound_heads(config.header_bytes_max),
             *options.get("middlewares", ()),
         ]  # must be a list: OpenTelemetry adds its middleware to it
-        self.web_app = Application(**options)
-        self._runner = AppRunner(
-            self.web_app,
+        application = Application(**options)
+        runner = AppRunner(
+            application,
             access_log=None,
             auto_decompress=False,
             max_line_size=config.url_bytes_max,
             max_field_size=config.header_bytes_max,
             max_headers=config.header_count_max,
         )
+        use_runner(self, application, runner)
 
     async def start_server(self) -> None:
         """Listen. Raises PenstockError if the address is not available."""
@@ -61,9 +63,10 @@ class Web(faust_aiohttp.Web):
 
     async def drain(self, limit_s: float) -> int:
         """Stop accepting and let busy connections finish for `limit_s` seconds; returns 0 (aiohttp does not count)."""
-        for site in list(self._runner.sites):
+        runner = runner_of(self)
+        for site in list(runner.sites):
             await site.stop()
-        server = self._runner.server
+        server = runner.server
         if server is not None:
             server.pre_shutdown()
             await server.shutdown(limit_s)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from faust.web.drivers import DRIVERS
+from tables.faust_support import register_web_driver
 
 
 def install() -> None:
     """Call this before the Faust app is created. May be called again."""
-    DRIVERS.aliases["httptools"] = "web.http.driver:Web"
-    DRIVERS.aliases["aiohttp"] = "web.http.aiohttp_driver:Web"
+    register_web_driver("httptools", "web.http.driver:Web")
+    register_web_driver("aiohttp", "web.http.aiohttp_driver:Web")

@@ -1,0 +1,185 @@
+"""What Penstock needs of Faust's internals, all in one place: no other module uses names that Faust does not promise.
+
+Faust and its library mode are pinned to the versions this was written for. `tests/unit/tables/test_faust_support.py`
+fails when another version no longer works like this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+import faust
+import structlog
+from faust.types import TP
+from faust.web.drivers import DRIVERS
+
+log = structlog.get_logger(__name__)
+
+TableT = TypeVar("TableT", bound=faust.Table)  # type: ignore[type-arg]
+
+# -- apps --------------------------------------------------------------------------------------------------------------
+
+
+class MemoryApp(faust.App):
+    """Base class of apps with `store="memory://"`, which keep everything in memory and in Kafka."""
+
+    def _create_directories(self) -> None:
+        """Create none. Faust would create three at each start, for a store that Penstock does not use, and leave them
+        in the temporary folder of the machine."""
+
+
+class OffsetControlApp(MemoryApp):
+    """An app that decides itself where its consumer begins to read, and how far it commits."""
+
+    @abstractmethod
+    async def start_offsets(self, consumer: Any, committed: Mapping[TP, int]) -> Mapping[TP, int]:
+        """Where to begin, for the partitions where that is not the committed offset."""
+
+    @abstractmethod
+    def offsets_to_commit(self, offsets: Mapping[TP, int]) -> Mapping[TP, int]:
+        """What to commit of that which Faust proposes."""
+
+    def _new_transport(self) -> Any:
+        return _transport_with_offset_control()(self.conf.broker_consumer, self)
+
+
+@cache
+def _transport_with_offset_control() -> Any:
+    """Made when it is used: importing Faust's driver imports a Kafka client that most processes do not need."""
+    from faust.transport.drivers import aiokafka as driver
+
+    class OffsetControlConsumer(driver.Consumer):
+        async def seek_to_committed(self) -> Mapping[TP, int]:
+            # Faust calls this after each rebalance, when tables are recovered: the only place where other offsets can
+            # replace the committed ones before the first fetch.
+            app: Any = self.app
+            found = dict(await super().seek_to_committed())
+            starts = dict(await app.start_offsets(self, found))
+            if starts:
+                await self.seek_wait(starts)
+            return {**found, **starts}
+
+        async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+            app: Any = self.app
+            wanted = app.offsets_to_commit(offsets)
+            return await super()._commit(wanted) if wanted else False
+
+    class OffsetControlTransport(driver.Transport):
+        Consumer = OffsetControlConsumer
+
+    return OffsetControlTransport
+
+
+async def crash_of(app: Any) -> BaseException | None:
+    """Wait until an app or one of its services crashes; returns why."""
+    await app._crashed.wait()
+    reason: BaseException | None = app.crash_reason
+    return reason
+
+
+async def end_app(app: Any, limit_s: float, part_limit_s: float) -> None:
+    """Stop an app that has a consumer and a producer, in any state. Parts that do not stop in time are abandoned."""
+    # The consumer has a thread with an event loop of its own, and closes that loop in the thread while this thread may
+    # still wake it: uvloop then crashes the process with a segmentation fault. So close it here, after the thread.
+    thread: Any = getattr(app.consumer, "_thread", None)
+    if thread is not None:
+        thread._close_thread_loop_on_stop = False
+    stopping = asyncio.ensure_future(app.stop())
+    await asyncio.sleep(0)
+    for agent in app.agents.values():
+        agent.cancel()  # Faust's supervisor may have restarted one, and `stop` would wait for it for ever
+    await _within(stopping, limit_s)
+    # When one service fails to stop, Faust does not stop those after it, and these hold connections and tasks.
+    for service in (app.consumer, app.producer):
+        await _within(asyncio.ensure_future(service.stop()), part_limit_s)
+    for service in [app, *_below(app), *app.agents.values()]:
+        for left in list(service._futures):
+            left.cancel()
+    if thread is not None and not (thread._thread and thread._thread.is_alive()):
+        thread.thread_loop.close()
+
+
+def _below(service: Any) -> Iterator[Any]:
+    for child in list(service._children):
+        yield child
+        yield from _below(child)
+
+
+async def _within(stopping: asyncio.Future[Any], limit_s: float) -> None:
+    """Wait up to `limit_s`. Not `wait_for`: it waits until a cancelled task has ended, and some of Faust's never do."""
+    done, _ = await asyncio.wait({stopping}, timeout=limit_s)
+    if not done:
+        stopping.cancel()
+        log.debug("a part of a Faust app did not stop in time")
+    elif not stopping.cancelled() and (problem := stopping.exception()):
+        log.debug("a part of a Faust app failed to stop", reason=repr(problem))
+
+
+# -- services and agents that come and go while an app runs ------------------------------------------------------------
+
+
+def forget_service(app: Any, service: Any) -> None:
+    """Drop a stopped service that was added with `add_runtime_dependency`. Faust would keep it for ever."""
+    if service in app._children:
+        app._children.remove(service)
+    app.beacon.discard(service.beacon)  # its node in Faust's tree of services
+
+
+async def end_agent(app: Any, agent: Any, limit_s: float) -> bool:
+    """Stop an agent and drop it. False: it did not stop in time."""
+    stopping = asyncio.ensure_future(agent.stop())  # may wait for ever, for an agent that Faust has restarted
+    await asyncio.sleep(0)
+    agent.cancel()
+    done, _ = await asyncio.wait({stopping}, timeout=limit_s)
+    if not done:
+        stopping.cancel()
+    app.agents.pop(agent.name, None)
+    app.agents.beacon.discard(agent.beacon)  # otherwise Faust's trees of services keep it for ever
+    app.topics.beacon.discard(agent)
+    return bool(done)
+
+
+# -- tables and events -------------------------------------------------------------------------------------------------
+
+
+def add_table(app: Any, table_class: type[TableT], **options: Any) -> TableT:
+    """Add a table of a class of its own; `app.Table` knows one class for all."""
+    table: TableT = app.tables.add(table_class(app, beacon=app.tables.beacon, **options))
+    return table
+
+
+def leave_unacknowledged(event: Any) -> None:
+    """Have an event read again by the next app. Faust acknowledges events however their iteration ends, except those
+    that are marked as acknowledged, so the group's offset stays before this one."""
+    event.message.acked = True
+
+
+# -- web server and command line ---------------------------------------------------------------------------------------
+
+
+def register_web_driver(name: str, place: str) -> None:
+    """Have `web="<name>://"` choose the web server class at `place` (`module:Class`)."""
+    DRIVERS.aliases[name] = place
+
+
+def use_runner(web: Any, application: Any, runner: Any) -> None:
+    """Have Faust's aiohttp web server serve this application with this runner, instead of the ones that it made."""
+    web.web_app = application
+    web._runner = runner
+
+
+def runner_of(web: Any) -> Any:
+    """The aiohttp runner of a web server."""
+    return web._runner
+
+
+def replace_commands(*commands: Any) -> None:
+    """Replace the commands of the same names on Faust's command line, by commands of click."""
+    from faust.cli.base import cli  # needed by one kind of process only
+
+    for command in commands:
+        cli.add_command(command)

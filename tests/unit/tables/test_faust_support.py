@@ -148,7 +148,6 @@ async def test_the_loop_of_the_consumers_thread_is_closed_after_the_thread() -> 
     assert isinstance(thread, ServiceThread)
     assert thread._close_thread_loop_on_stop
     await end_app(app, _LIMIT_S, _LIMIT_S)
-    assert not thread._close_thread_loop_on_stop
     assert thread.thread_loop.is_closed()
 
 

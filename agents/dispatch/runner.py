@@ -31,6 +31,7 @@ from agents.listeners.traffic import TrafficListener
 from agents.ordering.partition import PartitionState
 from knative.contract.kafka_names import agent_name
 from knative.contract.records import Subscription
+from tables.faust_support import end_agent
 
 log = structlog.get_logger(__name__)
 
@@ -100,16 +101,8 @@ class SubscriptionRunner(Service):
     async def _end_agent(self) -> None:
         """Stop the agent. Faust's own `stop` may wait for ever: start it, cancel the agent, and limit the wait."""
         agent = self._agent
-        stopping = asyncio.ensure_future(agent.stop())
-        await asyncio.sleep(0)
-        agent.cancel()
-        done, _ = await asyncio.wait({stopping}, timeout=_AGENT_STOP_S)
-        if not done:
-            stopping.cancel()
+        if not await end_agent(self.app, agent, _AGENT_STOP_S):
             log.warning("agent did not stop in time", subscription=self.subscription.label)
-        self.app.agents.pop(agent.name, None)
-        self.app.agents.beacon.discard(agent.beacon)  # otherwise Faust's trees of services keep it for ever
-        self.app.topics.beacon.discard(agent)
 
     @Service.task
     async def _hand_over(self) -> None:

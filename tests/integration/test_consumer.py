@@ -219,6 +219,7 @@ async def test_what_was_fetched_before_its_log_expired_is_still_delivered(
     owner = Settler()
     config = DeliveryConfig({"bootstrap.servers": kafka.bootstrap})
     owner.consumer = SubscriptionConsumer(subscription(topic), config, owner, Metrics())
+    owner.consumer._thread._loop = asyncio.get_running_loop()  # its thread is this test
     partition = owner.consumer._rebalance.partitions[0] = PartitionState(topic, 0, OffsetTracker(0))
     await asyncio.to_thread(owner.consumer._take, consumer, messages)
     consumer.close()

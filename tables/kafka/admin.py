@@ -85,10 +85,11 @@ class KafkaAdmin:
         self._limit_s = limit_s
         self._lock = threading.Lock()
         self._made: AdminClient | None = None
+        self._former: AdminClient | None = None
 
     def close(self) -> None:
-        """Drop the client. A request under way keeps it until its end."""
-        self._made = None
+        """Drop the client. A request under way may end without an answer."""
+        self._made = self._former = None
 
     @property
     def _client(self) -> AdminClient:
@@ -100,18 +101,18 @@ class KafkaAdmin:
 
     # -- the cluster
 
-    def probe(self) -> ClusterInfo:
+    def probe(self, limit_s: float | None = None) -> ClusterInfo:
         """Like `cluster`, but a Kafka that refuses connections is found out at once: the client would try until its
         time limit. Only for a Kafka that may not run, because brokers may move away from their first addresses."""
         refused = refusal(self.bootstrap)
         if refused:
             raise unreachable(self.bootstrap, refused)
-        return self.cluster()
+        return self.cluster(limit_s)
 
-    def cluster(self) -> ClusterInfo:
-        """The cluster and all its topics. Raises KafkaUnavailable."""
+    def cluster(self, limit_s: float | None = None) -> ClusterInfo:
+        """The cluster and all its topics. `limit_s`: of this request alone. Raises KafkaUnavailable."""
         try:
-            found = self._client.list_topics(timeout=self._limit_s)
+            found = self._client.list_topics(timeout=self._limit_s if limit_s is None else limit_s)
         except KafkaException as problem:
             raise unreachable(self.bootstrap, problem.args[0].str()) from problem
         topics = {name: tuple(sorted(about.partitions)) for name, about in found.topics.items()}
@@ -260,12 +261,16 @@ class KafkaAdmin:
         on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
     ) -> dict[str, dict[Place, GroupOffset]]:
         """The same for several groups, asked at once: group -> partition -> what it has committed."""
+        wanted = {
+            group: None if places is None else [TopicPartition(*place) for place in places]
+            for group, places in groups.items()
+        }
+        wanted = {group: places for group, places in wanted.items() if places != []}  # to the client [] means all
+        self._find_coordinators(wanted)
         asked: dict[str, Future[ConsumerGroupTopicPartitions]] = {}
-        for group, places in groups.items():
-            partitions = None if places is None else [TopicPartition(*place) for place in places]
-            if partitions != []:  # to Kafka's client no partitions would mean all of them
-                request = [ConsumerGroupTopicPartitions(group, partitions)]
-                asked |= self._client.list_consumer_group_offsets(request, request_timeout=self._limit_s)
+        for group, partitions in wanted.items():
+            request = [ConsumerGroupTopicPartitions(group, partitions)]
+            asked |= self._client.list_consumer_group_offsets(request, request_timeout=self._limit_s)
         found: dict[str, dict[Place, GroupOffset]] = {group: {} for group in groups}
         for group, future in asked.items():
             doing, acl = f"reading the offsets of group {group}", f"Describe on group {group} and its topics"
@@ -273,6 +278,33 @@ class KafkaAdmin:
                 if one.offset >= 0:
                     found[group][place] = GroupOffset(one.offset, one.metadata)
         return found
+
+    def _find_coordinators(self, groups: Collection[str]) -> None:
+        """Check that the brokers that will be asked for the offsets of these groups coordinate them."""
+        # librdkafka (still 2.16) ends the process with SIGSEGV when a broker answers OffsetFetch that it does not
+        # coordinate the group, or not yet: an administration client has no consumer group, and it looks for one. A new
+        # Kafka answers so, and one whose coordinator has just moved. As the answer to a description it is an ordinary
+        # error.
+        if not groups:
+            return
+        problems: list[KafkaFailed] = []
+        asked = self._client.describe_consumer_groups(list(groups), request_timeout=self._limit_s)
+        self._answers(
+            asked,
+            lambda group: (f"reading the offsets of group {group}", f"Describe on group {group}"),
+            lambda _, problem: problems.append(problem),
+        )
+        for problem in problems:
+            if not isinstance(problem, KafkaNotFound):  # a group without commits and members: there are no offsets
+                self._forget_coordinators()
+                raise problem
+
+    def _forget_coordinators(self) -> None:
+        """Have the next request ask Kafka again which brokers coordinate the groups: a client remembers them as long as
+        it uses them, also after they have moved."""
+        with self._lock:
+            # Kept until the next time, because a client that is dropped gives no answer to requests under way.
+            self._former, self._made = self._made, None
 
     def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
         """Commit the start offsets of a group, which must have no members."""

@@ -75,6 +75,7 @@ _KINDS: Mapping[type[KafkaFailed], tuple[int, ...]] = {
         KafkaError.UNKNOWN_TOPIC_ID,
         KafkaError._UNKNOWN_TOPIC,
         KafkaError._UNKNOWN_PARTITION,
+        KafkaError._NOENT,  # none of the partitions that were asked for exists
         KafkaError.GROUP_ID_NOT_FOUND,
     ),
     KafkaExists: (KafkaError.TOPIC_ALREADY_EXISTS,),

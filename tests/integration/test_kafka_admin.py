@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
 from app.local.kafka import EmbeddedKafka
-from app.local.kafka.ports import free_port
-from tables.kafka.admin import GroupOffset, KafkaAdmin
-from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound, KafkaUnavailable, leave_out
+from tables.kafka.admin import GroupOffset, KafkaAdmin, TopicInfo
+from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound, KafkaNotYet, KafkaUnavailable, leave_out
+from tests.support.processes import REPOSITORY, free_port, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -25,20 +29,32 @@ def test_a_topic_from_its_creation_to_its_end(admin: KafkaAdmin, topic_name: Cal
     topic, other = topic_name(), topic_name()
 
     assert admin.create_topic(topic, 2, 1, {"retention.ms": "1000"})
+    _wait("it is there", lambda: bool(_found(admin, topic)))
     assert not admin.create_topic(topic, 5, 1, {}), "there is one already"
     (first,) = admin.describe_topics([topic, other], leave_out(KafkaNotFound)).values()
     assert (first.name, first.partitions, first.replicas) == (topic, (0, 1), (1, 1))
     admin.add_partitions(topic, 3)
     admin.add_partitions(topic, 3)
+    _wait("three partitions", lambda: sorted(admin.probe().topics[topic]) == [0, 1, 2])
     admin.set_configs(topic, {"retention.ms": "2000"})
-    assert admin.topic_configs([topic, other])[topic]["retention.ms"] == "2000"
-    assert sorted(admin.probe().topics[topic]) == [0, 1, 2]
+    _wait("the config", lambda: admin.topic_configs([topic, other])[topic]["retention.ms"] == "2000")
     problems = admin.delete_topics([topic, other])
     assert [(name, type(problem)) for name, problem in problems.items()] == [(other, KafkaNotFound)]
+    _wait("it is gone", lambda: not _found(admin, topic))
     with pytest.raises(KafkaNotFound, match=f"describing topic {topic}"):
         admin.describe_topics([topic])
     assert admin.create_topic(topic, 1, 1, {})
+    _wait("it is there again", lambda: bool(_found(admin, topic)))
     assert admin.describe_topics([topic])[topic].id not in ("", first.id)
+
+
+def _wait(what: str, holds: Callable[[], bool]) -> None:
+    """Brokers hear of a change a moment after the controller of Kafka has made it."""
+    wait_until(what, holds, 30.0)
+
+
+def _found(admin: KafkaAdmin, topic: str) -> dict[str, TopicInfo]:
+    return admin.describe_topics([topic], leave_out(KafkaNotFound))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 300])
@@ -70,7 +86,10 @@ def test_offsets_of_partitions_and_of_a_group(
     assert missing == [(topic, 7)]
     with pytest.raises(KafkaNotFound):
         admin.end_offsets([*places, (topic, 7)])
+    with pytest.raises(KafkaNotFound):
+        admin.end_offsets([(topic, 7)])
 
+    _wait("a coordinator", lambda: _is_coordinated(admin, group))
     assert admin.committed(group, places) == {}
     assert admin.committed(group, []) == {}
     assert admin.describe_group(group) is None
@@ -83,6 +102,38 @@ def test_offsets_of_partitions_and_of_a_group(
     admin.delete_group(group)
     admin.delete_group(group)
     assert admin.describe_group(group) is None
+
+
+def _is_coordinated(admin: KafkaAdmin, group: str) -> bool:
+    try:
+        admin.committed(group)
+    except KafkaNotYet:
+        return False
+    return True
+
+
+_FIRST_REQUEST = """
+import sys, time
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.errors import KafkaNotYet
+
+admin = KafkaAdmin({"bootstrap.servers": sys.argv[1]}, 15.0)
+while True:
+    try:
+        print(admin.committed("group", [("topic", 0)]))
+        break
+    except KafkaNotYet:
+        time.sleep(0.05)
+"""
+
+
+def test_the_first_request_about_a_group_does_not_end_the_process(tmp_path: Path) -> None:
+    """The coordinator of a Kafka that has never had a group is not ready; its answer has ended processes by SIGSEGV."""
+    jars = REPOSITORY / ".penstock" / "kafka"
+    with EmbeddedKafka(tmp_path, port=free_port(), heap="384m", jars_root=jars) as new:
+        command = [sys.executable, "-c", _FIRST_REQUEST, new.bootstrap]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=REPOSITORY)
+    assert (done.returncode, done.stdout.strip()) == (0, "{}"), done.stderr
 
 
 def test_offsets_of_a_group_with_members_are_not_changed(
@@ -111,3 +162,10 @@ def test_a_kafka_that_does_not_run() -> None:
     with pytest.raises(KafkaUnavailable, match=r"^describing topic t: Kafka does not answer"):
         admin.describe_topics(["t"])
     admin.close()
+
+
+def test_a_kafka_that_is_silent_has_the_limit_of_the_request() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        admin = KafkaAdmin({"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}", "log_level": 0}, 3600.0)
+        with pytest.raises(KafkaUnavailable, match="does not answer"):
+            admin.probe(0.5)

@@ -27,6 +27,7 @@ from tables.kafka.errors import (
         (KafkaError._TIMED_OUT, KafkaUnavailable, 3, "Kafka does not answer (why)"),
         (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaNotYet, 3, "creating topic t: why"),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaNotFound, 1, "creating topic t: why"),
+        (KafkaError._NOENT, KafkaNotFound, 1, "why"),
         (KafkaError.GROUP_ID_NOT_FOUND, KafkaNotFound, 1, "why"),
         (KafkaError.TOPIC_ALREADY_EXISTS, KafkaExists, 1, "why"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaDenied, 1, "why; grant Penstock Create on topic t"),

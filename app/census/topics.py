@@ -17,6 +17,7 @@ from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound
 from tables.kafka.topic_reader import NoSuchTopicError
 
 _LIMIT_S = 15.0
+_ANSWER_S = 8.0  #: time after which Kafka counts as unreachable
 _POLL_S = 0.1
 _NAME_CHARS = 8
 
@@ -76,7 +77,7 @@ class Topics:
 
     def names(self) -> list[str]:
         """Names of all topics except Kafka's own."""
-        return sorted(name for name in self._admin.probe().topics if not name.startswith("__"))
+        return sorted(name for name in self._admin.probe(_ANSWER_S).topics if not name.startswith("__"))
 
     def describe(self, names: Sequence[str]) -> list[Topic]:
         """Describe these topics. Raises NoSuchTopicError if one does not exist."""

@@ -241,3 +241,43 @@ def test_no_kafka_client_is_asked_whether_it_is_true() -> None:
 
 def test_no_kafka_client_is_made_on_the_event_loop() -> None:
     assert _offenders(filter(_mentions_kafka, OURS), lambda path: _made_on_the_loop(_tree(path))) == {}
+
+
+#: Names that begin with an underscore and are used nonetheless: of Python, of Spark, and of the settings themselves.
+_USED_NONETHELESS = frozenset(
+    {"_exit", "_replace", "_current_frames", "_accumulatorServer", "_jsc", "_sources", "_warnings"}
+)
+
+
+def _private_names(tree: ast.Module) -> set[str]:
+    """Private names of other objects; `beacon` is an object's node in Faust's tree of services."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    return {
+        node.attr
+        for node in nodes
+        if (node.attr.startswith("_") and not node.attr.endswith("__") and not node.attr.isupper())
+        or node.attr == "beacon"
+        if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+        and not (isinstance(node.value, ast.Call) and _last_name(node.value.func) == "super")
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("app._children.remove(service)", {"_children"}),
+        ("app.beacon.discard(service.beacon)", {"beacon"}),
+        ("cast(Any, app.consumer)._thread", {"_thread"}),
+        ("self._app.stop(), super()._commit(offsets), cls._made, KafkaError._TRANSPORT, x.__name__", set()),
+    ],
+)
+def test_the_rule_about_internals_finds_what_it_is_for(text: str, names: set[str]) -> None:
+    assert _private_names(ast.parse(text)) == names
+
+
+def test_internals_of_faust_are_used_in_one_place() -> None:
+    support = ROOT / "tables" / "faust_support.py"
+
+    assert _private_names(_tree(support))
+    others = (path for path in OURS if path != support)
+    assert _offenders(others, lambda path: _private_names(_tree(path)) - _USED_NONETHELESS) == {}

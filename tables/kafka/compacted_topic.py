@@ -32,6 +32,7 @@ _POLL_S = 0.5
 _BATCH = 500
 _STOP_S = 5.0
 _ENDS_LIMIT_S = 5.0  # of the request where a partition ends
+_FAILED_MAX = 3  # such requests in a row, after which a new client is tried
 
 
 class CompactedReader:
@@ -62,6 +63,7 @@ class CompactedReader:
         self._pending: set[int] | None = None
         self._reached: dict[int, int] = {}  #: partition -> offset of the next record
         self._asked: deque[asyncio.Future[bool]] = deque()  #: the event loop appends, the thread pops
+        self._failed = 0  #: lookups of the ends that failed in a row
         self._waiting: list[tuple[asyncio.Future[bool], dict[int, int]]] = []  #: with the ends to reach
 
     def start(self) -> None:
@@ -87,17 +89,26 @@ class CompactedReader:
             self._thread.call_soon(function, *args)
 
     def _run(self) -> None:
-        consumer = Consumer(self._conf)
-        try:
-            if not self._assign(consumer):
-                return
-            while not self._thread.stopping.is_set():
-                first = consumer.poll(_POLL_S)
-                if first is not None:
-                    self._take([first, *consumer.consume(_BATCH, 0)])
-                self._answer(consumer)
-        finally:
-            consumer.close()
+        while not self._thread.stopping.is_set():
+            consumer = Consumer(self._conf)
+            try:
+                if self._assign(consumer):
+                    self._read(consumer)
+            finally:
+                consumer.close()
+
+    def _read(self, consumer: Consumer) -> None:
+        """Read until stopped, or until the client should be replaced.
+
+        After Kafka was away, a client has been seen that did not find its way back for minutes, while new ones did. The
+        next one continues where this one is.
+        """
+        self._failed = 0
+        while not self._thread.stopping.is_set() and self._failed < _FAILED_MAX:
+            first = consumer.poll(_POLL_S)
+            if first is not None:
+                self._take([first, *consumer.consume(_BATCH, 0)])
+            self._answer(consumer)
 
     def _assign(self, consumer: Consumer) -> bool:
         """Wait until the topic exists, and assign all its partitions; False if stopped before."""
@@ -108,9 +119,11 @@ class CompactedReader:
                 log.info("topic cannot be looked up yet", topic=self.topic, reason=problem.args[0].str())
             else:
                 if found.error is None and found.partitions:
-                    self._pending = set(found.partitions)
-                    self._reached = dict.fromkeys(found.partitions, 0)
-                    consumer.assign([TopicPartition(self.topic, p, OFFSET_BEGINNING) for p in found.partitions])
+                    if self._pending is None:
+                        self._pending = set(found.partitions)
+                    starts = {p: self._reached.get(p, OFFSET_BEGINNING) for p in found.partitions}
+                    self._reached = {p: max(start, 0) for p, start in starts.items()}
+                    consumer.assign([TopicPartition(self.topic, p, start) for p, start in starts.items()])
                     return True
             self._thread.stopping.wait(0.1)
         return False
@@ -155,7 +168,9 @@ class CompactedReader:
             except KafkaException as problem:
                 log.info("the end of a topic cannot be looked up", topic=self.topic, reason=problem.args[0].str())
                 self._call(_settle, asked, False)
+                self._failed += 1
             else:
+                self._failed = 0
                 self._waiting += ((answer, ends) for answer in asked)
         if self._waiting:
             there = [one for one in self._waiting if all(self._reached[key] >= end for key, end in one[1].items())]

@@ -1,0 +1,59 @@
+"""The reader of compacted topics on a real Kafka that goes away and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from app.local.kafka import EmbeddedKafka
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.compacted_topic import _FAILED_MAX, CompactedReader, Record
+from tests.support.processes import free_port
+
+pytestmark = pytest.mark.integration
+
+LIMIT_S = 180.0
+
+
+def _store(bootstrap: str, topic: str, key: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 60_000})
+    producer.produce(topic, b"x", key)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.asyncio
+async def test_a_reader_that_cannot_ask_goes_on_with_a_new_client_where_it_was(tmp_path: Path) -> None:
+    jars = Path(__file__).parents[2] / ".penstock" / "kafka"
+    applied: list[Record] = []
+    crashes: list[BaseException] = []
+    caught_up = asyncio.Event()
+    broker = EmbeddedKafka(tmp_path / "kafka", port=free_port(), heap="384m", jars_root=jars)
+    with broker:
+        kafka = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
+        topic = "compacted"
+        await asyncio.to_thread(_create, broker.bootstrap, topic)
+        await asyncio.to_thread(_store, broker.bootstrap, topic, "before")
+        reader = CompactedReader(topic, kafka, apply=applied.extend, caught_up=caught_up.set, crashed=crashes.append)
+        reader.start()
+        try:
+            await asyncio.wait_for(caught_up.wait(), LIMIT_S)
+            assert await reader.read_to_end(LIMIT_S)
+            await asyncio.to_thread(broker.stop)
+            for _ in range(_FAILED_MAX):
+                assert not await reader.read_to_end(LIMIT_S)
+            await asyncio.to_thread(broker.start)
+            await asyncio.to_thread(_store, broker.bootstrap, topic, "after")
+            async with asyncio.timeout(LIMIT_S):
+                while not await reader.read_to_end(LIMIT_S):
+                    await asyncio.sleep(0.2)
+        finally:
+            await reader.stop()
+    assert [key for key, _, _ in applied] == [b"before", b"after"]
+    assert crashes == []
+
+
+def _create(bootstrap: str, topic: str) -> None:
+    KafkaAdmin({"bootstrap.servers": bootstrap}, 30.0).create_topic(topic, 1, 1, {"cleanup.policy": "compact"})

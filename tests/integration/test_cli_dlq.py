@@ -83,13 +83,13 @@ def test_an_edited_letter_is_redriven_once(looked: Looked, subscriber: ScriptedS
     looked.dead_letters(one, ["1", "2"])
     file = tmp_path / "letter.json"
     letter = looked.json("dlq", "show", f"{looked.dlq_topic}/0/0")
-    letter["data"], letter["attributes"]["type"] = "fixed", "mended.type"
+    letter["data"], letter["attributes"]["type"] = "fixed", "fixed.type"
     file.write_text(json.dumps(letter))
     dry = looked.penstock("dlq", "redrive", "--with", str(file), "--dry-run")
     assert (dry.returncode, subscriber.requests("/one")) == (0, [])
     assert looked.json("dlq", "redrive", "--with", str(file))["redriven"] == 1
     (request,) = subscriber.requests("/one")
-    assert (request.body, request.attributes["type"], request.attributes["id"]) == (b"mended", "mended.type", "1")
+    assert (request.body, request.attributes["type"], request.attributes["id"]) == (b"fixed", "fixed.type", "1")
     again = looked.json("dlq", "redrive", "--with", str(file))
     assert (again["redriven"], again["already"]) == (0, 1)
     groups = looked.json("dlq", "list")

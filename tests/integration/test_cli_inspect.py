@@ -250,7 +250,7 @@ def test_status_waits_until_it_is_ready(looked: Looked) -> None:
     looked.subscribe("one")  # that nobody serves
     late = looked.penstock("status", "--wait", "--timeout", "0.1")
     assert (late.returncode, "ns/one" in late.stdout) == (3, True)
-    assert "Not all of it is ready after 0.1 s." in late.stderr
+    assert "Not all resources are ready after 0.1 s." in late.stderr
     assert looked.penstock("status", "--wait", "--watch").returncode == 2
 
 

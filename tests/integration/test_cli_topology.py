@@ -70,7 +70,7 @@ def test_planted_faults_in_kafka_are_found(command: Command, tmp_path: Path) -> 
     done = command("--out", "report", "--fail-on", "critical")
 
     assert done.returncode == 1, done.stderr
-    assert "CRITICAL Events go round: test/ping, test/pong" in done.stdout
+    assert "CRITICAL Events go in a loop: test/ping, test/pong" in done.stdout
     assert done.stdout.splitlines()[-1] == "13 findings: 4 critical, 7 warning, 2 info."
     assert {path.name for path in (tmp_path / "report").iterdir()} == FILES
     found = from_json((tmp_path / "report" / "topology.json").read_bytes())
@@ -129,10 +129,10 @@ def test_invalid_input_is_a_readable_error(
     (tmp_path / "old.json").write_bytes(to_json(small()))
     for arguments, wanted, reported in (
         (("--namespace", "nowhere"), 1, "no subscription in namespace nowhere; known: test."),
-        (("--since", "soon"), 2, "--since 'soon' is no time"),
+        (("--since", "soon"), 2, "--since 'soon' is not a valid time"),
         (("--diff", "missing.json"), 2, "--diff missing.json cannot be read: No such file"),
         (("--diff", "page.html"), 1, "not a topology.json"),
-        (("--diff", "old.json", "-o", "dot"), 2, "--diff has no dot"),
+        (("--diff", "old.json", "-o", "dot"), 2, "--diff does not support -o dot"),
         (("--traffic", "windows"), 1, "penstock job traffic"),
         (("--kafka", f"127.0.0.1:{free_port()}"), 3, "does not answer"),
         (("--out", "/dev/null/x"), 1, "cannot be written to /dev/null/x"),

@@ -124,7 +124,7 @@ def test_a_heap_that_runs_out_is_one_sentence_and_leaves_no_files(tmp_path: Path
     )
 
     assert done.returncode == 1, done.stderr
-    assert done.stderr.startswith("Spark ran out of memory (its process here had 512m)."), done.stderr
+    assert done.stderr.startswith("Spark ran out of memory (its process had 512m)."), done.stderr
     assert len(done.stderr.strip().splitlines()) <= 2
     assert done.stdout == ""
     assert not list(tmp_path.iterdir())

@@ -27,4 +27,4 @@ def test_the_planted_findings_and_no_others(tmp_path: Path) -> None:
     assert (reported["missing"], reported["unexpected"], reported["findings"]) == ([], [], 9)
     document = from_json((tmp_path / "report" / "topology.json").read_bytes())
     assert {"source:/web", "channel:shop/shipments"} <= {one.id for one in document.vertices}
-    assert "Events go round: games/ping, games/pong" in (tmp_path / "report" / "report.html").read_text()
+    assert "Events go in a loop: games/ping, games/pong" in (tmp_path / "report" / "report.html").read_text()

@@ -1,14 +1,15 @@
 """CloudEvents JSON format (structured mode) to attributes and data bytes, without changing the data.
 
 A JSON value under `data` is cut out of the envelope as the bytes that were sent: numbers of 20 digits, `1.10` and
-white space stay. It is parsed only to find its end and to check that it is JSON. Does not read batches, and does not
-write the format.
+white space stay. It is parsed only to find its end and to check that it is JSON. Does not read batches.
 """
 
 from __future__ import annotations
 
 import binascii
+import json
 import re
+from collections.abc import Mapping
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, NoReturn
 
@@ -87,6 +88,44 @@ def read(body: bytes | None) -> tuple[dict[str, bytes], bytes | None]:
         raise BadEvent("data", "data and data_base64 exclude each other")
     event.setdefault("content-type", b"application/json")
     return event, value_bytes
+
+
+def write(event: Mapping[str, bytes], data: bytes | None) -> bytes:
+    """The envelope of an event, the inverse of `read`: `event` holds `ce_<name>` and `content-type`, all of them valid.
+
+    JSON data is put in as it is, byte by byte, other text as a string, and everything else as base64.
+    """
+    members = {"datacontenttype" if name == "content-type" else name[3:]: text.decode() for name, text in event.items()}
+    if data is None:
+        return _object(members)
+    media_type = members.get("datacontenttype", "application/json")
+    if is_json(media_type):
+        if _is_json_text(data):
+            return _object(members)[:-1] + b',"data":' + data + b"}"
+    elif media_type.lstrip()[:5].lower() == "text/":
+        text = data.decode("utf-8", "replace")
+        if text.encode() == data:  # otherwise these bytes are not text
+            return _object({**members, "data": text})
+    encoded = binascii.b2a_base64(data, newline=False).decode()
+    if members["specversion"] != "0.3":
+        return _object({**members, "data_base64": encoded})
+    # Version 0.3 has no `data_base64`. An event that says already that its data is base64 has it as text.
+    if members.get("datacontentencoding", "").lower() == "base64":
+        return _object({**members, "data": data.decode("ascii", "replace")})
+    return _object({**members, "datacontentencoding": "base64", "data": encoded})
+
+
+def _object(members: Mapping[str, str]) -> bytes:
+    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _is_json_text(data: bytes) -> bool:
+    """Whether `read` would cut exactly these bytes out of an envelope."""
+    try:
+        text = data.decode()
+        return bool(text) and text[0] not in " \t\n\r\ufeff" and _data_at(text, 0)[1] == len(text)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _text(body: bytes | None) -> str:

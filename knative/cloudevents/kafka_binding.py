@@ -104,6 +104,28 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
     return b"".join((prefix, head, tail, b"\r\ncontent-length: %d\r\n\r\n" % len(value), value))
 
 
+def to_json_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
+    """The same in structured mode: the event is one JSON object. Raises Unreadable for the same records."""
+    to_request(prefix, headers, value)
+    if _is_structured(headers):
+        headers, value = _from_structured(headers, value)
+    event: dict[str, bytes] = {}
+    rest: list[tuple[str, bytes | None]] = []
+    for name, content in headers:
+        low = name.lower()
+        if low[:3] == "ce_" or (low == _CONTENT_TYPE and content):
+            event[low] = (content or b"").strip(b" \t") if low == _CONTENT_TYPE else content or b""
+        elif low != _CONTENT_TYPE:
+            rest.append((name, content))
+    try:
+        body = json_format.write(event, value)
+    except UnicodeDecodeError:
+        raise Unreadable("an attribute is not valid UTF-8") from None
+    tail = _rest_of_head(rest) or b""
+    head = b"\r\ncontent-type: application/cloudevents+json; charset=utf-8"
+    return b"".join((prefix, head, tail, b"\r\ncontent-length: %d\r\n\r\n" % len(body), body))
+
+
 def dead_letter_headers(
     headers: Headers, *, destination: str, code: int, data: bytes, plain: Sequence[tuple[str, str]]
 ) -> list[tuple[str, bytes | None]]:
@@ -120,6 +142,11 @@ def dead_letter_headers(
         kept.append(("ce_knativeerrordata", b64encode(data[: ERROR_DATA_CHARACTERS_MAX // 4 * 3])))
     kept.extend((name, text.encode("utf-8", "replace")) for name, text in plain)
     return kept
+
+
+def binary_form(headers: Headers, value: bytes | None) -> Headers:
+    """The headers in binary mode of a structured record, from its envelope. Raises Unreadable."""
+    return _from_structured(headers, value)[0]
 
 
 def describe(headers: Headers) -> dict[str, str]:

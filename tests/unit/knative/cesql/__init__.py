@@ -1,0 +1,1 @@
+"""Unit tests of `knative.cesql`."""

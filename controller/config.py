@@ -23,6 +23,7 @@ class ControllerConfig:
     state_dir: Path
     instance: str = "penstock"
     topic_template: str = kafka_names.CHANNEL_TOPIC_TEMPLATE
+    broker_template: str = kafka_names.BROKER_TOPIC_TEMPLATE
     cluster_domain: str = "cluster.local"
     ingress_url: str = ""  #: http://host:port of ingress; "" = channels have only cluster host names
     event_bytes_max: int = MIB

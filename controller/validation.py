@@ -8,14 +8,17 @@ The controller's own code does the checks, so valid resources are served unless 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from controller.config import ControllerConfig
 from controller.model import FileProblem
 from controller.plan.actions import (
     Action,
+    AnyObject,
     CommitStart,
     CreateTopic,
+    ObservedKafka,
     ObservedTopic,
     PublishChannel,
     PublishSubscription,
@@ -26,6 +29,7 @@ from controller.plan.reconcile import reconcile
 from controller.source.directory import Directory, Written
 from controller.source.identities import Identities
 from knative.resources.conditions import ConditionStatus
+from knative.resources.values import Broker
 
 _ROUNDS_MAX = 20  #: each object needs three
 #: Condition -> the field that it is about.
@@ -34,6 +38,14 @@ _FIELDS = {
     "Addressable": "metadata.annotations",
     "DeadLetterSinkResolved": "spec.delivery.deadLetterSink",
     "ReferencesResolved": "spec",
+    "BrokerReady": "spec.broker",
+    "SubscriberResolved": "spec.subscriber",
+}
+#: Reason -> the field, if it is another one than that of its condition.
+_FIELDS_OF_REASONS = {
+    "ChannelNotFound": "spec.channel.name",
+    "ConfigMapNotFound": "spec.config",
+    "ConfigMapInvalid": "spec.config",
 }
 
 
@@ -55,13 +67,21 @@ def validate(config: ControllerConfig) -> Found:
     directory = Directory(config.resources_dir)
     directory.check()
     snapshot = directory.scan()
-    world = World(objects=Identities().assign(snapshot, (), ()), now=time.time())
+    objects = Identities().assign(snapshot, (), ())
+    world = World(objects=objects, observed=_there_already(objects), now=time.time())
     written = {one.key: one for one in snapshot.objects}
     problems = list(snapshot.problems)
-    for action in _settle(world, config):
+    # Brokers have addresses only where an ingress is; which one is not a matter of the files.
+    for action in _settle(world, replace(config, ingress_url=config.ingress_url or "http://ingress")):
         if isinstance(action, WriteStatus):
             problems += _refused(action, written[action.kind, action.namespace, action.name])
     return Found(snapshot.objects, tuple(sorted(problems, key=lambda one: (one.file, one.line, one.field))))
+
+
+def _there_already(objects: Iterable[AnyObject]) -> ObservedKafka:
+    """The topics that brokers name instead of having one created."""
+    brokers = (one.resource for one in objects if isinstance(one.resource, Broker))
+    return ObservedKafka(topics={one.external_topic: ObservedTopic(1, 1) for one in brokers if one.external_topic})
 
 
 def _settle(world: World, config: ControllerConfig) -> list[Action]:
@@ -101,4 +121,4 @@ def _refused(status: WriteStatus, one: Written) -> list[FileProblem]:
 
 
 def _field(condition: str, reason: str) -> str:
-    return "spec.channel.name" if reason == "ChannelNotFound" else _FIELDS[condition]
+    return _FIELDS_OF_REASONS.get(reason, _FIELDS[condition])

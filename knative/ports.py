@@ -99,9 +99,15 @@ class Observe(Protocol):
     def settled(self, subscription: str, settled: str, age_s: float) -> None:
         """Any other event was settled. `settled`: how, a value of `Settled`."""
 
+    def filtered(self, subscription: str) -> None:
+        """One event was settled because it does not pass the subscription's filter."""
+
     def expired(self, subscription: str, count: int) -> None:
         """Retention removed `count` records before this subscription read them. If its committed offset was lost too,
         the count covers everything that the log no longer has: an upper bound."""
+
+    def reply_stored(self, subscription: str) -> None:
+        """The event in an answer was stored in the broker's topic."""
 
     def reply_dropped(self, subscription: str) -> None:
         """A subscriber answered with an event, and the subscription has no `reply`."""

@@ -1,6 +1,6 @@
 """Commits the start offsets of a subscription for its group, before the group has members, and reads them back.
 
-    list offsets (earliest | latest) -> commit -> check each partition's own error -> read back -> equal? done
+    list offsets (earliest, latest, of a time) -> commit -> check each partition's own error -> read back -> equal? done
 
 The call as a whole can succeed although every partition has an error (the coordinator of a new broker is still loading,
 the group has a member). So each error is checked, temporary ones are retried, and only offsets that were read back
@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
-from knative.resources.kinds import Start
-from tables.kafka.admin import KafkaAdmin
+from knative.resources.values import Start, StartPosition, StartTime
+from tables.kafka.admin import KafkaAdmin, Place
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaNotYet
 
 T = TypeVar("T")
@@ -38,10 +38,10 @@ class Offsets:
         found = self._with_retries(lambda: self._admin.committed(group, places))
         return {partition: one.offset for (_, partition), one in found.items()}
 
-    def commit_start(self, group: str, topic: str, partitions: Sequence[int], start: Start) -> None:
-        """Commit the earliest or latest offset of these partitions and read it back."""
-        look_up = self._admin.first_offsets if start is Start.EARLIEST else self._admin.end_offsets
-        wish = self._with_retries(lambda: look_up((topic, partition) for partition in partitions))
+    def commit_start(self, group: str, topic: str, partitions: Sequence[int], start: StartPosition) -> None:
+        """Commit the start offset of these partitions and read it back."""
+        places = [(topic, partition) for partition in partitions]
+        wish = self._with_retries(lambda: self._look_up(places, start))
         self._with_retries(lambda: self._admin.commit(group, wish))
         found = self.committed(group, topic, partitions)
         wished = {partition: offset for (_, partition), offset in wish.items()}
@@ -50,6 +50,13 @@ class Offsets:
                 f"committing the start of group {group}: read back {found} after committing {wished}; "
                 "check whether another client uses the group"
             )
+
+    def _look_up(self, places: Sequence[Place], start: StartPosition) -> dict[Place, int]:
+        if not isinstance(start, StartTime):
+            return (self._admin.first_offsets if start is Start.EARLIEST else self._admin.end_offsets)(places)
+        found = self._admin.offsets_at(places, max(0, start.unix_ms))  # Kafka takes -1 for the end of the log
+        # There is none for a time after the last record: such a subscription starts with the next one.
+        return found | self._admin.end_offsets(place for place, offset in found.items() if offset < 0)
 
     def _with_retries(self, call: Callable[[], T]) -> T:
         """Call again, with pauses, while the error is temporary and the time limit is not reached."""

@@ -11,7 +11,7 @@ from controller.plan.actions import GroupState, ObservedTopic
 from tables.kafka.admin import GroupInfo, KafkaAdmin
 from tables.kafka.errors import KafkaNotFound, leave_out
 
-#: The topic configs that the controller manages, and therefore observes.
+#: The topic configs that the controller always manages, and therefore observes; others only if the topic has its own.
 KEPT_CONFIGS = frozenset({"cleanup.policy", "max.message.bytes", "retention.ms"})
 
 _INTERNAL = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "segment.ms": "3600000"}
@@ -29,12 +29,12 @@ def observe_topics(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, Observe
     """The topics of `names` that exist."""
     found = admin.describe_topics(names, leave_out(KafkaNotFound))
     found = {name: about for name, about in found.items() if about.partitions}
-    configs = admin.topic_configs(found)
+    configs = admin.topic_configs(found, KEPT_CONFIGS)
     return {
         name: ObservedTopic(
             partitions=len(about.partitions),
             replication=min(about.replicas),
-            configs={key: value for key, value in configs.get(name, {}).items() if key in KEPT_CONFIGS},
+            configs=configs.get(name, {}),
             id=about.id,
         )
         for name, about in found.items()

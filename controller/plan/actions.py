@@ -8,14 +8,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from knative.contract import records
 from knative.contract.leader_state import Removal
 from knative.resources.conditions import Condition
-from knative.resources.kinds import KafkaChannel, Resource, Start, Subscription
+from knative.resources.values import Broker, ConfigMap, KafkaChannel, StartPosition, Subscription, Trigger
 
-R = TypeVar("R", bound=Resource, covariant=True)
+
+class Named(Protocol):
+    """What has a kind, a namespace and a name."""
+
+    @property
+    def kind(self) -> str:
+        """Such as KafkaChannel."""
+
+    @property
+    def namespace(self) -> str:
+        """Where it is."""
+
+    @property
+    def name(self) -> str:
+        """Unique for its kind in a namespace."""
+
+
+R = TypeVar("R", bound=Named, covariant=True)
 Configs = tuple[tuple[str, str], ...]
 
 
@@ -34,7 +51,7 @@ class Object(Generic[R]):
         return self.resource.kind, self.resource.namespace, self.resource.name
 
 
-AnyObject = Object[KafkaChannel] | Object[Subscription]
+AnyObject = Object[KafkaChannel] | Object[Subscription] | Object[Broker] | Object[Trigger] | Object[ConfigMap]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +181,7 @@ class CommitStart(Action):
     group: str
     topic: str
     partitions: tuple[int, ...]
-    start: Start
+    start: StartPosition
 
 
 @dataclass(frozen=True, slots=True)

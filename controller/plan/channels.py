@@ -1,4 +1,4 @@
-"""Plans what a KafkaChannel needs: its two topics, its hosts and its contract record. Pure.
+"""Plans what a KafkaChannel or a Broker needs: its two topics, its hosts and its contract record. Pure.
 
     names free? -> topics exist? -> partitions and configs as specified? -> record published? -> conditions
 
@@ -23,9 +23,9 @@ from controller.plan.actions import (
     contract_target,
 )
 from controller.plan.ownership import Ownership, channel_owner, channel_topic, service_hosts
+from controller.plan.specs import ChannelSpec
 from knative.contract import kafka_names, records
 from knative.resources.conditions import Condition, false, true, unknown
-from knative.resources.kinds import KafkaChannel
 
 TOPIC_DIFFERS = "TopicDiffers"  #: reason of a True TopicReady if the topic differs from the spec in some way
 
@@ -34,7 +34,7 @@ TOPIC_DIFFERS = "TopicDiffers"  #: reason of a True TopicReady if the topic diff
 class ChannelPlan:
     """The plan for one channel: its actions and its conditions."""
 
-    object: Object[KafkaChannel]
+    object: Object[ChannelSpec]
     topic: str
     dlq_topic: str
     record: records.Channel | None  #: as served now, or after the actions; None = not served
@@ -50,10 +50,10 @@ class _Topics:
 
 
 def plan_channel(
-    channel: Object[KafkaChannel], world: World, config: ControllerConfig, claims: Ownership
+    channel: Object[ChannelSpec], world: World, config: ControllerConfig, claims: Ownership
 ) -> ChannelPlan:
     """Plan one channel. Call it in order of precedence: the first channel gets a contested name."""
-    topic = channel_topic(channel, world, config)
+    topic = channel_topic(channel, world)
     dlq_topic = kafka_names.dlq_topic(topic)
     published = world.channels.get(channel.uid)
     if published is not None:
@@ -78,7 +78,10 @@ def plan_channel(
         partitions=topics.partitions,
         hosts=hosts,
         spec_hash=channel.spec_hash,
+        kind=channel.resource.kind,
         keep_topic=channel.resource.keep_topic,
+        config_map=channel.resource.config_map,
+        external=channel.resource.external,
     )
     publish = () if record == published else (PublishChannel(record),)
     if published is None and addressable.reason == "":
@@ -97,7 +100,7 @@ def published_condition(pending: bool, uid: str, world: World, type_: str = "Con
     return unknown(type_, "BeingPublished", "the contract record is being written")
 
 
-def _older(channel: Object[KafkaChannel], published: records.Channel) -> Condition:
+def _older(channel: Object[ChannelSpec], published: records.Channel) -> Condition:
     if published.generation == channel.generation:
         return true("ContractPublished")
     message = (
@@ -106,9 +109,9 @@ def _older(channel: Object[KafkaChannel], published: records.Channel) -> Conditi
     return unknown("ContractPublished", "OlderGenerationServed", message)
 
 
-def topic_configs(channel: KafkaChannel, config: ControllerConfig) -> Configs:
+def topic_configs(channel: ChannelSpec, config: ControllerConfig) -> Configs:
     """The managed configs of a channel's topic."""
-    return _configs(config.event_bytes_max + 256 * KIB, channel.retention_s)
+    return _configs(config.event_bytes_max + 256 * KIB, channel.retention_s, channel.topic_configs)
 
 
 def dlq_configs(config: ControllerConfig) -> Configs:
@@ -116,22 +119,25 @@ def dlq_configs(config: ControllerConfig) -> Configs:
     return _configs(config.event_bytes_max + 512 * KIB, config.dlq_retention_s)
 
 
-def _configs(message_bytes_max: int, retention_s: float) -> Configs:
-    return (
-        ("cleanup.policy", "delete"),
-        ("max.message.bytes", str(message_bytes_max)),
-        ("retention.ms", str(round(retention_s * 1000))),
-    )
+def _configs(message_bytes_max: int, retention_s: float, more: Configs = ()) -> Configs:
+    ours = {
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(message_bytes_max),
+        "retention.ms": str(round(retention_s * 1000)),
+    }
+    return tuple({**ours, **dict(more)}.items())
 
 
 def _plan_topics(
-    channel: Object[KafkaChannel], topic: str, dlq_topic: str, world: World, config: ControllerConfig, claims: Ownership
+    channel: Object[ChannelSpec], topic: str, dlq_topic: str, world: World, config: ControllerConfig, claims: Ownership
 ) -> _Topics:
     resource = channel.resource
+    if resource.problem is not None:
+        return _Topics(resource.problem)
     wrong = kafka_names.topic_problem(topic, config.instance)
     if wrong:
         return _Topics(false("TopicReady", *wrong))
-    me = channel_owner(channel.uid, resource.namespace, resource.name)
+    me = channel_owner(channel.uid, *resource.key)
     owner = claims.claim_topics(me, (topic, dlq_topic))
     if owner is not None and owner.leaving:
         message = (
@@ -139,12 +145,19 @@ def _plan_topics(
         )
         return _Topics(unknown("TopicReady", "TopicBeingRemoved", message))
     if owner is not None:
-        message = f"topic {topic!r} or {dlq_topic!r} belongs to {owner.label}; rename this channel or that one"
+        message = f"topic {topic!r} or {dlq_topic!r} belongs to {owner.label}; rename this one or that one"
         return _Topics(false("TopicReady", "TopicConflict", message))
-    wish = CreateTopic(topic, resource.partitions, resource.replication, topic_configs(resource, config))
-    actions, under_way, notes = _align(wish, world)
     seen = world.observed.topics.get(topic)
-    partitions = max(resource.partitions, seen.partitions) if seen else resource.partitions
+    if resource.external and seen is None:
+        message = f"there is no topic {topic!r}, which is not created because the annotation names it; create it"
+        return _Topics(false("TopicReady", "TopicNotFound", message))
+    wish = CreateTopic(topic, resource.partitions, resource.replication, topic_configs(resource, config))
+    actions, under_way, notes = ([], "", []) if resource.external else _align(wish, world)
+    if resource.note:
+        notes.append(resource.note)
+    partitions = resource.partitions
+    if seen is not None:
+        partitions = seen.partitions if resource.external else max(partitions, seen.partitions)
     dlq_wish = CreateTopic(dlq_topic, partitions, resource.replication, dlq_configs(config))
     dlq_actions, dlq_under_way, _ = _align(dlq_wish, world)
     under_way = under_way or dlq_under_way
@@ -166,7 +179,7 @@ def _align(wish: CreateTopic, world: World) -> tuple[list[Action], str, list[str
         return [wish], "TopicBeingCreated", []
     actions: list[Action] = []
     notes: list[str] = []
-    changed = tuple(pair for pair in wish.configs if seen.configs.get(pair[0]) != pair[1])
+    changed = tuple(pair for pair in wish.configs if not _same(pair[1], seen.configs.get(pair[0])))
     if changed:
         actions.append(AlterTopicConfig(wish.topic, changed))
     if seen.partitions > wish.partitions:
@@ -185,11 +198,21 @@ def _align(wish: CreateTopic, world: World) -> tuple[list[Action], str, list[str
     return actions, "", notes
 
 
+def _same(wish: str, seen: str | None) -> bool:
+    """Whether Kafka understood `wish` as `seen`. It shows values in its own spelling: `0.50` as `0.5`."""
+    if seen is None or wish == seen:
+        return wish == seen
+    try:
+        return float(wish) == float(seen)
+    except ValueError:
+        return wish.replace(" ", "").lower() == seen.replace(" ", "").lower()
+
+
 def _plan_hosts(
-    channel: Object[KafkaChannel], config: ControllerConfig, claims: Ownership
+    channel: Object[ChannelSpec], config: ControllerConfig, claims: Ownership
 ) -> tuple[tuple[str, ...], Condition]:
     resource = channel.resource
-    me = channel_owner(channel.uid, resource.namespace, resource.name)
+    me = channel_owner(channel.uid, *resource.key)
     hosts: list[str] = []
     taken: list[str] = []
     for host in dict.fromkeys((*service_hosts(resource, config), *resource.hosts)):
@@ -201,9 +224,12 @@ def _plan_hosts(
     if taken:
         message = f"{'; '.join(taken)}; remove it from one of the two. The other addresses are served"
         return tuple(hosts), false("Addressable", "HostTaken", message)
+    if not hosts and not config.ingress_url:
+        message = "has no address that others could use; set PENSTOCK_INGRESS_URL, or the annotation penstock.dev/hosts"
+        return (), false("Addressable", "NoAddress", message)
     return tuple(hosts), true("Addressable")
 
 
-def in_order_of_precedence(channels: list[Object[KafkaChannel]], world: World) -> list[Object[KafkaChannel]]:
+def in_order_of_precedence(channels: list[Object[ChannelSpec]], world: World) -> list[Object[ChannelSpec]]:
     """Published channels first, then by name: a published channel keeps its names."""
     return sorted(channels, key=lambda one: (one.uid not in world.channels, one.key))

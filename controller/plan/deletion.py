@@ -47,8 +47,7 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
 def _removal(record: Channel | Subscription, now: float) -> Removal:
     label = f"{record.namespace}/{record.name}"
     if isinstance(record, Channel):
-        topics = () if record.keep_topic else (record.topic, record.dlq_topic)
-        return Removal(record.uid, record.kind, label, record.topic, topics=topics, since=now)
+        return Removal(record.uid, record.kind, label, record.topic, topics=record.owned_topics, since=now)
     return Removal(record.uid, record.kind, label, record.topic, group=record.group, since=now)
 
 

@@ -3,6 +3,7 @@
     uri                    as written
     ref: v1 Service        http://<name>.<namespace>.svc.<cluster domain>/
     ref: KafkaChannel      the address that the channel's status publishes, once it is published
+    ref: Broker            the same
     uri beside a ref       relative to it (RFC 3986)
 
 A ref to anything else stays unresolved, and the message has a hint. Does not ask a cluster or a name server.
@@ -16,13 +17,13 @@ from urllib.parse import urljoin
 
 from controller.config import ControllerConfig
 from controller.plan.actions import World
+from controller.plan.specs import BROKER, CHANNEL, ChannelKey
 from knative.contract import records
 from knative.delivery.policy import Addressable, DeliverySpec
+from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.conditions import Condition, false, unknown
 from knative.resources.destination import Destination, Ref, uri_problem
-from knative.resources.kinds import MESSAGING, DeliveryRules, KafkaChannel
-
-ChannelKey = tuple[str, str]  #: (namespace, name)
+from knative.resources.values import EVENTING, MESSAGING, Broker, DeliveryRules
 
 
 class Unresolved(Exception):
@@ -42,14 +43,15 @@ class AddressResolver:
 
     def __init__(self, world: World, config: ControllerConfig) -> None:
         self._config = config
-        self._expected = frozenset(
-            (one.resource.namespace, one.resource.name)
+        self._expected = frozenset(one.key for one in world.objects if one.resource.kind in (CHANNEL, BROKER))
+        self._others = frozenset(
+            one.key
             for one in world.objects
-            if isinstance(one.resource, KafkaChannel)
+            if isinstance(one.resource, Broker) and one.resource.class_ != KAFKA_CLASS and one.uid not in world.channels
         )
         alive = world.retained | {one.uid for one in world.objects}
         self._published: Mapping[ChannelKey, records.Channel] = {
-            (record.namespace, record.name): record
+            (record.kind, record.namespace, record.name): record
             for record in world.channels.values()
             if record.uid in alive and record.uid not in world.removals
         }
@@ -79,16 +81,21 @@ class AddressResolver:
         return Addressable(uri, destination.ca_certs)
 
     def delivery(
-        self, rules: DeliveryRules | None, channel: DeliveryRules | None, default: DeliverySpec, namespace: str
+        self,
+        rules: DeliveryRules | None,
+        channel: DeliveryRules | None,
+        default: DeliverySpec,
+        namespace: str,
+        noun: str,
     ) -> DeliverySpec:
         """The effective policy: all of the subscription's, else all of the channel's, else the default.
 
-        Policies are never merged. Raises Unresolved.
+        Policies are never merged. `noun`: how messages name the channel. Raises Unresolved.
         """
         chosen = rules or channel
         if chosen is None:
             return default
-        what = "spec.delivery.deadLetterSink" if rules else "the channel's spec.delivery.deadLetterSink"
+        what = "spec.delivery.deadLetterSink" if rules else f"the {noun}'s spec.delivery.deadLetterSink"
         return replace(chosen.spec, dead_letter_sink=self.sink(chosen, namespace, what))
 
     def sink(self, rules: DeliveryRules | None, namespace: str, what: str) -> Addressable | None:
@@ -98,20 +105,28 @@ class AddressResolver:
     def _address(self, ref: Ref, what: str, reason: str) -> str:
         if (ref.api_version, ref.kind) == ("v1", "Service"):
             return f"http://{ref.name}.{ref.namespace}.svc.{self._config.cluster_domain}/"
-        if (ref.api_version.partition("/")[0], ref.kind) == (MESSAGING, "KafkaChannel"):
+        if (ref.api_version.partition("/")[0], ref.kind) in ((MESSAGING, CHANNEL), (EVENTING, BROKER)):
             return self._channel_address(ref, what, reason)
         raise Unresolved(
             reason,
-            f"{what} is a ref to {ref} of {ref.api_version or 'no apiVersion'}; without a cluster only a Service of v1 "
-            f"and a KafkaChannel of {MESSAGING}/v1beta1 can be resolved: use one of these, or an absolute `uri`",
+            f"{what} is a ref to {ref} of {ref.api_version or 'no apiVersion'}; without a cluster only a Service of "
+            f"v1, a KafkaChannel of {MESSAGING}/v1beta1 and a Broker of {EVENTING}/v1 can be resolved: use one of "
+            "these, or an absolute `uri`",
         )
 
     def _channel_address(self, ref: Ref, what: str, reason: str) -> str:
-        key = ref.namespace, ref.name
+        key = ref.kind, ref.namespace, ref.name
         record = self._published.get(key)
         urls = self.addresses(record) if record is not None else ()
         if urls:
             return urls[0]
+        if key in self._others:
+            raise Unresolved(
+                reason,
+                f"{what}: {ref} is not of class {KAFKA_CLASS}, so its address is not known here; write it as `uri`",
+            )
+        if record is not None:
+            raise Unresolved(reason, f"{what}: {ref} has no address; see its condition Addressable")
         if key in self._expected:
             raise Unresolved(reason, f"{what} waits until {ref} is published; see the status of that one", waits=True)
         raise Unresolved(reason, f"{what}: there is no {ref}; add it, or correct the ref")

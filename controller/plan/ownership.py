@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from controller.config import ControllerConfig
 from controller.plan.actions import Object, World
+from controller.plan.specs import CHANNEL, ChannelSpec
 from knative.contract import kafka_names
-from knative.resources.kinds import KafkaChannel
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,40 +48,40 @@ def _claim(taken: dict[str, ClaimOwner], owner: ClaimOwner, keys: Sequence[str])
     return None
 
 
-def service_hosts(channel: KafkaChannel, config: ControllerConfig) -> tuple[str, str]:
-    """The cluster host names that every channel has, the full one first."""
+def service_hosts(channel: ChannelSpec, config: ControllerConfig) -> tuple[str, ...]:
+    """The cluster host names that every channel has, the full one first. Brokers share a host and differ by path."""
+    if channel.kind != CHANNEL:
+        return ()
     short = f"{channel.name}-kn-channel.{channel.namespace}.svc".lower()
     return f"{short}.{config.cluster_domain}".lower(), short
 
 
-def channel_topic(channel: Object[KafkaChannel], world: World, config: ControllerConfig) -> str:
-    """The recorded topic of a published channel, even if the template has changed; else the template's."""
+def channel_topic(channel: Object[ChannelSpec], world: World) -> str:
+    """The recorded topic of a published channel, even if the template has changed; else the spec's."""
     published = world.channels.get(channel.uid)
-    if published is not None:
-        return published.topic
-    return kafka_names.channel_topic(config.topic_template, channel.resource.namespace, channel.resource.name)
+    return channel.resource.topic if published is None else published.topic
 
 
-def channel_owner(uid: str, namespace: str, name: str) -> ClaimOwner:
-    """A channel as an owner of names."""
-    return ClaimOwner(uid, f"KafkaChannel {namespace}/{name}")
+def channel_owner(uid: str, kind: str, namespace: str, name: str) -> ClaimOwner:
+    """A channel or broker as an owner of names."""
+    return ClaimOwner(uid, f"{kind} {namespace}/{name}")
 
 
-def first_claims(channels: Sequence[Object[KafkaChannel]], world: World, config: ControllerConfig) -> Ownership:
+def first_claims(channels: Sequence[Object[ChannelSpec]], world: World, config: ControllerConfig) -> Ownership:
     """The claims that come first: published channels, removals in progress, and every channel's cluster host names."""
     claims = Ownership()
     for record in world.channels.values():
-        owner = channel_owner(record.uid, record.namespace, record.name)
+        owner = channel_owner(record.uid, record.kind, record.namespace, record.name)
         owner = replace(owner, leaving=record.uid in world.removals)
         claims.claim_topics(owner, (record.topic, record.dlq_topic))
     for removal in world.removals.values():
         leaving = ClaimOwner(f"removal {removal.uid}", f"{removal.kind} {removal.label}", leaving=True)
         claims.claim_topics(leaving, removal.topics)
     for channel in channels:
-        owner = channel_owner(channel.uid, channel.resource.namespace, channel.resource.name)
+        owner = channel_owner(channel.uid, *channel.resource.key)
         for host in service_hosts(channel.resource, config):
             claims.claim_host(owner, host)
     for record in sorted(world.channels.values(), key=lambda one: (one.namespace, one.name)):
         for host in record.hosts:
-            claims.claim_host(channel_owner(record.uid, record.namespace, record.name), host)
+            claims.claim_host(channel_owner(record.uid, record.kind, record.namespace, record.name), host)
     return claims

@@ -16,35 +16,46 @@ from controller.config import ControllerConfig
 from controller.plan.actions import Action, Object, Wanted, World
 from controller.plan.channels import in_order_of_precedence, plan_channel
 from controller.plan.deletion import plan_removals
-from controller.plan.destinations import AddressResolver, ChannelKey
+from controller.plan.destinations import AddressResolver
 from controller.plan.ownership import channel_topic, first_claims
-from controller.plan.statuses import channel_status, subscription_status
+from controller.plan.specs import (
+    ChannelKey,
+    ChannelSpec,
+    SubscriptionSpec,
+    of_broker,
+    of_channel,
+    of_subscription,
+    of_trigger,
+)
+from controller.plan.statuses import channel_status, other_broker_status, subscription_status
 from controller.plan.subscriptions import entries, plan_subscription
 from knative.contract import kafka_names
-from knative.resources.kinds import KafkaChannel, Subscription
+from knative.resources.brokers import KAFKA_CLASS
+from knative.resources.values import Broker, ConfigMap, KafkaChannel, Subscription, Trigger
 
 
 @dataclass(frozen=True, slots=True)
 class _Sorted:
-    channels: list[Object[KafkaChannel]]
-    subscriptions: list[Object[Subscription]]  #: objects of their own, then entries of channels
+    channels: list[Object[ChannelSpec]]  #: KafkaChannels and Brokers of our class
+    subscriptions: list[Object[SubscriptionSpec]]  #: objects of their own, then entries of channels
     written: frozenset[str]  #: uids of the subscriptions that are objects of their own
+    others: list[Object[Broker]]  #: Brokers of other classes
 
 
 def wanted(world: World, config: ControllerConfig) -> Wanted:
     """What must be observed in Kafka before `reconcile` can decide."""
-    found = _sort(world)
+    found = _sort(world, config)
     topics: set[str] = set()
     topic_of: dict[ChannelKey, str] = {}
     for channel in found.channels:
-        topic = channel_topic(channel, world, config)
-        topic_of[channel.resource.namespace, channel.resource.name] = topic
+        topic = channel_topic(channel, world)
+        topic_of[channel.resource.key] = topic
         if kafka_names.topic_problem(topic, config.instance) is None:
             topics.update((topic, kafka_names.dlq_topic(topic)))
     starts = [
-        (kafka_names.subscription_group(one.uid), topic_of[one.resource.namespace, one.resource.channel])
+        (kafka_names.subscription_group(one.uid), topic_of[one.resource.channel_key])
         for one in found.subscriptions
-        if one.uid not in world.subscriptions and (one.resource.namespace, one.resource.channel) in topic_of
+        if one.uid not in world.subscriptions and one.resource.channel_key in topic_of
     ]
     groups: set[str] = set()
     for removal in world.removals.values():
@@ -56,11 +67,13 @@ def wanted(world: World, config: ControllerConfig) -> Wanted:
 
 def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     """The next actions in the order to carry them out, then one WriteStatus for each object."""
-    found = _sort(world)
+    found = _sort(world, config)
     claims = first_claims(found.channels, world, config)
     channels = [plan_channel(one, world, config, claims) for one in in_order_of_precedence(found.channels, world)]
-    by_key = {(plan.object.resource.namespace, plan.object.resource.name): plan for plan in channels}
-    retained = frozenset((one.namespace, one.name) for one in world.channels.values() if one.uid in world.retained)
+    by_key = {plan.object.resource.key: plan for plan in channels}
+    retained = frozenset(
+        (one.kind, one.namespace, one.name) for one in world.channels.values() if one.uid in world.retained
+    )
     destinations = AddressResolver(world, config)
     subscriptions = [
         plan_subscription(one, world, config, by_key, retained - by_key.keys(), destinations)
@@ -74,26 +87,50 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     for subscription in subscriptions:
         actions.extend(subscription.actions)
     statuses: list[Action] = [channel_status(plan, subscriptions, world, destinations) for plan in channels]
+    statuses += [other_broker_status(one) for one in found.others]
     for plan in subscriptions:
         if plan.object.uid in found.written:
-            of = by_key.get((plan.object.resource.namespace, plan.object.resource.channel))
-            statuses.append(subscription_status(plan, of, world))
+            statuses.append(subscription_status(plan, by_key.get(plan.object.resource.channel_key), world))
     return [*actions, *statuses]
 
 
-def _sort(world: World) -> _Sorted:
-    channels: list[Object[KafkaChannel]] = []
-    subscriptions: list[Object[Subscription]] = []
-    for one in sorted(world.objects, key=lambda one: one.key):
-        if isinstance(one.resource, KafkaChannel):
-            channels.append(Object(one.uid, one.generation, one.spec_hash, one.resource))
-        else:
-            subscriptions.append(Object(one.uid, one.generation, one.spec_hash, one.resource))
+def _sort(world: World, config: ControllerConfig) -> _Sorted:
+    objects = sorted(world.objects, key=lambda one: one.key)
+    config_maps = {
+        (one.resource.namespace, one.resource.name): one.resource
+        for one in objects
+        if isinstance(one.resource, ConfigMap)
+    }
+    brokers = {
+        (one.resource.namespace, one.resource.name): one.resource for one in objects if isinstance(one.resource, Broker)
+    }
+    channels: list[Object[ChannelSpec]] = []
+    subscriptions: list[Object[SubscriptionSpec]] = []
+    others: list[Object[Broker]] = []
+    ignored: set[tuple[str, str]] = set()  # Brokers of other classes; objects are sorted, so Triggers come after them
+    for one in objects:
+        identity = one.uid, one.generation, one.spec_hash
+        match one.resource:
+            case KafkaChannel() as channel:
+                channels.append(Object(*identity, of_channel(channel, config)))
+            case Broker() as broker if broker.class_ == KAFKA_CLASS or one.uid in world.channels:
+                published = world.channels.get(one.uid)
+                channels.append(Object(*identity, of_broker(broker, config_maps, config, published)))
+            case Broker() as broker:
+                ignored.add((broker.namespace, broker.name))
+                others.append(Object(*identity, broker))
+            case Subscription() as subscription:
+                subscriptions.append(Object(*identity, of_subscription(subscription)))
+            case Trigger() as trigger if (trigger.namespace, trigger.broker) not in ignored:
+                broker_of = brokers.get((trigger.namespace, trigger.broker))
+                subscriptions.append(Object(*identity, of_trigger(trigger, broker_of)))
+            case _:  # a ConfigMap, or a Trigger of a Broker that another implementation serves
+                pass
     written = frozenset(one.uid for one in subscriptions)
     seen = set(written)
-    for channel in channels:
-        for entry in entries(channel):
+    for owner in channels:
+        for entry in entries(owner):
             if entry.uid not in seen:  # a uid is served once, even if two channels list it
                 seen.add(entry.uid)
                 subscriptions.append(entry)
-    return _Sorted(channels, subscriptions, written)
+    return _Sorted(channels, subscriptions, written, others)

@@ -7,24 +7,58 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from controller.plan.actions import World, WriteStatus
+from controller.plan.actions import Object, World, WriteStatus
 from controller.plan.channels import ChannelPlan
 from controller.plan.destinations import AddressResolver, Unresolved
+from controller.plan.specs import CHANNEL, TRIGGER
 from controller.plan.subscriptions import SubscriptionPlan
 from knative.contract.records import SubscriberStatus, Subscription
 from knative.delivery.policy import Addressable
+from knative.resources.brokers import BROKER_CLASS, DEPENDENCY, KAFKA_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready, true, unknown, with_note
+from knative.resources.values import Broker
 from tables.status_table import serving, subscriber_status
 
 TOPIC_NOTE = "penstock.dev/topic"
 DLQ_TOPIC_NOTE = "penstock.dev/dead-letter-topic"
 PATH_NOTE = "penstock.dev/path"
 
+#: Reason why a Trigger's references are not resolved -> the condition that says so; others are about its broker.
+_PART_OF = {
+    "SubscriberNotResolved": "SubscriberResolved",
+    "DeadLetterSinkNotResolved": "DeadLetterSinkResolved",
+}
+
 
 def channel_status(
     plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World, destinations: AddressResolver
 ) -> WriteStatus:
-    """`Ready` = TopicReady, ContractPublished, Addressable, SubscribersReady, DeadLetterSinkResolved."""
+    """`Ready` of a KafkaChannel = TopicReady, ContractPublished, Addressable, SubscribersReady, DeadLetterSinkResolved;
+    of a Broker the same without SubscribersReady."""
+    one = plan.object
+    sink, sink_resolved = _dead_letter_sink(plan, destinations)
+    parts = (*plan.conditions, sink_resolved)
+    body = _channel_body(plan, sink, world, destinations)
+    notes = [plan.conditions[0]]
+    if one.resource.kind == CHANNEL:
+        rows, served_by = _subscribers(plan, subscriptions, world)
+        parts = (*plan.conditions, served_by, sink_resolved)
+        body["subscribers"] = rows
+        notes.append(served_by)
+    return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), notes), *parts), body)
+
+
+def other_broker_status(one: Object[Broker]) -> WriteStatus:
+    """The status of a Broker that another implementation serves: that nothing is done with it."""
+    class_ = one.resource.class_
+    message = f"its class is {class_!r}, not {KAFKA_CLASS!r}" if class_ else f"it has no annotation {BROKER_CLASS}"
+    left = unknown("Ready", "NotOurClass", f"{message}; it is left alone")
+    return WriteStatus(*one.key, one.uid, one.generation, (left,), {})
+
+
+def _subscribers(
+    plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World
+) -> tuple[list[dict[str, Any]], Condition]:
     one = plan.object
     mine = sorted(
         (
@@ -35,18 +69,19 @@ def channel_status(
         key=lambda record: (record.name, record.uid),
     )
     rows = [subscriber_status(record, world.workers.values(), world.now) for record in mine]
-    sink, sink_resolved = _dead_letter_sink(plan, destinations)
-    served_by = _subscribers_ready(mine, rows)
-    parts = (*plan.conditions, served_by, sink_resolved)
-    body: dict[str, Any] = {
-        "annotations": {TOPIC_NOTE: plan.topic, DLQ_TOPIC_NOTE: plan.dlq_topic},
-        "subscribers": [
-            {"uid": row.uid, "observedGeneration": row.observed_generation, "ready": row.ready}
-            | ({"message": row.message} if row.message else {})
-            for row in rows
-        ],
-    }
-    served = world.channels.get(one.uid)
+    shown = [
+        {"uid": row.uid, "observedGeneration": row.observed_generation, "ready": row.ready}
+        | ({"message": row.message} if row.message else {})
+        for row in rows
+    ]
+    return shown, _subscribers_ready(mine, rows)
+
+
+def _channel_body(
+    plan: ChannelPlan, sink: Addressable | None, world: World, destinations: AddressResolver
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"annotations": {TOPIC_NOTE: plan.topic, DLQ_TOPIC_NOTE: plan.dlq_topic}}
+    served = world.channels.get(plan.object.uid)
     urls = destinations.addresses(served) if served is not None else ()
     if served is not None and urls:
         body["addresses"] = [{"name": urlsplit(url).scheme, "url": url} for url in urls]
@@ -54,13 +89,13 @@ def channel_status(
         body["annotations"][PATH_NOTE] = served.path
     if sink is not None:
         body["deadLetterSinkUri"] = sink.uri
-    return WriteStatus(
-        *one.key, one.uid, one.generation, (with_note(ready(parts), (plan.conditions[0], served_by)), *parts), body
-    )
+    return body
 
 
 def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, world: World) -> WriteStatus:
-    """`Ready` = ReferencesResolved, AddedToChannel, ChannelReady."""
+    """`Ready` = ReferencesResolved, AddedToChannel, ChannelReady; see `_trigger_status` for Triggers."""
+    if plan.object.resource.kind == TRIGGER:
+        return _trigger_status(plan, channel, world)
     one = plan.object
     parts = (plan.resolved, plan.added, _channel_ready(plan, channel, world))
     body: dict[str, Any] = {}
@@ -73,6 +108,41 @@ def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, wor
         }
         body["annotations"] = {"penstock.dev/group": plan.record.group}
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), parts[-1:]), *parts), body)
+
+
+def _trigger_status(plan: SubscriptionPlan, broker: ChannelPlan | None, world: World) -> WriteStatus:
+    """`Ready` = BrokerReady, SubscriberResolved, DeadLetterSinkResolved, Subscribed, DependencyReady."""
+    one = plan.object
+    resolved = {part: true(part) for part in ("BrokerReady", "SubscriberResolved", "DeadLetterSinkResolved")}
+    if plan.resolved.status is not ConditionStatus.TRUE:
+        part = _PART_OF.get(plan.resolved.reason, "BrokerReady")
+        resolved[part] = replace(plan.resolved, type=part)
+    elif broker is not None:
+        resolved["BrokerReady"] = replace(ready(broker.conditions), type="BrokerReady")
+    subscribed = replace(plan.added, type="Subscribed")
+    if subscribed.status is ConditionStatus.TRUE and plan.record is not None:
+        row = subscriber_status(plan.record, world.workers.values(), world.now)
+        subscribed = serving("Subscribed", row)
+    parts = (*resolved.values(), subscribed, _dependency_ready(one.resource.dependency))
+    body: dict[str, Any] = {}
+    if plan.record is not None and plan.resolved.status is ConditionStatus.TRUE:
+        sink = plan.record.delivery.dead_letter_sink
+        body["subscriberUri"] = plan.record.subscriber.uri
+        body["deadLetterSinkUri"] = sink.uri if sink else ""
+        body["annotations"] = {"penstock.dev/group": plan.record.group}
+    return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), (subscribed,)), *parts), body)
+
+
+def _dependency_ready(dependency: str) -> Condition:
+    """Unknown if the Trigger names a dependency: only a cluster knows whether that is ready. Events are delivered all
+    the same, as Knative does it."""
+    if not dependency:
+        return true("DependencyReady")
+    message = (
+        f"whether {dependency} is ready cannot be checked without a cluster; events are delivered all the same. "
+        f"Remove the annotation {DEPENDENCY} if this Trigger does not wait for it"
+    )
+    return unknown("DependencyReady", "DependencyNotChecked", message)
 
 
 def _dead_letter_sink(plan: ChannelPlan, destinations: AddressResolver) -> tuple[Addressable | None, Condition]:

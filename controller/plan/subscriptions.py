@@ -1,4 +1,4 @@
-"""Plans what a Subscription needs: resolved Destinations, start offsets in every partition, its contract record. Pure.
+"""Plans what a Subscription or Trigger needs: resolved Destinations, start offsets, its contract record. Pure.
 
     channel exists? -> destinations resolved? -> start committed and read back? -> record published -> conditions
 
@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from controller.config import ControllerConfig
 from controller.plan.actions import Action, CommitStart, Object, PublishSubscription, World
 from controller.plan.channels import ChannelPlan, published_condition
-from controller.plan.destinations import AddressResolver, ChannelKey, Unresolved
+from controller.plan.destinations import AddressResolver, Unresolved
+from controller.plan.specs import SUBSCRIPTION, ChannelKey, ChannelSpec, SubscriptionSpec
 from knative.contract import kafka_names, records
 from knative.resources.conditions import Condition, false, true, unknown
-from knative.resources.kinds import KafkaChannel, Subscription
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlan:
     """The plan for one subscription: its actions and its conditions."""
 
-    object: Object[Subscription]
+    object: Object[SubscriptionSpec]
     resolved: Condition
     added: Condition
     record: records.Subscription | None = None  #: as published now; None = not published
@@ -32,7 +32,7 @@ class SubscriptionPlan:
     actions: tuple[Action, ...] = ()
 
 
-def entries(channel: Object[KafkaChannel]) -> list[Object[Subscription]]:
+def entries(channel: Object[ChannelSpec]) -> list[Object[SubscriptionSpec]]:
     """The subscriptions in a channel's `spec.subscribers`, as objects with the identity given there."""
     resource = channel.resource
     return [
@@ -40,7 +40,8 @@ def entries(channel: Object[KafkaChannel]) -> list[Object[Subscription]]:
             entry.uid,
             entry.generation,
             "",
-            Subscription(
+            SubscriptionSpec(
+                kind=SUBSCRIPTION,
                 namespace=resource.namespace,
                 name=entry.name,
                 channel=resource.name,
@@ -54,7 +55,7 @@ def entries(channel: Object[KafkaChannel]) -> list[Object[Subscription]]:
 
 
 def plan_subscription(
-    one: Object[Subscription],
+    one: Object[SubscriptionSpec],
     world: World,
     config: ControllerConfig,
     channels: Mapping[ChannelKey, ChannelPlan],
@@ -63,42 +64,44 @@ def plan_subscription(
 ) -> SubscriptionPlan:
     """Plan one subscription."""
     resource = one.resource
-    key = (resource.namespace, resource.channel)
+    key, noun = resource.channel_key, resource.channel_noun
+    reason = noun.capitalize()  # of reasons such as ChannelNotFound and BrokerNotFound
     published = world.subscriptions.get(one.uid)
     channel = channels.get(key)
     if published is not None and published.channel != resource.channel:
         message = (
-            f"spec.channel cannot be changed from {published.channel!r} to {resource.channel!r}; {published.channel!r} "
-            "is still served. Delete the Subscription and add it again, or give it another name"
+            f"{resource.channel_field} cannot be changed from {published.channel!r} to {resource.channel!r}; "
+            f"{published.channel!r} is still served. Delete the {resource.kind} and add it again, or give it another "
+            "name"
         )
-        old = (published.namespace, published.channel)
+        old = (key[0], published.namespace, published.channel)
         gone = old not in retained_channels and (
             old not in channels or channels[old].object.uid != published.channel_uid
         )
-        return _refused(one, published, false("ReferencesResolved", "ChannelImmutable", message), remove=gone)
+        return _refused(one, published, false("ReferencesResolved", f"{reason}Immutable", message), remove=gone)
     if channel is None:
         if key in retained_channels:
-            message = f"the file of channel {resource.channel!r} cannot be read; fix it, see problems.json"
-            return _refused(one, published, unknown("ReferencesResolved", "ChannelFileUnreadable", message))
+            message = f"the file of {noun} {resource.channel!r} cannot be read; fix it, see problems.json"
+            return _refused(one, published, unknown("ReferencesResolved", f"{reason}FileUnreadable", message))
         message = (
-            f"there is no KafkaChannel {resource.namespace}/{resource.channel}; add it, or correct spec.channel.name"
+            f"there is no {key[0]} {resource.namespace}/{resource.channel}; add it, or correct {resource.channel_field}"
         )
-        return _refused(one, published, false("ReferencesResolved", "ChannelNotFound", message), remove=True)
+        return _refused(one, published, false("ReferencesResolved", f"{reason}NotFound", message), remove=True)
     if published is not None and published.channel_uid != channel.object.uid:
         # Another channel under the same name has another topic: the subscription starts again, with a new group.
         message = (
-            f"channel {resource.channel!r} was deleted and created again; this subscription is added to it shortly"
+            f"{noun} {resource.channel!r} was deleted and created again; this {resource.kind} is added to it shortly"
         )
-        return _refused(one, published, unknown("ReferencesResolved", "ChannelReplaced", message), remove=True)
+        return _refused(one, published, unknown("ReferencesResolved", f"{reason}Replaced", message), remove=True)
     if one.uid in world.removals:
-        message = "waits until its group under its former channel is removed"
+        message = f"waits until its group under its former {noun} is removed"
         return _refused(one, published, unknown("ReferencesResolved", "BeingRemoved", message))
     try:
         record = _record(one, channel, config, destinations)
     except Unresolved as problem:
         return _refused(one, published, problem.condition("ReferencesResolved"))
     if record is None:
-        waits = unknown("AddedToChannel", "ChannelNotReady", f"waits for channel {resource.channel!r}")
+        waits = unknown("AddedToChannel", f"{reason}NotReady", f"waits for {noun} {resource.channel!r}")
         return SubscriptionPlan(one, true("ReferencesResolved"), waits)
     # The id of the topic that its offsets belong to, as recorded when they were committed. It must not follow the
     # topic: if the topic is deleted and created again, the committed offsets are meaningless (see `_other_topic`).
@@ -108,7 +111,7 @@ def plan_subscription(
 
 
 def _refused(
-    one: Object[Subscription], published: records.Subscription | None, why: Condition, *, remove: bool = False
+    one: Object[SubscriptionSpec], published: records.Subscription | None, why: Condition, *, remove: bool = False
 ) -> SubscriptionPlan:
     if published is None:
         added = unknown("AddedToChannel", why.reason, "waits for the objects that it refers to")
@@ -119,14 +122,15 @@ def _refused(
 
 
 def _record(
-    one: Object[Subscription], channel: ChannelPlan, config: ControllerConfig, destinations: AddressResolver
+    one: Object[SubscriptionSpec], channel: ChannelPlan, config: ControllerConfig, destinations: AddressResolver
 ) -> records.Subscription | None:
     resource = one.resource
     namespace, channels = resource.namespace, channel.object.resource.delivery
     subscriber = destinations.resolve(resource.subscriber, namespace, "spec.subscriber", "SubscriberNotResolved")
     reply = destinations.resolve(resource.reply, namespace, "spec.reply", "ReplyNotResolved")
-    delivery = destinations.delivery(resource.delivery, channels, config.default_delivery, namespace)
-    assert subscriber is not None, "the reader rejects a Subscription without subscriber"
+    noun = resource.channel_noun
+    delivery = destinations.delivery(resource.delivery, channels, config.default_delivery, namespace, noun)
+    assert subscriber is not None, "the reader rejects a resource without subscriber"
     if channel.record is None:
         return None
     return records.Subscription(
@@ -146,7 +150,9 @@ def _record(
         order=resource.order,
         concurrency=resource.concurrency,
         exhausted=resource.exhausted,
+        kind=resource.kind,
         spec_hash=one.spec_hash,
+        filter=resource.filter,
     )
 
 
@@ -160,7 +166,7 @@ def _never_older(record: records.Subscription, published: records.Subscription |
 
 
 def _publish(
-    one: Object[Subscription], record: records.Subscription, published: records.Subscription | None, world: World
+    one: Object[SubscriptionSpec], record: records.Subscription, published: records.Subscription | None, world: World
 ) -> SubscriptionPlan:
     resolved = true("ReferencesResolved")
     if published is None:
@@ -193,6 +199,6 @@ def _other_topic(record: records.Subscription, world: World) -> Condition | None
         return None
     message = (
         f"topic {record.topic} was deleted and created again, so the committed offsets are meaningless; delete the "
-        "Subscription and add it again, with penstock.dev/start: earliest to get all events that the topic has now"
+        f"{record.kind} and add it again, with penstock.dev/start: earliest to get all events that the topic has now"
     )
     return false("AddedToChannel", "TopicReplaced", message)

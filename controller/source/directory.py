@@ -30,7 +30,8 @@ from controller.model import FileProblem, Key
 from controller.source.yaml_reader import FILE_BYTES_MAX, BadDocument, Document, read_documents
 from knative.errors import UsageError
 from knative.resources import kinds
-from knative.resources.kinds import Invalid, Resource
+from knative.resources.kinds import Invalid
+from knative.resources.values import Resource
 
 SUFFIXES = (".yaml", ".yml", ".json")
 FILES_MAX = 10_000

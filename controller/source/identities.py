@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, Object
 from controller.source.directory import Snapshot
 from knative.contract.leader_state import Identity, LeaderState
 from knative.contract.records import Subscription
-from knative.resources.kinds import KafkaChannel, Resource
+from knative.resources.values import KafkaChannel, Resource
+
+_NEVER_PUBLISHED = "ConfigMap"  #: brokers read it, and nothing else remembers it
 
 
 def _random_uid() -> str:
@@ -99,7 +102,7 @@ class Identities:
         """The identities that are not in the contract: record them before anything is done with these objects."""
         known = {Identity(one.uid, one.generation, one.spec_hash) for one in published}
         found = {**self._inherited, **self._identities}
-        return {key: one for key, one in found.items() if one not in known}
+        return {key: one for key, one in found.items() if one not in known and key[0] != _NEVER_PUBLISHED}
 
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
         """Uids of the contract that must stay: foreign ones, and, unless the directory is known completely, those that
@@ -120,9 +123,8 @@ class Identities:
 
     def _object(self, key: Key, resource: Resource) -> AnyObject:
         one = self._identities[key]
-        if isinstance(resource, KafkaChannel):
-            return Object(one.uid, one.generation, one.spec_hash, resource)
-        return Object(one.uid, one.generation, one.spec_hash, resource)
+        found: Object[Any] = Object(one.uid, one.generation, one.spec_hash, resource)
+        return found
 
 
 def releasable(asked: Collection[str], served: Iterable[Record]) -> frozenset[str]:

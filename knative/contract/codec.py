@@ -7,16 +7,19 @@
 
 The dataclasses are the list of fields: each is stored under its own name. A later version of the same schema may only
 add fields, so unknown ones are ignored, and one that is missing has its default. Fields that need a conversion are in
-every record. Callers turn records into JSON text with orjson, which the core does not import: it writes some numbers
+every record, except for those that later versions added. A filter is JSON text: the records have one form for Spark.
+Callers turn records into JSON text with orjson, which the core does not import: it writes some numbers
 shorter than the standard library does.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
+from knative import filters
 from knative.contract.leader_state import LeaderRow, Row
 from knative.contract.records import (
     SCHEMA_VERSION,
@@ -30,7 +33,15 @@ from knative.contract.records import (
     WorkerSubscription,
 )
 from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
-from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from knative.delivery.policy import (
+    Addressable,
+    BackoffPolicy,
+    DeliveryFormat,
+    DeliveryOrder,
+    DeliverySpec,
+    OnRetriesExhausted,
+)
+from knative.filters.dialects import ALL_EVENTS, Filter
 
 Record = dict[str, Any]
 Entry = Channel | Subscription
@@ -72,10 +83,18 @@ def _check_schema(record: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Filter):
+        if value == ALL_EVENTS:
+            return ""
+        return json.dumps(filters.to_json(value), separators=(",", ":"), ensure_ascii=False)
     names = _NAMES.get(type(value))
     if names is not None:
         return {name: _plain(getattr(value, name)) for name in names}
     return list(value) if isinstance(value, tuple) else value
+
+
+def _filter(text: Any) -> Filter:
+    return filters.from_json(json.loads(text)) if text else ALL_EVENTS
 
 
 def _addressable(row: Any) -> Addressable:
@@ -93,15 +112,22 @@ def _delivery(row: Any) -> DeliverySpec:
 _CONVERTED: Mapping[type, Mapping[str, Callable[[Any], object]]] = {
     Channel: {"hosts": tuple},
     Addressable: {},
-    DeliverySpec: {"backoff_policy": BackoffPolicy, "dead_letter_sink": _addressable_or_none},
+    DeliverySpec: {
+        "backoff_policy": BackoffPolicy,
+        "dead_letter_sink": _addressable_or_none,
+        "format": DeliveryFormat,
+    },
     Subscription: {
         "subscriber": _addressable,
         "reply": _addressable_or_none,
         "delivery": _delivery,
         "order": DeliveryOrder,
         "exhausted": OnRetriesExhausted,
+        "filter": _filter,
     },
 }
+#: Fields with a conversion that records of the first version do not have.
+_LATER = frozenset({"format", "filter"})
 _NAMES = {
     kind: tuple(field.name for field in fields(kind))
     for kind in (*_CONVERTED, ResourceProblem, RemovalRequest, SubscriptionStats, LastError)
@@ -111,7 +137,8 @@ _NAMES = {
 def _read(kind: type[T], row: Any) -> T:
     known = {name: row[name] for name in _NAMES[kind] if name in row}
     for name, convert in _CONVERTED[kind].items():
-        known[name] = convert(row[name])
+        if name in row or name not in _LATER:
+            known[name] = convert(row[name])
     return kind(**known)
 
 

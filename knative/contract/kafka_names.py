@@ -13,6 +13,7 @@ DOMAIN_CHARS_MAX = 120  #: a host name has at most 253, and the channel's own pa
 DLQ_SUFFIX = ".dlq"
 WINDOWS_TABLE = "traffic"
 CHANNEL_TOPIC_TEMPLATE = "knative-messaging-kafka.{namespace}.{name}"
+BROKER_TOPIC_TEMPLATE = "knative-broker.{namespace}.{name}"
 
 _NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes, as Kafka prints them
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
@@ -71,7 +72,7 @@ def subscription_group(uid: str) -> str:
 
 
 def channel_topic(template: str, namespace: str, name: str) -> str:
-    """The topic of a channel. `template` holds `{namespace}` and `{name}` (see `template_problem`)."""
+    """The topic of a channel or broker. `template` holds `{namespace}` and `{name}` (see `template_problem`)."""
     return template.format(namespace=namespace, name=name)
 
 

@@ -11,8 +11,15 @@ from enum import StrEnum
 
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec, OnRetriesExhausted
+from knative.filters.dialects import ALL_EVENTS, Filter
 
 SCHEMA_VERSION = 1
+BROKER, TRIGGER = "Broker", "Trigger"  #: kinds of records; the others are KafkaChannel and Subscription
+
+
+def unique_name(kind: str, name: str) -> str:
+    """A name that no resource of another kind has: names of resources contain no `:`."""
+    return f"{kind.lower()}:{name}" if kind in (BROKER, TRIGGER) else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +37,30 @@ class Channel:
     kind: str = "KafkaChannel"
     spec_hash: str = ""  #: of the spec as written, so that a source without generations notices a change
     keep_topic: bool = False  #: the topics outlive the resource; recorded here because its file is gone by then
+    config_map: str = ""  #: `namespace/name` of a Broker's ConfigMap
+    external: bool = False  #: the topic is not ours: it outlives the resource, its DLQ topic does not
+
+    @property
+    def unique_name(self) -> str:
+        """Its name in metrics and traffic: `broker:<name>` of a Broker, which may have the name of a KafkaChannel."""
+        return unique_name(self.kind, self.name)
+
+    @property
+    def label(self) -> str:
+        """`namespace/name`, of a Broker `namespace/broker:name`."""
+        return f"{self.namespace}/{self.unique_name}"
 
     @property
     def path(self) -> str:
-        """The URL path of the channel at any ingress."""
-        return f"/channels/{self.namespace}/{self.name}"
+        """The URL path of the channel or broker at any ingress."""
+        return f"/{self.namespace}/{self.name}" if self.kind == BROKER else f"/channels/{self.namespace}/{self.name}"
+
+    @property
+    def owned_topics(self) -> tuple[str, ...]:
+        """The topics that are deleted with the resource."""
+        if self.keep_topic:
+            return ()
+        return (self.dlq_topic,) if self.external else (self.topic, self.dlq_topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +85,23 @@ class Subscription:
     exhausted: OnRetriesExhausted = OnRetriesExhausted.DEAD_LETTER
     kind: str = "Subscription"
     spec_hash: str = ""  #: as for a channel
+    filter: Filter = ALL_EVENTS  #: of a Trigger
     topic_id: str = ""  #: Kafka's id of the topic that its start offsets belong to; "" = not known
 
     @property
+    def unique_name(self) -> str:
+        """Its name in metrics and traffic: `trigger:<name>` of a Trigger, which may have the name of a Subscription."""
+        return unique_name(self.kind, self.name)
+
+    @property
+    def unique_channel(self) -> str:
+        """`unique_name` of its channel."""
+        return unique_name(BROKER if self.kind == TRIGGER else "", self.channel)
+
+    @property
     def label(self) -> str:
-        """`namespace/name`, for messages and metrics."""
-        return f"{self.namespace}/{self.name}"
+        """`namespace/name`, of a Trigger `namespace/trigger:name`; for messages and metrics."""
+        return f"{self.namespace}/{self.unique_name}"
 
 
 class WorkerState(StrEnum):

@@ -24,6 +24,13 @@ class BackoffPolicy(StrEnum):
     LINEAR = "linear"
 
 
+class DeliveryFormat(StrEnum):
+    """How an event is written into a request: attributes as headers, or all of it as one JSON object."""
+
+    BINARY = "binary"
+    JSON = "json"
+
+
 class OnRetriesExhausted(StrEnum):
     """What happens to an event whose retries are used up."""
 
@@ -49,6 +56,7 @@ class DeliverySpec:
     timeout_s: float = 300.0
     retry_after_max_s: float | None = None  #: None = honour Retry-After up to the cap; 0 = ignore it
     dead_letter_sink: Addressable | None = None
+    format: DeliveryFormat = DeliveryFormat.BINARY
 
 
 #: The longest valid duration. A longer one is a mistake, not a policy.

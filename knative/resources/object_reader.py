@@ -39,15 +39,23 @@ class FieldProblem:
 class ObjectReader:
     """Reads one mapping. Each accessor takes a field; `finish` reports the fields that were not taken."""
 
-    def __init__(self, value: Mapping[str, object], path: Path, problems: list[FieldProblem]) -> None:
+    def __init__(
+        self, value: Mapping[str, object], path: Path, problems: list[FieldProblem], taken: set[str] | None = None
+    ) -> None:
+        """`taken`: shared with another reader of the same mapping; None = nothing is taken yet."""
         self._value = value
-        self._taken: set[str] = set()
+        self._taken: set[str] = set() if taken is None else taken
         self.path = path
         self.problems = problems
 
     def problem(self, key: str, what: str, hint: str) -> None:
         """Report that field `key` ("" = the mapping itself) is wrong."""
         self.problems.append(FieldProblem((*self.path, key) if key else self.path, what, hint))
+
+    def unreported(self) -> ObjectReader:
+        """Reads the same mapping; fields that are wrong have their default, and are not reported. What it has taken
+        counts as taken here."""
+        return ObjectReader(self._value, self.path, [], self._taken)
 
     def read(self, key: str) -> object:
         """The value as it is; None if absent or null."""
@@ -106,6 +114,17 @@ class ObjectReader:
             self.problem(key, f"{text!r} is too short", "write a duration of at least PT0.001S")
             return default_s
         return value_s
+
+    def texts(self, key: str) -> dict[str, str]:
+        """A mapping of names to texts, which may be empty; {} if absent."""
+        value = self.read(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self.problem(key, f"is {_kind_of(value)}, not a mapping", f"write `name: text` lines under `{key}:`")
+            return {}
+        reader = ObjectReader(value, (*self.path, key), self.problems)
+        return {str(name): reader.text(str(name)) for name in value}
 
     def mapping(self, key: str, *, required: bool = False) -> ObjectReader | None:
         """A nested mapping; None if absent."""

@@ -102,6 +102,10 @@ class TrafficCounter:
             return self._find(headers)
         return self._find(headers)
 
+    def filtered(self, headers: Headers) -> None:
+        """One event did not pass the filter. Its bytes do not count: they went nowhere."""
+        self._row(headers).filtered += 1
+
     # -- rare
 
     def settled(self, headers: Headers, value: bytes | None, settled: Settled, age_s: float, failed: int) -> None:

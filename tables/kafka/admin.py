@@ -8,13 +8,21 @@ What is already as requested is a success where the method says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    OffsetSpec,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from knative.contract.kafka_names import topic_id
@@ -134,8 +142,8 @@ class KafkaAdmin:
         found = self._answers(asked, lambda name: (f"describing topic {name}", f"Describe on topic {name}"), on_error)
         return {name: _topic_info(name, about) for name, about in found.items()}
 
-    def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Topic -> all its configs, without topics that do not exist."""
+    def topic_configs(self, names: Iterable[str], always: Container[str] = ()) -> dict[str, dict[str, str]]:
+        """Topic -> the configs that it has of its own, and those in `always`, without topics that do not exist."""
         asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         if not asked:
             return {}
@@ -145,7 +153,11 @@ class KafkaAdmin:
             lambda name: (f"reading the configs of topic {name}", f"DescribeConfigs on topic {name}"),
             leave_out(KafkaNotFound),
         )
-        return {name: {entry: each.value for entry, each in entries.items()} for name, entries in found.items()}
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {
+            name: {entry: each.value for entry, each in entries.items() if entry in always or each.source == own}
+            for name, entries in found.items()
+        }
 
     def create_topic(self, name: str, partitions: int, replication: int, configs: Mapping[str, str]) -> bool:
         """Create a topic. False: there is one of this name already, which stays as it is."""

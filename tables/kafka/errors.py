@@ -97,6 +97,7 @@ _KIND_OF = {code: kind for kind, codes in _KINDS.items() for code in codes}
 _HINTS: Mapping[int, str] = {
     KafkaError.INVALID_REPLICATION_FACTOR: "lower spec.replicationFactor to the number of brokers, or add brokers",
     KafkaError.POLICY_VIOLATION: "ask the administrator of this Kafka which topics its policy allows",
+    KafkaError.INVALID_CONFIG: "correct default.topic.config.* in the broker's ConfigMap",
     KafkaError.TOPIC_EXCEPTION: "choose another name or topic template",
     KafkaError.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers, or delete it by hand",
 }

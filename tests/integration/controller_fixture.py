@@ -45,7 +45,7 @@ spec:
 class ControllerFixture:
     """One controller with its tables and producer, on a directory of its own and an instance of its own."""
 
-    def __init__(self, bootstrap: str, folder: Path, instance: str) -> None:
+    def __init__(self, bootstrap: str, folder: Path, instance: str, ingress_url: str = "") -> None:
         self.folder = folder / "resources"
         self.state = folder / "state"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -56,6 +56,8 @@ class ControllerFixture:
             state_dir=self.state,
             instance=instance,
             topic_template=f"{instance}-t.{{namespace}}.{{name}}",
+            broker_template=f"{instance}-b.{{namespace}}.{{name}}",
+            ingress_url=ingress_url,
             session_timeout_s=6.0,
             other_directory_s=2.0,
         )
@@ -117,6 +119,13 @@ class ControllerFixture:
             assert not self.crashes, self.crashes
             assert time.monotonic() < end, f"waited {LIMIT_S} s for: {what}"
             await asyncio.sleep(0.05)
+
+    async def gone(self, topic: str) -> None:
+        """Wait until there is no such topic."""
+        end = time.monotonic() + LIMIT_S
+        while await self.look(topic) is not None:
+            assert time.monotonic() < end, f"waited {LIMIT_S} s for the end of {topic}"
+            await asyncio.sleep(0.1)
 
     async def look(self, name: str) -> Any:
         return (await asyncio.to_thread(observe_topics, self.admin, [name])).get(name)

@@ -26,7 +26,9 @@ pytestmark = pytest.mark.integration
 def odd() -> World:
     """Addresses and kinds that are easy to get wrong."""
     world = faulty().channel("shop/main", kind="Broker").channel("shop/main").channel("shop/side", kind="Broker")
-    world.subscription("shop/t", "shop/main", "http://x/", kind="Trigger")
+    world.subscription("shop/t", "shop/broker:main", "http://x/", kind="Trigger")
+    world.subscription("shop/t", "shop/main", "http://y/").settled("shop/t", 7).settled("shop/trigger:t", 8)
+    world.sent("shop/broker:main", "/main", 20)
     for number, uri in enumerate(
         (
             "http://any:8080/channels/test/orders",

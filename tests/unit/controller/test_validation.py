@@ -53,6 +53,43 @@ def test_an_error_has_file_line_and_field(files: dict[str, str], found: tuple[st
     assert (code, errors) == (1, [found])
 
 
+_BROKER = """\
+apiVersion: eventing.knative.dev/v1
+kind: Broker
+metadata: {name: main, annotations: {eventing.knative.dev/broker.class: Kafka%s}}
+spec: {config: {name: %s}}
+"""
+_CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {default.topic.partitions: '%s'}\n"
+_TRIGGER = """\
+apiVersion: eventing.knative.dev/v1
+kind: Trigger
+metadata: {name: all}
+spec: {broker: %s, subscriber: {ref: {apiVersion: eventing.knative.dev/v1, kind: Broker, name: %s}}}
+"""
+
+
+@pytest.mark.parametrize("external", ["", ", kafka.eventing.knative.dev/external.topic: theirs"])
+def test_a_good_broker_needs_neither_kafka_nor_ingress(external: str, tmp_path: Path) -> None:
+    texts = _BROKER % (external, "c"), _CONFIG % "3", _TRIGGER % ("main", "main")
+    (tmp_path / "a.yaml").write_text("---\n".join(texts))
+    assert _errors(tmp_path) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        ((_BROKER % ("", "d"), _CONFIG % "3"), ("a.yaml", 1, "spec.config")),
+        ((_BROKER % ("", "c"), _CONFIG % "0"), ("a.yaml", 1, "spec.config")),
+        ((_BROKER % ("", "c"), _CONFIG % "3", _TRIGGER % ("other", "main")), ("a.yaml", 11, "spec.broker")),
+        ((_BROKER % ("", "c"), _CONFIG % "3", _TRIGGER % ("main", "other")), ("a.yaml", 11, "spec.subscriber")),
+    ],
+    ids=["no ConfigMap", "ConfigMap", "no broker", "subscriber"],
+)
+def test_an_error_of_a_broker_or_trigger(texts: tuple[str, ...], found: tuple[str, int, str], tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("---\n".join(texts))
+    assert _errors(tmp_path) == (1, [found])
+
+
 def test_a_kind_that_is_not_served_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\n")
     assert _errors(tmp_path) == (0, [("a.yaml", 2, "kind")])

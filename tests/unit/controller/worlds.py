@@ -32,13 +32,15 @@ from controller.plan.actions import (
 )
 from controller.plan.reconcile import reconcile, wanted
 from knative.contract import records
+from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.conditions import ConditionStatus
 from knative.resources.destination import Destination
-from knative.resources.kinds import KafkaChannel, Subscription
+from knative.resources.values import Broker, ConfigMap, KafkaChannel, Subscription, Trigger
 
 CONFIG = ControllerConfig(kafka={}, resources_dir=Path("none"), state_dir=Path("none"))
 TOPIC = "knative-messaging-kafka.default.orders"
 NOW = 1_000_000.0
+INGRESS = "http://127.0.0.1:8080"
 
 
 def channel(name: str = "orders", generation: int = 1, uid: str = "", **fields: Any) -> Object[KafkaChannel]:
@@ -52,6 +54,27 @@ def subscription(
     """A subscription with uid `s-<name>`."""
     fields.setdefault("subscriber", Destination(uri=f"http://{name}/"))
     return Object(uid or f"s-{name}", generation, f"h{generation}", Subscription("default", name, to, **fields))
+
+
+def broker(
+    name: str = "main", generation: int = 1, uid: str = "", class_: str = KAFKA_CLASS, **fields: Any
+) -> Object[Broker]:
+    """A broker with uid `b-<name>`."""
+    return Object(uid or f"b-{name}", generation, f"h{generation}", Broker("default", name, class_, **fields))
+
+
+def trigger(
+    name: str = "billing", to: str = "main", generation: int = 1, uid: str = "", **fields: Any
+) -> Object[Trigger]:
+    """A trigger with uid `t-<name>`."""
+    fields.setdefault("subscriber", Destination(uri=f"http://{name}/"))
+    return Object(uid or f"t-{name}", generation, f"h{generation}", Trigger("default", name, to, **fields))
+
+
+def config_map(name: str = "config", **data: str) -> Object[ConfigMap]:
+    """A ConfigMap; of its keys, `partitions` stands for `default.topic.partitions`, and so on."""
+    found = {f"default.topic.{key.replace('__', '.')}": text for key, text in data.items()}
+    return Object(f"m-{name}", 1, "h1", ConfigMap("default", name, found))
 
 
 @dataclass
@@ -99,6 +122,16 @@ class Kafka:
         decided = reconcile(self.look(*objects, **more), self.config)
         return {action.name: action for action in decided if isinstance(action, WriteStatus)}
 
+    def status(self, one: AnyObject, *others: AnyObject, **more: Any) -> WriteStatus:
+        """The status of the first of these objects."""
+        decided = reconcile(self.look(one, *others, **more), self.config)
+        (found,) = (
+            action
+            for action in decided
+            if isinstance(action, WriteStatus) and (action.kind, action.namespace, action.name) == one.key
+        )
+        return found
+
     def act(self, action: Action) -> None:
         """Do as asked."""
         world = self.world
@@ -120,6 +153,18 @@ class Kafka:
             self.committed.pop(action.group, None)
         else:
             self.world = _publish(world, action)
+
+
+def kafka_with_ingress(**topics: ObservedTopic) -> Kafka:
+    """A Kafka whose installation has an ingress, so that brokers have addresses."""
+    return Kafka(dict(topics), config=replace(CONFIG, ingress_url=INGRESS, kafka={"bootstrap.servers": "k:9092"}))
+
+
+def settled_kafka(*objects: AnyObject) -> Kafka:
+    """The same, with these objects served; without any, a broker with a trigger."""
+    kafka = kafka_with_ingress()
+    kafka.settle(*(objects or (broker(), trigger())))
+    return kafka
 
 
 def _publish(world: World, action: Action) -> World:

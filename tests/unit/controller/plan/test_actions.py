@@ -24,7 +24,7 @@ from controller.plan.actions import (
 from knative.contract import records
 from knative.contract.leader_state import Removal
 from knative.delivery.policy import Addressable
-from knative.resources.kinds import Start
+from knative.resources.values import Start
 
 CHANNEL = records.Channel("u", 1, "ns", "orders", "t", "t.dlq", 1)
 SUBSCRIPTION = records.Subscription(

@@ -12,7 +12,7 @@ from controller.plan.reconcile import reconcile
 from knative.delivery.policy import DeliverySpec
 from knative.resources.conditions import ConditionStatus
 from knative.resources.destination import Destination, Ref
-from knative.resources.kinds import DeliveryRules, KafkaChannel, Subscriber
+from knative.resources.values import DeliveryRules, KafkaChannel, Subscriber
 from tests.unit.controller.worlds import CONFIG, TOPIC, Kafka, channel, condition, message, names_of
 from tests.unit.controller.worlds import subscription as sub
 

@@ -19,7 +19,7 @@ from controller.plan.actions import (
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.conditions import ConditionStatus
 from knative.resources.destination import Destination, Ref
-from knative.resources.kinds import DeliveryRules, Start, Subscriber
+from knative.resources.values import DeliveryRules, Start, Subscriber
 from tests.unit.controller.worlds import CONFIG, NOW, TOPIC, Kafka, channel, condition, message, names_of, serving
 from tests.unit.controller.worlds import subscription as sub
 

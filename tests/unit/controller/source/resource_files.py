@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.source.directory import Snapshot
-from knative.resources.kinds import KafkaChannel
+from knative.resources.values import KafkaChannel
 
 TEXT = """\
 apiVersion: messaging.knative.dev/v1beta1

@@ -89,12 +89,12 @@ def test_a_bad_document_takes_its_file_along_not_its_neighbours(tmp_path: Path) 
 
 def test_unsupported_kinds_are_reported_and_ignored(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
-        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n---\n" + TEXT.format(name="one", partitions=1)
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n---\n" + TEXT.format(name="one", partitions=1)
     )
     snapshot = Directory(tmp_path).scan()
     assert found(snapshot) == {"one": 1}
     (problem,) = snapshot.problems
-    assert (problem.line, problem.ignored, problem.object) == (2, True, "ConfigMap default/x")
+    assert (problem.line, problem.ignored, problem.object) == (2, True, "Secret default/x")
     assert not problem.suspected_typo
 
 

@@ -12,7 +12,7 @@ from knative.contract import records
 from knative.contract.leader_state import Identity, LeaderState, Removal
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.destination import Destination
-from knative.resources.kinds import KafkaChannel, Subscriber
+from knative.resources.values import KafkaChannel, Subscriber
 
 
 def written(name: str, spec_hash: str = "h1", *subscribers: Subscriber) -> Written:

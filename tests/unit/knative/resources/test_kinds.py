@@ -9,7 +9,8 @@ import pytest
 from knative.delivery.policy import BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from knative.resources import kinds
 from knative.resources.destination import Ref, uri_problem
-from knative.resources.kinds import Invalid, KafkaChannel, Start, Subscription, spec_hash
+from knative.resources.kinds import Invalid, spec_hash
+from knative.resources.values import KafkaChannel, Start, Subscription
 
 
 def channel(spec: object = None, annotations: object = None, **more: object) -> dict[str, Any]:
@@ -134,9 +135,18 @@ def test_a_ref_leads_nowhere_else(subscriber: dict[str, object], field: str) -> 
     assert refused.value.problems[0].hint
 
 
-@pytest.mark.parametrize("kind", ["Broker", "ConfigMap"])
-def test_kinds_that_are_not_ours(kind: str) -> None:
-    assert kinds.parse(channel(kind=kind)) is None
+@pytest.mark.parametrize(
+    ("api_version", "kind"),
+    [
+        ("messaging.knative.dev/v1beta1", "Broker"),
+        ("messaging.knative.dev/v1beta1", "ConfigMap"),
+        ("eventing.knative.dev/v1", "KafkaChannel"),
+        ("apps/v1", "ConfigMap"),
+        ("v1", "Secret"),
+    ],
+)
+def test_kinds_that_are_not_ours(api_version: str, kind: str) -> None:
+    assert kinds.parse(channel(apiVersion=api_version, kind=kind)) is None
 
 
 @pytest.mark.parametrize(
@@ -146,8 +156,11 @@ def test_kinds_that_are_not_ours(kind: str) -> None:
         ("kafkachannel", "apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel"),
         ("Channel", "apiVersion: messaging.knative.dev/v1beta1 and kind: KafkaChannel"),
         ("Subscription", "apiVersion: messaging.knative.dev/v1 and kind: Subscription"),
-        ("ConfigMap", ""),
-        ("Trigger", ""),
+        ("Triger", "apiVersion: eventing.knative.dev/v1 and kind: Trigger"),
+        ("broker", "apiVersion: eventing.knative.dev/v1 and kind: Broker"),
+        ("Configmap", "apiVersion: v1 and kind: ConfigMap"),
+        ("Secret", ""),
+        ("Service", ""),
         (None, ""),
     ],
 )
@@ -208,18 +221,23 @@ def test_metadata_as_the_api_server_gives_it_is_taken() -> None:
         (subscription(subscriber={"uri": "http://h/", "CACerts": "x"}), "spec.subscriber.CACerts", "PEM"),
         (subscription(subscriber={"uri": "http://h/", "audience": "x"}), "spec.subscriber.audience", "not supported"),
         (subscription(reply={"uri": "ftp://h/"}), "spec.reply.uri", "http"),
-        (subscription(delivery={"format": "json"}), "spec.delivery.format", "not supported yet"),
+        (subscription(delivery={"format": "avro"}), "spec.delivery.format", "json or binary|binary or json"),
         (subscription(delivery={"retry": -1}), "spec.delivery.retry", "from 0"),
         (subscription(delivery={"retires": 1}), "spec.delivery.retires", "did you mean `retry`"),
         (subscription(delivery={"backoffPolicy": "random"}), "spec.delivery.backoffPolicy", "exponential or linear"),
         (subscription(delivery={"timeout": "PT0S"}), "spec.delivery.timeout", "is too short"),
         (subscription(delivery={"deadLetterSink": {"uri": "x"}}), "spec.delivery.deadLetterSink.uri", "absolute"),
         (
-            subscription({"penstock.dev/start": "2026-01-01T00:00:00Z"}),
+            subscription({"penstock.dev/start": "2026-01-01T00:00:00"}),
             "metadata.annotations.penstock.dev/start",
-            "start by time is not supported yet",
+            "is not a valid start; write earliest, latest or a time such as 2026-01-31T08:00:00Z",
         ),
-        (subscription({"penstock.dev/start": "now"}), "metadata.annotations.penstock.dev/start", "earliest or latest"),
+        (subscription({"penstock.dev/start": "now"}), "metadata.annotations.penstock.dev/start", "earliest, latest"),
+        (
+            subscription({"penstock.dev/start": "2026-13-01T00:00:00Z"}),
+            "metadata.annotations.penstock.dev/start",
+            "time",
+        ),
         (subscription({"penstock.dev/concurrency": "0"}), "metadata.annotations.penstock.dev/concurrency", '"1"'),
         (
             subscription({"kafka.eventing.knative.dev/delivery.order": "sorted"}),

@@ -1,0 +1,214 @@
+"""One form for what owns a topic, and one for what reads it, whichever kind people wrote.
+
+    KafkaChannel, Broker with its ConfigMap  -> ChannelSpec          the topic's names, size, hosts, delivery
+    Subscription, Trigger of a Broker        -> SubscriptionSpec     where its events go, and which
+
+Everything after this works on these two: there is one reconcile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controller.config import ControllerConfig
+from controller.plan.actions import Configs
+from knative.contract import kafka_names
+from knative.contract.records import Channel
+from knative.delivery.policy import DeliveryOrder, OnRetriesExhausted
+from knative.filters.dialects import ALL_EVENTS, Filter
+from knative.resources.brokers import BROKER_CLASS, EXTERNAL_TOPIC, KAFKA_CLASS, BrokerConfig, broker_config
+from knative.resources.conditions import Condition, false
+from knative.resources.destination import Destination
+from knative.resources.values import (
+    CONCURRENCY,
+    RETENTION_S,
+    Broker,
+    ConfigMap,
+    DeliveryRules,
+    KafkaChannel,
+    Start,
+    StartPosition,
+    Subscriber,
+    Subscription,
+    Trigger,
+)
+
+BROKER, TRIGGER = "Broker", "Trigger"
+CHANNEL, SUBSCRIPTION = "KafkaChannel", "Subscription"
+
+ChannelKey = tuple[str, str, str]  #: (kind, namespace, name)
+ConfigMaps = Mapping[tuple[str, str], ConfigMap]  #: by (namespace, name)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSpec:
+    """What owns a topic."""
+
+    kind: str
+    namespace: str
+    name: str
+    topic: str  #: its topic as long as none is published: the template's, or the external one
+    partitions: int
+    replication: int
+    retention_s: float
+    delivery: DeliveryRules | None = None
+    subscribers: tuple[Subscriber, ...] = ()
+    hosts: tuple[str, ...] = ()
+    keep_topic: bool = False
+    external: bool = False  #: the topic belongs to somebody else: it is never created, changed or deleted
+    topic_configs: Configs = ()  #: further configs of the topic
+    config_map: str = ""  #: `namespace/name` of its ConfigMap
+    problem: Condition | None = None  #: why it cannot be served or changed now
+    note: str = ""  #: what people should know about its configuration
+
+    @property
+    def key(self) -> ChannelKey:
+        """(kind, namespace, name)."""
+        return self.kind, self.namespace, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionSpec:
+    """What reads a topic."""
+
+    kind: str
+    namespace: str
+    name: str
+    channel: str
+    subscriber: Destination
+    reply: Destination | None = None
+    delivery: DeliveryRules | None = None
+    order: DeliveryOrder = DeliveryOrder.ORDERED
+    concurrency: int = CONCURRENCY
+    start: StartPosition = Start.LATEST
+    exhausted: OnRetriesExhausted = OnRetriesExhausted.DEAD_LETTER
+    filter: Filter = ALL_EVENTS
+    dependency: str = ""  #: an object that a Trigger depends on, as messages name it
+
+    @property
+    def channel_key(self) -> ChannelKey:
+        """The key of the channel or broker that it reads."""
+        return (BROKER if self.kind == TRIGGER else CHANNEL), self.namespace, self.channel
+
+    @property
+    def channel_noun(self) -> str:
+        """How messages call it."""
+        return "broker" if self.kind == TRIGGER else "channel"
+
+    @property
+    def channel_field(self) -> str:
+        """The field that names it."""
+        return "spec.broker" if self.kind == TRIGGER else "spec.channel.name"
+
+
+def of_channel(one: KafkaChannel, config: ControllerConfig) -> ChannelSpec:
+    """The spec of a KafkaChannel."""
+    return ChannelSpec(
+        kind=CHANNEL,
+        namespace=one.namespace,
+        name=one.name,
+        topic=kafka_names.channel_topic(config.topic_template, one.namespace, one.name),
+        partitions=one.partitions,
+        replication=one.replication,
+        retention_s=one.retention_s,
+        delivery=one.delivery,
+        subscribers=one.subscribers,
+        hosts=one.hosts,
+        keep_topic=one.keep_topic,
+    )
+
+
+def of_broker(one: Broker, config_maps: ConfigMaps, config: ControllerConfig, published: Channel | None) -> ChannelSpec:
+    """The spec of a Broker of class Kafka. With a `problem` if its ConfigMap is missing or wrong, or if it is
+    `published` with something else that cannot be changed."""
+    found, problem = _broker_config(one, config_maps)
+    problem = _immutable(one, published) or problem
+    servers = str(config.kafka.get("bootstrap.servers", ""))
+    note = ""
+    if found.bootstrap_servers and found.bootstrap_servers != servers:
+        note = (
+            f"bootstrap.servers of its ConfigMap is not used: all brokers are in this installation's Kafka ({servers})"
+        )
+    return ChannelSpec(
+        kind=BROKER,
+        namespace=one.namespace,
+        name=one.name,
+        topic=one.external_topic or kafka_names.channel_topic(config.broker_template, one.namespace, one.name),
+        partitions=found.partitions,
+        replication=found.replication,
+        retention_s=RETENTION_S,
+        delivery=one.delivery,
+        hosts=one.hosts,
+        keep_topic=one.keep_topic,
+        external=bool(one.external_topic),
+        topic_configs=found.topic_configs,
+        config_map="/".join(one.config or ()),
+        problem=problem,
+        note=note,
+    )
+
+
+def _broker_config(one: Broker, config_maps: ConfigMaps) -> tuple[BrokerConfig, Condition | None]:
+    if one.config is None:
+        return BrokerConfig(), None
+    config_map = config_maps.get(one.config)
+    label = "/".join(one.config)
+    if config_map is None:
+        message = f"there is no ConfigMap {label}; add it, or correct spec.config"
+        return BrokerConfig(), false("TopicReady", "ConfigMapNotFound", message)
+    try:
+        return broker_config(config_map), None
+    except ValueError as problem:
+        return BrokerConfig(), false("TopicReady", "ConfigMapInvalid", f"ConfigMap {label}: {problem}")
+
+
+def _immutable(one: Broker, published: Channel | None) -> Condition | None:
+    if published is None:
+        return None
+    changed = ""
+    if one.class_ != KAFKA_CLASS:
+        changed = f"the annotation {BROKER_CLASS} (was {KAFKA_CLASS}, is {one.class_ or 'missing'})"
+    elif published.config_map != "/".join(one.config or ()):
+        changed = f"spec.config (was {published.config_map or 'missing'})"
+    elif published.external != bool(one.external_topic) or one.external_topic not in ("", published.topic):
+        changed = f"the annotation {EXTERNAL_TOPIC} (the topic is {published.topic})"
+    if not changed:
+        return None
+    message = f"{changed} cannot be changed; undo the change, or delete the Broker and add it again"
+    return false("TopicReady", "Immutable", message)
+
+
+def of_subscription(one: Subscription) -> SubscriptionSpec:
+    """The spec of a Subscription."""
+    return SubscriptionSpec(
+        kind=SUBSCRIPTION,
+        namespace=one.namespace,
+        name=one.name,
+        channel=one.channel,
+        subscriber=one.subscriber,
+        reply=one.reply,
+        delivery=one.delivery,
+        order=one.order,
+        concurrency=one.concurrency,
+        start=one.start,
+        exhausted=one.exhausted,
+    )
+
+
+def of_trigger(one: Trigger, broker: Broker | None) -> SubscriptionSpec:
+    """The spec of a Trigger. `broker`: for what the Trigger leaves open; None = there is none yet."""
+    return SubscriptionSpec(
+        kind=TRIGGER,
+        namespace=one.namespace,
+        name=one.name,
+        channel=one.broker,
+        subscriber=one.subscriber,
+        delivery=one.delivery,
+        order=one.order or (broker and broker.order) or DeliveryOrder.KEY_ORDERED,
+        concurrency=one.concurrency or (broker and broker.concurrency) or CONCURRENCY,
+        start=one.start,
+        exhausted=one.exhausted,
+        filter=one.filter,
+        dependency=one.dependency,
+    )

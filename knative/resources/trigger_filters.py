@@ -1,0 +1,142 @@
+"""Reads `filter` and `filters` of a Trigger, and reports every mistake with its field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from knative import cesql
+from knative.filters.dialects import ALL_EVENTS, All, Any_, Attributes, Cesql, Exact, Filter, Not, Pairs, Prefix, Suffix
+from knative.resources.object_reader import ObjectReader
+
+#: Limits of all filters of one Trigger together. They are evaluated for every event.
+DEPTH_MAX = 16
+PARTS_MAX = 500
+CHARACTERS_MAX = 65_536
+
+_NAME = re.compile(r"[a-z0-9]+", re.ASCII)
+_DIALECTS = ("exact", "prefix", "suffix", "all", "any", "not", "cesql")
+
+
+def read_filter(spec: ObjectReader) -> Filter:
+    """The filter of a Trigger's `spec`. `filters` wins over `filter`, unless it is empty; both are checked."""
+    size = _Size(spec)
+    legacy = ALL_EVENTS if (reader := spec.mapping("filter")) is None else _legacy(reader, size)
+    filters = tuple(_filter(entry, 1, size) for entry in spec.mappings("filters"))
+    if not filters:
+        return legacy
+    return filters[0] if len(filters) == 1 else All(filters)
+
+
+class _Size:
+    """Counts what the filters of one Trigger have, and reports once when it is too much."""
+
+    def __init__(self, spec: ObjectReader) -> None:
+        self._spec = spec
+        self._parts = self._characters = 0
+        self._reported = False
+
+    def add(self, parts: int, characters: int) -> None:
+        self._parts += parts
+        self._characters += characters
+        if self._reported or (self._parts <= PARTS_MAX and self._characters <= CHARACTERS_MAX):
+            return
+        self._reported = True
+        what = f"{PARTS_MAX} conditions" if self._parts > PARTS_MAX else f"{CHARACTERS_MAX} characters"
+        self._spec.problem(
+            "filters", f"have more than {what} together", "write several Triggers, or a CESQL expression"
+        )
+
+
+def _legacy(reader: ObjectReader, size: _Size) -> Filter:
+    pairs = _pairs(reader, "attributes", size, empty_allowed=True)
+    reader.finish()
+    return Attributes(pairs) if pairs else ALL_EVENTS
+
+
+def _filter(reader: ObjectReader, depth: int, size: _Size) -> Filter:
+    """One element of `filters`: exactly one dialect."""
+    if depth > DEPTH_MAX:
+        reader.problem("", f"is nested deeper than {DEPTH_MAX} levels", "write it flatter, or as a CESQL expression")
+        return ALL_EVENTS
+    size.add(1, 0)
+    given = [name for name in _DIALECTS if reader.read(name) is not None]
+    before = len(reader.problems)
+    reader.finish()
+    if not given and len(reader.problems) > before:
+        return ALL_EVENTS
+    if not given:
+        reader.problem("", "has no dialect", f"write one of {', '.join(_DIALECTS)}")
+        return ALL_EVENTS
+    if len(given) > 1:
+        reader.problem("", f"has {len(given)} dialects: {', '.join(given)}", "write each as an element of its own")
+        return ALL_EVENTS
+    return _READERS[given[0]](reader, depth, size)
+
+
+def _pairs(reader: ObjectReader, dialect: str, size: _Size, *, empty_allowed: bool = False) -> Pairs:
+    found = reader.texts(dialect)
+    reported = {problem.path for problem in reader.problems}
+    for name, text in found.items():
+        size.add(1, len(name) + len(text))
+        if not _NAME.fullmatch(name):
+            what = "has an empty attribute name" if not name else f"{name[:64]!r} is not a valid attribute name"
+            reader.problem(dialect, what, "use lower-case letters and digits, such as `type`")
+        elif not text and not empty_allowed and (*reader.path, dialect, name) not in reported:
+            reader.problem(dialect, f"the value of {name!r} is empty", "write the text that the attribute has")
+    return tuple(found.items())
+
+
+def _exact(reader: ObjectReader, depth: int, size: _Size) -> Filter:
+    return Exact(_some_pairs(reader, "exact", size))
+
+
+def _prefix(reader: ObjectReader, depth: int, size: _Size) -> Filter:
+    return Prefix(_some_pairs(reader, "prefix", size))
+
+
+def _suffix(reader: ObjectReader, depth: int, size: _Size) -> Filter:
+    return Suffix(_some_pairs(reader, "suffix", size))
+
+
+def _some_pairs(reader: ObjectReader, dialect: str, size: _Size) -> Pairs:
+    before = len(reader.problems)
+    pairs = _pairs(reader, dialect, size)
+    if not pairs and len(reader.problems) == before:
+        reader.problem(dialect, "is empty", "write at least one `attribute: text`, or remove the filter")
+    return pairs
+
+
+def _all(reader: ObjectReader, depth: int, size: _Size) -> Filter:
+    return All(tuple(_filter(one, depth + 1, size) for one in reader.mappings("all")))
+
+
+def _any(reader: ObjectReader, depth: int, size: _Size) -> Filter:
+    return Any_(tuple(_filter(one, depth + 1, size) for one in reader.mappings("any")))
+
+
+def _not(reader: ObjectReader, depth: int, size: _Size) -> Filter:
+    inner = reader.mapping("not")
+    return ALL_EVENTS if inner is None else Not(_filter(inner, depth + 1, size))
+
+
+def _cesql(reader: ObjectReader, depth: int, size: _Size) -> Filter:
+    text = reader.text("cesql", required=True)
+    size.add(0, len(text))
+    if text:
+        try:
+            cesql.compile(text)
+        except cesql.CesqlSyntaxError as problem:
+            reader.problem("cesql", f"is not a valid expression: {problem}", "see the filter reference for the syntax")
+    return Cesql(text)
+
+
+_READERS: dict[str, Callable[[ObjectReader, int, _Size], Filter]] = {
+    "exact": _exact,
+    "prefix": _prefix,
+    "suffix": _suffix,
+    "all": _all,
+    "any": _any,
+    "not": _not,
+    "cesql": _cesql,
+}

@@ -1,0 +1,315 @@
+"""Tables of reconcile for Brokers with their ConfigMaps: objects and a world in, actions and conditions out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.plan.actions import (
+    AddPartitions,
+    AlterTopicConfig,
+    CreateTopic,
+    DeleteTopic,
+    Object,
+    ObservedTopic,
+)
+from knative.delivery.policy import DeliveryOrder, DeliverySpec
+from knative.filters.dialects import Exact
+from knative.resources.conditions import ConditionStatus
+from knative.resources.destination import Destination, Ref
+from knative.resources.values import ConfigMap, DeliveryRules
+from tests.unit.controller.worlds import (
+    CONFIG,
+    broker,
+    channel,
+    condition,
+    config_map,
+    kafka_with_ingress,
+    message,
+    names_of,
+    settled_kafka,
+    trigger,
+)
+
+TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+TOPIC = "knative-broker.default.main"
+DLQ = f"{TOPIC}.dlq"
+THEIRS = "their.topic"
+CONFIG_REF = ("default", "config")
+NOWHERE = Destination(ref=Ref("serving.knative.dev/v1", "Service", "", "not-known-here"))
+BAD = config_map(partitions="many")
+
+
+# -- topics
+
+
+def test_a_new_broker_and_trigger_in_the_right_order() -> None:
+    kafka = kafka_with_ingress()
+    done = kafka.settle(broker(), trigger(filter=Exact((("type", "a"),))))
+    assert names_of(done) == ["CreateTopic", "CreateTopic", "PublishChannel", "CommitStart", "PublishSubscription"]
+    assert [(one.topic, one.partitions, one.replication) for one in done if isinstance(one, CreateTopic)] == [
+        (TOPIC, 10, 1),
+        (DLQ, 10, 1),
+    ]
+    record = kafka.world.channels["b-main"]
+    assert (record.kind, record.path, record.hosts, record.external) == ("Broker", "/default/main", (), False)
+    found = kafka.world.subscriptions["t-billing"]
+    assert (found.kind, found.channel_uid, found.topic, found.group) == ("Trigger", "b-main", TOPIC, "kafka.t-billing")
+    assert (found.filter, found.delivery) == (Exact((("type", "a"),)), CONFIG.default_delivery)
+    assert kafka.decide(broker(), trigger(filter=Exact((("type", "a"),)))) == []
+
+
+def test_the_config_map_says_how_the_topic_is() -> None:
+    kafka = kafka_with_ingress()
+    settings = config_map(
+        partitions="3", replication__factor="2", config__retention__ms="60000", config__segment__ms="1000"
+    )
+    first, second = (one for one in kafka.decide(broker(config=CONFIG_REF), settings) if isinstance(one, CreateTopic))
+    assert (first.topic, first.partitions, first.replication) == (TOPIC, 3, 2)
+    assert dict(first.configs) == {
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(1280 * 1024),
+        "retention.ms": "60000",
+        "segment.ms": "1000",
+    }
+    assert (second.topic, second.partitions, second.replication) == (DLQ, 3, 2)
+    assert dict(second.configs)["retention.ms"] == str(30 * 86_400_000)
+    kafka.settle(broker(config=CONFIG_REF), settings)
+    assert kafka.world.channels["b-main"].config_map == "default/config"
+
+
+def test_a_changed_config_map_is_applied_to_the_topic() -> None:
+    kafka = kafka_with_ingress()
+    one = broker(config=CONFIG_REF)
+    kafka.settle(one, config_map(partitions="2", config__retention__ms="5"), trigger())
+    changed = config_map(partitions="4", config__retention__ms="6")
+    assert kafka.decide(one, changed, trigger()) == [
+        AlterTopicConfig(TOPIC, (("retention.ms", "6"),)),
+        AddPartitions(TOPIC, 4),
+        AddPartitions(DLQ, 4),
+    ]
+    kafka.settle(one, changed, trigger())
+    assert kafka.world.subscriptions["t-billing"].partitions == 4
+    kafka.settle(one, config_map(partitions="1"), trigger())
+    status = kafka.status(one, config_map(partitions="1"), trigger())
+    assert condition(status, "TopicReady") == (TRUE, "TopicDiffers")
+    assert "cannot lower" in message(status, "TopicReady")
+
+
+@pytest.mark.parametrize(
+    ("wish", "shown", "same"),
+    [("0.50", "0.5", True), (" 100 ", "100", True), ("TRUE", "true", True), ("lz4", "gzip", False), ("1", "2", False)],
+)
+def test_a_config_that_kafka_spells_otherwise_is_not_set_again_and_again(wish: str, shown: str, same: bool) -> None:
+    kafka = kafka_with_ingress()
+    objects = broker(config=CONFIG_REF), config_map(config__any=wish)
+    kafka.settle(*objects)
+    seen = kafka.topics[TOPIC]
+    kafka.topics[TOPIC] = replace(seen, configs={**seen.configs, "any": shown})
+    assert names_of(kafka.decide(*objects)) == ([] if same else ["AlterTopicConfig"])
+
+
+@pytest.mark.parametrize(
+    ("others", "reason", "words"),
+    [
+        ((), "ConfigMapNotFound", "there is no ConfigMap default/config; add it"),
+        ((config_map("other"),), "ConfigMapNotFound", "correct spec.config"),
+        ((BAD,), "ConfigMapInvalid", "ConfigMap default/config: default.topic.partitions is 'many'"),
+        ((config_map(config__cleanup__policy="compact"),), "ConfigMapInvalid", "loses events"),
+    ],
+)
+def test_without_its_config_map_a_broker_gets_no_topic(
+    others: tuple[Object[ConfigMap], ...], reason: str, words: str
+) -> None:
+    kafka = kafka_with_ingress()
+    one = broker(config=CONFIG_REF)
+    assert kafka.settle(one, *others, trigger()) == []
+    status = kafka.status(one, *others, trigger())
+    assert condition(status) == condition(status, "TopicReady") == (FALSE, reason)
+    assert words in message(status)
+    assert condition(status, "ContractPublished") == (UNKNOWN, reason)
+    waiting = kafka.status(trigger(), one, *others)
+    assert condition(waiting, "BrokerReady") == (FALSE, reason)
+    assert condition(waiting, "Subscribed") == (UNKNOWN, "BrokerNotReady")
+    done = kafka.settle(one, config_map(partitions="2"), trigger())
+    assert names_of(done)[-1] == "PublishSubscription"
+
+
+@pytest.mark.parametrize(("others", "reason"), [((), "ConfigMapNotFound"), ((BAD,), "ConfigMapInvalid")])
+def test_a_published_broker_that_loses_its_config_map_is_still_served(
+    others: tuple[Object[ConfigMap], ...], reason: str
+) -> None:
+    kafka = kafka_with_ingress()
+    one = broker(config=CONFIG_REF)
+    kafka.settle(one, config_map(partitions="2"), trigger())
+    before = kafka.world
+    assert kafka.settle(one, *others, trigger()) == []
+    assert (kafka.world.channels, kafka.world.subscriptions) == (before.channels, before.subscriptions)
+    assert condition(kafka.status(one, *others, trigger()), "TopicReady") == (FALSE, reason)
+    assert names_of(kafka.settle(one, *others, trigger(), trigger("second"))) == ["CommitStart", "PublishSubscription"]
+
+
+def test_another_kafka_in_the_config_map_is_reported() -> None:
+    kafka = kafka_with_ingress()
+    servers = Object("m", 1, "h", ConfigMap("default", "config", {"bootstrap.servers": "other:9092"}))
+    objects = broker(config=CONFIG_REF), servers
+    kafka.settle(*objects)
+    status = kafka.status(*objects)
+    assert condition(status) == (TRUE, "TopicDiffers")
+    assert "bootstrap.servers of its ConfigMap is not used" in message(status)
+    same = Object("m", 1, "h", ConfigMap("default", "config", {"bootstrap.servers": "k:9092"}))
+    assert condition(kafka.status(objects[0], same)) == (TRUE, "")
+
+
+# -- external topics
+
+
+def test_an_external_topic_is_used_as_it_is_and_stays() -> None:
+    theirs = ObservedTopic(5, 3, {"retention.ms": "1", "cleanup.policy": "compact"}, "their-id")
+    kafka = kafka_with_ingress(**{THEIRS: theirs})
+    one = broker(external_topic=THEIRS, config=CONFIG_REF)
+    settings = config_map(partitions="9", replication__factor="2", config__retention__ms="7")
+    done = kafka.settle(one, settings, trigger())
+    created = [(each.topic, each.partitions, each.replication) for each in done if isinstance(each, CreateTopic)]
+    assert created == [(f"{THEIRS}.dlq", 5, 2)]
+    assert names_of(done) == ["CreateTopic", "PublishChannel", "CommitStart", "PublishSubscription"]
+    record = kafka.world.channels["b-main"]
+    assert (record.topic, record.dlq_topic, record.partitions, record.external) == (THEIRS, f"{THEIRS}.dlq", 5, True)
+    assert condition(kafka.status(one, settings), "TopicReady") == (TRUE, "")
+    gone = kafka.settle()
+    assert [each.topic for each in gone if isinstance(each, DeleteTopic)] == [f"{THEIRS}.dlq"]
+    assert kafka.topics == {THEIRS: theirs}
+
+
+def test_an_external_topic_with_more_partitions_is_followed() -> None:
+    kafka = kafka_with_ingress(**{THEIRS: ObservedTopic(2, 1)})
+    one = broker(external_topic=THEIRS)
+    kafka.settle(one, trigger())
+    kafka.topics[THEIRS] = ObservedTopic(3, 1)
+    done = kafka.settle(one, trigger())
+    assert AddPartitions(f"{THEIRS}.dlq", 3) in done
+    assert not [each for each in done if isinstance(each, AddPartitions) and each.topic == THEIRS]
+    assert kafka.world.subscriptions["t-billing"].partitions == 3
+
+
+def test_an_external_topic_that_is_missing_is_not_created() -> None:
+    kafka = kafka_with_ingress()
+    one = broker(external_topic=THEIRS)
+    assert kafka.settle(one, trigger()) == []
+    status = kafka.status(one, trigger())
+    assert condition(status) == (FALSE, "TopicNotFound")
+    assert THEIRS in message(status)
+    kafka.topics[THEIRS] = ObservedTopic(2, 1)
+    assert names_of(kafka.settle(one, trigger()))[-1] == "PublishSubscription"
+    del kafka.topics[THEIRS]
+    assert kafka.settle(one, trigger()) == []
+    assert condition(kafka.status(one, trigger())) == (FALSE, "TopicNotFound")
+    assert "b-main" in kafka.world.channels
+
+
+def test_two_brokers_never_share_an_external_topic() -> None:
+    kafka = kafka_with_ingress(**{THEIRS: ObservedTopic(2, 1)})
+    both = broker("a", external_topic=THEIRS), broker("b", external_topic=THEIRS)
+    kafka.settle(*both)
+    assert list(kafka.world.channels) == ["b-a"]
+    status = kafka.status(both[1], both[0])
+    assert condition(status) == (FALSE, "TopicConflict")
+    assert "belongs to Broker default/a" in message(status)
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [
+        ("knative-messaging-kafka.default.orders", "TopicConflict"),
+        ("knative-messaging-kafka.default.orders.dlq", "TopicConflict"),
+        ("penstock.contract", "TopicNameReserved"),
+        ("__consumer_offsets", "TopicNameReserved"),
+    ],
+)
+def test_an_external_topic_cannot_be_one_of_ours(topic: str, reason: str) -> None:
+    kafka = kafka_with_ingress()
+    kafka.settle(channel())
+    one = broker(external_topic=topic)
+    kafka.settle(channel(), one)
+    assert "b-main" not in kafka.world.channels
+    assert condition(kafka.status(one, channel())) == (FALSE, reason)
+
+
+@pytest.mark.parametrize("external", ["", THEIRS])
+def test_keep_topic_keeps_the_topics(external: str) -> None:
+    kafka = kafka_with_ingress(**{THEIRS: ObservedTopic(2, 1)})
+    kafka.settle(broker(external_topic=external, keep_topic=True))
+    before = set(kafka.topics)
+    kafka.settle()
+    assert set(kafka.topics) == before
+    assert not kafka.world.channels
+
+
+# -- what cannot be changed
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ({}, {"class_": "Other"}, "broker.class (was Kafka, is Other)"),
+        ({}, {"class_": ""}, "broker.class (was Kafka, is missing)"),
+        ({}, {"config": CONFIG_REF}, "spec.config (was missing)"),
+        ({"config": CONFIG_REF}, {"config": ("default", "other")}, "spec.config (was default/config)"),
+        ({"config": CONFIG_REF}, {}, "spec.config (was default/config)"),
+        ({}, {"external_topic": THEIRS}, f"external.topic (the topic is {TOPIC})"),
+        ({"external_topic": THEIRS}, {}, f"external.topic (the topic is {THEIRS})"),
+        ({"external_topic": THEIRS}, {"external_topic": "another"}, f"external.topic (the topic is {THEIRS})"),
+    ],
+)
+def test_what_a_published_broker_cannot_change(first: dict[str, Any], second: dict[str, Any], words: str) -> None:
+    kafka = kafka_with_ingress(**{THEIRS: ObservedTopic(2, 1), "another": ObservedTopic(2, 1)})
+    rest = config_map(partitions="2"), config_map("other", partitions="3"), trigger()
+    shared: dict[str, Any] = {"order": DeliveryOrder.ORDERED, "delivery": DeliveryRules(DeliverySpec(retry=4))}
+    kafka.settle(broker(**first, **shared), *rest)
+    before, topics = kafka.world, dict(kafka.topics)
+    changed = broker(generation=2, **second, **shared)
+    assert kafka.settle(changed, *rest) == []
+    assert (kafka.world.channels, kafka.world.subscriptions) == (before.channels, before.subscriptions)
+    assert kafka.topics == topics
+    status = kafka.status(changed, *rest)
+    assert condition(status) == condition(status, "TopicReady") == (FALSE, "Immutable")
+    assert words in message(status)
+    assert "cannot be changed" in message(status)
+    assert condition(status, "ContractPublished") == (UNKNOWN, "OlderGenerationServed")
+    served = kafka.status(rest[-1], changed, *rest[:-1])
+    assert condition(served, "BrokerReady") == (FALSE, "Immutable")
+    undone = broker(generation=3, **first, **shared)
+    assert names_of(kafka.settle(undone, *rest)) == ["PublishChannel"]
+
+
+# -- other classes
+
+
+@pytest.mark.parametrize(("class_", "words"), [("Other", "its class is 'Other'"), ("", "no annotation")])
+def test_brokers_of_other_classes_and_their_triggers_are_left_alone(class_: str, words: str) -> None:
+    kafka = kafka_with_ingress()
+    objects = broker(class_=class_), trigger()
+    assert kafka.settle(*objects) == []
+    statuses = kafka.statuses(*objects)
+    assert list(statuses) == ["main"]
+    assert condition(statuses["main"]) == (UNKNOWN, "NotOurClass")
+    assert words in message(statuses["main"])
+    assert statuses["main"].body == {}
+
+
+def test_a_broker_that_gets_our_class_is_served_with_its_triggers() -> None:
+    kafka = kafka_with_ingress()
+    kafka.settle(broker(class_="Other"), trigger())
+    kafka.settle(broker(generation=2), trigger())
+    assert (set(kafka.world.channels), set(kafka.world.subscriptions)) == ({"b-main"}, {"t-billing"})
+
+
+def test_triggers_go_with_a_broker_that_is_replaced_by_one_of_another_class() -> None:
+    kafka = settled_kafka()
+    done = kafka.settle(broker(uid="b-other", class_="Other"), trigger())
+    assert names_of(done)[-5:] == ["DeleteGroup", "DeleteTopic", "DeleteTopic", "Forget", "Forget"]
+    assert not kafka.world.channels
+    assert not kafka.world.subscriptions
+    assert not kafka.topics

@@ -77,7 +77,9 @@ class SubscriptionConsumer:
         self, subscription: Subscription, config: DeliveryConfig, owner: ConsumerListener, observe: Observe
     ) -> None:
         self.subscription = subscription
-        self.client_name = f"{config.instance}-{subscription.namespace}-{subscription.name}"
+        # Also a part of the member name, for which Kafka allows the characters of topic names only; names have no `_`.
+        name = subscription.unique_name.replace(":", "_")
+        self.client_name = f"{config.instance}-{subscription.namespace}-{name}"
         #: The static member name in the group, kept when a new client replaces a failed one.
         self.instance_id = f"{self.client_name}-{uuid.uuid4().hex[:12]}"
         self._config = config

@@ -3,7 +3,7 @@
     subscriber --> delivered, or failed
          | an event in the answer
          v
-    `reply`, if there is one --> has taken it: delivered; has not: the whole attempt has failed
+    `reply`, or the topic of a Trigger's broker --> has taken it: delivered; has not: the whole attempt has failed
 
 Retries and redrive share it, so that both decide in the same way. First attempts need no coroutine unless there is a
 reply: `agents/dispatch/dispatcher` makes them with callbacks.
@@ -16,15 +16,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from agents.http.pool import ConnectionPool, SendError
-from knative.cloudevents.kafka_binding import to_request
-from knative.contract.records import Subscription
+from knative.cloudevents.kafka_binding import to_json_request, to_request
+from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.attempt import Outcome, Recipient
-from knative.delivery.policy import Addressable
+from knative.delivery.policy import Addressable, DeliveryFormat
 from knative.delivery.verdicts import DELIVERED, Delivered, Reply, SendProblem, Verdict, decide, decide_error
 from knative.ports import Clock, Headers
 
 #: Makes one request: recipient, its address, the subscription, headers, data, number of the attempt (from 1).
 Post = Callable[[Recipient, Addressable, Subscription, Headers, bytes | None, int], Awaitable[Outcome]]
+
+
+#: Stores a reply in the topic of the subscription's broker: the subscription, the reply, number of the attempt.
+Store = Callable[[Subscription, Reply, int], Awaitable[Outcome]]
 
 
 async def post(
@@ -38,7 +42,9 @@ async def post(
     number: int,
 ) -> Outcome:
     """Make one request over the pool of `destination`. Raises Unreadable if the record is not a CloudEvent."""
-    request = to_request(pool.prefix(subscription.namespace), headers, value)
+    structured = recipient is Recipient.SUBSCRIBER and subscription.delivery.format is DeliveryFormat.JSON
+    make = to_json_request if structured else to_request
+    request = make(pool.prefix(subscription.namespace), headers, value)
     answer: asyncio.Future[tuple[Verdict, int, SendProblem | None]] = asyncio.get_running_loop().create_future()
 
     def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
@@ -60,18 +66,24 @@ async def post(
     return Outcome(verdict, destination.uri, number, clock.time(), seconds, status, problem, recipient)
 
 
-async def with_reply(outcome: Outcome, subscription: Subscription, post: Post, dropped: Callable[[], None]) -> Outcome:
+async def with_reply(
+    outcome: Outcome, subscription: Subscription, post: Post, store: Store, dropped: Callable[[], None]
+) -> Outcome:
     """The outcome of the whole attempt; `outcome` is what the subscriber answered. Only this function decides where an
-    event in its answer goes: to `reply`, and without one it is `dropped`."""
+    event in its answer goes: a Trigger's into the broker's topic, a Subscription's to `reply`, and without one it is
+    `dropped`."""
     reply = outcome.verdict
     if not isinstance(reply, Reply):
         return outcome
-    if subscription.reply is None:
+    if subscription.kind == TRIGGER:
+        stored = await store(subscription, reply, outcome.attempts)
+    elif subscription.reply is None:
         dropped()
         return replace(outcome, verdict=DELIVERED)
-    stored = await post(
-        Recipient.REPLY, subscription.reply, subscription, list(reply.headers), reply.value, outcome.attempts
-    )
+    else:
+        stored = await post(
+            Recipient.REPLY, subscription.reply, subscription, list(reply.headers), reply.value, outcome.attempts
+        )
     # An event in the answer of `reply` is not posted again: a reply has no reply.
     if isinstance(stored.verdict, Delivered | Reply):
         return replace(outcome, verdict=DELIVERED, at=stored.at)

@@ -9,7 +9,7 @@ from typing import Protocol
 from agents.config import DeliveryConfig
 from agents.http.egress_guard import EgressGuard
 from agents.http.pool import ConnectionPool, PoolConfig
-from agents.ordering.partition import PartitionState
+from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
 from agents.ordering.turns import Turns
 from knative.contract.records import Subscription
@@ -42,6 +42,9 @@ class RetryContext(Protocol):
 
     subscription: Subscription
     scheduler: Scheduler
+
+    def wants(self, delivery: Delivery) -> bool:
+        """Whether the event still passes the filter, which may have changed since its first attempt."""
 
     def pool(self, destination: Addressable) -> ConnectionPool:
         """The pool for a destination."""

@@ -11,6 +11,8 @@
 The happy path has two callbacks per event, no Task, no Future; `Hooks` are called only where a listener hears them. All
 else is in `agents/dispatch/retry_path`. A changed subscription is applied in place from the next attempt on.
 
+What does not pass the filter of a Trigger never gets here: the scheduler settles it when it arrives (`_passes`).
+
 Does not decide what an answer means: `knative/delivery/verdicts` does.
 """
 
@@ -28,11 +30,13 @@ from agents.http.pool import ConnectionPool, Done, SendError
 from agents.listeners.base import Hooks
 from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
-from knative.cloudevents.kafka_binding import Unreadable, to_request
+from knative.cloudevents.kafka_binding import Unreadable, to_json_request, to_request
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome
-from knative.delivery.policy import Addressable
+from knative.delivery.policy import Addressable, DeliveryFormat
 from knative.delivery.verdicts import DELIVERED, Reply, SendProblem, Verdict, decide, decide_error
+from knative.filters import compile_filter
+from knative.filters.attributes import attributes_of
 from knative.ports import Headers
 
 
@@ -50,7 +54,8 @@ class Dispatcher:
         self._on_started, self._on_request, self._on_delivered = hooks.started, hooks.request, hooks.delivered
         self._monotonic, self._time = context.clock.monotonic, context.clock.time
         caps = Caps(context.config.retry_delay_cap_s, context.config.retry_after_cap_s)
-        self._retry_path = RetryPath(self, hooks, context.produce, context.clock, caps)
+        depth_max = context.config.reply_depth_max
+        self._retry_path = RetryPath(self, hooks, context.produce, context.clock, caps, depth_max)
         self._pools: dict[Addressable, ConnectionPool] = {}
         self._retired: set[ConnectionPool] = set()  # of former destinations, with attempts still in flight
         self._apply(subscription)
@@ -70,7 +75,7 @@ class Dispatcher:
             number = tracker.attempts.get(delivery.offset, 0) + 1
             headers = self._on_request(delivery, self._uri, number, headers)
         try:
-            request = to_request(self._prefix, headers, delivery.value)
+            request = self._to_request(self._prefix, headers, delivery.value)
         except Unreadable as problem:  # it is settled without an attempt
             self._retry_path.unreadable(delivery, problem.reason)
             return
@@ -123,13 +128,32 @@ class Dispatcher:
         self._prefix = pool.prefix(subscription.namespace)
         self._post = pool.post
         self._timeout_s, self._uri = subscription.delivery.timeout_s, subscription.subscriber.uri
+        self._to_request = to_json_request if subscription.delivery.format is DeliveryFormat.JSON else to_request
+        self._matcher = compile_filter(subscription.filter)
+        self.scheduler.passes = None if self._matcher is None else self._passes
+
+    def wants(self, delivery: Delivery) -> bool:
+        """Whether the event passes the filter. A record that is not a CloudEvent does: it becomes a dead letter."""
+        if self._matcher is None:
+            return True
+        attributes = attributes_of(delivery.headers, delivery.value)
+        return attributes is None or self._matcher(attributes)
+
+    def _passes(self, delivery: Delivery) -> bool:
+        """For the scheduler, which settles at once what does not pass."""
+        if self.wants(delivery):
+            return True
+        if self._hooks.filtered is not None:
+            self._hooks.filtered(delivery, self._time() - delivery.timestamp_ms * 0.001)
+        self.schedule_commit()
+        return False
 
     def update(self, subscription: Subscription, partitions: Sequence[PartitionState]) -> list[ConnectionPool]:
         """Apply a new generation of the same subscription. Returns the pools of former destinations, to `retire`."""
         # In this order: new lanes and the new subscriber apply before anything else is started.
         before = self.subscription
         self._apply(subscription)
-        if before.order is not subscription.order:
+        if before.order is not subscription.order or before.filter != subscription.filter:
             self.scheduler.reorder(subscription.order, partitions)
         self.scheduler.concurrency = subscription.concurrency
         self.scheduler.start_ready()

@@ -25,24 +25,33 @@ from agents.dispatch.attempt import post, with_reply
 from agents.dispatch.context import RetryContext
 from agents.dispatch.dead_letters import HeaderList, unreadable_versions, versions
 from agents.dispatch.dlq_producer import DlqProducer
+from agents.dispatch.reply_store import headers_of, store, too_deep
 from agents.dispatch.retrying import Caps, rest_s, until_settled
 from agents.listeners.base import Hooks
 from agents.ordering.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
-from knative.delivery.verdicts import Delivered, FinalFailure, Reply
+from knative.delivery.verdicts import DELIVERED, Delivered, FinalFailure, Reply
 from knative.ports import Clock, Headers, Produce
 
 #: What a task of the retry path does until its delivery is settled.
 Work = Coroutine[Any, Any, Settlement]
 
 
+class _FilteredOut(Exception):
+    """The filter has changed, and the event that waited for its retry does not pass any more."""
+
+
 class RetryPath:
     """The retry path of one subscription. Event loop only."""
 
-    def __init__(self, context: RetryContext, hooks: Hooks, produce: Produce, clock: Clock, caps: Caps) -> None:
+    def __init__(
+        self, context: RetryContext, hooks: Hooks, produce: Produce, clock: Clock, caps: Caps, reply_depth_max: int
+    ) -> None:
         self._context = context
+        self._produce = produce
+        self._reply_depth_max = reply_depth_max
         self._hooks = hooks
         self._dlq = DlqProducer(context, produce, self._rest, hooks.not_stored)
         self._clock = clock
@@ -106,7 +115,10 @@ class RetryPath:
     async def _run(self, delivery: Delivery, work: Work) -> None:
         settlement: Settlement | None = None
         try:
-            settlement = await work
+            try:
+                settlement = await work
+            except _FilteredOut:
+                settlement = Settlement(Settled.FILTERED)
             self._settle(delivery, settlement)
         except asyncio.CancelledError:
             self._leave(delivery)
@@ -205,6 +217,8 @@ class RetryPath:
     async def _attempt(self, delivery: Delivery) -> Outcome:
         """Make one more attempt: get a slot, send the request, and store the reply if there is one."""
         async with self._slot(delivery):
+            if not self._context.wants(delivery):
+                raise _FilteredOut
             self._hooks.trying(delivery)
             subscription = self._context.subscription
             attempts = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
@@ -289,9 +303,20 @@ class RetryPath:
             outcome,
             self._context.subscription,
             partial(self._post, delivery),
+            partial(self._store_reply, delivery),
             partial(self._hooks.reply_dropped, delivery),
         )
         self._context.scheduler.judged(isinstance(outcome.verdict, Delivered))
+        return outcome
+
+    async def _store_reply(self, delivery: Delivery, subscription: Subscription, reply: Reply, number: int) -> Outcome:
+        loop = too_deep(delivery.headers, self._reply_depth_max)
+        if loop is not None:
+            return Outcome(loop, f"kafka:{subscription.topic}", number, self._clock.time(), 0.0, loop.code)
+        headers = headers_of(reply, delivery.headers)
+        outcome = await store(self._produce, self._clock, subscription.topic, headers, reply, number)
+        if outcome.verdict is DELIVERED:
+            self._hooks.reply_stored(delivery, headers, len(reply.value or b""))
         return outcome
 
     # -- dead letters

@@ -30,7 +30,7 @@ from agents.listeners.tracing import TracingListener
 from agents.listeners.traffic import TrafficListener
 from agents.ordering.partition import PartitionState
 from knative.contract.kafka_names import agent_name
-from knative.contract.records import Subscription
+from knative.contract.records import TRIGGER, Subscription
 from tables.faust_support import end_agent
 
 log = structlog.get_logger(__name__)
@@ -182,7 +182,8 @@ def _listeners(subscription: Subscription, context: DeliveryContext) -> Iterator
     yield (DebugDeliveryLog if context.config.log_deliveries else DeliveryLog)(subscription.label)
     yield MetricsListener(context.observe, subscription.label)
     if context.counters is not None:
-        names = (subscription.namespace, subscription.channel, subscription.name)
-        yield TrafficListener(context.counters.subscription(*names))
+        names = (subscription.namespace, subscription.unique_channel, subscription.unique_name)
+        replies = context.counters.channel(*names[:2]) if subscription.kind == TRIGGER else None
+        yield TrafficListener(context.counters.subscription(*names), replies)
     if context.trace is not None:
         yield TracingListener(context.trace, subscription)

@@ -29,6 +29,9 @@ RequestHook = Callable[[Delivery, str, int, Headers], Headers]
 class DeliveryListener:
     """Follows the deliveries of one subscription. Event loop only. Here every method does nothing."""
 
+    def filtered(self, delivery: Delivery, age_s: float) -> None:
+        """It does not pass the filter: settled without being started, `age_s` after it was stored."""
+
     def started(self, delivery: Delivery) -> None:
         """The scheduler has started it: the first step in this process."""
 
@@ -48,6 +51,9 @@ class DeliveryListener:
 
     def reply_dropped(self, delivery: Delivery) -> None:
         """The subscriber answered with an event, and the subscription has no `reply`."""
+
+    def reply_stored(self, delivery: Delivery, headers: Headers, size: int) -> None:
+        """The event in a Trigger's answer is in the broker's topic, with these headers and `size` bytes of data."""
 
     def failed(self, delivery: Delivery, outcome: Outcome, wait_s: float | None) -> None:
         """An attempt has failed, or its reply was not taken. The next one follows in `wait_s`; None = there is none."""
@@ -76,6 +82,8 @@ class Hooks:
     without a listener."""
 
     def __init__(self, listeners: Sequence[DeliveryListener]) -> None:
+        filtered: list[Callable[[Delivery, float], None]] = _overridden(listeners, "filtered")
+        self.filtered = _each(filtered) if filtered else None
         started: list[Callable[[Delivery], None]] = _overridden(listeners, "started")
         self.started = _each(started) if started else None
         request: list[RequestHook] = _overridden(listeners, "request")
@@ -85,6 +93,7 @@ class Hooks:
         self.attempt: Callable[[Delivery, Outcome], None] = _each(_overridden(listeners, "attempt"))
         self.aborted: Callable[[Delivery], None] = _each(_overridden(listeners, "aborted"))
         self.reply_dropped: Callable[[Delivery], None] = _each(_overridden(listeners, "reply_dropped"))
+        self.reply_stored: Callable[[Delivery, Headers, int], None] = _each(_overridden(listeners, "reply_stored"))
         self.failed: Callable[[Delivery, Outcome, float | None], None] = _each(_overridden(listeners, "failed"))
         self.inherited: Callable[[Delivery, int, float], None] = _each(_overridden(listeners, "inherited"))
         self.trying: Callable[[Delivery], None] = _each(_overridden(listeners, "trying"))

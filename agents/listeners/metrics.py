@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.listeners.base import DeliveryListener
 from agents.ordering.partition import Delivery
 from knative.delivery.attempt import Outcome, Recipient, Settlement
-from knative.ports import Observe
+from knative.ports import Headers, Observe
 
 
 class MetricsListener(DeliveryListener):
@@ -23,6 +23,12 @@ class MetricsListener(DeliveryListener):
     def attempt(self, delivery: Delivery, outcome: Outcome) -> None:
         if outcome.recipient is Recipient.SUBSCRIBER:
             self._observe.attempt(self._subscription, outcome.status, outcome.seconds)
+
+    def filtered(self, delivery: Delivery, age_s: float) -> None:
+        self._observe.filtered(self._subscription)
+
+    def reply_stored(self, delivery: Delivery, headers: Headers, size: int) -> None:
+        self._observe.reply_stored(self._subscription)
 
     def reply_dropped(self, delivery: Delivery) -> None:
         self._observe.reply_dropped(self._subscription)

@@ -3,8 +3,11 @@
     enqueue(partition, deliveries)           settle(delivery)
           |                                        |
           v                                        v
-    lane free? --no--> waits behind its lane   lane's next delivery -> ready,
+    passes? --no--> settled (filtered out)     lane's next delivery -> ready,
           | yes                                or the lane ends
+          v
+    lane free? --no--> waits behind its lane
+          | yes
           v
         ready --(slots free)--> start(delivery) --attempt ends--> attempt_over, then settle, or later retry(delivery)
 
@@ -52,6 +55,9 @@ class Scheduler:
         self.started: set[Delivery] = set()  #: started and unsettled, whether in flight or waiting for a retry
         self.settled = 0  #: deliveries settled so far
         self.paused = False  #: True: no first attempt is started; see `pause`
+        #: Whether the subscription wants this event; None = it wants all. After a change call `reorder`.
+        self.passes: Callable[[Delivery], bool] | None = None
+        self.filtered = 0  #: events that were settled without being started, because they did not pass
 
     def pause(self, paused: bool) -> None:
         """Start no first attempts, or start them again. Retries and requests in flight continue."""
@@ -70,6 +76,8 @@ class Scheduler:
                 self._admit_as_fits(partition, delivery)
             else:  # settled by an earlier owner, or fetched twice
                 self._release(delivery)
+        if partition.out_of_span:  # what was filtered out has moved the committable offset
+            self._admit_beyond(partition)
         self.start_ready()
 
     def _admit_as_fits(self, partition: PartitionState, delivery: Delivery) -> None:
@@ -81,6 +89,11 @@ class Scheduler:
             self._admit(partition, delivery)
 
     def _admit(self, partition: PartitionState, delivery: Delivery) -> None:
+        # Here, and not when a slot is free: an event that is filtered out waits for no lane and no slot. It waits until
+        # it fits into the commit metadata, like any event.
+        if self.passes is not None and not self.passes(delivery):
+            self._filter_out(delivery)
+            return
         order = self.order
         if order is DeliveryOrder.ORDERED:
             lane = WHOLE
@@ -234,6 +247,14 @@ class Scheduler:
         while out_of_span and tracker.fits(out_of_span[0].offset):
             self._admit(partition, out_of_span.popleft())
 
+    def _filter_out(self, delivery: Delivery) -> None:
+        partition = delivery.partition
+        delivery.state = _SETTLED
+        partition.released += 1
+        partition.released_bytes += delivery.size
+        self.filtered += 1
+        partition.tracker.settle(delivery.offset)
+
     @staticmethod
     def _release(delivery: Delivery) -> None:
         delivery.state = _ABANDONED
@@ -261,7 +282,8 @@ class Scheduler:
         self.started.discard(delivery)
 
     def reorder(self, order: DeliveryOrder, partitions: Iterable[PartitionState]) -> None:
-        """Change the order: waiting deliveries get new lanes, and wait for everything that is started in their lane."""
+        """Change the order, or apply a new `passes`: waiting deliveries are judged again, get new lanes, and wait for
+        everything that is started in their lane."""
         self.order = order
         # 1. Collect everything of the open partitions that is not started, from all places where it may wait.
         waiting: dict[PartitionState, list[Delivery]] = {
@@ -288,6 +310,7 @@ class Scheduler:
                 if delivery.state is _READY:
                     delivery.state = _QUEUED
                 self._admit_as_fits(partition, delivery)
+            self._admit_beyond(partition)
         self.start_ready()
 
     def _assign_lanes(self) -> None:

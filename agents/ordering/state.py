@@ -3,10 +3,10 @@
                      +----------------- retry -----------------+
                      v                                         |
     QUEUED <---> READY ---> IN_FLIGHT ---> BACKING_OFF --------+
-                     |         |  |             |
-                     |         |  +-------+     | retries used up
-                     |         v          v     v
-                     |      SETTLED <--- DEAD_LETTERING
+      | filtered     |         |  |             |
+      | out          |         |  +-------+     | retries used up
+      v              |         v          v     v
+    SETTLED          |      SETTLED <--- DEAD_LETTERING
                      v
                  ABANDONED <--- from any state but SETTLED: the partition went to another owner
 
@@ -28,14 +28,14 @@ class DeliveryState(Enum):
     IN_FLIGHT = "holds a slot; a request to the subscriber or to the reply's destination is under way"
     BACKING_OFF = "its last attempt has ended without settling it; it holds its lane and no slot"
     DEAD_LETTERING = "has failed; it is on its way to the dead letter sink or the DLQ topic"
-    SETTLED = "delivered, dead-lettered or ignored; never delivered again"
+    SETTLED = "delivered, filtered out, dead-lettered or ignored; never delivered again"
     ABANDONED = "left unsettled to the next owner of its partition"
 
 
 _S = DeliveryState
 
 TRANSITIONS: Mapping[DeliveryState, frozenset[DeliveryState]] = {
-    _S.QUEUED: frozenset({_S.READY, _S.ABANDONED}),
+    _S.QUEUED: frozenset({_S.READY, _S.SETTLED, _S.ABANDONED}),  # to SETTLED: filtered out
     # Back to QUEUED: its partition has too many started deliveries, or the subscription's order has changed.
     _S.READY: frozenset({_S.IN_FLIGHT, _S.QUEUED, _S.ABANDONED}),
     _S.IN_FLIGHT: frozenset({_S.SETTLED, _S.BACKING_OFF, _S.DEAD_LETTERING, _S.ABANDONED}),

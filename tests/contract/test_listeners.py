@@ -118,6 +118,18 @@ async def test_a_revoked_partition_leaves_no_open_span(answers: list[Step], span
             await until(lambda: trace.spans == [spans])
 
 
+async def test_a_trigger_counts_under_a_name_that_no_subscription_has() -> None:
+    observe, counters = CountingObserve(), TrafficCounters("w")
+    async with ScriptedServer(reply(answer(202))) as subscriber:
+        wants = replace(wanted(subscriber.url(), DeliverySpec()), kind="Trigger")
+        async with serving(wants, MemoryProduce(), observe, counters=counters) as runner:
+            partition = feed(runner, 0, 1)
+            await until(lambda: partition.tracker.committable == 1)
+            [delta] = [one for one in counters.take(1) if one.subscription]
+    assert (delta.namespace, delta.channel, delta.subscription) == ("ns", f"broker:{wants.channel}", "trigger:s")
+    assert {key[1] for key in observe.others if key[0] == "delivered"} == {"ns/trigger:s"}
+
+
 async def test_a_record_that_is_not_a_cloudevent_has_no_attempt() -> None:
     observe, trace, produce = CountingObserve(), SpanLog(), MemoryProduce()
     async with serving(wanted("http://127.0.0.1:1/", DeliverySpec()), produce, observe, trace) as runner:

@@ -159,6 +159,14 @@ class CountingObserve:
         """Count it."""
         self.others["expired", subscription] += count
 
+    def filtered(self, subscription: str) -> None:
+        """See `Observe`."""
+        self.others["filtered", subscription] += 1
+
+    def reply_stored(self, subscription: str) -> None:
+        """See `Observe`."""
+        self.others["reply_stored", subscription] += 1
+
     def reply_dropped(self, subscription: str) -> None:
         """Count it."""
         self.others["reply_dropped", subscription] += 1

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from knative.delivery.policy import DeliveryOrder
 from tests.support.ledger import reader
-from tests.support.ledger.history import Rule
+from tests.support.ledger.facts import Sent
+from tests.support.ledger.history import Rule, every_event
 from tests.support.processes import Worker, wait_until
-from tests.support.resources import NAMESPACE, Resources, Wanted
+from tests.support.resources import NAMESPACE, BrokerResources, Resources, Wanted
 
 
 @dataclass(slots=True)
 class Installation:
-    """One channel of it; `folder` holds everything: resources, states, logs. `beside` gives another channel."""
+    """One channel of it, or one broker; `folder` holds everything: resources, states, logs. `beside` gives another
+    channel or broker."""
 
     bootstrap: str
     folder: Path
@@ -31,6 +33,7 @@ class Installation:
     env: dict[str, str] = field(default_factory=dict)
     channel: str = "ch"
     replication: int = 1
+    is_broker: bool = False
 
     def beside(self, channel: str, partitions: int = 1) -> Installation:
         """The same installation, seen from another channel."""
@@ -39,7 +42,8 @@ class Installation:
     @property
     def resources(self) -> Resources:
         """The directory that the worker with the controller watches; no other installation has a channel so named."""
-        return Resources(self.folder / "resources", f"{self.channel}-{self.name}", self.replication)
+        kind = BrokerResources if self.is_broker else Resources
+        return kind(self.folder / "resources", f"{self.channel}-{self.name}", self.replication)
 
     @property
     def state(self) -> Path:
@@ -47,7 +51,7 @@ class Installation:
         return self.folder / "state"
 
     def write(self, subscriptions: Iterable[Wanted], delivery: dict[str, Any] | None = None) -> None:
-        """The channel and these Subscriptions."""
+        """The channel and these Subscriptions, or the broker and these Triggers."""
         self.resources.write_channel(self.partitions, delivery)
         for wanted in subscriptions:
             self.resources.write(wanted)
@@ -67,11 +71,24 @@ class Installation:
 
     def url(self, worker: Worker) -> str:
         """The channel's URL at this worker's ingress."""
-        return worker.url(self.resources.channel, NAMESPACE)
+        return f"http://127.0.0.1:{worker.port}{self.resources.path}"
 
     def wait_subscribers(self, worker: Worker, count: int, limit_s: float | None = None) -> None:
         """Until the channel has exactly `count` subscribers, all ready."""
         worker.wait_subscribers(self.resources.channel, count, limit_s)
+
+    def wait_triggers(self, names: Iterable[str], limit_s: float = 60.0) -> None:
+        """Until the status of each Trigger says that it is ready."""
+        wanted = list(names)
+        wait_until(f"Triggers {wanted} are ready", lambda: all(map(self._is_ready, wanted)), limit_s, poll_s=0.1)
+
+    def _is_ready(self, name: str) -> bool:
+        conditions = self.status(self.resources.kind, name).get("status", {}).get("conditions", ())
+        return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+
+    def observed(self, name: str) -> int:
+        """The generation that the status of a Trigger is about; 0 = it has none."""
+        return int(self.status(self.resources.kind, name).get("status", {}).get("observedGeneration", 0))
 
     def status(self, kind: str, name: str) -> dict[str, Any]:
         """The status file of an object; {} when there is none."""
@@ -80,18 +97,19 @@ class Installation:
         return found
 
     def uid(self, name: str) -> str:
-        """The uid of a Subscription."""
-        return str(self.status("Subscription", name)["metadata"]["uid"])
+        """The uid of a Subscription or Trigger."""
+        return str(self.status(self.resources.kind, name)["metadata"]["uid"])
 
     def group(self, name: str) -> str:
         """The consumer group of a Subscription."""
         return f"kafka.{self.uid(name)}"
 
-    def rule(self, wanted: Wanted) -> Rule:
-        """What the checker holds a Subscription to."""
+    def rule(self, wanted: Wanted, wants: Callable[[Sent], bool] = every_event) -> Rule:
+        """What the checker holds a Subscription to; a Trigger to the events that it `wants`."""
         retry = int((wanted.delivery or {}).get("retry", 0))
         label = f"{NAMESPACE}/{wanted.name}"
-        return Rule(label, DeliveryOrder(wanted.order), retry, self.group(wanted.name), self.resources.topic)
+        group, topic = self.group(wanted.name), self.resources.topic
+        return Rule(label, DeliveryOrder(wanted.order), retry, group, topic, wants=wants)
 
     def ends(self) -> dict[int, int]:
         """The ends of the channel's partitions."""

@@ -8,7 +8,9 @@ A destination without `http` is a channel of the world, addressed by its host.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from analytics.topology.model.document import Tier, Window
 from analytics.topology.model.inputs import Inputs, State, Traffic
@@ -19,6 +21,7 @@ from knative.traffic.counts import Counts
 READY = State("True", lag=0)
 NOW_S = 1_790_000_000.0
 WINDOW_S = 60.0
+T = TypeVar("T", Channel, Subscription)
 
 
 class World:
@@ -61,10 +64,8 @@ class World:
     ) -> World:
         """One more; by default ready and without lag."""
         namespace, name = split(label)
-        of = next(
-            (one for one in self.channels if (one.namespace, one.name) == split(channel)),
-            Channel("gone", 1, *split(channel), "topic.gone", "topic.gone.dlq", 1),
-        )
+        gone = Channel("gone", 1, *split(channel), "topic.gone", "topic.gone.dlq", 1)
+        of = _named(self.channels, channel) or gone
         one = Subscription(
             uid=f"uid-{kind}-{namespace}-{name}",
             generation=1,
@@ -97,21 +98,23 @@ class World:
         return f"http://{name}-kn-channel.{namespace}.svc.cluster.local"
 
     def sent(self, channel: str, source: str, events: int) -> World:
-        """A source sent so many events of 1 KiB."""
-        self.flows.append(Traffic(True, *split(channel), source=source, counts=Counts(events, 1024 * events)))
+        """A source sent so many events of 1 KiB. `channel`: its name, or its unique name."""
+        place = _named(self.channels, channel)
+        namespace, name = split(channel) if place is None else (place.namespace, place.unique_name)
+        self.flows.append(Traffic(True, namespace, name, source=source, counts=Counts(events, 1024 * events)))
         return self
 
     def settled(self, label: str, delivered: int, dead: int = 0, ignored: int = 0, retried: int = 0) -> World:
         """A subscription settled so many events, each delivery within 10 ms."""
-        namespace, name = split(label)
-        one = next(s for s in self.subscriptions if (s.namespace, s.name) == (namespace, name))
+        one = _named(self.subscriptions, label)
+        assert one is not None, label
         events = delivered + dead + ignored
         self.flows.append(
             Traffic(
                 False,
-                namespace,
-                one.channel,
-                name,
+                one.namespace,
+                one.unique_channel,
+                one.unique_name,
                 counts=Counts(events, 1024 * events, delivered, retried, dead, ignored=ignored),
                 latency={48: delivered} if delivered else {},
             )
@@ -139,6 +142,13 @@ def split(label: str) -> tuple[str, str]:
     """`ns/name` -> (ns, name)."""
     namespace, _, name = label.rpartition("/")
     return namespace or "test", name
+
+
+def _named(some: Iterable[T], label: str) -> T | None:
+    """The one with this unique name, else the first with this name."""
+    namespace, name = split(label)
+    found = [one for one in some if one.namespace == namespace and name in (one.name, one.unique_name)]
+    return min(found, key=lambda one: one.unique_name != name, default=None)
 
 
 def healthy() -> World:

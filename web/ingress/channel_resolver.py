@@ -5,7 +5,7 @@
 | Host `<channel>-kn-channel.<namespace>.svc[...]`, path `/` | that KafkaChannel |
 | Host published by a channel as its address, path `/` | that channel |
 | path `/channels/<namespace>/<channel>` | that KafkaChannel |
-| path `/<namespace>/<broker>` | that Broker |
+| path `/<namespace>/<broker>` or `/brokers/<namespace>/<broker>` | that Broker |
 
 Before the contract was read to its end, an unknown channel is `NotYet`, never `NotFound`.
 """
@@ -25,6 +25,7 @@ HOW = (
 )
 _SUFFIX = b"-kn-channel"
 _CHANNEL_KIND, _BROKER_KIND = "KafkaChannel", "Broker"
+_KINDS = {"channels": _CHANNEL_KIND, "brokers": _BROKER_KIND}  #: first part of a path -> kind
 
 
 class ContractView(Protocol):
@@ -69,8 +70,8 @@ def split_path(path: bytes) -> tuple[str, str, str] | None:
         return None
     if parts[0] or not all(parts[1:]):
         return None
-    if len(parts) == 4 and parts[1] == "channels":
-        return _CHANNEL_KIND, parts[2], parts[3]
+    if len(parts) == 4 and parts[1] in _KINDS:
+        return _KINDS[parts[1]], parts[2], parts[3]
     if len(parts) == 3:
         return _BROKER_KIND, parts[1], parts[2]
     return None

@@ -82,7 +82,7 @@ class Ingress:
         """The counter of a channel's events."""
         found = self._counted.get(channel.uid)
         if found is None:
-            found = self._counted[channel.uid] = counters.channel(channel.namespace, channel.name)
+            found = self._counted[channel.uid] = counters.channel(channel.namespace, channel.unique_name)
         return found
 
     def channel(self, target: bytes, host: bytes | None) -> Channel | Response:

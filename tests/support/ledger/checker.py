@@ -5,6 +5,7 @@
     I2      overtaken, overlap   first deliveries of a lane that do not rise by offset, or two unsettled at once
     I3      early-commit, commit-back   a committed offset above an unsettled event, or one that went down
     I5      corrupt              bytes or attributes that differ from what was sent
+    filters unwanted             an event that came to a subscriber, or to its dead letters, and does not pass
     I6      duplicate            an event delivered again without a fault that explains it
     I7      lag                  a group whose last commit is below the end of a partition
     I8      attempts             more than retry + 1, plus one per kill or revoke
@@ -70,6 +71,7 @@ def check(
     found = [*_stored(history, sequential)]
     for rule in rules:
         found += _lost(history, rule)
+        found += _unwanted(history, rule)
         found += _order(history, rule)
         found += _commits(history, rule, drained)
         found += _attempts(history, rule)
@@ -123,12 +125,20 @@ def _stored_order(history: History) -> Iterator[Violation]:
 
 def _lost(history: History, rule: Rule) -> Iterator[Violation]:
     for sent in history.sent.values():
-        if sent.status != 202 or sent.time_s < rule.since_s:
+        if sent.status != 202 or not rule.owed(sent):
             continue
         if history.settled_s(rule.subscription, sent.id) is None:
             visits = history.received[rule.subscription].get(sent.id, [])
             place = history.stored.get(sent.id)
             yield Violation("lost", f"{rule.subscription} never settled {sent.id} ({len(visits)} attempts; {place})")
+
+
+def _unwanted(history: History, rule: Rule) -> Iterator[Violation]:
+    for name, found in (("got", history.received), ("dead-lettered", history.dead)):
+        for event in found[rule.subscription]:
+            sent = history.sent.get(event)
+            if sent is not None and not rule.wants(sent):
+                yield Violation("unwanted", f"{rule.subscription} {name} {event} of type {sent.type!r}")
 
 
 def _order(history: History, rule: Rule) -> Iterator[Violation]:
@@ -189,7 +199,7 @@ def _partition_commits(
             record = records[position]
             position += 1
             sent = history.sent.get(record.id)
-            if sent is None or sent.time_s < rule.since_s:
+            if sent is None or not rule.owed(sent):
                 continue
             settled_s = history.settled_s(rule.subscription, record.id)
             if settled_s is None or settled_s > commit.time_s + _COMMIT_TICK_S:

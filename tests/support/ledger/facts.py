@@ -29,6 +29,7 @@ class Sent:
     answered_s: float
     body_hash: str
     attributes_hash: str
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

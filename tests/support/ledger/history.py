@@ -6,7 +6,7 @@ Only arranges; `checker` decides what is right or wrong.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from knative.delivery.policy import DeliveryOrder
@@ -17,9 +17,15 @@ REPEATING = frozenset({"kill", "freeze"})
 INTERRUPTING = frozenset({"kill", "freeze", "kafka", "term", "join"})
 
 
+def every_event(sent: Sent) -> bool:
+    """What a subscription without a filter wants."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one subscription was promised. `since_s`: events sent earlier are not owed to it (it was not ready yet)."""
+    """What one subscription was promised. `since_s`: events sent earlier are not owed to it (it was not ready yet).
+    `wants`: which events it is to get; no others, whenever they were sent."""
 
     subscription: str
     order: DeliveryOrder
@@ -27,6 +33,11 @@ class Rule:
     group: str
     topic: str
     since_s: float = 0.0
+    wants: Callable[[Sent], bool] = every_event
+
+    def owed(self, sent: Sent) -> bool:
+        """The subscription must get this event if it was accepted."""
+        return sent.time_s >= self.since_s and self.wants(sent)
 
 
 @dataclass(slots=True)

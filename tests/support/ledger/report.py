@@ -36,6 +36,7 @@ class Report:
     duplicates_percent: float
     duplicates_unexplained: int
     corrupt: int
+    unwanted: int
     dead_letters: int
     commits: int
     recovery_median_s: float
@@ -75,6 +76,7 @@ def summarize(
         duplicates_percent=round(100 * duplicates / deliveries, 3) if deliveries else 0.0,
         duplicates_unexplained=violations.get("duplicate", 0),
         corrupt=violations.get("corrupt", 0),
+        unwanted=violations.get("unwanted", 0),
         dead_letters=sum(len(letters) for per_event in history.dead.values() for letters in per_event.values()),
         commits=sum(len(commits) for commits in history.committed.values()),
         recovery_median_s=round(statistics.median(recoveries), 2) if recoveries else 0.0,

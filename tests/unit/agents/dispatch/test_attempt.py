@@ -40,7 +40,11 @@ def _whole(verdict: Verdict, subscription: Subscription, stored: Verdict) -> tup
         posted.append((recipient, destination.uri, headers, value, number))
         return Outcome(stored, destination.uri, number, 101.0, 0.25, 500, None, recipient)
 
-    outcome = asyncio.run(with_reply(_answered(verdict), subscription, post, lambda: dropped.append(None)))
+    async def store(subscription: Subscription, reply: Reply, number: int) -> Outcome:
+        posted.append((Recipient.REPLY, f"kafka:{subscription.topic}", reply.headers, reply.value, number))
+        return Outcome(stored, f"kafka:{subscription.topic}", number, 101.0, 0.25, 500, None, Recipient.REPLY)
+
+    outcome = asyncio.run(with_reply(_answered(verdict), subscription, post, store, lambda: dropped.append(None)))
     return outcome, posted, len(dropped)
 
 

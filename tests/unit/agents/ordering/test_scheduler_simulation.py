@@ -47,6 +47,7 @@ class Simulation:
         self.kills = 0
         self.first_seen: dict[tuple[int, bytes], int] = {}  # lane -> newest offset delivered
         self.order_changed = False
+        self.wanted = self.choose_filter()
         self.known: list[set[int]] = []  # what the present owner knows to be settled
         self.kept: list[set[int]] = []  # what it knew when it lost its partitions and had them again
         self.take_over()
@@ -85,9 +86,25 @@ class Simulation:
         self.kept = [set(known) for known in self.known]
         self.own(marks)
 
+    def choose_filter(self) -> int | None:
+        """Only offsets of one kind pass, some half or a third; None = all do."""
+        return self.random.choice([None, None, 2, 3])
+
+    def wants(self, record: Delivery) -> bool:
+        return self.wanted is None or record.offset // 3 % self.wanted != 0
+
+    def passes(self, record: Delivery) -> bool:
+        assert record.state is DeliveryState.QUEUED, "judged after it was made ready"
+        if self.wants(record):
+            return True
+        self.logs[record.partition.number].settled.add(record.offset)
+        self.known[record.partition.number].add(record.offset)
+        return False
+
     def own(self, marks: list[OffsetTracker]) -> None:
         """Fetch and deliver from these."""
         self.scheduler = Scheduler(self.began, self.order, self.concurrency)
+        self.scheduler.passes = None if self.wanted is None else self.passes
         self.deliveries: list[Delivery] = []  # all that the present owner fetched
         self.flying: list[Delivery] = []
         self.waiting: list[Delivery] = []
@@ -99,6 +116,7 @@ class Simulation:
 
     def began(self, record: Delivery) -> None:
         assert not self.scheduler.paused, "a first attempt while nothing can be committed"
+        assert self.wants(record), "a first attempt of an event that does not pass"
         self.started(record)
 
     def started(self, record: Delivery) -> None:
@@ -149,6 +167,8 @@ class Simulation:
         elif choice < 0.975:
             self.order_changed = True
             self.order = self.random.choice(list(DeliveryOrder))
+            self.wanted = self.choose_filter()
+            self.scheduler.passes = None if self.wanted is None else self.passes
             self.scheduler.reorder(self.order, self.partitions)
         elif choice < 0.985 and self.kills < 5:
             self.kills += 1

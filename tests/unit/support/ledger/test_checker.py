@@ -9,13 +9,11 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.delivery.policy import DeliveryOrder
 from tests.support.ledger.checker import Verdict, check
 from tests.support.ledger.facts import (
     BadLedger,
@@ -34,56 +32,12 @@ from tests.support.ledger.facts import (
     encode,
     read,
 )
-from tests.support.ledger.history import Rule
 from tests.support.profiles import examples
-
-F = TypeVar("F")
-
-TOPIC = "orders"
-RULES = [
-    Rule("ns/ordered", DeliveryOrder.ORDERED, 3, "kafka.u1", TOPIC),
-    Rule("ns/keyed", DeliveryOrder.KEY_ORDERED, 3, "kafka.u2", TOPIC),
-    Rule("ns/unordered", DeliveryOrder.UNORDERED, 3, "kafka.u3", TOPIC),
-]
-EVENTS, KEYS, PARTITIONS = 60, 6, 3
-
-
-def clean_ledger(seed: int = 1) -> list[Fact]:
-    """A run without a fault: failures, retries, one dead letter, commits that follow the watermark."""
-    chance = random.Random(seed)
-    facts: list[Fact] = []
-    ends, now_s = [0] * PARTITIONS, 1000.0
-    for number in range(EVENTS):
-        key = number % KEYS
-        hashes = (f"b{number}", f"a{number}")
-        facts.append(Sent(f"e{number}", f"k{key}", number // KEYS, 202, now_s, now_s + 0.001, *hashes))
-        partition = key % PARTITIONS
-        facts.append(Stored(TOPIC, partition, ends[partition], f"e{number}", f"k{key}", hashes[0]))
-        ends[partition] += 1
-        now_s += 0.002
-        for rule in RULES:
-            dies = number == 30 and rule is RULES[1]
-            failures = rule.retry + 1 if dies else chance.choice([0, 0, 0, 1, 2])
-            for attempt in range(1, failures + (0 if dies else 1) + 1):
-                status = 500 if attempt <= failures else 200
-                visit = Received(
-                    rule.subscription, f"e{number}", attempt, status, now_s, now_s + 0.01, hashes[0], hashes[1]
-                )
-                facts.append(visit)
-                now_s += 0.02
-            if dies:
-                facts.append(Dead(rule.subscription, f"e{number}", "retries used up", now_s, hashes[0]))
-            facts.append(Committed(rule.group, TOPIC, partition, ends[partition], now_s + 0.005))
-            now_s += 0.01
-    return facts
+from tests.unit.support.ledger.made_up import EVENTS, PARTITIONS, RULES, TOPIC, clean_ledger, find
 
 
 def _judge(facts: list[Fact]) -> Verdict:
     return check(facts, RULES)
-
-
-def _find(facts: list[Fact], kind: type[F], **wanted: object) -> list[F]:
-    return [f for f in facts if isinstance(f, kind) and all(getattr(f, name) == v for name, v in wanted.items())]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -97,7 +51,7 @@ def test_a_clean_ledger_passes(seed: int) -> None:
 
 
 def _lose_a_delivery(facts: list[Fact]) -> list[Fact]:
-    gone = _find(facts, Received, subscription="ns/keyed", id="e7")
+    gone = find(facts, Received, subscription="ns/keyed", id="e7")
     return [fact for fact in facts if fact not in gone]
 
 
@@ -110,23 +64,23 @@ def _accept_without_storing(facts: list[Fact]) -> list[Fact]:
 
 
 def _store_twice(facts: list[Fact]) -> list[Fact]:
-    record = _find(facts, Stored, id="e3")[0]
+    record = find(facts, Stored, id="e3")[0]
     return [*facts, replace(record, offset=10_000)]
 
 
 def _send_twice(facts: list[Fact]) -> list[Fact]:
-    return [*facts, _find(facts, Sent, id="e3")[0]]
+    return [*facts, find(facts, Sent, id="e3")[0]]
 
 
 def _store_a_key_out_of_order(facts: list[Fact]) -> list[Fact]:
-    one, two = _find(facts, Stored, key="k2")[1:3]
+    one, two = find(facts, Stored, key="k2")[1:3]
     swapped = {one: replace(one, offset=two.offset), two: replace(two, offset=one.offset)}
     return [swapped.get(fact, fact) if isinstance(fact, Stored) else fact for fact in facts]
 
 
 def _swap_times(facts: list[Fact], subscription: str, one: str, two: str) -> list[Fact]:
-    first = _find(facts, Received, subscription=subscription, id=one)
-    second = _find(facts, Received, subscription=subscription, id=two)
+    first = find(facts, Received, subscription=subscription, id=one)
+    second = find(facts, Received, subscription=subscription, id=two)
     shift_s = second[0].time_s - first[0].time_s
 
     def move(fact: Fact) -> Fact:
@@ -148,25 +102,25 @@ def _overtake_in_a_key(facts: list[Fact]) -> list[Fact]:
 
 
 def _two_at_once(facts: list[Fact]) -> list[Fact]:
-    early = _find(facts, Received, subscription="ns/ordered", id="e12", status=200)[0]
-    first_s = _find(facts, Received, subscription="ns/ordered", id="e15")[0].time_s
+    early = find(facts, Received, subscription="ns/ordered", id="e12", status=200)[0]
+    first_s = find(facts, Received, subscription="ns/ordered", id="e15")[0].time_s
     return [replace(fact, answered_s=first_s + 0.001) if fact == early else fact for fact in facts]
 
 
 def _two_at_once_before_a_dead_letter(facts: list[Fact]) -> list[Fact]:
-    last = _find(facts, Received, subscription="ns/keyed", id="e30")[-1]
-    after = _find(facts, Received, subscription="ns/keyed", id="e36")[0]  # the next one of its key
+    last = find(facts, Received, subscription="ns/keyed", id="e30")[-1]
+    after = find(facts, Received, subscription="ns/keyed", id="e36")[0]  # the next one of its key
     return [replace(fact, time_s=last.time_s - 0.001) if fact == after else fact for fact in facts]
 
 
 def _commit_early(facts: list[Fact]) -> list[Fact]:
-    visit = _find(facts, Received, subscription="ns/ordered", id="e20", status=200)[0]
-    offset = _find(facts, Stored, id="e20")[0].offset
+    visit = find(facts, Received, subscription="ns/ordered", id="e20", status=200)[0]
+    offset = find(facts, Stored, id="e20")[0].offset
     return [*facts, Committed("kafka.u1", TOPIC, 2, offset + 1, visit.answered_s - 0.005)]
 
 
 def _commit_back(facts: list[Fact]) -> list[Fact]:
-    last = _find(facts, Committed, group="kafka.u2", partition=1)[-1]
+    last = find(facts, Committed, group="kafka.u2", partition=1)[-1]
     return [
         *facts,
         replace(last, offset=last.offset - 3, time_s=last.time_s + 1),
@@ -175,7 +129,7 @@ def _commit_back(facts: list[Fact]) -> list[Fact]:
 
 
 def _stop_committing(facts: list[Fact]) -> list[Fact]:
-    late = _find(facts, Committed, group="kafka.u3", partition=0)[-4:]
+    late = find(facts, Committed, group="kafka.u3", partition=0)[-4:]
     return [fact for fact in facts if fact not in late]
 
 
@@ -184,12 +138,12 @@ def _never_commit(facts: list[Fact]) -> list[Fact]:
 
 
 def _change_a_body(facts: list[Fact]) -> list[Fact]:
-    visit = _find(facts, Received, subscription="ns/keyed", id="e5")[0]
+    visit = find(facts, Received, subscription="ns/keyed", id="e5")[0]
     return [replace(fact, body_hash="other") if fact == visit else fact for fact in facts]
 
 
 def _change_an_attribute(facts: list[Fact]) -> list[Fact]:
-    visit = _find(facts, Received, subscription="ns/unordered", id="e5")[0]
+    visit = find(facts, Received, subscription="ns/unordered", id="e5")[0]
     return [replace(fact, attributes_hash="other") if fact == visit else fact for fact in facts]
 
 
@@ -198,31 +152,31 @@ def _change_a_dead_letter(facts: list[Fact]) -> list[Fact]:
 
 
 def _deliver_what_nobody_sent(facts: list[Fact]) -> list[Fact]:
-    return [*facts, replace(_find(facts, Received, subscription="ns/unordered")[0], id="stranger")]
+    return [*facts, replace(find(facts, Received, subscription="ns/unordered")[0], id="stranger")]
 
 
 def _deliver_again(facts: list[Fact]) -> list[Fact]:
-    visit = _find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
+    visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
     return [*facts, replace(visit, attempt=9, time_s=visit.time_s + 50, answered_s=visit.answered_s + 50)]
 
 
 def _deliver_again_after_sigterm(facts: list[Fact]) -> list[Fact]:
-    visit = _find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
+    visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
     return [*_deliver_again(facts), Fault("term", visit.answered_s + 0.1, visit.answered_s + 0.5)]
 
 
 def _deliver_again_long_after_it_settled(facts: list[Fact]) -> list[Fact]:
-    visit = _find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
+    visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
     return [*_deliver_again(facts), Fault("kill", visit.answered_s + 1.1, visit.answered_s + 1.2)]
 
 
 def _deliver_again_before_the_kill(facts: list[Fact]) -> list[Fact]:
-    visit = _find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
+    visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
     return [*_deliver_again(facts), Fault("kill", visit.time_s + 50.1, visit.time_s + 50.2)]
 
 
 def _try_too_often(facts: list[Fact]) -> list[Fact]:
-    visit = _find(facts, Received, subscription="ns/keyed", id="e30")[-1]
+    visit = find(facts, Received, subscription="ns/keyed", id="e30")[-1]
     return [*facts, replace(visit, attempt=5, time_s=visit.time_s + 0.0001)]
 
 
@@ -273,13 +227,13 @@ def test_planted_faults_are_named_whatever_the_run(
 def test_a_kill_explains_what_it_may() -> None:
     """Settled 0.9 s before it, in flight during it, and one more attempt than the policy allows."""
     facts = clean_ledger()
-    visit = _find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
+    visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
     again = [fact for fact in _deliver_again(facts) if fact not in facts]
     for from_s, to_s in [(visit.answered_s + 0.9, visit.answered_s + 1), (visit.time_s + 0.001, visit.time_s + 0.002)]:
         verdict = _judge([*facts, *again, Fault("kill", from_s, to_s, 7)])
         assert verdict.violations == ()
         assert (verdict.report.duplicates, verdict.report.seed, verdict.report.faults) == (1, 7, {"kill": 1})
-    tried = _find(facts, Received, subscription="ns/keyed", id="e30")
+    tried = find(facts, Received, subscription="ns/keyed", id="e30")
     more = replace(tried[-1], attempt=5, time_s=tried[-1].time_s + 0.0001)
     for kind in ("kill", "kafka"):
         assert _judge([*facts, more, Fault(kind, tried[1].time_s, tried[1].answered_s)]).violations == ()
@@ -301,7 +255,7 @@ def test_a_failure_of_kafka_explains_what_was_open_when_the_worker_paused(
 ) -> None:
     """`pause_s`: after the event was answered, which took 0.01 s."""
     facts = clean_ledger()
-    visit = _find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
+    visit = find(facts, Received, subscription="ns/unordered", id="e5", status=200)[0]
     facts = [replace(fact, attempt=attempt) if fact == visit else fact for fact in facts]
     again = [fact for fact in _deliver_again(facts) if fact not in facts]
     fault = Fault("kafka", visit.time_s - 3, visit.answered_s + 9, 7)
@@ -314,11 +268,11 @@ def test_a_failure_of_kafka_explains_what_was_open_when_the_worker_paused(
 def test_an_event_that_is_stored_twice_is_owed_twice_and_each_copy_has_its_place() -> None:
     """The second copy lies behind everything of its partition: its delivery comes last, and neither is a repeat."""
     facts = clean_ledger()
-    record = _find(facts, Stored, id="e3")[0]
+    record = find(facts, Stored, id="e3")[0]
     end_s = max(fact.answered_s for fact in facts if isinstance(fact, Received))
     again = [
         replace(visit, attempt=9, time_s=end_s + 1, answered_s=end_s + 1.01)
-        for visit in _find(facts, Received, id="e3", status=200)
+        for visit in find(facts, Received, id="e3", status=200)
     ]
     copied = [*facts, replace(record, offset=10_000), *again]
     copied += [Committed(rule.group, TOPIC, record.partition, 10_001, end_s + 2) for rule in RULES]
@@ -332,7 +286,7 @@ def test_an_event_that_is_stored_twice_is_owed_twice_and_each_copy_has_its_place
 def test_a_rejected_event_may_arrive_or_not() -> None:
     """I4: what was not answered 202 is owed to nobody."""
     facts = clean_ledger()
-    sent = _find(facts, Sent, id="e59")[0]
+    sent = find(facts, Sent, id="e59")[0]
     refused = [replace(fact, status=503) if fact == sent else fact for fact in facts]
     assert _judge(refused).violations == ()
     never = [f for f in refused if f == sent or getattr(f, "id", "") != "e59"]
@@ -342,7 +296,7 @@ def test_a_rejected_event_may_arrive_or_not() -> None:
 
 def test_events_sent_before_a_subscription_was_ready_are_not_owed() -> None:
     facts = _lose_a_delivery(clean_ledger())
-    since_s = _find(facts, Sent, id="e8")[0].time_s
+    since_s = find(facts, Sent, id="e8")[0].time_s
     rules = [replace(rule, since_s=since_s) for rule in RULES]
     assert check(facts, rules).violations == ()
 

@@ -1,0 +1,67 @@
+"""Stores the reply of a Trigger's subscriber in the broker's topic: what it is stored with, and when it must not be.
+
+A reply is an event of the broker like any other: every Trigger judges it, also the one whose subscriber sent it. So
+replies can go round for ever. A record header counts how many replies led to an event; subscribers do not see it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from knative.cloudevents.trace_context import PARENT, STATE
+from knative.delivery.attempt import Outcome, Recipient
+from knative.delivery.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure, Verdict
+from knative.ports import Clock, Headers, Produce, ProduceFailure, ProduceProblem
+
+DEPTH = "penstock-reply-depth"
+_TRACE = (PARENT, STATE)
+
+
+def depth_of(headers: Headers) -> int:
+    """How many replies led to this event; 0 for an event that was sent to the ingress."""
+    text = next((content for name, content in headers if name == DEPTH), None)
+    return int(text) if text and text.isdigit() and len(text) < 10 else 0
+
+
+def headers_of(reply: Reply, original: Headers) -> list[tuple[str, bytes | None]]:
+    """The headers to store a reply with: its own, one more reply in the chain, and the trace of the original event
+    unless it has a trace of its own."""
+    headers: list[tuple[str, bytes | None]] = [(name, content) for name, content in reply.headers if name != DEPTH]
+    if not any(name == PARENT for name, _ in headers):
+        headers = [header for header in headers if header[0] not in _TRACE]
+        headers += {name.lower(): content for name, content in original if name.lower() in _TRACE}.items()
+    return [*headers, (DEPTH, b"%d" % (depth_of(original) + 1))]
+
+
+def too_deep(original: Headers, depth_max: int) -> FinalFailure | None:
+    """The verdict of an event whose reply would make the chain of replies too long; None = it may be stored."""
+    if depth_of(original) < depth_max:
+        return None
+    return FinalFailure(
+        508, f"more than {depth_max} replies led to this event: its Triggers answer each other in a loop"
+    )
+
+
+def verdict_of(failure: ProduceFailure | None) -> Verdict:
+    """What the answer of Kafka means for the delivery."""
+    if failure is None:
+        return DELIVERED
+    reason = f"the reply was not stored: {failure.message}"
+    if failure.problem is ProduceProblem.TOO_LARGE:
+        return FinalFailure(413, reason)
+    return RetryableFailure(503, reason)
+
+
+async def store(produce: Produce, clock: Clock, topic: str, headers: Headers, reply: Reply, number: int) -> Outcome:
+    """Store a reply; returns when Kafka has acknowledged it, or has not in time. `number`: of the attempt."""
+    stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
+
+    def done(failure: ProduceFailure | None) -> None:
+        if not stored.done():  # cancelled meanwhile
+            stored.set_result(failure)
+
+    began = clock.monotonic()
+    produce.send(topic, reply.value, reply.key, headers, done)
+    verdict = verdict_of(await stored)
+    seconds = clock.monotonic() - began
+    return Outcome(verdict, f"kafka:{topic}", number, clock.time(), seconds, recipient=Recipient.REPLY)

@@ -1,0 +1,219 @@
+"""Triggers against real sockets, without a consumer: filters, replies into the broker's topic, structured delivery."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from agents.dispatch.reply_store import DEPTH
+from agents.dispatch.runner import SubscriptionRunner
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.partition import Delivery, PartitionState
+from knative.contract.records import TRIGGER, Subscription
+from knative.delivery.policy import DeliveryFormat, DeliveryOrder, DeliverySpec
+from knative.filters import Filter, from_json
+from knative.ports import ProduceProblem
+from knative.traffic.counters import TrafficCounters
+from tests.contract.serving import serving, until, wanted
+from tests.support.fakes import CountingObserve, MemoryProduce
+from tests.support.scripted_server import OK, ScriptedServer, answer, reply, silence
+
+pytestmark = pytest.mark.asyncio
+
+TRACE = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+EVENT = ["ce-specversion: 1.0", "ce-id: r1", "ce-source: /subscriber", "ce-type: reply", "content-type: text/plain"]
+
+
+def trigger(url: str, filter_: Filter, **delivery: object) -> Subscription:
+    spec = DeliverySpec(**delivery)  # type: ignore[arg-type]
+    return replace(wanted(url, spec), kind=TRIGGER, filter=filter_, topic="b", dlq_topic="b.dlq")
+
+
+def record(
+    type_: str, offset: int, partition: PartitionState, *more: tuple[str, bytes], key: bytes | None = None
+) -> Delivery:
+    headers = [("ce_specversion", b"1.0"), ("ce_id", b"%d" % offset), ("ce_source", b"/s"), ("ce_type", type_.encode())]
+    return Delivery(partition, offset, key, b"x", [*headers, *more], 1)
+
+
+def feed_types(runner: SubscriptionRunner, *types: str, key: bytes | None = None) -> PartitionState:
+    partition = PartitionState("b", 0, OffsetTracker(0))
+    records = [record(type_, offset, partition, key=key) for offset, type_ in enumerate(types)]
+    runner.dispatcher.scheduler.enqueue(partition, records)
+    return partition
+
+
+EXACT_A = from_json({"exact": {"type": "a"}})
+
+
+async def test_only_events_that_pass_are_sent_and_all_are_settled() -> None:
+    observe, counters = CountingObserve(), TrafficCounters("me")
+    async with (
+        ScriptedServer(reply(OK)) as server,
+        serving(trigger(server.url(), EXACT_A), MemoryProduce(), observe, counters=counters) as runner,
+    ):
+        partition = feed_types(runner, "b", "a", "b", "b", "a", "b")
+        await until(lambda: partition.tracker.committable == 6)
+        assert [b"ce-type: a\r\n" in request for request in server.requests] == [True, True]
+        assert partition.released == 6
+        assert observe.others["filtered", "ns/trigger:s"] == 4
+        counts = {delta.type: delta.counts for delta in counters.take(1)}
+        assert (counts["a"].delivered, counts["b"].filtered) == (2, 4)
+
+
+async def test_a_filtered_event_waits_for_no_retry_and_no_slot() -> None:
+    filter_ = from_json({"exact": {"type": "a"}})
+    async with (
+        ScriptedServer(silence()) as server,
+        serving(replace(trigger(server.url(), filter_), concurrency=1), MemoryProduce()) as runner,
+    ):
+        partition = feed_types(runner, "a", "b", "b")
+        await until(lambda: len(server.requests) == 1)
+        assert partition.tracker.settled == {1, 2}
+        assert partition.tracker.committable == 0
+
+
+async def test_a_changed_filter_applies_to_what_waits_and_to_retries() -> None:
+    both = from_json({"any": [{"exact": {"type": "a"}}, {"exact": {"type": "b"}}]})
+    produce = MemoryProduce()
+    async with (
+        ScriptedServer(reply(answer(500)), reply(OK)) as server,
+        serving(
+            replace(trigger(server.url(), both, retry=5, backoff_delay_s=0.01), order=DeliveryOrder.ORDERED), produce
+        ) as runner,
+    ):
+        partition = feed_types(runner, "a", "b", "a", "b")
+        partition.committed = 1_000  # as if its attempts were committed: there is no Kafka here
+        await until(lambda: len(server.requests) == 1)  # the first one fails; the others wait behind it
+        only_b = replace(runner.subscription, filter=from_json({"exact": {"type": "b"}}), generation=2)
+        runner.dispatcher.update(only_b, [partition])
+        await until(lambda: partition.tracker.committable == 4)
+        assert [b"ce-type: b\r\n" in request for request in server.requests] == [False, True, True]
+        assert produce.records == []
+
+
+async def test_a_record_that_is_not_an_event_becomes_a_dead_letter_whatever_the_filter() -> None:
+    produce = MemoryProduce()
+    async with (
+        ScriptedServer(reply(OK)) as server,
+        serving(trigger(server.url(), EXACT_A), produce) as runner,
+    ):
+        partition = PartitionState("b", 0, OffsetTracker(0))
+        runner.dispatcher.scheduler.enqueue(partition, [Delivery(partition, 0, None, b"x", [("ce_id", b"1")], 1)])
+        await until(lambda: partition.tracker.committable == 1)
+        assert [one.topic for one in produce.records] == ["b.dlq"]
+
+
+async def test_a_reply_is_stored_in_the_brokers_topic_before_the_event_is_settled() -> None:
+    produce, observe, counters = MemoryProduce(), CountingObserve(), TrafficCounters("me")
+    produce.holding = True
+    async with (
+        ScriptedServer(reply(answer(200, b"pong", *EVENT, "ce-subject: s1"))) as server,
+        serving(trigger(server.url(), EXACT_A), produce, observe, counters=counters) as runner,
+    ):
+        partition = PartitionState("b", 0, OffsetTracker(0))
+        one = record("a", 0, partition, ("traceparent", TRACE), (DEPTH, b"3"))
+        runner.dispatcher.scheduler.enqueue(partition, [one])
+        await until(lambda: len(produce.records) == 1)
+        assert partition.tracker.committable == 0
+        produce.release()
+        await until(lambda: partition.tracker.committable == 1)
+        stored = produce.records[0]
+        assert (stored.topic, stored.key, stored.value) == ("b", b"s1", b"pong")
+        assert stored.headers["ce_type"] == b"reply"
+        assert stored.headers["traceparent"] == TRACE
+        assert stored.headers[DEPTH] == b"4"
+        assert DEPTH.encode() not in server.requests[0]
+        assert observe.others["reply_stored", "ns/trigger:s"] == 1
+        assert [(d.type, d.counts.events) for d in counters.take(1) if not d.subscription] == [("reply", 1)]
+
+
+async def test_a_reply_that_cannot_be_stored_makes_the_delivery_retry() -> None:
+    produce = MemoryProduce()
+    produce.failing = ProduceProblem.UNAVAILABLE
+    async with (
+        ScriptedServer(reply(answer(200, b"pong", *EVENT))) as server,
+        serving(trigger(server.url(), EXACT_A, retry=9, backoff_delay_s=0.01), produce) as runner,
+    ):
+        partition = feed_types(runner, "a")
+        partition.committed = 1_000
+        await until(lambda: len(server.requests) >= 2)
+        produce.failing = None
+        await until(lambda: partition.tracker.committable == 1)
+        assert [one.topic for one in produce.records] == ["b"]
+
+
+async def test_a_chain_of_replies_that_is_too_long_is_dead_lettered_with_the_reason() -> None:
+    produce = MemoryProduce()
+    async with (
+        ScriptedServer(reply(answer(200, b"pong", *EVENT))) as server,
+        serving(trigger(server.url(), EXACT_A, retry=3), produce) as runner,
+    ):
+        partition = PartitionState("b", 0, OffsetTracker(0))
+        runner.dispatcher.scheduler.enqueue(partition, [record("a", 0, partition, (DEPTH, b"64"))])
+        await until(lambda: partition.tracker.committable == 1)
+        (letter,) = produce.records
+        assert (letter.topic, letter.headers["ce_knativeerrorcode"]) == ("b.dlq", b"508")
+        assert b"loop" in (letter.headers["penstock-reason"] or b"")
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "stored"),
+    [
+        (202, EVENT, b"pong", 0),  # a 202 never carries a reply
+        (200, ["content-type: text/plain"], b"pong", 0),
+        (200, ["ce-specversion: 0.3", *EVENT[1:]], b"pong", 1),
+        (
+            200,
+            ["content-type: application/cloudevents+json"],
+            b'{"specversion":"1.0","id":"r","source":"/x","type":"reply","data":{"a":1.10}}',
+            1,
+        ),
+        (200, EVENT, b"x" * 1_048_576, 1),
+    ],
+)
+async def test_answers_that_are_and_are_not_replies(status: int, headers: list[str], body: bytes, stored: int) -> None:
+    produce = MemoryProduce()
+    async with (
+        ScriptedServer(reply(answer(status, body, *headers))) as server,
+        serving(trigger(server.url(), EXACT_A), produce) as runner,
+    ):
+        partition = feed_types(runner, "a")
+        await until(lambda: partition.tracker.committable == 1)
+        assert [one.topic for one in produce.records] == ["b"] * stored
+        if stored and body.startswith(b"{"):
+            assert produce.records[0].value == b'{"a":1.10}'
+
+
+async def test_a_reply_with_a_bad_body_is_a_failed_attempt() -> None:
+    produce = MemoryProduce()
+    bad = answer(200, b"{", "content-type: application/cloudevents+json")
+    async with (
+        ScriptedServer(reply(bad), reply(OK)) as server,
+        serving(trigger(server.url(), EXACT_A, retry=2, backoff_delay_s=0.01), produce) as runner,
+    ):
+        partition = feed_types(runner, "a")
+        partition.committed = 1_000
+        await until(lambda: partition.tracker.committable == 1)
+        assert len(server.requests) == 2
+        assert produce.records == []
+
+
+async def test_structured_delivery_sends_one_json_object_also_on_a_retry() -> None:
+    async with (
+        ScriptedServer(reply(answer(503)), reply(OK)) as server,
+        serving(
+            trigger(server.url(), EXACT_A, format=DeliveryFormat.JSON, retry=2, backoff_delay_s=0.01), MemoryProduce()
+        ) as runner,
+    ):
+        partition = feed_types(runner, "a")
+        partition.committed = 1_000
+        await until(lambda: partition.tracker.committable == 1)
+        for request in server.requests:
+            head, _, body = request.partition(b"\r\n\r\n")
+            assert b"content-type: application/cloudevents+json" in head
+            assert json.loads(body)["type"] == "a"
+            assert b"ce-type" not in head

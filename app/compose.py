@@ -253,6 +253,7 @@ def _delivery_context(
         drain_s=settings.drain_s,
         retry_delay_cap_s=settings.retry_delay_cap_s,
         retry_after_cap_s=settings.retry_after_cap_s,
+        reply_depth_max=settings.reply_depth_max,
         log_deliveries=settings.log_level == "debug",
     )
     return DeliveryContext(

@@ -25,7 +25,7 @@ import httptools
 import orjson
 import uvloop
 
-from benchmarks.events import Event, Events
+from benchmarks.events import TYPE, Event, Events
 from tests.support.ledger.facts import Sent, Writer
 from tests.support.ledger.report import percentile
 
@@ -157,7 +157,7 @@ class Load:
             self._free_keys.append(connection.key_number)
         if self._ledger is not None:
             times, hashes = (connection.sent_s, now_s), (event.body_hash, event.attributes_hash)
-            self._ledger.write(Sent(event.id, event.key, event.seq, status, *times, *hashes))
+            self._ledger.write(Sent(event.id, event.key, event.seq, status, *times, *hashes, event.type))
         self._finish_if_idle()
 
     def lost(self, connection: Connection) -> None:
@@ -284,6 +284,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--body-bytes", type=int, default=1024)
     parser.add_argument("--sequential", action="store_true", help="a key's next event after the last answer")
     parser.add_argument("--stamp", action="store_true", help="each event says when it was sent (attribute sent)")
+    parser.add_argument("--types", default=TYPE, help="of the events, by commas; each has one of them at random")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--run", default="e", help="prefix of the event ids")
     parser.add_argument("--ledger", type=Path, default=None, help="append `sent` facts to this file")
@@ -309,6 +310,7 @@ def main(arguments: list[str] | None = None) -> int:
         seed=given.seed,
         checked=checked,
         stamped=given.stamp,
+        types=given.types.split(","),
     )
     result = uvloop.run(run(config, events))
     sys.stdout.write(orjson.dumps(result).decode() + "\n")

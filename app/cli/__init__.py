@@ -39,7 +39,7 @@ _COMMANDS = (
     Entry(
         "send",
         "app.cli.send:send",
-        "Send one event or many to a channel. Exit code: 0 if all were stored (202), 3 if not ready, else 1.",
+        "Send one event or many to a channel or broker. Exit code: 0 if all were stored (202), 3 if not ready, else 1.",
     ),
     Entry(
         "receive",
@@ -49,17 +49,22 @@ _COMMANDS = (
     Entry(
         "tail",
         "app.cli.tail:tail",
-        "Print the latest events of a channel, then new ones until Ctrl-C.",
+        "Print the latest events of a channel or broker, then new ones until Ctrl-C.",
     ),
     Entry(
         "status",
         "app.cli.status:status",
-        "Show channels and subscriptions. Exit code: 0 if all are ready and every file is accepted, else 3.",
+        "Show channels, brokers, subscriptions, triggers. Exit code: 0 if all are ready, all files accepted, else 3.",
+    ),
+    Entry(
+        "explain",
+        "app.cli.explain:explain",
+        "Show whether an event would match a trigger, and why. Exit code: 0 if it matches, 1 if not, 2 for an error.",
     ),
     Entry(
         "lag",
         "app.cli.lag:lag",
-        "Show the lag of each subscription, per partition, the largest first.",
+        "Show the lag of each subscription and trigger, per partition, the largest first.",
     ),
     Entry(
         "traffic",

@@ -52,7 +52,9 @@ def lag(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="[NAME]", help="Only the subscription NAMESPACE/NAME.", autocompletion=complete_subscription
+            metavar="[NAME]",
+            help="Only the subscription or trigger NAMESPACE/NAME.",
+            autocompletion=complete_subscription,
         ),
     ] = "",
     subscription: Annotated[
@@ -62,7 +64,7 @@ def lag(
     channel: Annotated[
         str,
         typer.Option(
-            "--channel", help="Only subscriptions of the channel NAMESPACE/NAME.", autocompletion=complete_channel
+            "--channel", help="Only of the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel
         ),
     ] = "",
     behind: Annotated[bool, typer.Option("--behind", help="Only partitions that are behind.")] = False,
@@ -71,7 +73,7 @@ def lag(
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Show the lag of each subscription, per partition, the largest first.
+    """Show the lag of each subscription and trigger, per partition, the largest first.
 
     EVENTS: number of events that are not settled yet. BEHIND: age of the oldest of them.
 

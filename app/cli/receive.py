@@ -23,7 +23,9 @@ _WAIT_S = 30.0
 
 
 def receive(
-    channel: Annotated[str, typer.Option("--channel", help="NAMESPACE/NAME of a channel.")] = "default/quickstart",
+    channel: Annotated[
+        str, typer.Option("--channel", help="NAMESPACE/NAME of a channel or broker.")
+    ] = "default/quickstart",
     dead_letters: Annotated[bool, typer.Option("--dlq", help="Print the dead letters instead of the events.")] = False,
     topic: Annotated[str, typer.Option("--topic", help="A topic's name instead of --channel.")] = "",
     kafka: Kafka = "",

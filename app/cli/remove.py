@@ -23,7 +23,7 @@ from app.cli.output.format import Format, Output, note, print_json, print_table
 from app.operations.contract_snapshot import Contract, foreign_names, read_contract
 from app.settings import load_settings
 from knative.contract.kafka_names import status_topic
-from knative.contract.records import Channel, RemovalRequest, Subscription
+from knative.contract.records import TRIGGER, Channel, RemovalRequest, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
 from tables.kafka.admin import KafkaAdmin
 from tables.status_table import REQUEST_KEY, encode_request
@@ -48,7 +48,7 @@ def remove(
         list[str],
         typer.Argument(
             metavar="KIND/NAMESPACE/NAME...",
-            help="KafkaChannel/NAMESPACE/NAME or Subscription/NAMESPACE/NAME.",
+            help="KIND is KafkaChannel, Subscription, Broker or Trigger.",
             autocompletion=complete_foreign,
         ),
     ],
@@ -61,8 +61,10 @@ def remove(
 ) -> None:
     """Remove resources that are in no file: a subscription with its group, a channel with its topics.
 
+    A trigger is removed like a subscription, and a broker like a channel.
+
     `penstock status` shows them. A resource that is in a file is rejected: delete it from the file instead.
-    A controller must run. All events in the topics of a removed channel are lost.
+    A controller must run. All events in the topics of a removed channel or broker are lost.
 
     \b
     Examples:
@@ -120,7 +122,7 @@ def choose(contract: Contract, wishes: Sequence[str]) -> list[RemovalTarget]:
 
 
 def read_name(text: str) -> str:
-    """KafkaChannel/NAMESPACE/NAME or Subscription/NAMESPACE/NAME, in upper or lower case. Raises UsageError."""
+    """KIND/NAMESPACE/NAME with the kind in its proper spelling; KIND in upper or lower case. Raises UsageError."""
     kind, _, rest = text.partition("/")
     namespace, _, name = rest.partition("/")
     if kind.lower() not in KINDS or not namespace or not name or "/" in name:
@@ -132,17 +134,19 @@ def read_name(text: str) -> str:
 
 
 def _check_readers(contract: Contract, uids: set[str]) -> None:
-    readers = [one.label for one in contract.subscriptions if one.channel_uid in uids and one.uid not in uids]
+    readers = [one for one in contract.subscriptions if one.channel_uid in uids and one.uid not in uids]
     if readers:
+        of_broker = readers[0].kind == TRIGGER
         raise PenstockError(
-            f"The channel still has subscriptions: {', '.join(readers)}.",
-            f"Remove them too: add {' '.join(f'Subscription/{label}' for label in readers)}.",
+            f"The {'broker still has triggers' if of_broker else 'channel still has subscriptions'}: "
+            f"{', '.join(f'{one.namespace}/{one.name}' for one in readers)}.",
+            f"Remove them too: add {' '.join(f'{one.kind}/{one.namespace}/{one.name}' for one in readers)}.",
         )
 
 
 def _doomed(name: str, record: Channel | Subscription) -> RemovalTarget:
     if isinstance(record, Channel):
-        return RemovalTarget(record.uid, name, topics=() if record.keep_topic else (record.topic, record.dlq_topic))
+        return RemovalTarget(record.uid, name, topics=record.owned_topics)
     return RemovalTarget(record.uid, name, group=record.group)
 
 

@@ -1,4 +1,4 @@
-"""`penstock send`: sends events by HTTP to a channel, built with the CloudEvents SDK.
+"""`penstock send`: sends events by HTTP to a channel or broker, built with the CloudEvents SDK.
 
 Does not retry: it shows the worker's answer.
 """
@@ -43,8 +43,21 @@ class Target:
     path: str
 
 
+def _complete_broker(context: typer.Context, incomplete: str) -> list[str]:
+    # As in `_known_channels`: Kafka's client would add 0.15 s to every start.
+    from app.cli.options.completion import complete_broker
+
+    return complete_broker(context, incomplete)
+
+
 def send(
     channel: Annotated[str, typer.Option("--channel", help="NAMESPACE/NAME of a channel.")] = "default/quickstart",
+    broker: Annotated[
+        str,
+        typer.Option(
+            "--broker", help="NAMESPACE/NAME of a broker, instead of --channel.", autocompletion=_complete_broker
+        ),
+    ] = "",
     server: Annotated[
         str,
         typer.Option("--server", help="Address of the worker; by default this machine and the port in the settings."),
@@ -73,16 +86,17 @@ def send(
     ] = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Send one event or many to a channel. Exit code: 0 if all were stored (202), 3 if not ready, else 1.
+    """Send one event or many to a channel or broker. Exit code: 0 if all were stored (202), 3 if not ready, else 1.
 
     \b
     Examples:
       penstock send --data '{"hello": "world"}'
       penstock send --channel default/quickstart --type order.placed --source /shop --key customer-7 --count 20
+      penstock send --broker default/shop --type order.created -a amount=120
       penstock send --url http://localhost:8080/ -H 'Host: my-kafkachannel-service.mynamespace.svc.cluster.local'
       cat photo.jpg | penstock send --data-file - --content-type image/jpeg -o json
     """
-    target = _target(url or _channel_url(channel, server))
+    target = _target(url or _channel_url(broker or channel, server, "broker" if broker else "channel"))
     body = _body(data, data_file)
     attributes = {"type": type_, "source": source, **_pairs(attribute, "=", "--attribute")}
     attributes["datacontenttype"] = content_type or guess_content_type(body)
@@ -96,19 +110,20 @@ def send(
     if not (unknown and output is Format.TABLE):
         _report(rows, output)
     if unknown:
-        raise unknown_channel(channel, target.address, _known_channels(kafka))
+        kind = "broker" if broker else "channel"
+        raise unknown_channel(broker or channel, target.address, _known_channels(kafka, kind), kind)
     _exit(rows)
 
 
-def unknown_channel(channel: str, server: str, known: Sequence[str] | None) -> PenstockError:
-    """The error when the worker does not serve the channel. `known`: the channels in Kafka; None = unknown."""
-    what = f"{server} does not serve a channel {channel}"
+def unknown_channel(channel: str, server: str, known: Sequence[str] | None, kind: str = "channel") -> PenstockError:
+    """The error when the worker does not serve the channel or broker. `known`: those in Kafka; None = unknown."""
+    what = f"{server} does not serve a {kind} {channel}"
     if known is None:
-        return PenstockError(f"{what}.", "`penstock status` lists the channels.")
+        return PenstockError(f"{what}.", f"`penstock status` lists the {kind}s.")
     if channel in known:
         return PenstockError(f"{what} yet, or belongs to another installation.", "Try again, or check --server.")
     names = ", ".join(known) or "none"
-    return PenstockError(f"{what}; known: {names}.", "Write --channel NAMESPACE/NAME of one of them.")
+    return PenstockError(f"{what}; known: {names}.", f"Write --{kind} NAMESPACE/NAME of one of them.")
 
 
 def reason_of(body: str) -> str:
@@ -119,7 +134,7 @@ def reason_of(body: str) -> str:
         return body.strip()
 
 
-def _known_channels(kafka: str) -> list[str] | None:
+def _known_channels(kafka: str, kind: str) -> list[str] | None:
     # Kafka's client adds 0.15 s to a start, so ask it only after the worker has answered that it has no such channel.
     from app.cli.options.kafka import kafka_client
     from app.operations.contract_snapshot import read_contract
@@ -128,7 +143,7 @@ def _known_channels(kafka: str) -> list[str] | None:
         contract = read_contract(kafka_client(kafka), load_settings().instance, _ASK_LIMIT_S)
     except PenstockError:  # the worker's answer matters; Kafka may be unreachable from here
         return None
-    return [f"{one.namespace}/{one.name}" for one in contract.channels]
+    return [f"{one.namespace}/{one.name}" for one in contract.channels if one.kind.lower().endswith(kind)]
 
 
 def guess_content_type(body: bytes) -> str:
@@ -144,17 +159,17 @@ def guess_content_type(body: bytes) -> str:
     return "application/json"
 
 
-def _channel_url(channel: str, server: str) -> str:
+def _channel_url(channel: str, server: str, kind: str) -> str:
     namespace, slash, name = channel.partition("/")
     if not (slash and namespace and name) or "/" in name:
         raise UsageError(
-            f"--channel {channel!r} is not a valid channel name.", "Write NAMESPACE/NAME, such as default/quickstart."
+            f"--{kind} {channel!r} is not a valid {kind} name.", "Write NAMESPACE/NAME, such as default/quickstart."
         )
     if not server:
         server = f"127.0.0.1:{load_settings().http_port}"
     if "://" not in server:
         server = f"http://{server}"
-    return f"{server.rstrip('/')}/channels/{namespace}/{name}"
+    return f"{server.rstrip('/')}/{kind}s/{namespace}/{name}"
 
 
 def _target(url: str) -> Target:

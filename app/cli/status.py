@@ -1,4 +1,4 @@
-"""`penstock status`: channels and subscriptions, whether they are ready, and their delivery statistics.
+"""`penstock status`: resources, whether they are ready, and their delivery statistics.
 
 The contract says what is served, the workers' statuses who serves it, and the controller's status what it rejects. Does
 not ask a worker over HTTP: every worker would answer what is in Kafka.
@@ -21,7 +21,8 @@ from app.cli.output.format import Listing, View, Views, print_json, print_yaml
 from app.cli.output.time import show_time
 from app.operations.contract_snapshot import Contract, read_contract
 from app.settings import load_settings
-from knative.contract.records import Channel, ResourceProblem, Subscription
+from knative import filters
+from knative.contract.records import BROKER, TRIGGER, Channel, ResourceProblem, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
 from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
 from tables.status_table import serving, subscriber_details
@@ -65,6 +66,24 @@ _SUBSCRIPTIONS = Listing(
     name="subscription",
     empty="No subscriptions.",
 )
+_BROKERS = Listing(
+    columns={"broker": "BROKER", **{key: text for key, text in _CHANNELS.columns.items() if key != "channel"}},
+    wide=_CHANNELS.wide,
+    name="broker",
+    empty="No brokers.",
+)
+_TRIGGERS = Listing(
+    columns={
+        "trigger": "TRIGGER",
+        "broker": "BROKER",
+        **{key: text for key, text in _SUBSCRIPTIONS.columns.items() if key not in ("subscription", "channel")},
+    },
+    wide={"filter": "FILTER", **_SUBSCRIPTIONS.wide},
+    name="trigger",
+    empty="No triggers.",
+)
+#: Key of the rows' name -> their table.
+_LISTINGS = {"channel": _CHANNELS, "broker": _BROKERS, "subscription": _SUBSCRIPTIONS, "trigger": _TRIGGERS}
 _PROBLEMS = Listing(
     columns={"file": "RESOURCE FILE", "message": "PROBLEM"},
     name="file",
@@ -73,6 +92,9 @@ _PROBLEMS = Listing(
 _PROGRESS = (
     "lag", "lag_s", "delivered_per_s", "in_flight", "retrying", "next_attempt", "last_error", "last_error_at", "owners"
 )  # fmt: skip
+_CHANNEL, _SUBSCRIPTION = "KafkaChannel", "Subscription"
+#: Kind -> key of its rows.
+_TABLES = {_CHANNEL: "channels", BROKER: "brokers", _SUBSCRIPTION: "subscriptions", TRIGGER: "triggers"}
 _WAIT_POLL_S = 0.5
 Rows = dict[str, list[dict[str, object]]]
 
@@ -93,11 +115,12 @@ def status(
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
-    """Show channels and subscriptions. Exit code: 0 if all are ready and every file is accepted, else 3.
+    """Show channels, brokers, subscriptions, triggers. Exit code: 0 if all are ready, all files accepted, else 3.
 
     A resource that the controller rejects is shown with the reason, even if its previous state is still served.
 
-    -o wide adds the statistics of each subscription: lag, rate of the last minute, retries, last error, workers.
+    -o wide adds the statistics of each subscription and trigger: lag, rate of the last minute, retries, last error,
+    workers. It also shows the filter of each trigger.
 
     --wait waits until all are ready, for scripts that start a worker and then send events.
 
@@ -138,20 +161,20 @@ def chosen(shown: Rows, names: Sequence[str]) -> Rows:
     """Only rows with these names; no names = all. Raises PenstockError, with the known names, for any other."""
     if not names:
         return shown
-    found: Rows = {"channels": [], "subscriptions": [], "problems": []}
+    found: Rows = {table: [] for table in shown}
     for wish in names:
         kind, _, name = wish.partition("/") if wish.count("/") == 2 else ("", "", wish)
         rows_ = [
             (table, row)
-            for table, key in (("channels", "channel"), ("subscriptions", "subscription"))
+            for table, key in ((f"{key}s", key) for key in _LISTINGS)
             for row in shown[table]
             if row[key] == name and KINDS.get(kind.lower(), key).lower().endswith(key)
         ]
         if not rows_ or (kind and kind.lower() not in KINDS):
-            known = [str(row["channel"]) for row in shown["channels"]]
-            known += [str(row["subscription"]) for row in shown["subscriptions"]]
+            known = [str(row[key]) for key in _LISTINGS for row in shown[f"{key}s"]]
+            what = "resource" if shown["brokers"] or shown["triggers"] else "channel or subscription"
             raise PenstockError(
-                f"There is no channel or subscription {wish}; known: {', '.join(dict.fromkeys(known)) or 'none'}.",
+                f"There is no {what} {wish}; known: {', '.join(dict.fromkeys(known)) or 'none'}.",
                 "Write NAMESPACE/NAME of one of them.",
             )
         for table, row in rows_:
@@ -185,7 +208,7 @@ def _show(shown: Rows, output: View, names: Sequence[str] | None) -> None:
     elif output is View.YAML:
         print_yaml(shown)
     elif output is View.NAME:
-        for kind in ("channel", "subscription"):
+        for kind in _LISTINGS:
             for row in shown[f"{kind}s"]:
                 print(f"{kind}/{row[kind]}")
     else:
@@ -202,45 +225,49 @@ def _show_next(shown: Rows, output: View, names: Sequence[str] | None) -> None:
 
 
 def _tables(names: Sequence[str] | None, shown: Rows) -> list[tuple[Listing, list[dict[str, object]]]]:
-    """The tables that have rows; without `names` always those of channels and subscriptions."""
-    found = [(_CHANNELS, shown["channels"]), (_SUBSCRIPTIONS, shown["subscriptions"]), (_PROBLEMS, shown["problems"])]
-    return [(listing, rows_) for listing, rows_ in found if rows_ or not (names or listing is _PROBLEMS)]
+    """The tables that have rows; without `names` also those of channels and subscriptions, unless there are brokers or
+    triggers."""
+    always = () if names or shown["brokers"] or shown["triggers"] else (_CHANNELS, _SUBSCRIPTIONS)
+    found = [*((listing, shown[f"{key}s"]) for key, listing in _LISTINGS.items()), (_PROBLEMS, shown["problems"])]
+    return [(listing, rows_) for listing, rows_ in found if rows_ or listing in always]
 
 
 def rows(contract: Contract, now_s: float) -> Rows:
-    """Rows of all tables. A channel or subscription is ready if neither controller nor workers object. One that was
+    """Rows of all tables. A resource is ready if neither controller nor workers object. One that was
     never served has a row too, with None for unknown values.
     """
     unreported = {
         (one.kind, one.namespace, one.name): one for one in (contract.report.problems if contract.report else ())
     }
     found = {one.uid: subscriber_details(one, contract.workers, now_s) for one in contract.subscriptions}
-    subscriptions = []
+    shown: Rows = {f"{key}s": [] for key in ("channel", "broker", "subscription", "trigger", "problem")}
     for one in contract.subscriptions:
-        problem = unreported.pop(("Subscription", one.namespace, one.name), None) or _foreign(one, contract)
+        problem = unreported.pop((one.kind, one.namespace, one.name), None) or _foreign(one, contract)
         readiness = _readiness(problem, [serving("Ready", found[one.uid].status)])
-        subscriptions.append(_subscription_row(one.label, one, readiness, found[one.uid]))
-    channels = []
+        shown[_TABLES[one.kind]].append(
+            _subscription_row(one.kind, f"{one.namespace}/{one.name}", one, readiness, found[one.uid])
+        )
     for channel in contract.channels:
-        problem = unreported.pop(("KafkaChannel", channel.namespace, channel.name), None) or _foreign(channel, contract)
+        problem = unreported.pop((channel.kind, channel.namespace, channel.name), None) or _foreign(channel, contract)
         mine = [one for one in contract.subscriptions if one.channel_uid == channel.uid]
-        parts = [serving("Ready", found[one.uid].status, f"Subscription {one.label}") for one in mine]
-        channels.append(_channel_row(f"{channel.namespace}/{channel.name}", channel, _readiness(problem, parts)))
-    problems: list[dict[str, object]] = []
+        parts = [serving("Ready", found[one.uid].status, f"{one.kind} {one.namespace}/{one.name}") for one in mine]
+        label = f"{channel.namespace}/{channel.name}"
+        shown[_TABLES[channel.kind]].append(_channel_row(channel.kind, label, channel, _readiness(problem, parts)))
     for problem in unreported.values():
         label = f"{problem.namespace}/{problem.name}"
-        if problem.kind == "KafkaChannel":
-            channels.append(_channel_row(label, None, _readiness(problem, [])))
-        elif problem.kind == "Subscription":
-            subscriptions.append(_subscription_row(label, None, _readiness(problem, []), None))
+        if problem.kind in (_CHANNEL, BROKER):
+            shown[_TABLES[problem.kind]].append(_channel_row(problem.kind, label, None, _readiness(problem, [])))
+        elif problem.kind in (_SUBSCRIPTION, TRIGGER):
+            row = _subscription_row(problem.kind, label, None, _readiness(problem, []), None)
+            shown[_TABLES[problem.kind]].append(row)
         else:
-            problems.append({"file": problem.name, **_readiness(problem, [])})
+            shown["problems"].append({"file": problem.name, **_readiness(problem, [])})
     if contract.report is not None and contract.report.left_out:
         more = f"{contract.report.left_out} further objects or files have problems; the controller's log names them"
-        problems.append({"file": "(and more)", "ready": "False", "reason": "NoRoom", "message": more})
-    channels.sort(key=lambda row: str(row["channel"]))
-    subscriptions.sort(key=lambda row: str(row["subscription"]))
-    return {"channels": channels, "subscriptions": subscriptions, "problems": problems}
+        shown["problems"].append({"file": "(and more)", "ready": "False", "reason": "NoRoom", "message": more})
+    for key in _LISTINGS:
+        shown[f"{key}s"].sort(key=lambda row: str(row[key]))  # sorted before the next key
+    return shown
 
 
 def _foreign(one: Channel | Subscription, contract: Contract) -> ResourceProblem | None:
@@ -252,9 +279,9 @@ def _foreign(one: Channel | Subscription, contract: Contract) -> ResourceProblem
     return ResourceProblem(one.kind, one.namespace, one.name, "True", "NotInAnyFile", what)
 
 
-def _channel_row(label: str, one: Channel | None, readiness: dict[str, object]) -> dict[str, object]:
+def _channel_row(kind: str, label: str, one: Channel | None, readiness: dict[str, object]) -> dict[str, object]:
     return {
-        "channel": label,
+        _TABLES[kind][:-1]: label,
         "uid": one and one.uid,
         "generation": one and one.generation,
         "topic": one and one.topic,
@@ -267,15 +294,20 @@ def _channel_row(label: str, one: Channel | None, readiness: dict[str, object]) 
 
 
 def _subscription_row(
-    label: str, one: Subscription | None, readiness: dict[str, object], found: SubscriberDetails | None
+    kind: str,
+    label: str,
+    one: Subscription | None,
+    readiness: dict[str, object],
+    found: SubscriberDetails | None,
 ) -> dict[str, object]:
     return {
-        "subscription": label,
+        _TABLES[kind][:-1]: label,
         "uid": one and one.uid,
         "generation": one and one.generation,
-        "channel": one and one.channel,
+        "broker" if kind == TRIGGER else "channel": one and one.channel,
         "subscriber": one and one.subscriber.uri,
         "order": one and str(one.order),
+        **({"filter": one and filters.to_json(one.filter)} if kind == TRIGGER else {}),
         "group": one and one.group,
         **readiness,
         **_progress(found),

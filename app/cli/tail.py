@@ -1,14 +1,16 @@
-"""`penstock tail CHANNEL`: the latest events of a channel and new ones, without a consumer group.
+"""`penstock tail CHANNEL`: the latest events of a channel or broker and new ones, without a consumer group.
 
 It takes no events away from a subscription. JSON output has the bytes unchanged.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated
 
@@ -20,15 +22,23 @@ from app.cli.options.resource import topic_of
 from app.cli.options.time import read_time
 from app.cli.output.format import Format, Output, note, print_json
 from app.cli.output.records import as_json, as_lines, printable, split_headers
+from knative import cesql
 from knative.errors import UsageError
+from knative.filters.attributes import attributes_of
 from tables.kafka.topic_reader import StoredRecord, TopicReader
 
 _LAST = 10
+_PAIR = re.compile(
+    r"""([^\s=<>!'"()]+)=((?!\s)(?:(?!\b(?:AND|OR|XOR|NOT|LIKE|IN|EXISTS)\b)[^'"()])*)""", re.IGNORECASE | re.DOTALL
+).fullmatch
 
 
 def tail(
     channel: Annotated[
-        str, typer.Argument(help="NAMESPACE/NAME of a channel.", metavar="CHANNEL", autocompletion=complete_channel)
+        str,
+        typer.Argument(
+            help="NAMESPACE/NAME of a channel or broker.", metavar="CHANNEL", autocompletion=complete_channel
+        ),
     ],
     last: Annotated[
         int | None,
@@ -40,7 +50,9 @@ def tail(
     until: Annotated[str, typer.Option("--until", help="Events before then, in the same format; then exit.")] = "",
     wishes: Annotated[
         list[str] | None,
-        typer.Option("--filter", help="ATTRIBUTE=VALUE: only events that have it; if repeated, all must match."),
+        typer.Option(
+            "--filter", help="ATTRIBUTE=VALUE or a CESQL expression: only such events; if repeated, all must match."
+        ),
     ] = None,
     body: Annotated[bool, typer.Option("--body", help="Print the complete data of each event.")] = False,
     dead_letters: Annotated[bool, typer.Option("--dlq", help="Print the dead letters instead of the events.")] = False,
@@ -48,7 +60,7 @@ def tail(
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
-    """Print the latest events of a channel, then new ones until Ctrl-C.
+    """Print the latest events of a channel or broker, then new ones until Ctrl-C.
 
     With --filter, --last counts matching events only. Kafka has no index of attributes, so this reads the whole topic;
     --since limits that.
@@ -58,6 +70,7 @@ def tail(
       penstock tail default/quickstart
       penstock tail default/quickstart --last 100 --no-follow -o json
       penstock tail default/quickstart --since 10m --filter type=dev.penstock.example --filter source=/shop
+      penstock tail default/shop --filter "type LIKE 'order.%' AND int(amount) > 100"
       penstock tail default/quickstart --since 1h --until 10m -o json
       penstock tail default/quickstart --last 1 --no-follow --body
       penstock tail default/quickstart --dlq
@@ -77,29 +90,66 @@ def tail(
         if output is Format.TABLE:
             note(f"Waiting for new events in {topic} ... (Ctrl-C ends it)")
         for record in reader.coming(limit_s):
-            if has(record, filters) and (until_ms is None or record.timestamp_ms < until_ms):
+            if filters.passes(record) and (until_ms is None or record.timestamp_ms < until_ms):
                 show(record, output, body=body)
 
 
-def read_filters(wishes: Sequence[str]) -> dict[str, str]:
-    """`ATTRIBUTE=VALUE` texts as a dict. Raises UsageError for anything else, and for an attribute named twice."""
-    filters: dict[str, str] = {}
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """What `--filter` asks for. Without anything, every event passes."""
+
+    attributes: Mapping[str, str] = field(default_factory=dict)  #: as they are stored
+    expressions: tuple[cesql.Expression, ...] = ()
+
+    def passes(self, record: StoredRecord) -> bool:
+        """Whether the event has all these attributes, and each expression is true, as for a trigger."""
+        if self.attributes and not self.attributes.items() <= split_headers(record)[0].items():
+            return False
+        if not self.expressions:
+            return True
+        attributes = attributes_of(record.headers, record.value)
+        return attributes is not None and all(one.matches(attributes) for one in self.expressions)
+
+    def __bool__(self) -> bool:
+        return bool(self.attributes or self.expressions)
+
+
+def read_filters(wishes: Sequence[str]) -> EventFilter:
+    """ATTRIBUTE=VALUE texts and CESQL expressions. A text without quotes, parentheses and operators after its first `=`
+    is the former. Raises UsageError for anything else, and for two values of an attribute."""
+    attributes: dict[str, str] = {}
+    expressions = []
     for wish in wishes:
-        name, equals, value = wish.partition("=")
-        if not equals or not name:
-            raise UsageError(f"--filter {wish!r} is incomplete.", "Write ATTRIBUTE=VALUE, such as type=order.placed.")
-        if filters.setdefault(name, value) != value:
-            raise UsageError(f"--filter asks for two values of {name}; an event has only one.", "Use one of them.")
-    return filters
+        pair = _PAIR(wish)
+        if wish.isalnum() or wish.startswith("="):
+            what = "Write ATTRIBUTE=VALUE, such as type=order.placed, or a CESQL expression."
+            raise UsageError(f"--filter {wish!r} is incomplete.", what)
+        if pair is None:
+            expressions.append(_expression(wish))
+        elif attributes.setdefault(pair[1], pair[2]) != pair[2]:
+            raise UsageError(f"--filter asks for two values of {pair[1]}; an event has only one.", "Use one of them.")
+    return EventFilter(attributes, tuple(expressions))
 
 
-def has(record: StoredRecord, filters: Mapping[str, str]) -> bool:
-    """Whether the event has all these attributes with these values."""
-    return not filters or filters.items() <= split_headers(record)[0].items()
+def _expression(text: str) -> cesql.Expression:
+    try:
+        return cesql.compile(text)
+    except cesql.CesqlSyntaxError as problem:
+        raise UsageError(
+            f"--filter is neither ATTRIBUTE=VALUE nor a valid CESQL expression: {problem.reason}.",
+            f"Correct it where the caret is:\n{caret(text, problem.position)}",
+        ) from None
+
+
+def caret(text: str, position: int) -> str:
+    """The line of the text that has this position, with a caret under it."""
+    start = text.rfind("\n", 0, position) + 1
+    line = text[start:].partition("\n")[0].replace("\t", " ")
+    return f"  {line}\n  {' ' * (position - start)}^"
 
 
 def _stored(
-    reader: TopicReader, last: int | None, span_ms: tuple[int | None, int | None], filters: Mapping[str, str]
+    reader: TopicReader, last: int | None, span_ms: tuple[int | None, int | None], filters: EventFilter
 ) -> Iterator[StoredRecord]:
     since_ms, until_ms = span_ms
     if since_ms is None and until_ms is None and not filters:
@@ -110,7 +160,7 @@ def _stored(
     if last == 0:
         return
     records = reader.between(since_ms, until_ms)
-    chosen = (record for record in records if has(record, filters))
+    chosen = (record for record in records if filters.passes(record))
     if last is None:
         yield from chosen
         return

@@ -62,7 +62,8 @@ def traffic(
     last: Annotated[int, typer.Option("--last", min=1, help="Number of windows, including the current one.")] = 6,
     each: Annotated[bool, typer.Option("--each", help="One row for each window instead of the sum.")] = False,
     channel: Annotated[
-        str, typer.Option("--channel", help="Only NAMESPACE/NAME.", autocompletion=complete_channel)
+        str,
+        typer.Option("--channel", help="Only the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel),
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,

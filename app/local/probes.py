@@ -13,7 +13,8 @@ from pathlib import Path
 
 from controller.source.directory import Directory
 from knative.errors import UsageError
-from knative.resources.kinds import KafkaChannel, Resource, Subscription
+from knative.resources.brokers import KAFKA_CLASS
+from knative.resources.values import Broker, KafkaChannel, Resource, Subscription, Trigger
 
 _LIMIT_S = 2.0
 
@@ -50,10 +51,15 @@ def resources_in(folder: Path) -> list[Resource]:
 
 
 def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
-    """Each channel (namespace/name) -> how many subscriptions it will have."""
+    """Each channel and broker (namespace/name) -> how many subscriptions or triggers it will have. A broker with the
+    name of a channel is left out: the page of subscribers shows the channel."""
     wanted = [f"{one.namespace}/{one.channel}" for one in resources if isinstance(one, Subscription)]
+    triggers = [f"{one.namespace}/{one.broker}" for one in resources if isinstance(one, Trigger)]
+    brokers = [
+        f"{one.namespace}/{one.name}" for one in resources if isinstance(one, Broker) and one.class_ == KAFKA_CLASS
+    ]
     channels = [f"{one.namespace}/{one.name}" for one in resources if isinstance(one, KafkaChannel)]
-    return {channel: wanted.count(channel) for channel in channels}
+    return {broker: triggers.count(broker) for broker in brokers} | {one: wanted.count(one) for one in channels}
 
 
 def host_of(channel: KafkaChannel, cluster_domain: str = "cluster.local") -> str:

@@ -98,6 +98,13 @@ def expired(rows: Rows) -> Metric:
     return _counter("penstock_records_expired", text, _SUBSCRIPTION, rows)
 
 
+def replies_stored(rows: Rows) -> Metric:
+    """Replies of Triggers."""
+    return _counter(
+        "penstock_replies_stored", "Events in answers that went into the broker's topic", _SUBSCRIPTION, rows
+    )
+
+
 def replies_dropped(rows: Rows) -> Metric:
     """By subscription."""
     return _counter("penstock_replies_dropped", "Events in answers for which no reply is set", _SUBSCRIPTION, rows)

@@ -47,7 +47,17 @@ def build() -> dict[str, str]:
 class _Row:
     """Counts of one subscription. Written on the event loop, read from any thread."""
 
-    __slots__ = ("answers", "attempts", "delivered", "end_to_end", "expired", "replies_dropped", "verdicts")
+    __slots__ = (
+        "answers",
+        "attempts",
+        "delivered",
+        "end_to_end",
+        "expired",
+        "filtered",
+        "replies_dropped",
+        "replies_stored",
+        "verdicts",
+    )
 
     def __init__(self) -> None:
         self.delivered = 0  #: at the first attempt; these are not in `answers` and `verdicts`
@@ -56,7 +66,8 @@ class _Row:
         self.attempts = Histogram()
         self.end_to_end = Histogram()
         self.expired = 0
-        self.replies_dropped = 0
+        self.replies_dropped = self.replies_stored = 0
+        self.filtered = 0
 
 
 class Metrics(Collector):
@@ -135,9 +146,20 @@ class Metrics(Collector):
         row.verdicts[settled] = row.verdicts.get(settled, 0) + 1
         row.end_to_end.add(age_s)
 
+    def filtered(self, subscription: str) -> None:
+        """One event did not pass the filter."""
+        row = self._rows.get(subscription)
+        if row is None:
+            row = self._row(subscription)
+        row.filtered += 1
+
     def expired(self, subscription: str, count: int) -> None:
         """Retention removed `count` records before this subscription read them."""
         self._row(subscription).expired += count
+
+    def reply_stored(self, subscription: str) -> None:
+        """An answer's event was stored in the broker's topic."""
+        self._row(subscription).replies_stored += 1
 
     def reply_dropped(self, subscription: str) -> None:
         """An answer contained an event, and the subscription has no `reply`."""
@@ -227,6 +249,10 @@ class Metrics(Collector):
             codes[_SUCCESS] += delivered
             answers += [((label, name), count) for name, count in zip(_STATUS_CLASSES, codes, strict=True) if count]
             counts = dict(row.verdicts)
+            if row.filtered:  # beside those whose filter changed while they waited for a retry
+                counts["filtered"] = counts.get("filtered", 0) + row.filtered
+            if row.filtered:  # beside those whose filter changed while they waited for a retry
+                counts[Settled.FILTERED] = counts.get(Settled.FILTERED, 0) + row.filtered
             if delivered:
                 counts[Settled.DELIVERED] = counts.get(Settled.DELIVERED, 0) + delivered
             verdicts += [((label, verdict), count) for verdict, count in counts.items()]
@@ -235,4 +261,5 @@ class Metrics(Collector):
         yield exposition.delivery_times((label, row.attempts) for label, row in rows)
         yield exposition.end_to_end_times((label, row.end_to_end) for label, row in rows)
         yield exposition.expired(((label,), row.expired) for label, row in rows if row.expired)
+        yield exposition.replies_stored(((label,), row.replies_stored) for label, row in rows if row.replies_stored)
         yield exposition.replies_dropped(((label,), row.replies_dropped) for label, row in rows if row.replies_dropped)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from knative.contract.kafka_names import contract_topic, status_topic
-from knative.contract.records import Channel, ControllerReport, Subscription, WorkerStatus
-from knative.errors import PenstockError
+from knative.contract.records import BROKER, TRIGGER, Channel, ControllerReport, Subscription, WorkerStatus
+from knative.errors import PenstockError, UsageError
 from tables.contract_table import decode_entry
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 from tables.status_table import decode_status
@@ -70,21 +70,36 @@ def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[byte
 
 
 def choose_channel(contract: Contract, wish: str) -> Channel:
-    """The channel NAMESPACE/NAME. If it does not exist, raises PenstockError with the known ones."""
-    for one in contract.channels:
-        if f"{one.namespace}/{one.name}" == wish:
-            return one
-    known = ", ".join(f"{one.namespace}/{one.name}" for one in contract.channels) or "none"
-    raise PenstockError(f"There is no channel {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
+    """The channel or broker NAMESPACE/NAME, or KIND/NAMESPACE/NAME. Raises PenstockError with the known ones if there
+    is none, and UsageError if both have this name."""
+    kind, name = wish.split("/", 1) if wish.count("/") == 2 else ("", wish)
+    found = [
+        one
+        for one in contract.channels
+        if one.label == wish or (f"{one.namespace}/{one.name}" == name and one.kind.lower().endswith(kind.lower()))
+    ]
+    if len(found) > 1:
+        raise UsageError(
+            f"A channel and a broker have the name {wish}.", f"Write KafkaChannel/{wish} or Broker/{wish}."
+        )
+    if found:
+        return found[0]
+    known = ", ".join(dict.fromkeys(f"{one.namespace}/{one.name}" for one in contract.channels)) or "none"
+    what = "channel or broker" if any(one.kind == BROKER for one in contract.channels) else "channel"
+    raise PenstockError(f"There is no {what} {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
 
 
 def choose_subscriptions(contract: Contract, wish: str = "", channel: str = "") -> tuple[Subscription, ...]:
-    """Subscriptions named `wish` (NAMESPACE/NAME) and of this channel; "" = all. Raises PenstockError for unknown
-    names."""
+    """Subscriptions and Triggers named `wish` (label or NAMESPACE/NAME; a label counts first) and of this channel;
+    "" = all. Raises PenstockError for unknown names."""
     uid = choose_channel(contract, channel).uid if channel else ""
-    if wish and not has_subscription(contract, wish):
-        raise no_subscription(contract, wish)
-    return tuple(one for one in contract.subscriptions if wish in ("", one.label) and uid in ("", one.channel_uid))
+    named = contract.subscriptions
+    if wish:
+        labelled = tuple(one for one in named if one.label == wish)
+        named = labelled or tuple(one for one in named if is_named(one, wish))
+        if not named:
+            raise no_subscription(contract, wish)
+    return tuple(one for one in named if uid in ("", one.channel_uid))
 
 
 def foreign_names(contract: Contract) -> list[str]:
@@ -93,15 +108,31 @@ def foreign_names(contract: Contract) -> list[str]:
     return [f"{one.kind}/{one.namespace}/{one.name}" for one in contract.records if one.uid in foreign]
 
 
+def is_named(one: Channel | Subscription, wish: str) -> bool:
+    """Whether it is NAMESPACE/NAME, KIND/NAMESPACE/NAME or the label `wish`."""
+    name = f"{one.namespace}/{one.name}"
+    return wish in (one.label, name) or wish.lower() in (
+        f"{one.kind}/{name}".lower(),
+        f"{one.kind}/{name}".lower().removeprefix("kafka"),
+    )
+
+
+def label_of(contract: Contract, wish: str) -> str:
+    """The label of the subscription or trigger `wish`, as dead letters name it; `wish` if there is none."""
+    found = [one.label for one in contract.subscriptions if is_named(one, wish)]
+    return wish if wish in found or not found else found[0]
+
+
 def has_subscription(contract: Contract, wish: str) -> bool:
-    """Whether the contract has the subscription NAMESPACE/NAME."""
-    return any(one.label == wish for one in contract.subscriptions)
+    """Whether the contract has this subscription or Trigger (label or NAMESPACE/NAME)."""
+    return any(is_named(one, wish) for one in contract.subscriptions)
 
 
 def no_subscription(contract: Contract, wish: str) -> PenstockError:
     """The error for an unknown subscription; it lists the known ones."""
     known = ", ".join(one.label for one in contract.subscriptions) or "none"
-    return PenstockError(f"There is no subscription {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
+    what = "subscription or trigger" if any(one.kind == TRIGGER for one in contract.subscriptions) else "subscription"
+    return PenstockError(f"There is no {what} {wish}; known: {known}.", "Write NAMESPACE/NAME of one of them.")
 
 
 def _latest(topic: str, client: Mapping[str, Any], limit_s: float) -> dict[bytes, bytes]:

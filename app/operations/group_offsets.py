@@ -60,7 +60,7 @@ def _left_out(_: object, problem: KafkaFailed) -> None:
 def _position(one: Subscription, number: int, committed: Committed | None, start: int, end: int) -> GroupOffset:
     offset = committed.offset if committed is not None else None
     known = NO_METADATA if committed is None else read(committed.offset, committed.metadata)
-    channel = f"{one.namespace}/{one.channel}"
+    channel = f"{one.namespace}/{one.unique_channel}"
     return GroupOffset(
         one.label, channel, one.group, one.topic, number, offset, start, end, known.settled, known.attempts
     )

@@ -61,7 +61,7 @@ def plan_traffic(
     contract = read_contract(client, instance)
     chosen = [choose_channel(contract, wish) for wish in channels] or contract.channels
     cluster, there = topics_of(client)
-    owners = {one.topic: (one.namespace, one.name) for one in chosen if one.topic in there}
+    owners = {one.topic: (one.namespace, one.unique_name) for one in chosen if one.topic in there}
     gone = [one for one in chosen if one.topic not in there]
     if gone and channels:
         raise PenstockError(

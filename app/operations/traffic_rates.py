@@ -59,8 +59,7 @@ def _arrivals(client: Mapping[str, Any], channel: Channel, span: tuple[float, fl
             f"Kafka at {admin.bootstrap} did not return offsets of {channel.topic} ({problem.why}).",
             "See `penstock status` for channels and their topics, and try again.",
         ) from problem
-    owner = f"{channel.namespace}/{channel.name}"
-    return Rate("arrived", owner, "", *span, difference(since, until, ends))
+    return Rate("arrived", channel.label, "", *span, difference(since, until, ends))
 
 
 def _by_partition(offsets: Mapping[Place, int]) -> dict[int, int]:

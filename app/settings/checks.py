@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from knative.contract import kafka_names
@@ -59,3 +60,16 @@ def contradictions(settings: Checked) -> list[str]:
             f"(PENSTOCK_EVENT_BYTES_MAX={settings.event_bytes_max}); raise it."
         )
     return problems
+
+
+def message_of(parse: Callable[[str], object]) -> Callable[[str], str | None]:
+    """Turn a parser that raises ValueError into a check that returns the message, or None."""
+
+    def check(value: str) -> str | None:
+        try:
+            parse(value)
+        except ValueError as problem:
+            return str(problem)
+        return None
+
+    return check

@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from analytics.census import model
-from app.settings.checks import contradictions
+from app.settings.checks import contradictions, message_of
 from knative.contract import kafka_names
 from knative.delivery.policy import parse_duration_s
 from knative.resources import destination
@@ -89,6 +89,9 @@ class Settings(BaseSettings):
     )
     topic_template: str = _setting(
         kafka_names.CHANNEL_TOPIC_TEMPLATE, "template", "Topic of a channel; contains {namespace} and {name} once each."
+    )
+    broker_topic_template: str = _setting(
+        kafka_names.BROKER_TOPIC_TEMPLATE, "template", "Topic of a broker; contains {namespace} and {name} once each."
     )
     cluster_domain: str = _setting("cluster.local", "domain", "Last part of the host names that channels publish.")
     ingress_url: str = _setting(
@@ -202,6 +205,11 @@ class Settings(BaseSettings):
     retry_after_cap_s: float = _setting(
         600.0, "seconds", "Upper limit of Retry-After when there is no `retryAfterMax`.", ge=0, le=86_400
     )
+
+    reply_depth_max: int = _setting(
+        64, "replies", "How many replies of Triggers may lead to an event, before it is dead-lettered as a loop.",
+        ge=1, le=1_000_000,
+    )  # fmt: skip
 
     egress_allow_loopback: bool = _setting(True, "yes or no", "Subscribers may have loopback addresses.")
     egress_allow_private: bool = _setting(True, "yes or no", "Subscribers may have private addresses.")
@@ -340,17 +348,25 @@ class Settings(BaseSettings):
         return value
 
     @field_validator(
-        "instance", "topic_template", "cluster_domain", "ingress_url", "backoff_default", "bind", "census_url"
+        "instance",
+        "topic_template",
+        "broker_topic_template",
+        "cluster_domain",
+        "ingress_url",
+        "backoff_default",
+        "bind",
+        "census_url",
     )
     @classmethod
     def _well_formed(cls, value: str, info: Any) -> str:
         check = {
             "instance": kafka_names.instance_problem,
             "topic_template": kafka_names.template_problem,
+            "broker_topic_template": kafka_names.template_problem,
             "cluster_domain": kafka_names.domain_problem,
             "ingress_url": destination.base_problem,
-            "backoff_default": _refusal_of(parse_duration_s),
-            "bind": _refusal_of(ipaddress.ip_address),
+            "backoff_default": message_of(parse_duration_s),
+            "bind": message_of(ipaddress.ip_address),
             "census_url": model.url_problem,
         }[info.field_name]
         if problem := check(value):
@@ -378,16 +394,3 @@ class Settings(BaseSettings):
         if problems := contradictions(self):
             raise ValueError("\n".join(problems))
         return self
-
-
-def _refusal_of(parse: Any) -> Any:
-    """Turn a parser that raises ValueError into a check that returns the message, or None."""
-
-    def check(value: str) -> str | None:
-        try:
-            parse(value)
-        except ValueError as problem:
-            return str(problem)
-        return None
-
-    return check

@@ -21,6 +21,7 @@ def controller_config(
         state_dir=settings.state_dir,
         instance=settings.instance,
         topic_template=settings.topic_template,
+        broker_template=settings.broker_topic_template,
         cluster_domain=settings.cluster_domain,
         ingress_url=settings.ingress_url,
         event_bytes_max=settings.event_bytes_max,

@@ -9,105 +9,38 @@ Sender, sink and Kafka's own logs write the ledger; the checker judges it.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from app.local.kafka import EmbeddedKafka
 from tests.support.installation import Installation
-from tests.support.ledger import reader
 from tests.support.ledger.checker import Verdict, check
-from tests.support.ledger.facts import Fact, Fault, Writer, read
-from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
+from tests.support.processes import LoadProcess, SinkProcess, Worker
 from tests.support.resources import NAMESPACE, ORDERS, Wanted
+from tests.support.worker_faults import WorkerFaults
 
 pytestmark = pytest.mark.system
 
 EVENTS, KEYS, PARTITIONS, SEED = 20_000, 500, 6, 20_261_121
 DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 KILLS = 3
-FROZEN_S = 10.0  # its session is over after 8
 
 
 def _wanted(sink: SinkProcess) -> list[Wanted]:
     return [Wanted(order, sink.url(f"{NAMESPACE}/{order}"), order, DELIVERY) for order in ORDERS]
 
 
-def _kill(worker: Worker) -> Fault:
-    from_s = time.time()
-    worker.kill()
-    return Fault("kill", from_s, time.time(), SEED)
-
-
-def _freeze(worker: Worker) -> Fault:
-    """Others take its partitions over; when it goes on it does not know, and what it settles must not be committed."""
-    from_s = time.time()
-    worker.pause()
-    time.sleep(FROZEN_S)
-    worker.resume()
-    return Fault("freeze", from_s, time.time() + 1.0, SEED)  # until it has heard of it
-
-
-def _received(sink: SinkProcess) -> int:
-    return sum(counts["distinct"] for counts in sink.stats().values())
-
-
-def _wait_progress(sink: SinkProcess, events: int, limit_s: float = 60) -> None:
-    goal = min(_received(sink) + events, EVENTS * len(ORDERS))
-    wait_until(f"{goal} events received", lambda: _received(sink) >= goal, limit_s, poll_s=0.1)
-
-
-def _second_worker(installation: Installation, sink: SinkProcess, faults: list[Fault]) -> Worker:
-    """A dispatcher that has joined, took partitions over and delivers, while events still come in."""
-    started_s = time.time()
-    second = installation.worker("dispatcher", controller=False).wait_ready()
-    _wait_share(second)
-    faults.append(Fault("join", started_s, time.time(), SEED))
-    _wait_progress(sink, 300)
-    assert _received(sink) < EVENTS * len(ORDERS), "everything was delivered before anything was broken"
-    return second
-
-
-def _end(worker: Worker) -> Fault:
-    from_s = time.time()
-    assert worker.terminate() == 0, worker.tail()
-    return Fault("term", from_s, time.time(), SEED)
-
-
-def _break_things(installation: Installation, sink: SinkProcess) -> tuple[list[Fault], Worker]:
+def _break_things(faults: WorkerFaults) -> Worker:
     """End the second worker with SIGTERM while it delivers, kill and restart it three times, and freeze the last."""
-    faults: list[Fault] = []
-    with _second_worker(installation, sink, faults) as second:
-        faults.append(_end(second))
+    with faults.join() as second:
+        faults.end(second)
     for _ in range(KILLS):
-        with _second_worker(installation, sink, faults) as second:
-            faults.append(_kill(second))
-    started_s = time.time()
-    last = installation.worker("dispatcher", controller=False).wait_ready()
-    _wait_share(last)
-    faults.append(Fault("join", started_s, time.time(), SEED))
-    _wait_progress(sink, 300)
-    faults.append(_freeze(last))
-    before = last.consumed()
-    wait_until("the frozen worker consumes again", lambda: last.consumed() > before, 60)
-    return faults, last
-
-
-def _wait_share(worker: Worker) -> None:
-    """Until this worker's own consumers have taken records: it has partitions and is delivering."""
-    wait_until("the second worker consumes", lambda: worker.consumed() > 0, 60)
-
-
-def _facts(installation: Installation, folder: Path, faults: list[Fault]) -> list[Fact]:
-    topic, dlq_topic = installation.resources.topic, installation.resources.dlq_topic
-    groups = [installation.group(order) for order in ORDERS]
-    with Writer(folder / "outside") as writer:
-        writer.write_all(faults)
-        writer.write_all(reader.stored(installation.bootstrap, topic))
-        writer.write_all(reader.dead(installation.bootstrap, dlq_topic))
-        writer.write_all(reader.committed(installation.bootstrap, groups))
-    return list(read(folder / "sent", folder / "received", folder / "outside"))
+        with faults.join() as second:
+            faults.kill(second)
+    last = faults.join()
+    faults.freeze(last)
+    return last
 
 
 def _run(kafka: EmbeddedKafka, folder: Path) -> Verdict:
@@ -116,6 +49,7 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> Verdict:
     with SinkProcess(folder, behaviours, folder / "received") as sink:
         wanted = _wanted(sink)
         installation.write(wanted)
+        faults = WorkerFaults(installation, sink, EVENTS * len(ORDERS), SEED)
         with installation.worker() as first:
             first.wait_ready()
             installation.wait_subscribers(first, len(wanted))
@@ -123,15 +57,15 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> Verdict:
             with LoadProcess(
                 folder, url, events=EVENTS, keys=KEYS, rate=250, seed=SEED, sequential=True, ledger=ledger
             ) as load:
-                faults, last = _break_things(installation, sink)
-                with last:
+                with _break_things(faults) as last:
                     result = load.result(150)
                     assert result["accepted"] == EVENTS, result
                     installation.wait_settled(ORDERS, 120)
                     rss_bytes = max(first.most_rss_bytes(), last.most_rss_bytes())
-                    faults += [_end(last), _end(first)]
+                    faults.end(last)
+                faults.end(first)
         assert sink.terminate() == 0
-        facts = _facts(installation, folder, faults)
+        facts = faults.facts(ORDERS)
         return check(facts, [installation.rule(one) for one in wanted], max_rss_bytes=rss_bytes)
 
 

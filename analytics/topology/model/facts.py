@@ -18,6 +18,7 @@ from analytics.topology.model.document import Flow
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
 from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import OnRetriesExhausted
+from knative.filters.dialects import ALL_EVENTS
 
 TRIGGER = "Trigger"
 OTHERS = "source:"  #: the sum of the sources beyond the limit
@@ -176,15 +177,14 @@ def _consumer(
         target=resolve(one.subscriber.uri),
         reply=resolve(one.reply.uri) if one.reply is not None else "",
         dead=dead,
-        filtered=bool(getattr(one, "filters", None) or getattr(one, "filter", None)),
+        filtered=one.filter != ALL_EVENTS,
     )
 
 
 def _published(
     inputs: Inputs, channels: Mapping[str, Channel]
 ) -> tuple[dict[tuple[str, str], tuple[int, int]], dict[str, tuple[int, int]], int]:
-    # Deltas have no kind: if a broker and a channel have one name, the channel comes last here and wins.
-    names = {(one.namespace, one.name): id_ for id_, one in sorted(channels.items())}
+    names = {(one.namespace, one.unique_name): id_ for id_, one in channels.items()}
     pairs: dict[tuple[str, str], tuple[int, int]] = {}
     accepted: dict[str, tuple[int, int]] = {}
     of_source: dict[str, int] = defaultdict(int)
@@ -220,7 +220,7 @@ def _settled(inputs: Inputs, consumers: Iterable[SubscriptionFacts]) -> dict[str
     found = {}
     for consumer in consumers:
         one = consumer.subscription
-        total = sums.get((one.namespace, one.channel, one.name))
+        total = sums.get((one.namespace, one.unique_channel, one.unique_name))
         if total is not None:
             found[consumer.id] = total
     return found

@@ -29,13 +29,13 @@ _NEEDED: Mapping[type, Sequence[str]] = {
     Channel: ("uid", "namespace", "name", "kind", "topic", "hosts"),
     Subscription: (
         *("uid", "namespace", "name", "kind", "channel_uid", "channel", "dlq_topic", "exhausted", "generation"),
-        *("partitions", "subscriber", "reply", "delivery", "filters", "filter"),
+        *("partitions", "subscriber", "reply", "delivery", "filter"),
     ),
     DeliverySpec: ("dead_letter_sink",),
     Addressable: ("uri",),
 }
-#: Fields that the contract does not have yet: any JSON, as text.
-_LATER = {"filters", "filter"}
+#: A field that the contract has as text; only whether it is there matters here.
+_TEXT = {"filter"}
 _SCALARS = {str: "string", bool: "boolean", int: "bigint", float: "double"}
 
 
@@ -47,7 +47,7 @@ def _schema(needed: Mapping[type, Sequence[str]], **more: str) -> str:
 
 def _struct(kind: type, needed: Mapping[type, Sequence[str]]) -> str:
     hints = get_type_hints(kind)
-    types = ((name, "string" if name in _LATER else _type(hints[name], needed)) for name in needed[kind])
+    types = ((name, "string" if name in _TEXT else _type(hints[name], needed)) for name in needed[kind])
     return f"struct<{', '.join(f'{name}: {type_}' for name, type_ in types)}>"
 
 
@@ -68,8 +68,8 @@ _UIDS = _schema(dict.fromkeys(KINDS.values(), ("uid",)))
 
 @dataclass(frozen=True, slots=True)
 class ContractFrames:
-    """channels: id, uid, namespace, name, own (it is selected). consumers: id, uid, namespace, name, channel (its
-    name), channel_id, target, reply, dead ("" = none), ignores, filtered, generation, partitions.
+    """channels: id, uid, namespace, name, unique_name, own (it is selected). consumers: id, uid, namespace, name and
+    channel (unique names), channel_id, target, reply, dead ("" = none), ignores, filtered, generation, partitions.
     """
 
     channels: DataFrame
@@ -83,6 +83,7 @@ def contract_frames(records: DataFrame, namespace: str = "") -> ContractFrames:
     rows = records.select(f.from_json("value", SCHEMA).alias("row"))
     prefix = f.when(f.col("kind") == "Broker", "broker:").otherwise("channel:")
     channels = rows.where("row.what = 'channel'").select("row.channel.*").withColumn("id", _named(prefix))
+    channels = channels.withColumn("unique_name", _unique("Broker", "name"))
     consumers = _consumers(rows.where("row.what = 'subscription'").select("row.subscription.*"), channels)
     if not namespace:
         return ContractFrames(channels.withColumn("own", f.lit(True)), consumers)
@@ -120,6 +121,14 @@ def _named(prefix: Column) -> Column:
     return f.concat(prefix, "namespace", f.lit("/"), "name")
 
 
+def _unique(kind: str, name: str) -> Column:
+    """The rule of `knative/contract/records.unique_name`; `kind`: the one with a prefix."""
+    from pyspark.sql import functions as f
+
+    prefix = f.when(f.col("kind") == kind, f"{kind.lower()}:").otherwise("")
+    return f.concat(prefix, name)
+
+
 def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
@@ -129,14 +138,17 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
         _named(prefix).alias("id"),
         "uid",
         "namespace",
-        "name",
         "channel",
+        _unique("Trigger", "name").alias("unique_name"),
+        f.when(f.col("kind") == "Trigger", f.concat(f.lit("broker:"), "channel"))
+        .otherwise(f.col("channel"))
+        .alias("unique_channel"),
         "channel_uid",
         "dlq_topic",
         "generation",
         "partitions",
         ignores.alias("ignores"),
-        f.coalesce(_some("filters") | _some("filter"), f.lit(False)).alias("filtered"),
+        f.coalesce(f.col("filter") != "", f.lit(False)).alias("filtered"),
         f.col("subscriber.uri").alias("target_uri"),
         f.col("reply.uri").alias("reply_uri"),
         f.when(~ignores, f.col("delivery.dead_letter_sink.uri")).alias("dead_uri"),
@@ -149,8 +161,8 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
         "id",
         "uid",
         "namespace",
-        "name",
-        "channel",
+        f.col("unique_name").alias("name"),
+        f.col("unique_channel").alias("channel"),
         f.coalesce("channel_id", f.concat(f.lit("channel:"), own_name)).alias("channel_id"),
         "target",
         "reply",
@@ -160,13 +172,6 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
         "generation",
         "partitions",
     )
-
-
-def _some(name: str) -> Column:
-    """A filter, if it exists and is not empty, as JSON text."""
-    from pyspark.sql import functions as f
-
-    return f.coalesce(~f.col(name).isin("", "null", "[]", "{}"), f.lit(False))
 
 
 def _places(channels: DataFrame) -> DataFrame:

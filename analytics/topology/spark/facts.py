@@ -166,8 +166,7 @@ def _arrivals(channels: DataFrame, traffic: DataFrame) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    # Deltas have no kind: if a broker and a channel have one name, the channel gets them.
-    names = channels.groupBy("namespace", f.col("name").alias("channel")).agg(f.max("id").alias("id"))
+    names = channels.select("namespace", f.col("unique_name").alias("channel"), "id")
     came = traffic.where("accepted and events > 0").join(names, ["namespace", "channel"])
     came = came.select("id", f.concat(f.lit("source:"), "source").alias("source"), "events", "bytes")
     of_source = came.where("source != 'source:'").groupBy("source").agg(f.sum("events").alias("total"))

@@ -17,7 +17,14 @@ from app.cli.options.completion import complete_channel, complete_subscription
 from app.cli.options.kafka import kafka_client
 from app.cli.options.time import read_time
 from app.cli.output.format import note
-from app.operations.contract_snapshot import Contract, choose_channel, has_subscription, no_subscription, read_contract
+from app.operations.contract_snapshot import (
+    Contract,
+    choose_channel,
+    has_subscription,
+    label_of,
+    no_subscription,
+    read_contract,
+)
 from app.operations.dead_letters.ledger import Ledger, read_ledger
 from app.operations.dead_letters.letters import DeadLetter, Selection
 from app.operations.dead_letters.reader import Starts, read_letters
@@ -28,11 +35,15 @@ Refs = Annotated[list[str] | None, typer.Argument(metavar="LETTER", help="TOPIC/
 SubscriptionOption = Annotated[
     str,
     typer.Option(
-        "--subscription", "-s", help="Letters of the subscription NAMESPACE/NAME.", autocompletion=complete_subscription
+        "--subscription",
+        "-s",
+        help="Letters of the subscription or trigger NAMESPACE/NAME.",
+        autocompletion=complete_subscription,
     ),
 ]
 ChannelOption = Annotated[
-    str, typer.Option("--channel", help="Letters of the channel NAMESPACE/NAME.", autocompletion=complete_channel)
+    str,
+    typer.Option("--channel", help="Letters of the channel or broker NAMESPACE/NAME.", autocompletion=complete_channel),
 ]
 Topic = Annotated[str, typer.Option("--topic", help="Letters in this DLQ topic, for a channel that was deleted.")]
 Reason = Annotated[
@@ -70,21 +81,23 @@ def query(
     for option, wish in (("--subscription", subscription), ("--channel", channel)):
         _check_name(option, wish)
     now_s = time.time()
-    selection = Selection(
-        subscription,
-        reason,
-        read_time(since, "--since", now_s) if since else None,
-        read_time(until, "--until", now_s) if until else None,
-    )
+    since_s = read_time(since, "--since", now_s) if since else None
+    until_s = read_time(until, "--until", now_s) if until else None
     client, instance = kafka_client(kafka), load_settings().instance
     contract = read_contract(client, instance)
+    subscription = label_of(contract, subscription)
+    selection = Selection(subscription, reason, since_s, until_s)
     if topic:
         topics: tuple[str, ...] = (topic,)
     elif channel:
         topics = (choose_channel(contract, channel).dlq_topic,)
     else:
         # A deleted subscription has dead letters too, so its name need not be in the contract.
-        own = tuple(one.dlq_topic for one in contract.subscriptions if one.label == subscription)
+        own = tuple(
+            one.dlq_topic
+            for one in contract.subscriptions
+            if subscription in (one.label, f"{one.namespace}/{one.name}")
+        )
         topics = own or tuple(one.dlq_topic for one in contract.channels)
     if subscription:
         _check_known(client, contract, topics, subscription)

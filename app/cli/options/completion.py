@@ -1,4 +1,4 @@
-"""Names for the shell's completion: channels and subscriptions, from the contract in Kafka.
+"""Names for the shell's completion: channels, brokers, subscriptions and triggers, from the contract in Kafka.
 
 The user waits at the prompt, so there is a short limit, and an error results in no names and no output.
 """
@@ -13,19 +13,34 @@ from confluent_kafka import KafkaException
 from app.cli.options.kafka import kafka_client
 from app.operations.contract_snapshot import Contract, foreign_names, read_contract
 from app.settings import load_settings
+from knative.contract.records import BROKER, TRIGGER
 from knative.errors import PenstockError
 
 _LIMIT_S = 1.0  #: for each of the few requests to Kafka
 
 
 def complete_channel(context: typer.Context, incomplete: str) -> list[str]:
-    """NAMESPACE/NAME of channels that start with `incomplete`."""
+    """NAMESPACE/NAME of channels and brokers that start with `incomplete`."""
     return _names(context, incomplete, lambda found: [f"{one.namespace}/{one.name}" for one in found.channels])
 
 
 def complete_subscription(context: typer.Context, incomplete: str) -> list[str]:
-    """NAMESPACE/NAME of subscriptions that start with `incomplete`."""
+    """NAMESPACE/NAME of subscriptions and triggers that start with `incomplete`."""
     return _names(context, incomplete, lambda found: [one.label for one in found.subscriptions])
+
+
+def complete_broker(context: typer.Context, incomplete: str) -> list[str]:
+    """NAMESPACE/NAME of brokers that start with `incomplete`."""
+    return _names(
+        context,
+        incomplete,
+        lambda found: [f"{one.namespace}/{one.name}" for one in found.channels if one.kind == BROKER],
+    )
+
+
+def complete_trigger(context: typer.Context, incomplete: str) -> list[str]:
+    """NAMESPACE/NAME of triggers that start with `incomplete`."""
+    return _names(context, incomplete, lambda found: [one.label for one in found.subscriptions if one.kind == TRIGGER])
 
 
 def complete_resource(context: typer.Context, incomplete: str) -> list[str]:

@@ -113,7 +113,7 @@ class Listing:
 def _cell(value: object) -> str:
     from rich.markup import escape
 
-    text = "" if value is None else str(value)
+    text = "" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
     style = {"True": "green", "up": "green", "False": "red", "down": "red", "Unknown": "yellow"}.get(text)
     return f"[{style}]{text}[/]" if style else escape(text)
 

@@ -12,7 +12,8 @@ from app.local.kafka.config import DEFAULT_PORT
 from app.local.kafka.ports import LOOPBACK
 from app.local.probes import host_of, resources_in
 from app.local.stack import StackConfig
-from knative.resources.kinds import KafkaChannel
+from knative.resources.brokers import KAFKA_CLASS
+from knative.resources.values import Broker, KafkaChannel
 
 _HTTP_PORT = 8080
 _CHANNEL = "default/quickstart"
@@ -22,14 +23,19 @@ def welcome(
     config: StackConfig, bootstrap: str, logs: Sequence[Path | None], seconds: float, command: str = "penstock"
 ) -> list[str]:
     """The lines to print after a start that took `seconds`; `command`: how to call penstock from here."""
-    channels = [one for one in resources_in(config.resources) if isinstance(one, KafkaChannel)]
+    resources = resources_in(config.resources)
+    channels: list[KafkaChannel | Broker] = [one for one in resources if isinstance(one, KafkaChannel)]
+    channels += [one for one in resources if isinstance(one, Broker) and one.class_ == KAFKA_CLASS]
     kafka = "" if bootstrap == f"{LOOPBACK}:{DEFAULT_PORT}" else f" --kafka {bootstrap}"
     events = _channel_option(channels[0]) + kafka if channels else ""
     lines = [f"Penstock is up after {seconds:.1f} s. Ctrl-C stops it.", ""]
     if channels:
         lines += _to_send(config, channels[0], command)
     else:
-        lines += [f"There is no channel in {config.resources} yet. Files that you add are served within 2 s.", ""]
+        lines += [
+            f"There is no channel and no broker in {config.resources} yet. Files that you add are served within 2 s.",
+            "",
+        ]
     lines.append("Look at:")
     if channels:
         name = f"{channels[0].namespace}/{channels[0].name}"
@@ -52,15 +58,27 @@ def welcome(
     return lines
 
 
-def _channel_option(channel: KafkaChannel) -> str:
+def _channel_option(channel: KafkaChannel | Broker) -> str:
     name = f"{channel.namespace}/{channel.name}"
     return "" if name == _CHANNEL else f" --channel {name}"
 
 
-def _to_send(config: StackConfig, channel: KafkaChannel, command: str) -> list[str]:
+def _to_send(config: StackConfig, channel: KafkaChannel | Broker, command: str) -> list[str]:
     ingress = f"http://localhost:{config.http_port}"
-    path = f"/channels/{channel.namespace}/{channel.name}"
     server = "" if config.http_port == _HTTP_PORT else f" --server localhost:{config.http_port}"
+    if isinstance(channel, Broker):
+        name = f"{channel.namespace}/{channel.name}"
+        return [
+            "Send an event to the broker:",
+            "",
+            curl(f"{ingress}/{name}"),
+            "",
+            "or twenty with a key:",
+            "",
+            f"{command} send --count 20 --key customer-7 --broker {name}{server}",
+            "",
+        ]
+    path = f"/channels/{channel.namespace}/{channel.name}"
     example = not _channel_option(channel) and config.subscriber_port
     return [
         "Send an event to the channel's own address, as in a cluster:",

@@ -10,7 +10,7 @@ when a DLQ topic is deleted and created again, its offsets begin again, and old 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,7 +18,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from app.operations.dead_letters.letters import DeadLetter
 from knative.contract.kafka_names import redriven_topic
+from knative.delivery.verdicts import Reply
 from knative.errors import NotReadyError, PenstockError
+from knative.ports import Headers, ProduceFailure, ProduceProblem
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
 
 _SCHEMA = 1
@@ -143,8 +145,27 @@ class LedgerWriter:
             self._store(ref, None)
         return len(expired)
 
+    def store_reply(self, topic: str, reply: Reply, headers: Headers) -> ProduceFailure | None:
+        """Store the reply of a Trigger's subscriber in the broker's topic; None = Kafka has acknowledged it."""
+        failure = self._produce(topic, reply.key, reply.value, headers)
+        return None if failure is None else ProduceFailure(ProduceProblem.UNAVAILABLE, failure)
+
     def _store(self, ref: str, value: bytes | None) -> None:
-        """Write one record and wait for its acknowledgement."""
+        failure = self._produce(self.topic, ref.encode(), value)
+        if failure is not None:
+            raise NotReadyError(
+                f"{ref} was delivered, but {self.topic} could not record that ({failure}).",
+                "Start again when Kafka answers; this letter may be delivered a second time.",
+            )
+
+    def _produce(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> str | None:
+        """Write one record and wait for its acknowledgement. Returns why there is none."""
         failures: list[str] = []
         acknowledged: list[bool] = []
 
@@ -155,12 +176,8 @@ class LedgerWriter:
                 failures.append(error.str())
 
         try:
-            self._producer.produce(self.topic, value, ref, on_delivery=done)
+            self._producer.produce(topic, value, key, on_delivery=done, headers=[*headers])
             self._producer.flush(_STORE_LIMIT_S)
         except (KafkaException, BufferError) as problem:
             failures.append(str(problem))
-        if not acknowledged:
-            raise NotReadyError(
-                f"{ref} was delivered, but {self.topic} could not record that ({(failures or ['time limit'])[0]}).",
-                "Start again when Kafka answers; this letter may be delivered a second time.",
-            )
+        return None if acknowledged else (failures or ["time limit"])[0]

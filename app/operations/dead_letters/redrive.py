@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from agents.dispatch.attempt import post, with_reply
+from agents.dispatch.reply_store import headers_of, verdict_of
 from agents.dispatch.retrying import Caps, until_settled
 from agents.http.egress_guard import EgressGuard
 from agents.http.pool import ConnectionPool, PoolConfig
@@ -33,7 +34,7 @@ from knative.cloudevents.kafka_binding import Unreadable
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.policy import Addressable, DeliverySpec
-from knative.delivery.verdicts import FinalFailure, RetryableFailure
+from knative.delivery.verdicts import FinalFailure, Reply, RetryableFailure
 from knative.errors import PenstockError
 from knative.ports import Headers
 
@@ -199,7 +200,14 @@ class Redrive:
             outcome = await self._post(
                 Recipient.SUBSCRIBER, subscription.subscriber, subscription, headers, letter.record.value, made
             )
-            return await with_reply(outcome, subscription, self._post, dropped=_not_counted)
+            return await with_reply(outcome, subscription, self._post, store_reply, dropped=_not_counted)
+
+        async def store_reply(subscription: Subscription, reply: Reply, number: int) -> Outcome:
+            stored = await asyncio.to_thread(
+                self._writer.store_reply, subscription.topic, reply, headers_of(reply, letter.record.headers)
+            )
+            topic = f"kafka:{subscription.topic}"
+            return Outcome(verdict_of(stored), topic, number, time.time(), 0.0, recipient=Recipient.REPLY)
 
         def spec() -> DeliverySpec:
             # Evaluated before each retry: after a stop there are none, so the letters in flight end soon.

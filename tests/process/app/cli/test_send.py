@@ -90,6 +90,17 @@ def test_an_unknown_channel_and_no_kafka(ingress: HTTPServer) -> None:
     assert f"{address} does not serve a channel a/x. `penstock status` lists the channels." in done.stderr
 
 
+def test_a_broker_has_a_path_of_its_own(ingress: HTTPServer) -> None:
+    server = f"127.0.0.1:{ingress.server_port}"
+    assert CliRunner().invoke(cli, ["send", "--server", server, "--broker", "a/b"]).exit_code == 0
+    assert ingress.seen[0][0] == "/brokers/a/b"  # type: ignore[attr-defined]
+    ingress.status = 404  # type: ignore[attr-defined]
+    done = penstock("send", "--server", server, "--broker", "a/x", "--kafka", f"127.0.0.1:{free_port()}")
+    assert done.returncode == 1
+    assert f"{server} does not serve a broker a/x. `penstock status` lists the brokers." in done.stderr
+    assert "--broker 'x' is not a valid broker name" in penstock("send", "--broker", "x").stderr
+
+
 def test_the_curl_sends_the_example_event() -> None:
     """Run through a shell with `printf` instead of `curl`: quoting survives."""
     command = curl("http://localhost:8080/", "h").replace("| curl ", "| printf '%s\\n' ")

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
-from analytics.topology.model.document import Finding, Health, Severity, Topology, from_json, to_json
+from analytics.topology.model.document import Finding, Flow, Health, Severity, Topology, from_json, to_json
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
 from knative.delivery.policy import OnRetriesExhausted
+from knative.filters.dialects import Exact
 from tests.support.planted_faults import FAULTS, World, faulty, healthy
 from tests.support.profiles import examples
 
@@ -53,6 +54,31 @@ def test_a_reply_of_the_triggers_broker_is_a_loop_unless_a_filter_decides() -> N
     (loop,) = built(inputs).findings
     assert (loop.id, loop.severity) == ("self-reply:broker:test/main", Severity.CRITICAL)
     assert {one.id for one in built(inputs).vertices} >= {"broker:test/main", "trigger:test/all", "dlq:test/main"}
+
+
+def test_a_filter_makes_a_loop_less_certain() -> None:
+    world = World().channel("main", kind="Broker").subscription("all", "main", "http://x", "main", kind="Trigger")
+    inputs = world.inputs()
+    filtered = tuple(replace(one, filter=Exact((("type", "a"),))) for one in inputs.subscriptions)
+    (loop,) = built(replace(inputs, subscriptions=filtered)).findings
+    assert (loop.rule, loop.severity) == ("self-reply", Severity.INFO)
+
+
+def test_a_broker_and_a_channel_of_one_name_have_numbers_of_their_own() -> None:
+    world = World().channel("orders").channel("orders", kind="Broker")
+    world.subscription("bill", "orders", "http://bill").subscription(
+        "bill", "broker:orders", "http://x", kind="Trigger"
+    )
+    world.sent("orders", "/shop", 600).sent("broker:orders", "/other", 60)
+    world.settled("bill", 600).settled("trigger:bill", 60)
+
+    topology = built(world.inputs())
+    assert not topology.findings
+    events = {(one.source, one.target): one.events for one in topology.edges if one.kind is not Flow.DEAD_LETTERS}
+    assert events["source:/shop", "channel:test/orders"] == 600
+    assert events["source:/other", "broker:test/orders"] == 60
+    assert events["subscription:test/bill", "uri:http://bill"] == 600
+    assert events["trigger:test/bill", "uri:http://x"] == 60
 
 
 def test_a_forward_to_itself_and_two_loops_that_share_a_channel() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.cli.status import rows
-from app.operations.contract_snapshot import Contract
+from app.cli.status import chosen, rows
+from app.operations.contract_snapshot import Contract, choose_channel, choose_subscriptions, label_of
 from knative.contract.records import (
     Channel,
     ControllerReport,
@@ -19,6 +19,8 @@ from knative.contract.records import (
 )
 from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
 from knative.delivery.policy import Addressable
+from knative.errors import PenstockError
+from knative.filters import from_json
 
 
 def _contract(workers: tuple[WorkerStatus, ...]) -> Contract:
@@ -123,3 +125,67 @@ def test_status_says_how_a_subscription_does_over_all_workers() -> None:
 def test_status_of_an_unserved_subscription_has_no_numbers() -> None:
     row = rows(_contract(()), 1000.0)["subscriptions"][0]
     assert [row[name] for name in ("lag", "lag_s", "delivered_per_s", "last_error", "owners")] == [None] * 5
+
+
+def _with_broker() -> Contract:
+    contract = _contract(())
+    broker = Channel("b", 1, "ns", "ch", "knative-broker-ns-ch", "dlq", 10, kind="Broker")
+    trigger = Subscription(
+        "t", 1, "ns", "sub", "b", "ch", "x", "dlq", 10, "kafka.t", Addressable("http://x/"), kind="Trigger",
+        filter=from_json({"prefix": {"type": "order."}}),
+    )  # fmt: skip
+    return replace(contract, channels=(*contract.channels, broker), subscriptions=(*contract.subscriptions, trigger))
+
+
+def test_brokers_and_triggers_have_tables_of_their_own() -> None:
+    """A broker may have the name of a channel, and a trigger that of a subscription."""
+    problems = (
+        ResourceProblem("Trigger", "ns", "sub", "False", "BrokerNotFound", "about the trigger"),
+        ResourceProblem("Broker", "ns", "new", "False", "ConfigMapNotFound", "about the broker"),
+        ResourceProblem("Trigger", "ns", "new", "False", "BrokerNotFound", "about the new one"),
+    )
+    shown = rows(replace(_with_broker(), report=ControllerReport(1000.0, problems)), 1000.0)
+    assert [row["channel"] for row in shown["channels"]] == ["ns/ch"]
+    assert [(row["broker"], row["path"]) for row in shown["brokers"]] == [("ns/ch", "/ns/ch"), ("ns/new", None)]
+    assert [row["message"] for row in shown["triggers"]] == ["about the new one", "about the trigger"]
+    assert shown["triggers"][1]["filter"] == {"prefix": {"type": "order."}}
+    assert shown["triggers"][1]["broker"] == "ch"
+    assert "about the trigger" not in str(shown["subscriptions"])
+    assert "Trigger ns/sub" in str(shown["brokers"][0]["message"])
+
+
+@pytest.mark.parametrize(
+    ("wish", "tables"),
+    [
+        ("ns/sub", {"subscriptions", "triggers"}),
+        ("Trigger/ns/sub", {"triggers"}),
+        ("broker/ns/ch", {"brokers"}),
+        ("channel/ns/ch", {"channels"}),
+        ("subscription/ns/sub", {"subscriptions"}),
+    ],
+)
+def test_a_kind_chooses_between_two_of_the_same_name(wish: str, tables: set[str]) -> None:
+    shown = chosen(rows(_with_broker(), 1000.0), [wish])
+    assert {table for table, found in shown.items() if found} == tables
+
+
+def test_an_unknown_name_lists_all_that_are_known() -> None:
+    with pytest.raises(PenstockError, match="There is no resource ns/x; known: ns/ch, ns/sub"):
+        chosen(rows(_with_broker(), 1000.0), ["ns/x"])
+
+
+def test_a_name_of_a_channel_and_a_broker_needs_its_kind() -> None:
+    contract = _with_broker()
+    assert choose_channel(contract, "Broker/ns/ch").uid == "b"
+    assert choose_channel(contract, "channel/ns/ch").uid == "c"
+    with pytest.raises(PenstockError, match="A channel and a broker have the name ns/ch"):
+        choose_channel(contract, "ns/ch")
+
+
+def test_a_trigger_is_known_by_its_name_with_or_without_its_kind() -> None:
+    contract = _with_broker()
+    assert [one.uid for one in choose_subscriptions(contract, "ns/sub")] == ["s"]
+    assert [one.uid for one in choose_subscriptions(contract, "trigger/ns/sub")] == ["t"]
+    assert [one.uid for one in choose_subscriptions(contract, "ns/trigger:sub")] == ["t"]
+    assert label_of(contract, "Trigger/ns/sub") == "ns/trigger:sub"
+    assert label_of(contract, "ns/gone") == "ns/gone"

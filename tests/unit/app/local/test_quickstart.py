@@ -13,7 +13,7 @@ from app.local.packaged import example
 from app.local.probes import host_of, resources_in, subscriptions_by_channel
 from app.local.quickstart import _digest, place_quickstart, plan, resources_of_up
 from knative.errors import PenstockError, UsageError
-from knative.resources.kinds import KafkaChannel, Subscription
+from knative.resources.values import KafkaChannel, Subscription
 
 QUICKSTART = example("quickstart")
 
@@ -159,7 +159,7 @@ def test_the_quickstart_is_what_the_commands_expect(tmp_path: Path) -> None:
     assert channel.partitions == 4
     assert host_of(channel) == "my-kafkachannel-service.mynamespace.svc.cluster.local"
     place_quickstart(_QUICKSTART, tmp_path / "copy", 29999)
-    uris = {one.subscriber.uri for one in resources_in(tmp_path / "copy") if not isinstance(one, KafkaChannel)}
+    uris = {one.subscriber.uri for one in resources_in(tmp_path / "copy") if isinstance(one, Subscription)}
     assert uris == {"http://127.0.0.1:29999/good", "http://127.0.0.1:29999/picky"}
     with pytest.raises(UsageError, match="no directory"):
         resources_in(tmp_path / "nowhere")

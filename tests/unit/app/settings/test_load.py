@@ -21,8 +21,9 @@ from app.settings.load import Settings, describe, load_settings
 from app.worker.producer_config import ProducerConfig
 from controller.config import KIB, ControllerConfig
 from controller.plan.channels import topic_configs
+from controller.plan.specs import of_channel
 from knative.errors import UsageError
-from knative.resources.kinds import KafkaChannel
+from knative.resources.values import KafkaChannel
 
 APP = Path(reference.__file__).parents[1]
 
@@ -186,7 +187,7 @@ def test_the_largest_head_fits_a_record_beside_the_largest_body() -> None:
     event_bytes = load_settings().event_bytes_max
     config = ControllerConfig(kafka={}, resources_dir=Path(), state_dir=Path(), event_bytes_max=event_bytes)
     channel = KafkaChannel("demo", "orders")
-    topic_bytes_max = int(dict(topic_configs(channel, config))["max.message.bytes"])
+    topic_bytes_max = int(dict(topic_configs(of_channel(channel, config), config))["max.message.bytes"])
     framing_bytes = 8 * KIB  # of the batch, and of each header where there are many short ones
 
     assert event_bytes + _most("header_bytes_max") + 64 * KIB + framing_bytes <= topic_bytes_max

@@ -15,7 +15,7 @@ def test_the_schema_of_the_graph() -> None:
         "hosts: array<string>>, subscription struct<uid: string, namespace: string, name: string, kind: string, "
         "channel_uid: string, channel: string, dlq_topic: string, exhausted: string, generation: bigint, "
         "partitions: bigint, subscriber: struct<uri: string>, reply: struct<uri: string>, "
-        "delivery: struct<dead_letter_sink: struct<uri: string>>, filters: string, filter: string>"
+        "delivery: struct<dead_letter_sink: struct<uri: string>>, filter: string>"
     )
 
 

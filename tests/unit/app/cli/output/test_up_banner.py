@@ -33,3 +33,10 @@ def test_up_says_what_to_try(tmp_path: Path) -> None:
     assert curl("http://localhost:8080/channels/default/quickstart") in lines
     assert any("localhost:8081/metrics" in line for line in lines)
     assert any("--dlq" in line for line in lines)
+
+
+def test_a_broker_has_an_address_too(tmp_path: Path) -> None:
+    config = StackConfig(home=tmp_path, resources=_REPOSITORY / "examples" / "broker", jars_root=tmp_path)
+    lines = welcome(config, "127.0.0.1:9092", [], 3.2)
+    assert curl("http://localhost:8080/default/shop") in lines
+    assert "penstock send --count 20 --key customer-7 --broker default/shop" in lines

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from app.cli.dlq.show import letter_json, letter_lines
 from app.cli.output.records import as_json, printable
-from app.cli.tail import read_filters
 from app.operations.dead_letters.editing import edit, read_edited
 from app.operations.dead_letters.ledger import Ledger, LedgerEntry, decode, encode
 from app.operations.dead_letters.letters import DeadLetter, Selection, group, owner
@@ -213,13 +212,6 @@ def test_nothing_in_a_letter_drives_the_terminal() -> None:
     assert all(line.isprintable() for line in lines)
     assert "    second" in lines
     assert printable(b"a\tb\xff\r\nc\x00") == "a\tb\\xff\nc\\x00"
-
-
-def test_filters() -> None:
-    assert read_filters(["type=a=b", "id=1"]) == {"type": "a=b", "id": "1"}
-    for wrong in (["type"], ["=x"], ["id=1", "id=2"]):
-        with pytest.raises(UsageError, match="--filter"):
-            read_filters(wrong)
 
 
 def _mended(letter: DeadLetter, /, **changes: object) -> DeadLetter:

@@ -1,0 +1,88 @@
+"""`penstock explain TRIGGER --event FILE`: whether an event would match a Trigger's filter, and why."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.options.completion import complete_trigger
+from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.output.explanation import Explanation, as_json, as_lines
+from app.cli.output.format import Format, Output, print_json
+from app.operations.contract_snapshot import read_contract
+from app.operations.event_file import read_event
+from app.operations.triggers import TriggerView, trigger_in_contract, trigger_in_files
+from app.settings import load_settings
+from knative.errors import PenstockError, UsageError
+from knative.filters import ALL_EVENTS, compile_filter
+from knative.filters import explain as explain_filter
+from knative.filters.attributes import attributes_of
+
+
+def explain(
+    trigger: Annotated[
+        str, typer.Argument(metavar="TRIGGER", help="NAME or NAMESPACE/NAME.", autocompletion=complete_trigger)
+    ],
+    event: Annotated[
+        str,
+        typer.Option(
+            "--event", "-e", metavar="FILE", help="A CloudEvent as JSON, or an HTTP request (- = standard input)."
+        ),
+    ],
+    resources: Annotated[
+        Path | None,
+        typer.Option("--resources", help="Directory with YAML files: look there instead of in Kafka."),
+    ] = None,
+    kafka: Kafka = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Show whether an event would match a trigger, and why. Exit code: 0 if it matches, 1 if not, 2 for an error.
+
+    \b
+    Examples:
+      penstock explain default/orders --event event.json
+      penstock explain orders --event request.txt --resources examples/broker
+      penstock explain orders --event - --resources examples/broker -o json < event.json
+    """
+    headers, key, value = read_event(_content(event), "standard input" if event == "-" else event)
+    attributes = attributes_of(headers, value) or {}
+    found = _from_kafka(trigger, kafka) if resources is None else trigger_in_files(resources, trigger)
+    matcher = compile_filter(found.filter)
+    explanation = Explanation(
+        trigger=found.label,
+        passes=matcher is None or matcher(attributes),
+        parts=() if found.filter == ALL_EVENTS else tuple(explain_filter(found.filter, attributes)),
+        order=found.order,
+        key=None if key is None else key.decode("utf-8", "replace"),
+        attributes=attributes,
+    )
+    if output is Format.JSON:
+        print_json(as_json(explanation))
+    else:
+        print("\n".join(as_lines(explanation)), flush=True)
+    if not explanation.passes:
+        raise typer.Exit(1)
+
+
+def _from_kafka(trigger: str, kafka: str) -> TriggerView:
+    client, instance = kafka_client(kafka), load_settings().instance
+    try:
+        return trigger_in_contract(read_contract(client, instance), trigger)
+    except PenstockError as problem:
+        if problem.exit_code == PenstockError.exit_code:  # 1 would say that the event does not match
+            raise UsageError(problem.what, problem.hint) from problem
+        raise
+
+
+def _content(event: str) -> bytes:
+    if event == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(event).read_bytes()
+    except OSError as problem:
+        raise UsageError(
+            f"{event} cannot be read: {problem.strerror}.", "Check --event; - means standard input."
+        ) from problem

@@ -1,0 +1,79 @@
+"""Finds a Trigger by its name, in the contract or in resource files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.operations.contract_snapshot import Contract
+from controller.plan.specs import of_trigger
+from controller.source.directory import Directory, Snapshot
+from knative.contract.records import TRIGGER
+from knative.delivery.policy import DeliveryOrder
+from knative.errors import UsageError
+from knative.filters import Filter
+from knative.resources.values import Broker, Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerView:
+    """What matters of a Trigger when an event comes."""
+
+    namespace: str
+    name: str
+    filter: Filter
+    order: DeliveryOrder
+
+    @property
+    def label(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+def trigger_in_contract(contract: Contract, wish: str) -> TriggerView:
+    """The Trigger NAME or NAMESPACE/NAME. Raises UsageError if there is none, or if several have the name."""
+    found = [one for one in contract.subscriptions if one.kind == TRIGGER]
+    return _chosen([TriggerView(one.namespace, one.name, one.filter, one.order) for one in found], wish, "")
+
+
+def trigger_in_files(folder: Path, wish: str) -> TriggerView:
+    """The same from YAML or JSON files, without Kafka. Raises UsageError also for a file with a problem that may hide
+    the Trigger."""
+    directory = Directory(folder)
+    directory.check()
+    snapshot = directory.scan()
+    resources = [one.resource for one in snapshot.objects]
+    brokers = {(one.namespace, one.name): one for one in resources if isinstance(one, Broker)}
+    views = []
+    for one in resources:
+        if isinstance(one, Trigger):
+            spec = of_trigger(one, brokers.get((one.namespace, one.broker)))
+            views.append(TriggerView(one.namespace, one.name, spec.filter, spec.order))
+    if not _named(views, wish):
+        _check_problems(snapshot, folder)
+    return _chosen(views, wish, f" in {folder}")
+
+
+def _check_problems(snapshot: Snapshot, folder: Path) -> None:
+    for problem in snapshot.problems:
+        if not problem.ignored or problem.suspected_typo:
+            place = f"{folder / problem.file}:{problem.line}"
+            field = f"{problem.field} " if problem.field else ""
+            hint = problem.hint[:1].upper() + problem.hint[1:] + "." if problem.hint else ""
+            raise UsageError(f"{place}: {field}{problem.what}.", hint)
+
+
+def _chosen(triggers: Sequence[TriggerView], wish: str, where: str) -> TriggerView:
+    found = _named(triggers, wish)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        labels = ", ".join(one.label for one in found)
+        raise UsageError(f"{len(found)} triggers have the name {wish}{where}: {labels}.", "Write NAMESPACE/NAME.")
+    known = ", ".join(sorted(one.label for one in triggers)) or "none"
+    raise UsageError(f"There is no trigger {wish}{where}; known: {known}.", "Write NAME or NAMESPACE/NAME of one.")
+
+
+def _named(triggers: Sequence[TriggerView], wish: str) -> list[TriggerView]:
+    return [one for one in triggers if wish in (one.label, one.name)]

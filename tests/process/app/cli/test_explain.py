@@ -1,0 +1,83 @@
+"""`penstock explain` with Triggers from YAML files, without a Kafka."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import cli
+from knative.errors import UsageError
+
+_RESOURCES = """
+apiVersion: eventing.knative.dev/v1
+kind: Broker
+metadata:
+  name: shop
+  annotations:
+    eventing.knative.dev/broker.class: Kafka
+    kafka.eventing.knative.dev/delivery.order: ordered
+---
+apiVersion: eventing.knative.dev/v1
+kind: Trigger
+metadata: {name: orders, namespace: NAMESPACE}
+spec:
+  broker: shop
+  filters: [{cesql: "int(amount) > 100"}]
+  subscriber: {uri: "http://127.0.0.1:1/"}
+"""
+_EVENT = '{"specversion": "1.0", "id": "1", "source": "/shop", "type": "order.created", "amount": AMOUNT}'
+
+
+@pytest.fixture
+def resources(tmp_path: Path) -> Path:
+    folder = tmp_path / "resources"
+    folder.mkdir()
+    (folder / "shop.yaml").write_text(_RESOURCES.replace("NAMESPACE", "default"))
+    return folder
+
+
+def _explain(resources: Path, trigger: str, amount: int, *more: str) -> tuple[int, str]:
+    command = ["explain", trigger, "--event", "-", "--resources", str(resources), *more]
+    shown = CliRunner().invoke(cli, command, input=_EVENT.replace("AMOUNT", str(amount)))
+    if shown.exception is not None and not isinstance(shown.exception, SystemExit):
+        raise shown.exception
+    return shown.exit_code, shown.stdout
+
+
+@pytest.mark.parametrize("name", ["orders", "default/orders"])
+def test_an_event_that_matches_ends_with_0_and_any_other_with_1(resources: Path, name: str) -> None:
+    code, output = _explain(resources, name, 120)
+    assert (code, output.splitlines()[0]) == (0, "default/orders matches: cesql: int(amount) > 100 (true)")
+    code, output = _explain(resources, name, 90)
+    assert (code, output.splitlines()[0]) == (1, "default/orders does not match: cesql: int(amount) > 100 (false)")
+
+
+def test_json_has_the_order_of_the_broker(resources: Path) -> None:
+    code, output = _explain(resources, "orders", 120, "-o", "json")
+    shown = json.loads(output)
+    assert (code, shown["matches"], shown["order"]) == (0, True, "ordered")
+
+
+def test_an_unknown_or_ambiguous_name_is_an_error(resources: Path) -> None:
+    with pytest.raises(UsageError, match=r"There is no trigger nope in .*; known: default/orders\. Write NAME or"):
+        _explain(resources, "nope", 1)
+    (resources / "other.yaml").write_text(_RESOURCES.replace("NAMESPACE", "other"))
+    with pytest.raises(UsageError, match=r"2 triggers have the name orders in .*: default/orders, other/orders"):
+        _explain(resources, "orders", 1)
+
+
+def test_a_file_with_a_problem_is_named_with_its_line_and_field(resources: Path) -> None:
+    (resources / "shop.yaml").write_text(_RESOURCES.replace("NAMESPACE", "default").replace("> 100", ">"))
+    with pytest.raises(UsageError, match=r"shop\.yaml:\d+: spec\.filters.*cesql is not a valid expression: at char"):
+        _explain(resources, "orders", 1)
+
+
+def test_a_file_that_is_missing_is_named(resources: Path) -> None:
+    shown = CliRunner().invoke(cli, ["explain", "orders", "--event", "no-such.json", "--resources", str(resources)])
+    assert isinstance(shown.exception, UsageError)
+    assert str(shown.exception) == (
+        "no-such.json cannot be read: No such file or directory. Check --event; - means standard input."
+    )

@@ -1,0 +1,198 @@
+"""Triggers in one running installation: changed and replaced under load, replies that go on, replies in a loop, starts.
+
+One worker for all; each test has a broker of its own, and so topics of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from agents.dispatch.reply_store import DEPTH
+from app.local.kafka import EmbeddedKafka
+from tests.support.installation import Installation
+from tests.support.ledger import reader
+from tests.support.ledger.facts import Received, Sent, read
+from tests.support.processes import LoadProcess, SinkProcess, Worker, wait_until
+from tests.support.resources import NAMESPACE, Wanted
+from tests.support.subscriber import Answer, ScriptedSubscriber, says
+from tests.system.sending import post
+
+pytestmark = pytest.mark.system
+
+DEPTH_MAX = 5
+LIMIT_S = 90.0
+
+
+@dataclass(slots=True)
+class Running:
+    """The worker, and the subscribers of all tests."""
+
+    installation: Installation
+    worker: Worker
+    subscriber: ScriptedSubscriber
+
+    def broker(self, name: str, *triggers: Wanted) -> Installation:
+        """Another broker with its Triggers, all ready."""
+        broker = self.installation.beside(name, partitions=2)
+        broker.write(triggers)
+        broker.wait_triggers([one.name for one in triggers], LIMIT_S)
+        return broker
+
+    def post(self, broker: Installation, event_id: str, type_: str) -> None:
+        """One event that the broker accepts."""
+        answered = post(self.worker.port, broker.resources.path, event_id, b"x", [("ce-type", type_)])
+        assert answered.status == 202, answered
+
+    def ids(self, path: str) -> list[str]:
+        """What came to a path so far, by id."""
+        return [request.attributes["id"] for request in self.subscriber.requests(path)]
+
+
+@pytest.fixture(scope="module")
+def running(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """An installation with a short limit for chains of replies."""
+    env = {"PENSTOCK_REPLY_DEPTH_MAX": str(DEPTH_MAX)}
+    installation = Installation(kafka.bootstrap, tmp_path_factory.mktemp("triggers"), env=env, is_broker=True)
+    installation.resources.folder.mkdir(parents=True)
+    with ScriptedSubscriber() as subscriber, installation.worker() as worker:
+        worker.wait_ready()
+        yield Running(installation, worker, subscriber)
+        assert worker.terminate() == 0, worker.tail()
+
+
+def _types(*types: str) -> dict[str, Any]:
+    return {"filters": [{"any": [{"exact": {"type": type_}} for type_ in types]}]}
+
+
+def _replies(type_: str) -> Answer:
+    return says(200, b"reply", "ce-specversion: 1.0", f"ce-id: reply-{type_}", "ce-source: /sub", f"ce-type: {type_}")
+
+
+def test_a_filter_that_changes_under_load_loses_and_repeats_nothing(running: Running, tmp_path: Path) -> None:
+    """From types a and b to b and c; b passes both. The subscriber fails now and then, so some wait for a retry."""
+    name, delivery = f"{NAMESPACE}/changing", {"retry": 20, "backoffPolicy": "linear", "backoffDelay": "PT0.1S"}
+    with SinkProcess(tmp_path, {name: "fail_chance=0.1,delay_s=0.01"}, tmp_path / "received") as sink:
+        before = Wanted("changing", sink.url(name), "key-ordered", delivery, filter=_types("a", "b"))
+        broker = running.broker("changed", before)
+        options = {"events": 0, "keys": 50, "rate": 200, "types": "a,b,c,d", "ledger": tmp_path / "sent"}
+        with LoadProcess(tmp_path, broker.url(running.worker), **options) as load:
+            wait_until("events arrive", lambda: sink.stats()[name]["delivered"] > 200, LIMIT_S)
+            broker.resources.write(Wanted("changing", sink.url(name), "key-ordered", delivery, filter=_types("b", "c")))
+            wait_until("the new filter is observed", lambda: broker.observed("changing") == 2, LIMIT_S)
+            broker.wait_triggers(["changing"], LIMIT_S)
+            changed_s = time.time()
+            seen = sink.stats()[name]["delivered"]
+            wait_until("more events arrive", lambda: sink.stats()[name]["delivered"] > seen + 200, LIMIT_S)
+            load.process.terminate()
+            load.result(LIMIT_S)
+        broker.wait_settled(["changing"], LIMIT_S)
+        broker.resources.remove("changing")
+        assert sink.terminate() == 0
+    facts = list(read(tmp_path / "sent", tmp_path / "received"))
+    sent = {fact.id: fact for fact in facts if isinstance(fact, Sent) and fact.status == 202}
+    visits = [fact for fact in facts if isinstance(fact, Received)]
+    delivered = [visit.id for visit in visits if visit.status == 200]
+    assert len(delivered) == len(set(delivered))
+    owed = {one.id for one in sent.values() if one.type == "b" or (one.type == "c" and one.time_s > changed_s)}
+    assert owed <= set(delivered)
+    assert {sent[visit.id].type for visit in visits} == {"a", "b", "c"}
+    assert {sent[visit.id].type for visit in visits if sent[visit.id].time_s > changed_s} == {"b", "c"}
+
+
+def test_a_trigger_of_the_same_name_inherits_nothing(running: Running) -> None:
+    """Deleted with a backlog that cannot be delivered, and created again: another group, at the end of the log."""
+    never = running.subscriber.script("/again/old", says(503))
+    delivery = {"retry": 100, "backoffPolicy": "linear", "backoffDelay": "PT0.2S"}
+    broker = running.broker("again", Wanted("again", never, delivery=delivery))
+    old_uid, old_group = broker.uid("again"), broker.group("again")
+    for number in range(20):
+        running.post(broker, f"old-{number}", "a")
+    wait_until("the first is tried", lambda: len(running.ids("/again/old")) > 2, LIMIT_S)
+    broker.resources.remove("again")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+
+    def gone() -> bool:
+        groups = admin.list_consumer_groups(request_timeout=10).result()
+        return old_group not in {group.group_id for group in groups.valid}
+
+    wait_until("its group is gone", gone, LIMIT_S)
+    tried = len(running.ids("/again/old"))
+    new = running.subscriber.script("/again/new", says(200))
+    broker.resources.write(Wanted("again", new, delivery=delivery))
+    wait_until("it has an identity of its own", lambda: broker.uid("again") != old_uid, LIMIT_S)
+    broker.wait_triggers(["again"], LIMIT_S)
+    for number in range(20):
+        running.post(broker, f"new-{number}", "a")
+    broker.wait_settled(["again"], LIMIT_S)
+    assert sorted(running.ids("/again/new")) == sorted(f"new-{number}" for number in range(20))
+    assert len(running.ids("/again/old")) == tried
+
+
+def test_replies_go_from_trigger_to_trigger(running: Running) -> None:
+    script = running.subscriber.script
+    broker = running.broker(
+        "chain",
+        Wanted("one", script("/chain/one", _replies("two")), filter=_types("one")),
+        Wanted("two", script("/chain/two", _replies("three")), filter=_types("two")),
+        Wanted("three", script("/chain/three", says(200)), filter=_types("three")),
+    )
+    running.post(broker, "first", "one")
+    wait_until("the chain is at its end", lambda: running.ids("/chain/three") != [], LIMIT_S)
+    broker.wait_settled(["one", "two", "three"], LIMIT_S)
+    chain = [running.ids(f"/chain/{name}") for name in ("one", "two", "three")]
+    assert chain == [["first"], ["reply-two"], ["reply-three"]]
+    (last,) = running.subscriber.requests("/chain/three")
+    assert (last.attributes["type"], last.body, last.header(DEPTH)) == ("three", b"reply", None)
+    records = reader.records(broker.bootstrap, broker.resources.topic)
+    assert sorted((reader.header(one, "ce_id"), reader.header(one, DEPTH)) for one in records) == [
+        ("first", ""),
+        ("reply-three", "2"),
+        ("reply-two", "1"),
+    ]
+
+
+def test_replies_in_a_loop_end_as_a_dead_letter(running: Running) -> None:
+    """Two Triggers that answer each other: the event that was led to by the most replies gets no further."""
+    ping, pong = (running.subscriber.script(f"/loop/{other}", _replies(other)) for other in ("pong", "ping"))
+    broker = running.broker(
+        "loop", Wanted("ping", ping, filter=_types("ping")), Wanted("pong", pong, filter=_types("pong"))
+    )
+    running.post(broker, "first", "ping")
+
+    def letters() -> list[Any]:
+        return list(reader.records(broker.bootstrap, broker.resources.dlq_topic))
+
+    wait_until("there is a dead letter", lambda: letters() != [], LIMIT_S)
+    broker.wait_settled(["ping", "pong"], LIMIT_S)
+    (letter,) = letters()
+    assert reader.header(letter, "ce_knativeerrorcode") == "508"
+    assert "loop" in reader.header(letter, "penstock-reason")
+    assert reader.header(letter, "penstock-attempts") == "1"
+    assert len(running.ids("/loop/pong")) + len(running.ids("/loop/ping")) == DEPTH_MAX + 1
+    assert sum(broker.ends().values()) == DEPTH_MAX + 1
+
+
+def test_a_trigger_starts_at_a_time(running: Running) -> None:
+    broker = running.broker("since", Wanted("witness", running.subscriber.url("/since/witness")))
+    for number in range(10):
+        running.post(broker, f"old-{number}", "a")
+    time.sleep(0.05)  # times of records are in milliseconds
+    start = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    time.sleep(0.05)
+    for number in range(10):
+        running.post(broker, f"new-{number}", "a")
+    annotations = {"penstock.dev/start": start}
+    broker.resources.write(Wanted("late", running.subscriber.url("/since/late"), annotations=annotations))
+    broker.wait_triggers(["late"], LIMIT_S)
+    running.post(broker, "newest", "a")
+    broker.wait_settled(["late", "witness"], LIMIT_S)
+    assert sorted(running.ids("/since/late")) == sorted([*(f"new-{number}" for number in range(10)), "newest"])
+    assert len(running.ids("/since/witness")) == 21

@@ -1,0 +1,76 @@
+"""What people name on the command line: labels, and names that are not unique."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.operations.contract_snapshot import Contract, choose_channel, choose_subscriptions, has_subscription
+from knative.contract.records import Channel, Subscription
+from knative.delivery.policy import Addressable
+from knative.errors import PenstockError, UsageError
+
+
+def _channel(uid: str, name: str, kind: str) -> Channel:
+    return Channel(uid, 1, "ns", name, f"t-{uid}", f"t-{uid}.dlq", 1, kind=kind)
+
+
+def _subscription(uid: str, name: str, of: Channel, kind: str) -> Subscription:
+    to = Addressable("http://s/")
+    return Subscription(uid, 1, "ns", name, of.uid, of.name, of.topic, of.dlq_topic, 1, f"kafka.{uid}", to, kind=kind)
+
+
+BROKER, CHANNEL = _channel("b", "orders", "Broker"), _channel("c", "orders", "KafkaChannel")
+MAIN = _channel("m", "main", "Broker")
+CONTRACT = Contract(
+    (BROKER, CHANNEL, MAIN),
+    (
+        _subscription("t", "bill", BROKER, "Trigger"),
+        _subscription("s", "bill", CHANNEL, "Subscription"),
+        _subscription("all", "all", MAIN, "Trigger"),
+    ),
+    (),
+    None,
+)
+
+
+@pytest.mark.parametrize(
+    ("wish", "uid"),
+    [
+        ("KafkaChannel/ns/orders", "c"),
+        ("Broker/ns/orders", "b"),
+        ("ns/broker:orders", "b"),
+        ("ns/main", "m"),
+        ("ns/broker:main", "m"),
+    ],
+)
+def test_a_channel_or_a_broker(wish: str, uid: str) -> None:
+    assert choose_channel(CONTRACT, wish).uid == uid
+
+
+@pytest.mark.parametrize(
+    ("wish", "channel", "uids"),
+    [
+        ("", "", ["t", "s", "all"]),
+        ("ns/bill", "", ["s"]),
+        ("ns/trigger:bill", "", ["t"]),
+        ("ns/all", "", ["all"]),
+        ("ns/trigger:all", "", ["all"]),
+        ("", "ns/broker:orders", ["t"]),
+        ("ns/bill", "ns/broker:orders", []),
+    ],
+)
+def test_subscriptions_and_triggers(wish: str, channel: str, uids: list[str]) -> None:
+    assert [one.uid for one in choose_subscriptions(CONTRACT, wish, channel)] == uids
+    assert not wish or has_subscription(CONTRACT, wish)
+
+
+def test_a_name_that_a_channel_and_a_broker_have() -> None:
+    with pytest.raises(UsageError, match="A channel and a broker have the name ns/orders"):
+        choose_channel(CONTRACT, "ns/orders")
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(PenstockError, match=r"known: ns/orders, ns/main"):
+        choose_channel(CONTRACT, "ns/none")
+    with pytest.raises(PenstockError, match=r"known: ns/trigger:bill, ns/bill, ns/trigger:all"):
+        choose_subscriptions(CONTRACT, "ns/none")

@@ -104,7 +104,7 @@ def test_the_map_shows_everything_and_links_of_findings_light_whole_paths(shop: 
     assert "orders/reprice" in panel(page)
     assert 0 < canvas(page, "lit") < len(topology.vertices)
     page.evaluate("document.querySelectorAll('[data-finding]')[1].click()")
-    assert "Replies go round" in panel(page)
+    assert "Events go in a loop" in panel(page)
     assert canvas(page, "lit") == 4
 
 

@@ -225,7 +225,7 @@ def _shop_findings(make: Maker) -> None:
     make.find(
         "reply-loop",
         critical,
-        "Replies go round: incoming → pricing → priced → reprice → incoming",
+        "Events go in a loop: incoming → pricing → priced → reprice → incoming",
         [*loop, "channel:orders/priced"],
         "14 events/s come back to `orders/incoming` as replies of `orders/reprice`.",
         "The loop has 4 steps.",

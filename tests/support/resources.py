@@ -130,8 +130,11 @@ class BrokerResources(Resources):
         spec: dict[str, Any] = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": config}}
         if delivery is not None:
             spec["delivery"] = delivery
-        class_ = {"eventing.knative.dev/broker.class": "Kafka"}
-        self._write(f"{self.channel}.yaml", "eventing.knative.dev/v1", "Broker", self.channel, class_, spec)
+        annotations = {
+            "eventing.knative.dev/broker.class": "Kafka",
+            "penstock.dev/hosts": f"{self.channel}.test",  # without an address it would not be ready
+        }
+        self._write(f"{self.channel}.yaml", "eventing.knative.dev/v1", "Broker", self.channel, annotations, spec)
 
     def write(self, wanted: Wanted) -> None:
         """Create or change one Trigger."""

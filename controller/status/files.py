@@ -28,10 +28,12 @@ from knative import timefmt
 from knative.contract.leader_state import LeaderState, Removal, removal_of
 from knative.errors import UsageError
 from knative.resources.conditions import Condition, ConditionStatus, with_transitions
+from knative.resources.kinds import KINDS
 
 log = structlog.get_logger(__name__)
 
-API_VERSIONS = {"KafkaChannel": "messaging.knative.dev/v1beta1", "Subscription": "messaging.knative.dev/v1"}
+#: Kind -> apiVersion of the objects that have a status; a ConfigMap, which has no group, has none.
+API_VERSIONS = {kind: f"{group}/{versions[0]}" for (group, kind), (versions, _) in KINDS.items() if group}
 FORMER_FILES = ("removals.json", "strangers.json")
 NAME_BYTES_MAX = 255  #: of a file name, on every file system in common use
 

@@ -117,6 +117,7 @@ def test_a_trigger_of_the_same_name_inherits_nothing(running: Running) -> None:
         running.post(broker, f"old-{number}", "a")
     wait_until("the first is tried", lambda: len(running.ids("/again/old")) > 2, LIMIT_S)
     broker.resources.remove("again")
+    wait_until("its status is gone", lambda: not broker.status("Trigger", "again"), LIMIT_S)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
 
     def gone() -> bool:
@@ -127,7 +128,8 @@ def test_a_trigger_of_the_same_name_inherits_nothing(running: Running) -> None:
     tried = len(running.ids("/again/old"))
     new = running.subscriber.script("/again/new", says(200))
     broker.resources.write(Wanted("again", new, delivery=delivery))
-    wait_until("it has an identity of its own", lambda: broker.uid("again") != old_uid, LIMIT_S)
+    wait_until("it has a status again", lambda: bool(broker.status("Trigger", "again")), LIMIT_S)
+    assert broker.uid("again") != old_uid
     broker.wait_triggers(["again"], LIMIT_S)
     for number in range(20):
         running.post(broker, f"new-{number}", "a")

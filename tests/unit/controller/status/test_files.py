@@ -68,6 +68,24 @@ def test_a_transition_is_logged_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "api_version"),
+    [
+        ("KafkaChannel", "messaging.knative.dev/v1beta1"),
+        ("Subscription", "messaging.knative.dev/v1"),
+        ("Broker", "eventing.knative.dev/v1"),
+        ("Trigger", "eventing.knative.dev/v1"),
+    ],
+)
+def test_a_status_of_each_kind_is_written_and_goes_with_its_object(tmp_path: Path, kind: str, api_version: str) -> None:
+    files = StatusFiles(tmp_path)
+    files.write(status(true("A"), kind=kind), 0.0)
+    path = tmp_path / kind / "default.orders.json"
+    assert json.loads(path.read_text())["apiVersion"] == api_version
+    files.keep_only([])
+    assert not path.exists()
+
+
 def test_files_go_with_their_objects(tmp_path: Path) -> None:
     files = StatusFiles(tmp_path)
     one, two = status(true("A")), status(true("A"), name="stock")

@@ -119,7 +119,7 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> tuple[list[Fact], Verdict]:
         with installation.worker() as first:
             first.wait_ready()
             installation.wait_triggers(paths)
-            options = {"events": EVENTS, "keys": KEYS, "rate": 250, "seed": SEED, "types": ",".join(TYPES)}
+            options = {"events": EVENTS, "keys": KEYS, "rate": 100, "seed": SEED, "types": ",".join(TYPES)}
             url, ledger = installation.url(first), folder / "sent"
             with LoadProcess(folder, url, **options, sequential=True, ledger=ledger) as load:
                 for _ in range(KILLS):
@@ -127,7 +127,7 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> tuple[list[Fact], Verdict]:
                         faults.kill(second)
                 with faults.join() as last:
                     faults.freeze(last)
-                    result = load.result(300)
+                    result = load.result(500)
                     assert result["accepted"] == EVENTS, result
                     installation.wait_settled(paths, 180)
                     rss_bytes = max(first.most_rss_bytes(), last.most_rss_bytes())

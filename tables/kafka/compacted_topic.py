@@ -63,6 +63,7 @@ class CompactedReader:
         self._pending: set[int] | None = None
         self._reached: dict[int, int] = {}  #: partition -> offset of the next record
         self._asked: deque[asyncio.Future[bool]] = deque()  #: the event loop appends, the thread pops
+        self._first_ends: dict[int, int] = {}  #: the ends when reading began; {} = not looked up
         self._failed = 0  #: lookups of the ends that failed in a row
         self._waiting: list[tuple[asyncio.Future[bool], dict[int, int]]] = []  #: with the ends to reach
 
@@ -108,6 +109,7 @@ class CompactedReader:
             first = consumer.poll(_POLL_S)
             if first is not None:
                 self._take([first, *consumer.consume(_BATCH, 0)])
+            self._check_caught_up(consumer)
             self._answer(consumer)
 
     def _assign(self, consumer: Consumer) -> bool:
@@ -155,16 +157,36 @@ class CompactedReader:
             if not self._pending:
                 self._call(self._caught_up)
 
+    def _check_caught_up(self, consumer: Consumer) -> None:
+        """Report the first end of the topic also if no fetch comes back empty. The client says that a partition has
+        ended only then, which never happens while records come in faster than a fetch waits, as statuses of several
+        workers do."""
+        if not self._pending:
+            return
+        if not self._first_ends:
+            try:
+                self._first_ends = self._ends(consumer)
+            except KafkaException as problem:
+                log.info("the end of a topic cannot be looked up", topic=self.topic, reason=problem.args[0].str())
+                return
+        if all(self._reached[partition] >= end for partition, end in self._first_ends.items()):
+            self._pending.clear()
+            self._call(self._caught_up)
+
+    def _ends(self, consumer: Consumer) -> dict[int, int]:
+        """The present end of each partition. Raises KafkaException."""
+        return {
+            partition: consumer.get_watermark_offsets(TopicPartition(self.topic, partition), _ENDS_LIMIT_S)[1]
+            for partition in self._reached
+        }
+
     def _answer(self, consumer: Consumer) -> None:
         """Answer the calls of `read_to_end` whose records were all passed on. Records that are passed on here are
         applied first, because the event loop keeps the order of the calls."""
         asked = [self._asked.popleft() for _ in range(len(self._asked))]
         if asked:
             try:
-                ends = {
-                    partition: consumer.get_watermark_offsets(TopicPartition(self.topic, partition), _ENDS_LIMIT_S)[1]
-                    for partition in self._reached
-                }
+                ends = self._ends(consumer)
             except KafkaException as problem:
                 log.info("the end of a topic cannot be looked up", topic=self.topic, reason=problem.args[0].str())
                 self._call(_settle, asked, False)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,31 @@ async def test_a_reader_that_cannot_ask_goes_on_with_a_new_client_where_it_was(t
 
 def _create(bootstrap: str, topic: str) -> None:
     KafkaAdmin({"bootstrap.servers": bootstrap}, 30.0).create_topic(topic, 1, 1, {"cleanup.policy": "compact"})
+
+
+@pytest.mark.asyncio
+async def test_a_topic_that_never_rests_is_caught_up_with(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    """Records that come faster than a fetch waits leave no fetch empty, and only an empty one reports an end."""
+    topic = make_topic(1)
+    caught_up, stop = asyncio.Event(), threading.Event()
+
+    def store() -> None:
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        while not stop.is_set():
+            producer.produce(topic, b"x", b"k")
+            producer.flush(10)
+            stop.wait(0.05)
+
+    storing = asyncio.create_task(asyncio.to_thread(store))
+    crashes: list[BaseException] = []
+    settings = {"bootstrap.servers": kafka.bootstrap, "fetch.wait.max.ms": 5000, "log_level": 0}
+    reader = CompactedReader(topic, settings, apply=lambda _: None, caught_up=caught_up.set, crashed=crashes.append)
+    try:
+        await asyncio.sleep(0.5)
+        reader.start()
+        await asyncio.wait_for(caught_up.wait(), LIMIT_S)
+    finally:
+        stop.set()
+        await storing
+        await reader.stop()
+    assert crashes == []

@@ -43,9 +43,9 @@ def explain(
 
     \b
     Examples:
-      penstock explain default/orders --event event.json
-      penstock explain orders --event request.txt --resources examples/broker
-      penstock explain orders --event - --resources examples/broker -o json < event.json
+      penstock explain default/payment --event event.json
+      penstock explain payment --event request.txt --resources examples/broker
+      penstock explain payment --event - --resources examples/broker -o json < event.json
     """
     headers, key, value = read_event(_content(event), "standard input" if event == "-" else event)
     attributes = attributes_of(headers, value) or {}

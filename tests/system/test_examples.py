@@ -6,6 +6,7 @@ command line reads it, and not run.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -38,6 +39,9 @@ ELSEWHERE = {
     "penstock kafka status": "it shows the Kafka of `kafka up`: test_cli_kafka",
     "penstock census": "it needs files, topics and several processes at a time: test_census",
     "penstock job": "each starts a Spark: test_traffic_job, test_topology_job",
+    "penstock send --broker": "it needs a broker: test_triggers",
+    "penstock tail default/shop": "it needs a broker: test_triggers",
+    "penstock explain default/": "it needs a trigger in Kafka: test_triggers",
     "penstock topology --engine graphframes": "it needs jars that are not here: test_topology_engines",
 }
 #: Examples that go on until Ctrl-C -> what they print before it is sent.
@@ -129,6 +133,10 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quickstart]
     folder = tmp_path_factory.mktemp("quickstart")
     (folder / "examples").symlink_to(_REPOSITORY / "examples")
     (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0")
+    attributes = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "order.created"}
+    (folder / "event.json").write_text(json.dumps(attributes))
+    lines = [f"ce-{name}: {text}\r\n" for name, text in attributes.items()]
+    (folder / "request.txt").write_text("POST / HTTP/1.1\r\n" + "".join(lines) + "\r\n")
     (folder / ".penstock").symlink_to(_REPOSITORY / ".penstock")  # the jars of Kafka
     http_port, admin_port, subscriber_port, kafka_port = (free_port() for _ in range(4))
     options = {

@@ -36,7 +36,8 @@ def looked(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
 
 
 def _groups(bootstrap: str) -> set[str]:
-    found = AdminClient({"bootstrap.servers": bootstrap}).list_consumer_groups(request_timeout=10).result(15)
+    client = AdminClient({"bootstrap.servers": bootstrap})  # kept: without it the answer would never come
+    found = client.list_consumer_groups(request_timeout=60).result(90)
     return {one.group_id for one in found.valid}
 
 

@@ -105,18 +105,18 @@ def _by_status() -> list[Row]:
 
 
 def _without_an_answer() -> list[Row]:
-    quick = {"timeout": "PT0.3S"}
-    endless = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n", 5)
-    headers = drip(b"HTTP/1.1 200 OK\r\nx-endless: ", 5)
+    in_time = {"timeout": "PT3S"}  # long enough that each request has come before its attempt ends, on any machine
+    endless = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n", 60)
+    headers = drip(b"HTTP/1.1 200 OK\r\nx-endless: ", 60)
     return [
         Row("refused-connection", (), ALL, 500, uri="http://127.0.0.1:1/"),
         Row("unknown-host", (), ALL, 500, uri="http://no-such-host.invalid/"),
         Row("no-tls", (), ALL, 500, uri="https://127.0.0.1:{port}/no-tls"),
         Row("cut-off", (raw(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"),), ALL, 500),
         Row("junk", (raw(b"\x16\x03\x01 no http\r\n\r\n"),), ALL, 500),
-        Row("silent", (silence(5),), ALL, 500, delivery=quick),
-        Row("endless-body", (endless,), ALL, 500, delivery=quick),
-        Row("endless-headers", (headers,), ALL, 500, delivery=quick),
+        Row("silent", (silence(60),), ALL, 500, delivery=in_time),
+        Row("endless-body", (endless,), ALL, 500, delivery=in_time),
+        Row("endless-headers", (headers,), ALL, 500, delivery=in_time),
         Row("link-local", (), 1, 500, uri="http://169.254.169.254/latest"),
     ]
 

@@ -24,6 +24,7 @@ import typer.main
 from app.cli import cli
 from tests.support.commands import commands_of
 from tests.support.processes import Child, free_port, wait_until
+from tests.system.sending import post
 
 _REPOSITORY = Path(__file__).parents[2]
 _LIMIT_S = 240
@@ -178,11 +179,12 @@ def _until_ctrl_c(quickstart: Quickstart, example: str) -> None:
     with quickstart.shell(example) as process:
 
         def shown() -> bool:
+            assert post(quickstart.http_port, "/channels/default/quickstart", "now").status == 202  # for what is recent
             return ENDLESS[example] in quickstart.said.read_text() or process.poll() is not None
 
         quickstart.said.touch()
         try:
-            wait_until(f"{example}: {ENDLESS[example]}", shown, _LIMIT_S)
+            wait_until(f"{example}: {ENDLESS[example]}", shown, _LIMIT_S, poll_s=1)
             assert process.poll() is None, quickstart.said.read_text()
             os.killpg(process.pid, signal.SIGINT)
             assert process.wait(_LIMIT_S) == 0, quickstart.said.read_text()

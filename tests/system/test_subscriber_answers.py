@@ -19,7 +19,7 @@ from tests.support.processes import wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import Request, ScriptedSubscriber, says
 from tests.system.delivery_rows import ALL, RETRY, ROWS, Row
-from tests.system.sending import post
+from tests.system.sending import LIMIT_S, post
 
 pytestmark = pytest.mark.system
 
@@ -74,10 +74,10 @@ def outcome(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
         installation.write(wanted)
         with installation.worker() as worker:
             worker.wait_ready()
-            installation.wait_subscribers(worker, len(wanted), 90)
+            installation.wait_subscribers(worker, len(wanted), LIMIT_S)
             target = f"/channels/{NAMESPACE}/{installation.resources.channel}"
             assert post(worker.port, target, EVENT_ID, BODY, [EXTRA]).status == 202
-            installation.wait_settled([one.name for one in wanted], 90)
+            installation.wait_settled([one.name for one in wanted], LIMIT_S)
             assert worker.terminate() == 0, worker.tail()
         yield Outcome(installation, subscriber, _letters(installation))
 
@@ -192,8 +192,8 @@ def test_a_stale_connection_costs_no_attempt(kafka: EmbeddedKafka, tmp_path_fact
             target = f"/channels/{NAMESPACE}/{installation.resources.channel}"
             for number in (1, 2):
                 assert post(worker.port, target, f"e{number}").status == 202
-                wait_until("it came", lambda number=number: len(subscriber.requests("/stale")) >= number, 20)  # type: ignore[misc]
-                installation.wait_settled(["stale"], 20)
+                wait_until("it came", lambda number=number: len(subscriber.requests("/stale")) >= number, LIMIT_S)  # type: ignore[misc]
+                installation.wait_settled(["stale"], LIMIT_S)
             assert worker.terminate() == 0, worker.tail()
         assert [request.attributes["id"] for request in subscriber.requests("/stale")] == ["e1", "e2", "e2"]
     assert _letters(installation) == {}

@@ -72,15 +72,16 @@ def test_windows_are_exact_in_every_worker_and_after_a_kill(kafka: EmbeddedKafka
             installation.wait_subscribers(first, 3)
             _post(workers, installation)
             for worker in workers:
-                for query in ("window=10s", "window=1m"):
+                for query in ("window=10s&last=90", "window=1m"):
                     _wait_for(worker, installation, query, wanted(EVENTS, 3))
             latency = page(first, "window=1m")["channels"][0]["subscriptions"][-1]["windows"][-1]["latencySeconds"]
             assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] < LIMIT_S
-            lines = read_lines({"bootstrap.servers": kafka.bootstrap}, installation.name, 60, 5)
+            lines = read_lines({"bootstrap.servers": kafka.bootstrap}, installation.name, 60, 30)
             assert [(one.subscription, one.windows.keys() != set()) for one in lines] == [
                 (name, True) for name in ("", "bad", "flaky", "good")
             ]
 
+            installation.wait_settled(["good", "flaky", "bad"], LIMIT_S)  # committed: nothing comes again
             first.kill()
             with installation.worker() as third:
                 third.wait_ready()
@@ -127,7 +128,7 @@ def test_switched_off_there_is_nothing_of_it(kafka: EmbeddedKafka, tmp_path: Pat
             assert status == 404
             assert "PENSTOCK_TRAFFIC=true" in json.loads(body)["error"]
             assert worker.terminate() == 0, worker.tail()
-    topics = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
+    topics = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=60).topics
     made = {name for name in topics if name.startswith(f"{installation.name}.")}
     assert kafka_names.contract_topic(installation.name) in made
     assert not {name for name in made if "traffic" in name or "windows" in name}

@@ -230,8 +230,8 @@ class Controller:
         OSError."""
         if not term.begun or not self._state.holds:
             await self._begin(term)
-        if self._contract.problem:
-            message = f"the contract contains records that this version cannot read: {self._contract.problem}"
+        if unread := self._contract.problem or self._contract.unsupported_text:
+            message = f"the contract contains records that this version cannot read: {unread}"
             raise UnreadableRecords(message)
         await self._find_foreign(term)
         statuses: list[WriteStatus] = []

@@ -1,7 +1,9 @@
 """The contract topic as a table in memory: channels and subscriptions by uid.
 
 Readers see a state that changes only between turns of the event loop. If a record has a newer schema, the last good
-record stays in place and `problem` reports it, so the process is not ready until the record is replaced.
+record stays in place and `problem` reports it, so the process is not ready until the record is replaced. A subscription
+that needs a feature which this version does not know is in `unsupported` instead: serving it, or its last good record,
+would deliver wrong events.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from typing import Any
 import orjson
 import structlog
 
-from knative.contract.codec import Entry, entry_of, record_of
-from knative.contract.records import Channel, Subscription
+from knative.contract.codec import Entry, UnsupportedFeatures, entry_of, record_of
+from knative.contract.records import Channel, Subscription, Unsupported
 from tables.kafka.compacted_topic import CompactedReader, Record
 
 log = structlog.get_logger(__name__)
@@ -25,8 +27,8 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(value: bytes) -> Entry:
-    """The entry of a record's JSON. Raises UnknownSchema for a newer schema, and ValueError, KeyError or TypeError for
-    a record that is not valid."""
+    """The entry of a record's JSON. Raises UnknownSchema for a newer schema (UnsupportedFeatures for one
+    subscription only), and ValueError, KeyError or TypeError for a record that is not valid."""
     return entry_of(orjson.loads(value))
 
 
@@ -37,6 +39,7 @@ class ContractTable:
         self.loaded = False  #: whether the topic was read to its end once
         self.channels: dict[str, Channel] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.unsupported: dict[str, Unsupported] = {}  #: subscriptions that this version cannot serve
         self._problems: dict[str, str] = {}
         self._listeners: list[Callable[[], None]] = []
         self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
@@ -45,6 +48,11 @@ class ContractTable:
     def problem(self) -> str:
         """The records that cannot be read, with reasons; "" = none."""
         return "; ".join(f"{key}: {why}" for key, why in sorted(self._problems.items()))
+
+    @property
+    def unsupported_text(self) -> str:
+        """The subscriptions that this version cannot serve, with reasons; "" = none."""
+        return "; ".join(f"{one.kind} {one.label} {one.reason}" for _, one in sorted(self.unsupported.items()))
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` when the topic has been read to its end, and after each later change."""
@@ -71,14 +79,17 @@ class ContractTable:
             self._notify()
 
     def _apply_one(self, uid: str, value: bytes | None) -> bool:
-        before = self.channels.get(uid) or self.subscriptions.get(uid)
+        before = self.channels.get(uid) or self.subscriptions.get(uid) or self.unsupported.get(uid)
         if value is None:
             self._problems.pop(uid, None)
-            self.channels.pop(uid, None)
-            self.subscriptions.pop(uid, None)
+            self._forget(uid)
             return before is not None
+        entry: Entry | Unsupported
         try:
             entry = decode_entry(value)
+        except UnsupportedFeatures as problem:
+            entry = problem.entry
+            log.error("contract record needs a newer version; it is not served", uid=uid, reason=str(problem))
         except (ValueError, KeyError, TypeError) as problem:
             self._problems[uid] = str(problem)
             log.error("contract record cannot be read; keeping the last good one", uid=uid, reason=str(problem))
@@ -88,11 +99,20 @@ class ContractTable:
             # While leadership changes, two controllers may write. A late record of the old leader must not undo what
             # the new one has published.
             return False
-        if isinstance(entry, Channel):
-            self.channels[uid] = entry
-        else:
-            self.subscriptions[uid] = entry
+        self._forget(uid)
+        match entry:
+            case Channel():
+                self.channels[uid] = entry
+            case Subscription():
+                self.subscriptions[uid] = entry
+            case Unsupported():
+                self.unsupported[uid] = entry
         return True
+
+    def _forget(self, uid: str) -> None:
+        self.channels.pop(uid, None)
+        self.subscriptions.pop(uid, None)
+        self.unsupported.pop(uid, None)
 
     def _caught_up(self) -> None:
         self.loaded = True

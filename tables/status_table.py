@@ -42,6 +42,7 @@ LEADER_KEY = PREFIX.encode()  #: what follows: `knative/contract/leader_state`
 SUBSCRIBER_FAILED = "SubscriberFailed"
 SUBSCRIBER_NOT_SERVED = "SubscriberNotServed"
 SUBSCRIBER_WAITS_FOR_KAFKA = "WaitingForKafka"
+SUBSCRIBER_NEEDS_NEWER_WORKER = "WorkerTooOld"
 
 
 def encode_status(status: WorkerStatus) -> bytes:
@@ -77,14 +78,19 @@ def _unreadable(uid: str, problem: Exception) -> None:
 
 
 def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus], now: float) -> SubscriberStatus:
-    """True if fresh workers of the current generation own every partition, False if a worker failed, else Unknown."""
+    """True if fresh workers of the current generation own every partition, False if a worker failed, or if one is too
+    old and the others do not own them all, else Unknown."""
     owned: set[int] = set()
     current = stale = 0
     failures: list[str] = []
     waiting: list[str] = []
+    too_old: list[str] = []
     for worker in workers:
         mine = worker.subscriptions.get(subscription.uid)
         if mine is None or now - worker.time > FRESH_S:
+            continue
+        if mine.state is WorkerState.UNSUPPORTED:
+            too_old.append(f"{worker.worker} {mine.reason}")
             continue
         if mine.state is WorkerState.FAILED:
             failures.append(f"{worker.worker}: {mine.state_text}")
@@ -102,7 +108,13 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
         return SubscriberStatus(subscription.uid, generation, "False", "; ".join(failures))
     missing = set(range(subscription.partitions)) - owned
     if current and not missing:
+        if too_old and not waiting:
+            message = f"{'; '.join(sorted(too_old))}. Other workers serve all partitions"
+            return SubscriberStatus(subscription.uid, generation, "True", message, SUBSCRIBER_NEEDS_NEWER_WORKER)
         return SubscriberStatus(subscription.uid, generation, "True", _waiting_note(waiting))
+    if too_old:
+        message = "; ".join(sorted(too_old))
+        return SubscriberStatus(subscription.uid, generation, "False", message, SUBSCRIBER_NEEDS_NEWER_WORKER)
     if not current and not stale:
         message = "no worker serves this subscription; start one in the role all or dispatcher"
         return SubscriberStatus(subscription.uid, generation, "Unknown", message)
@@ -132,10 +144,10 @@ def serving(type_: str, status: SubscriberStatus, label: str = "") -> Condition:
     """A subscriber's status as a condition. `label`: the name to put before its message."""
     message = f"{label}: {status.message}" if label else status.message
     if status.ready == "True":
-        return true(type_, SUBSCRIBER_WAITS_FOR_KAFKA, message) if status.message else true(type_)
+        return true(type_, status.reason or SUBSCRIBER_WAITS_FOR_KAFKA, message) if status.message else true(type_)
     if status.ready == "False":
-        return false(type_, SUBSCRIBER_FAILED, message)
-    return unknown(type_, SUBSCRIBER_NOT_SERVED, message)
+        return false(type_, status.reason or SUBSCRIBER_FAILED, message)
+    return unknown(type_, status.reason or SUBSCRIBER_NOT_SERVED, message)
 
 
 class StatusTable:

@@ -266,6 +266,8 @@ class Lifecycle:
         fields: dict[str, Any] = {**conditions, "kafka": "up" if parts.producer.connected else "down"}
         if parts.contract.problem:
             fields["problem"] = parts.contract.problem
+        if parts.contract.unsupported:
+            fields["unsupported"] = parts.contract.unsupported_text
         return ready, fields
 
     def subscriber_statuses(self, namespace: str, channel: str) -> list[SubscriberStatus] | None:
@@ -319,9 +321,9 @@ class Lifecycle:
                 if time.monotonic() >= progress_due:
                     progress_due = time.monotonic() + parts.settings.status_interval_s / 2
                     stats = parts.supervisor.stats()
-                status = WorkerStatus(
-                    parts.worker_id, time.time(), parts.settings.role, parts.supervisor.statuses(), stats
-                )
+                unsupported = {uid: one.status for uid, one in parts.contract.unsupported.items()}
+                served = {**unsupported, **parts.supervisor.statuses()}
+                status = WorkerStatus(parts.worker_id, time.time(), parts.settings.role, served, stats)
                 if parts.producer.connected:
                     self._send_status(encode_status(status))
                 try:

@@ -25,6 +25,7 @@ from tables.status_table import (
     REPORT_KEY,
     REQUEST_KEY,
     SUBSCRIBER_FAILED,
+    SUBSCRIBER_NEEDS_NEWER_WORKER,
     SUBSCRIBER_NOT_SERVED,
     SUBSCRIBER_WAITS_FOR_KAFKA,
     StatusTable,
@@ -36,7 +37,9 @@ log = structlog.get_logger(__name__)
 SILENT_S = 600.0  #: a worker that was silent for so long will not come back under its name
 FOREIGN_MAX = 5_000  #: uids of foreign resources in one record
 REQUEST_LIVES_S = 120.0  #: older requests are dropped, because the command that made them has given up
-_SEEN_BY_READERS = frozenset({SUBSCRIBER_FAILED, SUBSCRIBER_NOT_SERVED, SUBSCRIBER_WAITS_FOR_KAFKA})
+_SEEN_BY_READERS = frozenset(
+    {SUBSCRIBER_FAILED, SUBSCRIBER_NOT_SERVED, SUBSCRIBER_WAITS_FOR_KAFKA, SUBSCRIBER_NEEDS_NEWER_WORKER}
+)
 _URGENCY = {"False": 0, "Unknown": 1, "True": 2}
 
 

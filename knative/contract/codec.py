@@ -6,8 +6,10 @@
     LeaderState                     --rows of `leader_state`, each a record-->  status topic
 
 The dataclasses are the list of fields: each is stored under its own name. A later version of the same schema may only
-add fields, so unknown ones are ignored, and one that is missing has its default. Fields that need a conversion are in
-every record, except for those that later versions added. A filter is JSON text: the records have one form for Spark.
+add fields, so unknown ones are ignored, and one that is missing has its default. For a field that must not be
+ignored, the record names a feature in `needs`; it then has schema 2, which versions without `needs` do not read.
+Fields that need a conversion are in every record, except for those that later versions added. A filter is JSON text:
+the records have one form for Spark.
 Callers turn records into JSON text with orjson, which the core does not import: it writes some numbers
 shorter than the standard library does.
 """
@@ -20,14 +22,17 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from knative import filters
+from knative.contract.features import SUPPORTED, needs
 from knative.contract.leader_state import LeaderRow, Row
 from knative.contract.records import (
     SCHEMA_VERSION,
+    SCHEMA_WITH_NEEDS,
     Channel,
     ControllerReport,
     RemovalRequest,
     ResourceProblem,
     Subscription,
+    Unsupported,
     WorkerState,
     WorkerStatus,
     WorkerSubscription,
@@ -58,28 +63,54 @@ class UnknownSchema(ValueError):
     """A record with a schema that this version does not support."""
 
 
+class UnsupportedFeatures(UnknownSchema):
+    """A subscription that needs features which this version does not know."""
+
+    def __init__(self, entry: Unsupported) -> None:
+        super().__init__(f"{entry.kind} {entry.label} {entry.reason}")
+        self.entry = entry
+
+
 # -- contract
 
 
 def record_of(entry: Entry) -> Record:
     """A record of the contract topic; its key is the uid."""
     what = next(name for name, kind in KINDS.items() if isinstance(entry, kind))
-    return {"schema": SCHEMA_VERSION, "what": what, what: _plain(entry)}
+    needed = needs(entry)
+    head = {"schema": SCHEMA_WITH_NEEDS, "needs": needed} if needed else {"schema": SCHEMA_VERSION}
+    return {**head, "what": what, what: _plain(entry)}
 
 
 def entry_of(record: Any) -> Entry:
-    """The entry of a record. Raises UnknownSchema for a newer schema, and KeyError, TypeError or ValueError for a
-    record that is not valid."""
-    _check_schema(record)
+    """The entry of a record. Raises UnsupportedFeatures for a subscription that this version cannot serve,
+    UnknownSchema for any other record of a newer version, and KeyError, TypeError or ValueError for a record that is
+    not valid."""
+    needed: list[str] = []
+    if record["schema"] == SCHEMA_WITH_NEEDS:
+        if not isinstance(record["needs"], list):
+            raise TypeError("`needs` is not a list")
+        needed = list(map(str, record["needs"]))
+    else:
+        _check_schema(record, f"{SCHEMA_VERSION} and {SCHEMA_WITH_NEEDS}")
     what = record["what"]
     if what not in KINDS:
         raise UnknownSchema(f"the record has the unknown kind {what!r}")
+    if unknown := tuple(one for one in needed if one not in SUPPORTED):
+        raise _unsupported(what, record[what], unknown)
     return _read(KINDS[what], record[what])
 
 
-def _check_schema(record: Any) -> None:
+def _unsupported(what: str, row: Any, features: tuple[str, ...]) -> UnknownSchema:
+    if KINDS[what] is Subscription:
+        identity = (str(row["uid"]), int(row["generation"]), str(row["namespace"]), str(row["name"]))
+        return UnsupportedFeatures(Unsupported(*identity, str(row.get("kind", "Subscription")), features))
+    return UnknownSchema(f"the record needs {', '.join(features)}, which this version does not know")
+
+
+def _check_schema(record: Any, supported: str = str(SCHEMA_VERSION)) -> None:
     if record["schema"] != SCHEMA_VERSION:
-        raise UnknownSchema(f"the record has schema {record['schema']}, this version supports {SCHEMA_VERSION}")
+        raise UnknownSchema(f"the record has schema {record['schema']}, this version supports {supported}")
 
 
 def _plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec, On
 from knative.filters.dialects import ALL_EVENTS, Filter
 
 SCHEMA_VERSION = 1
+SCHEMA_WITH_NEEDS = 2  #: of contract records that name the features they need
 BROKER, TRIGGER = "Broker", "Trigger"  #: kinds of records; the others are KafkaChannel and Subscription
 
 
@@ -104,6 +105,33 @@ class Subscription:
         return f"{self.namespace}/{self.unique_name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """What this version reads of a subscription that it cannot serve."""
+
+    uid: str
+    generation: int
+    namespace: str
+    name: str
+    kind: str
+    features: tuple[str, ...]  #: those that it needs and this version does not know
+
+    @property
+    def label(self) -> str:
+        """As of a subscription."""
+        return f"{self.namespace}/{unique_name(self.kind, self.name)}"
+
+    @property
+    def reason(self) -> str:
+        """Why it is not served; for messages."""
+        return f"needs {', '.join(self.features)}, which this version does not know; update this worker"
+
+    @property
+    def status(self) -> WorkerSubscription:
+        """What a worker reports about it."""
+        return WorkerSubscription(self.generation, (), WorkerState.UNSUPPORTED, self.reason)
+
+
 class WorkerState(StrEnum):
     """How far one worker is with one subscription. The values are texts of the status topic."""
 
@@ -111,6 +139,7 @@ class WorkerState(StrEnum):
     RUNNING = "running"
     WAITING_FOR_KAFKA = "waiting for Kafka"  #: starts no new deliveries, because Kafka does not confirm commits
     FAILED = "failed"  #: does not serve some of its partitions
+    UNSUPPORTED = "unsupported"  #: does not serve it, because it needs a newer version
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +149,7 @@ class WorkerSubscription:
     generation: int
     partitions: tuple[int, ...]
     state: WorkerState
-    reason: str = ""  #: of FAILED
+    reason: str = ""  #: of FAILED and UNSUPPORTED
 
     @property
     def state_text(self) -> str:
@@ -147,6 +176,7 @@ class SubscriberStatus:
     observed_generation: int
     ready: str
     message: str = ""
+    reason: str = ""  #: of the condition that follows from it; "" = the usual one
 
 
 @dataclass(frozen=True, slots=True)

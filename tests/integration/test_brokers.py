@@ -16,6 +16,7 @@ from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscripti
 from knative.filters.dialects import Exact
 from tables.status_table import encode_status
 from tests.integration.controller_fixture import ControllerFixture
+from tests.integration.older_worker import OlderWorker
 
 pytestmark = pytest.mark.integration
 
@@ -162,3 +163,36 @@ async def test_an_external_topic_is_neither_created_nor_changed_nor_deleted(plan
         await plant.until(lambda: plant.published("main") is None, "the tombstone")
         await plant.gone(f"{theirs}.dlq")
         assert await plant.look(theirs) == before
+
+
+@pytest.mark.asyncio
+async def test_a_worker_that_does_not_know_filters_serves_what_has_none(plant: ControllerFixture) -> None:
+    """The others' Triggers name the worker and what it does not know; without a filter they are served."""
+    write(plant, "broker", BROKER.format(more="", spec=WITH_CONFIG))
+    write(plant, "config", CONFIG.format(partitions=2, retention_ms=-1))
+    filtered = TRIGGER.format(name="filtered", start="latest")
+    plain = "".join(line for line in filtered.splitlines(keepends=True) if "filter" not in line or "name:" in line)
+    write(plant, "filtered", filtered)
+    write(plant, "plain", plain.replace("name: filtered", "name: plain"))
+    bootstrap = str(plant.config.kafka["bootstrap.servers"])
+    async with plant:
+        with OlderWorker(bootstrap, plant.folder.parent, plant.config.instance, "filter", {}) as older:
+            await plant.until(lambda: plant.condition("Trigger", "plain") == ("True", ""), "the plain one")
+            await plant.until(
+                lambda: plant.condition("Trigger", "filtered", "Subscribed") == ("False", "WorkerTooOld"), "the reason"
+            )
+            assert plant.condition("Trigger", "filtered") == ("False", "WorkerTooOld")
+            (subscribed,) = [
+                one["message"]
+                for one in plant.said("Trigger", "filtered")["status"]["conditions"]
+                if one["type"] == "Subscribed"
+            ]
+            assert "needs filter, which this version does not know; update this worker" in subscribed
+            code, body = await asyncio.to_thread(older.readiness)
+            assert (code, b"Trigger default/trigger:filtered needs filter" in body) == (200, True), body
+            uid = plant.published("filtered").uid
+            assert {worker.subscriptions[uid].partitions for worker in plant.status.workers.values()} == {()}
+            write(plant, "filtered", plain)
+            await plant.until(lambda: plant.condition("Trigger", "filtered") == ("True", ""), "without a filter")
+            assert plant.published("filtered").uid == uid
+            assert await asyncio.to_thread(older.terminate) == 0, older.tail()

@@ -78,7 +78,7 @@ def test_fields_of_later_versions_are_ignored_newer_schemas_are_not_read() -> No
     data["channel"]["colour"] = "blue"
     assert decode_entry(orjson.dumps(data)) == CHANNEL
     with pytest.raises(UnknownSchema):
-        decode_entry(orjson.dumps({**data, "schema": 2}))
+        decode_entry(orjson.dumps({**data, "schema": 3}))
 
 
 def _crashed(problem: BaseException) -> None:
@@ -122,6 +122,68 @@ def test_an_older_generation_does_not_come_back() -> None:
     assert table.subscriptions["u1"].generation == 3
 
 
+def _needing(subscription: Subscription, *features: str) -> bytes:
+    record = {**orjson.loads(encode_entry(subscription)), "schema": 2, "needs": list(features)}
+    return orjson.dumps(record)
+
+
+def test_a_subscription_that_needs_a_newer_version_is_not_served_and_the_others_are() -> None:
+    """Its last good record would deliver by rules that are not in force any more."""
+    table, reported = contract()
+    other = replace(SUBSCRIPTION, uid="u2", name="other")
+    table.apply([(b"u1", encode_entry(SUBSCRIPTION), 0), (b"u2", encode_entry(other), 0)])
+    changed = replace(SUBSCRIPTION, generation=4)
+    table.apply([(b"u1", _needing(changed, "colour"), 0)])
+    assert (table.subscriptions, table.problem) == ({"u2": other}, "")
+    assert table.unsupported["u1"].status == WorkerSubscription(
+        4, (), WorkerState.UNSUPPORTED, "needs colour, which this version does not know; update this worker"
+    )
+    assert table.unsupported_text.startswith("Subscription ns/sub needs colour, which")
+    table.apply([(b"u1", _needing(changed, "colour"), 0)])
+    table.apply([(b"u1", encode_entry(SUBSCRIPTION), 0)])
+    assert len(reported) == 2, "the same again is no change, and an older generation does not come back"
+    assert list(table.subscriptions) == ["u2"]
+    table.apply([(b"u1", encode_entry(replace(changed, generation=5)), 0)])
+    assert (table.subscriptions["u1"].generation, table.unsupported) == (5, {})
+    table.apply([(b"u1", _needing(replace(changed, generation=6), "colour"), 0), (b"u1", None, 0)])
+    assert (list(table.subscriptions), table.unsupported, table.unsupported_text) == (["u2"], {}, "")
+
+
+@pytest.mark.parametrize("needs", [b"5", b"null"])
+def test_needs_that_cannot_be_read_leave_the_last_good_record(needs: bytes) -> None:
+    table, _ = contract()
+    table.apply([(b"u1", encode_entry(SUBSCRIPTION), 0)])
+    table.apply([(b"u1", _needing(SUBSCRIPTION).replace(b"[]", needs), 0)])
+    assert (table.subscriptions, table.unsupported) == ({"u1": SUBSCRIPTION}, {})
+    assert "u1" in table.problem
+
+
+OLD = "needs colour, which this version does not know; update this worker"
+
+
+def old_worker(name: str, age: float, generation: int) -> WorkerStatus:
+    return WorkerStatus(
+        name, NOW - age, "all", {"u1": WorkerSubscription(generation, (), WorkerState.UNSUPPORTED, OLD)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("workers", "ready", "message"),
+    [
+        ((), "False", f"old {OLD}"),
+        ((0, 1), "False", f"old {OLD}"),
+        ((0, 1, 2, 3), "True", f"old {OLD}. Other workers serve all partitions"),
+    ],
+)
+def test_a_worker_that_is_too_old_is_named(workers: tuple[int, ...], ready: str, message: str) -> None:
+    others = [worker("new", 1, 3, *workers)] if workers else []
+    status = subscriber_status(SUBSCRIPTION, [old_worker("old", 1, 3), *others], NOW)
+    assert (status.ready, status.message) == (ready, message)
+    assert serving("Subscribed", status).reason == "WorkerTooOld"
+    fresh = subscriber_status(SUBSCRIPTION, [old_worker("old", 11, 3), *others], NOW)
+    assert (fresh.reason, "old" in fresh.message) == ("", False)
+
+
 def worker(name: str, age: float, generation: int, *partitions: int, failed: str = "") -> WorkerStatus:
     state = WorkerState.FAILED if failed else WorkerState.RUNNING
     return WorkerStatus(name, NOW - age, "all", {"u1": WorkerSubscription(generation, partitions, state, failed)})
@@ -163,6 +225,7 @@ def test_status_round_trip_and_goodbye() -> None:
         ("running", WorkerState.RUNNING, ""),
         ("waiting for Kafka", WorkerState.WAITING_FOR_KAFKA, ""),
         ("failed: partition 2: gone", WorkerState.FAILED, "partition 2: gone"),
+        (f"unsupported: {OLD}", WorkerState.UNSUPPORTED, OLD),
     ],
 )
 def test_a_workers_state_in_the_record(text: str, state: WorkerState, reason: str) -> None:

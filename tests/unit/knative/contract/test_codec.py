@@ -8,13 +8,14 @@ from typing import Any, get_args, get_type_hints
 import orjson
 import pytest
 
-from knative.contract.codec import KINDS, Entry, UnknownSchema, entry_of, record_of
+from knative.contract.codec import KINDS, Entry, UnknownSchema, UnsupportedFeatures, entry_of, record_of
 from knative.contract.records import (
     Channel,
     ControllerReport,
     RemovalRequest,
     ResourceProblem,
     Subscription,
+    Unsupported,
     WorkerState,
     WorkerStatus,
     WorkerSubscription,
@@ -54,7 +55,8 @@ SUBSCRIPTION = Subscription("u1", 3, "ns", "sub", "c1", "ch", "t", "t.dlq", 4, "
 STORED: list[tuple[Entry, str]] = [
     (
         BROKER,
-        '{"schema":1,"what":"channel","channel":{"uid":"c1","generation":2,"namespace":"ns","name":"ch","topic":"t",'
+        '{"schema":2,"needs":["broker","external-topic"],'
+        '"what":"channel","channel":{"uid":"c1","generation":2,"namespace":"ns","name":"ch","topic":"t",'
         '"dlq_topic":"t.dlq","partitions":4,"hosts":["a.example","b.example"],"kind":"Broker","spec_hash":"5f",'
         '"keep_topic":true,"config_map":"ns/config","external":true}}',
     ),
@@ -75,7 +77,8 @@ STORED: list[tuple[Entry, str]] = [
     ),
     (
         TRIGGER,
-        '{"schema":1,"what":"subscription","subscription":{"uid":"u2","generation":4,"namespace":"ns","name":"süb",'
+        '{"schema":2,"needs":["filter","json-format","trigger"],'
+        '"what":"subscription","subscription":{"uid":"u2","generation":4,"namespace":"ns","name":"süb",'
         '"channel_uid":"c1","channel":"ch","topic":"t","dlq_topic":"t.dlq","partitions":4,"group":"kafka.u2",'
         '"subscriber":{"uri":"https://s/","ca_certs":"PEM\\n"},"reply":{"uri":"http://r/","ca_certs":""},'
         '"delivery":{"retry":3,"backoff_policy":"linear","backoff_delay_s":0.00001,"timeout_s":2.5,'
@@ -120,6 +123,12 @@ OLDER = [
         '"dead_letter_sink":null},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
         '"kind":"Subscription","spec_hash":"","topic_id":""}}',
     ),
+]
+
+
+#: What was stored before records named the features that they need.
+OLDER += [
+    (entry, '{"schema":1,' + stored[stored.index('"what"') :]) for entry, stored in STORED if entry in (BROKER, TRIGGER)
 ]
 
 
@@ -226,11 +235,41 @@ def test_a_field_that_is_missing_has_its_default_unless_every_version_has_it(ent
 
 
 @pytest.mark.parametrize(
-    "record", [{"schema": 2, "what": "channel"}, {"schema": 1, "what": "broker"}, {"schema": "1", "what": "channel"}]
+    "record", [{"schema": 3, "what": "channel"}, {"schema": 1, "what": "broker"}, {"schema": "1", "what": "channel"}]
 )
 def test_a_record_that_only_newer_versions_read(record: dict[str, object]) -> None:
     with pytest.raises(UnknownSchema):
         entry_of(record)
+
+
+def _needing(entry: Entry, *features: str) -> dict[str, Any]:
+    return {**record_of(entry), "schema": 2, "needs": list(features)}
+
+
+def test_a_subscription_that_needs_unknown_features_is_known_by_name_only() -> None:
+    """Also if other fields have values that this version cannot read."""
+    record = _needing(TRIGGER, "filter", "tuned", "exact-once")
+    record["subscription"].update(order="by-colour", filter='{"regex":{}}', kind="Trigger")
+    with pytest.raises(UnsupportedFeatures) as raised:
+        entry_of(record)
+    assert raised.value.entry == Unsupported("u2", 4, "ns", "süb", "Trigger", ("tuned", "exact-once"))
+    assert str(raised.value) == (
+        "Trigger ns/trigger:süb needs tuned, exact-once, which this version does not know; update this worker"
+    )
+
+
+def test_a_channel_that_needs_unknown_features_is_of_an_unknown_schema() -> None:
+    with pytest.raises(UnknownSchema, match="needs tiered, which") as raised:
+        entry_of(_needing(CHANNEL, "tiered"))
+    assert not isinstance(raised.value, UnsupportedFeatures)
+
+
+@pytest.mark.parametrize("needs", [None, 5, "filter"])
+def test_needs_that_are_not_a_list_of_names(needs: object) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        entry_of({**record_of(TRIGGER), "needs": needs})
+    with pytest.raises(KeyError):
+        entry_of({name: value for name, value in record_of(TRIGGER).items() if name != "needs"})
 
 
 EXAMPLES: dict[str, Entry] = {"channel": BROKER, "subscription": TRIGGER}

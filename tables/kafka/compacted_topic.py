@@ -2,7 +2,7 @@
 
     thread                                       event loop
     poll -> batch of (key, value) --------------> apply(records), in topic order
-    first end of every partition ---------------> caught_up() once
+    ends of the beginning are reached ----------> caught_up() once
     ends of now <-------------------------------- read_to_end()
 
 The reader joins no consumer group and commits nothing, so it never waits for a rebalance: the contract and the workers'
@@ -27,6 +27,8 @@ log = structlog.get_logger(__name__)
 
 #: key, value (None = tombstone), timestamp in ms
 Record = tuple[bytes, bytes | None, int]
+#: Called on the event loop: whether everything is applied up to the ends that were looked up.
+Answer = Callable[[bool], None]
 
 _POLL_S = 0.5
 _BATCH = 500
@@ -58,14 +60,20 @@ class CompactedReader:
             "topic.metadata.refresh.interval.ms": 30_000,
             **kafka,
         }
-        self._apply, self._caught_up = apply, caught_up
+        self._apply = apply
         self._thread = LoopThread(self._run, f"read-{topic}", partial(self._call, crashed))
-        self._pending: set[int] | None = None
         self._reached: dict[int, int] = {}  #: partition -> offset of the next record
-        self._asked: deque[asyncio.Future[bool]] = deque()  #: the event loop appends, the thread pops
-        self._first_ends: dict[int, int] = {}  #: the ends when reading began; {} = not looked up
+        self._asked: deque[Answer] = deque()  #: the event loop appends, the thread pops
         self._failed = 0  #: lookups of the ends that failed in a row
-        self._waiting: list[tuple[asyncio.Future[bool], dict[int, int]]] = []  #: with the ends to reach
+        self._waiting: list[tuple[Answer, dict[int, int]]] = []  #: with the ends to reach
+
+        def first_answer(there: bool) -> None:
+            if there:
+                caught_up()
+            else:
+                self._asked.append(first_answer)
+
+        self._asked.append(first_answer)
 
     def start(self) -> None:
         """Start reading; returns at once."""
@@ -79,7 +87,7 @@ class CompactedReader:
         """Wait until everything is applied that the topic holds now; False if that takes longer than the limit, or
         Kafka does not say where the topic ends."""
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._asked.append(answer)
+        self._asked.append(partial(_settle, answer))
         try:
             return await asyncio.wait_for(answer, limit_s)
         except TimeoutError:
@@ -109,7 +117,6 @@ class CompactedReader:
             first = consumer.poll(_POLL_S)
             if first is not None:
                 self._take([first, *consumer.consume(_BATCH, 0)])
-            self._check_caught_up(consumer)
             self._answer(consumer)
 
     def _assign(self, consumer: Consumer) -> bool:
@@ -121,8 +128,6 @@ class CompactedReader:
                 log.info("topic cannot be looked up yet", topic=self.topic, reason=problem.args[0].str())
             else:
                 if found.error is None and found.partitions:
-                    if self._pending is None:
-                        self._pending = set(found.partitions)
                     starts = {p: self._reached.get(p, OFFSET_BEGINNING) for p in found.partitions}
                     self._reached = {p: max(start, 0) for p, start in starts.items()}
                     consumer.assign([TopicPartition(self.topic, p, start) for p, start in starts.items()])
@@ -132,46 +137,21 @@ class CompactedReader:
 
     def _take(self, messages: list[Message]) -> None:
         records: list[Record] = []
-        ended: list[int] = []
         for message in messages:
             error = message.error()
             partition, offset = message.partition(), message.offset()
-            if partition is not None and offset is not None:
-                if error is None:
-                    self._reached[partition] = offset + 1
-                elif error.code() == KafkaError._PARTITION_EOF:  # behind records that compaction removed
-                    self._reached[partition] = offset
             if error is None:
                 key = message.key()
                 if key is not None:
                     records.append((key, message.value(), message.timestamp()[1]))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ended.append(message.partition() or 0)
-            else:
+            elif error.code() != KafkaError._PARTITION_EOF:
                 log.warning("error while reading a compacted topic", topic=self.topic, reason=error.str())
-        # Records first: `caught_up` must see everything that came before the end.
+                continue
+            # An end may be behind records that compaction removed.
+            if partition is not None and offset is not None:
+                self._reached[partition] = offset + 1 if error is None else offset
         if records:
             self._call(self._apply, records)
-        if self._pending and ended:
-            self._pending.difference_update(ended)
-            if not self._pending:
-                self._call(self._caught_up)
-
-    def _check_caught_up(self, consumer: Consumer) -> None:
-        """Report the first end of the topic also if no fetch comes back empty. The client says that a partition has
-        ended only then, which never happens while records come in faster than a fetch waits, as statuses of several
-        workers do."""
-        if not self._pending:
-            return
-        if not self._first_ends:
-            try:
-                self._first_ends = self._ends(consumer)
-            except KafkaException as problem:
-                log.info("the end of a topic cannot be looked up", topic=self.topic, reason=problem.args[0].str())
-                return
-        if all(self._reached[partition] >= end for partition, end in self._first_ends.items()):
-            self._pending.clear()
-            self._call(self._caught_up)
 
     def _ends(self, consumer: Consumer) -> dict[int, int]:
         """The present end of each partition. Raises KafkaException."""
@@ -181,26 +161,31 @@ class CompactedReader:
         }
 
     def _answer(self, consumer: Consumer) -> None:
-        """Answer the calls of `read_to_end` whose records were all passed on. Records that are passed on here are
-        applied first, because the event loop keeps the order of the calls."""
+        """Answer those whose records were all passed on: the first ones, and the calls of `read_to_end`. What was
+        passed on is applied first, because the event loop keeps the order of the calls.
+
+        Ends are looked up, because the client says that a partition has ended only after an empty fetch. There is none
+        while records come in faster than a fetch waits, as statuses of several workers do."""
         asked = [self._asked.popleft() for _ in range(len(self._asked))]
         if asked:
             try:
                 ends = self._ends(consumer)
             except KafkaException as problem:
                 log.info("the end of a topic cannot be looked up", topic=self.topic, reason=problem.args[0].str())
-                self._call(_settle, asked, False)
                 self._failed += 1
+                for answer in asked:
+                    self._call(answer, False)
             else:
                 self._failed = 0
                 self._waiting += ((answer, ends) for answer in asked)
-        if self._waiting:
-            there = [one for one in self._waiting if all(self._reached[key] >= end for key, end in one[1].items())]
-            self._waiting = [one for one in self._waiting if one not in there]
-            self._call(_settle, [answer for answer, _ in there], True)
+        waiting, self._waiting = self._waiting, []
+        for answer, ends in waiting:
+            if all(self._reached[partition] >= end for partition, end in ends.items()):
+                self._call(answer, True)
+            else:
+                self._waiting.append((answer, ends))
 
 
-def _settle(answers: list[asyncio.Future[bool]], result: bool) -> None:
-    for answer in answers:
-        if not answer.done():
-            answer.set_result(result)
+def _settle(answer: asyncio.Future[bool], there: bool) -> None:
+    if not answer.done():
+        answer.set_result(there)

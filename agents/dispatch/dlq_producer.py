@@ -6,7 +6,6 @@ would lose the event. When its caller is cancelled, the event stays unsettled.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
@@ -14,7 +13,8 @@ from agents.dispatch.dead_letters import HeaderList
 from agents.ordering.partition import Delivery
 from knative.backoff import doubling_s
 from knative.contract.records import Subscription
-from knative.ports import Produce, ProduceFailure, ProduceProblem
+from knative.ports import Produce, ProduceProblem
+from knative.produce import send
 
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
@@ -50,7 +50,7 @@ class DlqProducer:
         reported = False
         while True:
             topic = self._listener.subscription.dlq_topic
-            failure = await self._store(topic, delivery, remaining[0])
+            failure = await send(self._produce, topic, delivery.value, delivery.key, remaining[0])
             if failure is None:
                 return
             if failure.problem is ProduceProblem.TOO_LARGE and len(remaining) > 1:
@@ -60,13 +60,3 @@ class DlqProducer:
                 reported = True
                 self._not_stored(delivery, topic, failure.message)
             await self._rest(delivery, next(waits_s))
-
-    async def _store(self, topic: str, delivery: Delivery, headers: HeaderList) -> ProduceFailure | None:
-        stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
-
-        def done(failure: ProduceFailure | None) -> None:
-            if not stored.done():
-                stored.set_result(failure)
-
-        self._produce.send(topic, delivery.value, delivery.key, headers, done)
-        return await stored

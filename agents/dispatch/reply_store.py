@@ -6,12 +6,11 @@ replies can go round for ever. A record header counts how many replies led to an
 
 from __future__ import annotations
 
-import asyncio
-
 from knative.cloudevents.trace_context import PARENT, STATE
 from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure, Verdict
 from knative.ports import Clock, Headers, Produce, ProduceFailure, ProduceProblem
+from knative.produce import send
 
 DEPTH = "penstock-reply-depth"
 _TRACE = (PARENT, STATE)
@@ -54,14 +53,7 @@ def verdict_of(failure: ProduceFailure | None) -> Verdict:
 
 async def store(produce: Produce, clock: Clock, topic: str, headers: Headers, reply: Reply, number: int) -> Outcome:
     """Store a reply; returns when Kafka has acknowledged it, or has not in time. `number`: of the attempt."""
-    stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
-
-    def done(failure: ProduceFailure | None) -> None:
-        if not stored.done():  # cancelled meanwhile
-            stored.set_result(failure)
-
     began = clock.monotonic()
-    produce.send(topic, reply.value, reply.key, headers, done)
-    verdict = verdict_of(await stored)
+    verdict = verdict_of(await send(produce, topic, reply.value, reply.key, headers))
     seconds = clock.monotonic() - began
     return Outcome(verdict, f"kafka:{topic}", number, clock.time(), seconds, recipient=Recipient.REPLY)

@@ -15,10 +15,11 @@ from dataclasses import replace
 
 import structlog
 
-from controller.kafka.publisher import all_stored, stored
+from controller.kafka.publisher import all_stored
 from knative.contract.leader_state import LeaderState, Row, Term, difference, rows_of
 from knative.errors import PenstockError
 from knative.ports import Produce, ProduceFailure
+from knative.produce import send
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tables.status_table import StatusTable, encode_row
 
@@ -100,7 +101,7 @@ class LeaderStateStore:
 
     async def _store(self, records: Iterable[tuple[str, Row | None]]) -> None:
         waiting = [
-            stored(self._produce, self._topic, key.encode(), None if row is None else encode_row(row))
+            send(self._produce, self._topic, None if row is None else encode_row(row), key.encode(), [], 0)
             for key, row in records
         ]
         await all_stored(waiting, self._limit_s, "recording what the next leader must know")

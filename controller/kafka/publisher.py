@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from knative.contract import records
 from knative.ports import Produce, ProduceFailure
+from knative.produce import send
 from tables.contract_table import ContractTable, encode_entry
 from tables.kafka.errors import KafkaFailed
 
@@ -46,7 +47,7 @@ class Publisher:
         await self._read_back(lambda: uid not in self._table.channels and uid not in self._table.subscriptions, what)
 
     async def _store(self, uid: str, value: bytes | None, what: str) -> None:
-        await all_stored([stored(self._produce, self._topic, uid.encode(), value)], self._limit_s, what)
+        await all_stored([send(self._produce, self._topic, value, uid.encode(), [], 0)], self._limit_s, what)
 
     async def _read_back(self, there: Callable[[], bool], what: str) -> None:
         try:
@@ -57,18 +58,6 @@ class Publisher:
         except TimeoutError as problem:
             message = f"{what}: stored, but not read back within {self._limit_s:g} s; the topic may have a newer one"
             raise KafkaFailed(message) from problem
-
-
-def stored(produce: Produce, topic: str, key: bytes, value: bytes | None) -> Stored:
-    """Send a record to partition 0; the future has the failure, or None once Kafka has acknowledged it."""
-    answer: Stored = asyncio.get_running_loop().create_future()
-
-    def done(failure: ProduceFailure | None) -> None:
-        if not answer.done():
-            answer.set_result(failure)
-
-    produce.send(topic, value, key, [], done, 0)
-    return answer
 
 
 async def all_stored(waiting: list[Stored], limit_s: float, what: str) -> None:

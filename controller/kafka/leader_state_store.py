@@ -15,12 +15,12 @@ from dataclasses import replace
 
 import structlog
 
-from controller.kafka.publisher import all_stored
+from controller.kafka.publisher import all_stored, read_back
 from knative.contract.leader_state import LeaderState, Row, Term, difference, rows_of
 from knative.errors import PenstockError
 from knative.ports import Produce, ProduceFailure
 from knative.produce import send
-from tables.kafka.errors import KafkaFailed, KafkaUnavailable
+from tables.kafka.errors import KafkaUnavailable
 from tables.status_table import StatusTable, encode_row
 
 log = structlog.get_logger(__name__)
@@ -76,7 +76,8 @@ class LeaderStateStore:
         self.last_directory = leaders.directory
         await self._store((f"{term.key}/{rest}", row) for rest, row in rows_of(state).items())
         await self._store([(term.key, {"claim": directory})])
-        await self._read_back(term)
+        what = f"claiming term {term.number}"
+        await read_back(self._changed, lambda: self._table.leaders.has(term), self._limit_s, what)
         self._term, self._unsure, self.state = term, set(), state
         return self.holds
 
@@ -105,16 +106,6 @@ class LeaderStateStore:
             for key, row in records
         ]
         await all_stored(waiting, self._limit_s, "recording what the next leader must know")
-
-    async def _read_back(self, term: Term) -> None:
-        try:
-            async with asyncio.timeout(self._limit_s):
-                while not self._table.leaders.has(term):
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError as problem:
-            message = f"the claim of term {term.number} was stored, but not read back within {self._limit_s:g} s"
-            raise KafkaFailed(message) from problem
 
 
 def _swept(failure: ProduceFailure | None) -> None:

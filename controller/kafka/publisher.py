@@ -31,33 +31,27 @@ class Publisher:
     async def publish_channel(self, record: records.Channel) -> None:
         """Store a channel's record. Raises KafkaFailed."""
         what = f"publishing channel {record.namespace}/{record.name}"
-        await self._store(record.uid, encode_entry(record), what)
-        await self._read_back(lambda: self._table.channels.get(record.uid) == record, what)
+        await self._store(
+            record.uid, encode_entry(record), lambda: self._table.channels.get(record.uid) == record, what
+        )
 
     async def publish_subscription(self, record: records.Subscription) -> None:
         """Store a subscription's record. Raises KafkaFailed."""
         what = f"publishing subscription {record.label}"
-        await self._store(record.uid, encode_entry(record), what)
-        await self._read_back(lambda: self._table.subscriptions.get(record.uid) == record, what)
+        await self._store(
+            record.uid, encode_entry(record), lambda: self._table.subscriptions.get(record.uid) == record, what
+        )
 
     async def retract(self, uid: str) -> None:
         """Store a tombstone. Raises KafkaFailed."""
-        what = f"retracting {uid}"
-        await self._store(uid, None, what)
-        await self._read_back(lambda: uid not in self._table.channels and uid not in self._table.subscriptions, what)
+        table = self._table
+        await self._store(
+            uid, None, lambda: uid not in table.channels and uid not in table.subscriptions, f"retracting {uid}"
+        )
 
-    async def _store(self, uid: str, value: bytes | None, what: str) -> None:
+    async def _store(self, uid: str, value: bytes | None, there: Callable[[], bool], what: str) -> None:
         await all_stored([send(self._produce, self._topic, value, uid.encode(), [], 0)], self._limit_s, what)
-
-    async def _read_back(self, there: Callable[[], bool], what: str) -> None:
-        try:
-            async with asyncio.timeout(self._limit_s):
-                while not there():
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError as problem:
-            message = f"{what}: stored, but not read back within {self._limit_s:g} s; the topic may have a newer one"
-            raise KafkaFailed(message) from problem
+        await read_back(self._changed, there, self._limit_s, what)
 
 
 async def all_stored(waiting: list[Stored], limit_s: float, what: str) -> None:
@@ -71,3 +65,15 @@ async def all_stored(waiting: list[Stored], limit_s: float, what: str) -> None:
         failure = one.result()
         if failure is not None:
             raise KafkaFailed(f"{what}: {failure.message} ({failure.problem.value})")
+
+
+async def read_back(changed: asyncio.Event, there: Callable[[], bool], limit_s: float, what: str) -> None:
+    """Wait until the table has the record; `changed` is set by the table's changes. Raises KafkaFailed."""
+    try:
+        async with asyncio.timeout(limit_s):
+            while not there():
+                changed.clear()
+                await changed.wait()
+    except TimeoutError as problem:
+        message = f"{what}: stored, but not read back within {limit_s:g} s; the topic may have a newer one"
+        raise KafkaFailed(message) from problem

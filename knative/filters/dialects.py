@@ -74,14 +74,16 @@ Filter = Attributes | Exact | Prefix | Suffix | All | Any_ | Not | Cesql
 #: What a subscription without a filter has.
 ALL_EVENTS = All(())
 
-_PAIRS: dict[str, type[Attributes | Exact | Prefix | Suffix]] = {
+#: The dialects that have attributes with a text for each.
+PAIRS: dict[str, type[Attributes | Exact | Prefix | Suffix]] = {
     "attributes": Attributes,
     "exact": Exact,
     "prefix": Prefix,
     "suffix": Suffix,
 }
-_LISTS: dict[str, type[All | Any_]] = {"all": All, "any": Any_}
-_NAMES: dict[type, str] = {class_: name for name, class_ in (*_PAIRS.items(), *_LISTS.items())} | {
+#: The dialects that have filters.
+LISTS: dict[str, type[All | Any_]] = {"all": All, "any": Any_}
+_NAMES: dict[type, str] = {class_: name for name, class_ in (*PAIRS.items(), *LISTS.items())} | {
     Not: "not",
     Cesql: "cesql",
 }
@@ -110,10 +112,10 @@ def from_json(value: Mapping[str, Any]) -> Filter:
     if len(value) != 1:
         raise ValueError(f"a filter has one dialect, not {sorted(value)}")
     ((name, content),) = value.items()
-    if name in _PAIRS and isinstance(content, Mapping):
-        return _PAIRS[name](tuple((str(key), str(text)) for key, text in content.items()))
-    if name in _LISTS and isinstance(content, Sequence):
-        return _LISTS[name](tuple(from_json(one) for one in content))
+    if name in PAIRS and isinstance(content, Mapping):
+        return PAIRS[name](tuple((str(key), str(text)) for key, text in content.items()))
+    if name in LISTS and isinstance(content, Sequence):
+        return LISTS[name](tuple(from_json(one) for one in content))
     if name == "not" and isinstance(content, Mapping):
         return Not(from_json(content))
     if name == "cesql" and isinstance(content, str):

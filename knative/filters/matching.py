@@ -7,7 +7,20 @@ from dataclasses import dataclass
 
 from knative import cesql
 from knative.filters.attributes import canonical
-from knative.filters.dialects import All, Any_, Attributes, Cesql, Exact, Filter, Not, Pairs, Prefix, Suffix, dialect
+from knative.filters.dialects import (
+    ALL_EVENTS,
+    All,
+    Any_,
+    Attributes,
+    Cesql,
+    Exact,
+    Filter,
+    Not,
+    Pairs,
+    Prefix,
+    Suffix,
+    dialect,
+)
 
 #: Whether an event with these attributes passes (`knative/filters/attributes` makes them). Never raises.
 Matcher = Callable[[Mapping[str, str]], bool]
@@ -26,14 +39,11 @@ class Part:
 
 
 def compile_filter(filter_: Filter) -> Matcher | None:
-    """A function that evaluates the filter without parsing; None if every event passes.
+    """A function that evaluates the filter without parsing; None for ALL_EVENTS.
 
     Raises CesqlSyntaxError for an invalid expression; a checked filter has none.
     """
-    if isinstance(filter_, All):
-        matchers = [matcher for one in filter_.filters if (matcher := compile_filter(one)) is not None]
-        return _all(tuple(matchers))
-    return _matcher(filter_)
+    return None if filter_ == ALL_EVENTS else _matcher(filter_)
 
 
 def explain(filter_: Filter, attributes: Mapping[str, str], depth: int = 0, *, decides: bool = True) -> Iterator[Part]:
@@ -60,14 +70,13 @@ def explain(filter_: Filter, attributes: Mapping[str, str], depth: int = 0, *, d
             yield from _explain_expression(filter_.expression, attributes, depth, decides=decides)
         case _:
             # One attribute decides if it fails, or if there is no other.
-            wrong = [pair for pair in filter_.pairs if not _passes(type(filter_)((pair,)), attributes)]
-            one_pair = wrong[0] if wrong else filter_.pairs[0] if len(filter_.pairs) == 1 else None
-            for name, text in filter_.pairs:
+            alone = [_passes(type(filter_)((pair,)), attributes) for pair in filter_.pairs]
+            decider = alone.index(False) if False in alone else 0 if len(alone) == 1 else None
+            for place, (name, text) in enumerate(filter_.pairs):
                 found = repr(attributes[name]) if name in attributes else "the event has no such attribute"
                 wanted = repr(text) if text else "any value"
-                alone = _passes(type(filter_)(((name, text),)), attributes)
                 text_ = f"{dialect(filter_)}: {name} = {wanted}"
-                yield Part(depth, text_, alone, found, decides and (name, text) == one_pair)
+                yield Part(depth, text_, alone[place], found, decides and place == decider)
 
 
 def _explain_expression(text: str, attributes: Mapping[str, str], depth: int, *, decides: bool) -> Iterator[Part]:
@@ -111,7 +120,7 @@ def _matcher(filter_: Filter) -> Matcher:
         case Suffix():
             return _affix(filter_.pairs, str.endswith)
         case All():
-            return _all(tuple(_matcher(one) for one in filter_.filters)) or (lambda event: True)
+            return _all(tuple(_matcher(one) for one in filter_.filters if one != ALL_EVENTS))
         case Any_():
             return _any(tuple(_matcher(one) for one in filter_.filters))
         case Not():
@@ -136,9 +145,9 @@ def _affix(pairs: Pairs, fits: Callable[[str, str], bool]) -> Matcher:
     return affix
 
 
-def _all(matchers: tuple[Matcher, ...]) -> Matcher | None:
-    if len(matchers) <= 1:
-        return matchers[0] if matchers else None
+def _all(matchers: tuple[Matcher, ...]) -> Matcher:
+    if len(matchers) == 1:
+        return matchers[0]
     return lambda event: all(matcher(event) for matcher in matchers)
 
 

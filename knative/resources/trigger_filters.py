@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from knative import cesql
-from knative.filters.dialects import ALL_EVENTS, All, Any_, Attributes, Cesql, Exact, Filter, Not, Pairs, Prefix, Suffix
+from knative.filters.dialects import ALL_EVENTS, LISTS, PAIRS, All, Attributes, Cesql, Filter, Not, Pairs
 from knative.resources.object_reader import ObjectReader
 
 #: Limits of all filters of one Trigger together. They are evaluated for every event.
@@ -15,7 +14,7 @@ PARTS_MAX = 500
 CHARACTERS_MAX = 65_536
 
 _NAME = re.compile(r"[a-z0-9]+", re.ASCII)
-_DIALECTS = ("exact", "prefix", "suffix", "all", "any", "not", "cesql")
+_DIALECTS = (*(name for name in PAIRS if name != "attributes"), *LISTS, "not", "cesql")
 
 
 def read_filter(spec: ObjectReader) -> Filter:
@@ -71,7 +70,16 @@ def _filter(reader: ObjectReader, depth: int, size: _Size) -> Filter:
     if len(given) > 1:
         reader.problem("", f"has {len(given)} dialects: {', '.join(given)}", "write each as an element of its own")
         return ALL_EVENTS
-    return _READERS[given[0]](reader, depth, size)
+    match given[0]:
+        case "not":
+            inner = reader.mapping("not")
+            return ALL_EVENTS if inner is None else Not(_filter(inner, depth + 1, size))
+        case "cesql":
+            return _cesql(reader, size)
+        case name if name in LISTS:
+            return LISTS[name](tuple(_filter(one, depth + 1, size) for one in reader.mappings(name)))
+        case name:
+            return PAIRS[name](_some_pairs(reader, name, size))
 
 
 def _pairs(reader: ObjectReader, dialect: str, size: _Size, *, empty_allowed: bool = False) -> Pairs:
@@ -87,18 +95,6 @@ def _pairs(reader: ObjectReader, dialect: str, size: _Size, *, empty_allowed: bo
     return tuple(found.items())
 
 
-def _exact(reader: ObjectReader, depth: int, size: _Size) -> Filter:
-    return Exact(_some_pairs(reader, "exact", size))
-
-
-def _prefix(reader: ObjectReader, depth: int, size: _Size) -> Filter:
-    return Prefix(_some_pairs(reader, "prefix", size))
-
-
-def _suffix(reader: ObjectReader, depth: int, size: _Size) -> Filter:
-    return Suffix(_some_pairs(reader, "suffix", size))
-
-
 def _some_pairs(reader: ObjectReader, dialect: str, size: _Size) -> Pairs:
     before = len(reader.problems)
     pairs = _pairs(reader, dialect, size)
@@ -107,20 +103,7 @@ def _some_pairs(reader: ObjectReader, dialect: str, size: _Size) -> Pairs:
     return pairs
 
 
-def _all(reader: ObjectReader, depth: int, size: _Size) -> Filter:
-    return All(tuple(_filter(one, depth + 1, size) for one in reader.mappings("all")))
-
-
-def _any(reader: ObjectReader, depth: int, size: _Size) -> Filter:
-    return Any_(tuple(_filter(one, depth + 1, size) for one in reader.mappings("any")))
-
-
-def _not(reader: ObjectReader, depth: int, size: _Size) -> Filter:
-    inner = reader.mapping("not")
-    return ALL_EVENTS if inner is None else Not(_filter(inner, depth + 1, size))
-
-
-def _cesql(reader: ObjectReader, depth: int, size: _Size) -> Filter:
+def _cesql(reader: ObjectReader, size: _Size) -> Filter:
     text = reader.text("cesql", required=True)
     size.add(0, len(text))
     if text:
@@ -129,14 +112,3 @@ def _cesql(reader: ObjectReader, depth: int, size: _Size) -> Filter:
         except cesql.CesqlSyntaxError as problem:
             reader.problem("cesql", f"is not a valid expression: {problem}", "see the filter reference for the syntax")
     return Cesql(text)
-
-
-_READERS: dict[str, Callable[[ObjectReader, int, _Size], Filter]] = {
-    "exact": _exact,
-    "prefix": _prefix,
-    "suffix": _suffix,
-    "all": _all,
-    "any": _any,
-    "not": _not,
-    "cesql": _cesql,
-}

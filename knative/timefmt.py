@@ -14,6 +14,9 @@ _TIME = re.compile(
     rb"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
 ).fullmatch
 
+#: Date, time of day, fraction without zeros at its end, and the offset unless it is zero.
+_PARTS = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d*?)0*)?(?:[Zz]|[+-]00:00|([+-]\d\d:\d\d))").fullmatch
+
 
 def in_seconds(unix_s: float) -> str:
     """`2026-11-21T12:00:00Z`. A fraction of a second is cut off."""
@@ -28,6 +31,16 @@ def in_milliseconds(unix_s: float) -> str:
 def is_time(value: bytes) -> bool:
     """True for an existing RFC 3339 date-time, with any fraction of a second and any offset."""
     return _TIME(value) is not None and (value[8:10] <= b"28" or _day_exists(value))
+
+
+def canonical(text: str) -> str:
+    """The one form of a time that may be written in several: letters in upper case, no zeros at the end of the
+    fraction, and `Z` for an offset of zero. Other offsets stay, and so does what has not the form of a time."""
+    parts = _PARTS(text)
+    if parts is None:
+        return text
+    fraction = f".{parts[3]}" if parts[3] else ""
+    return f"{parts[1]}T{parts[2]}{fraction}{parts[4] or 'Z'}"
 
 
 def _day_exists(value: bytes) -> bool:

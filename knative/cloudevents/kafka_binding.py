@@ -47,6 +47,7 @@ _PRINTABLE = bytes(range(0x20, 0x7F))
 _content = itemgetter(1)
 
 _Key = TypeVar("_Key", str, bytes)
+_Value = TypeVar("_Value")
 
 #: Record header name -> start of its line if it is an attribute, else b"".
 _attributes: dict[str, bytes] = {}
@@ -170,6 +171,15 @@ def body_bytes(headers: Headers, value: bytes | None) -> int:
         return size + sum(len(content) for _, content in headers if content)
 
 
+def remember(table: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """Add an entry to a table of what producers choose, unless the key is too long. A full table is cleared, so that
+    common entries get back in after a flood of rare ones."""
+    if len(key) <= TABLE_ENTRY_BYTES_MAX:
+        if len(table) >= TABLE_ENTRIES_MAX:
+            table.clear()
+        table[key] = value
+
+
 def _intern(name: str, headers: Headers) -> bytes:
     """The start of an attribute's line; b"" for other headers. Raises Unreadable for a bad attribute name."""
     if not isinstance(name, str):
@@ -185,8 +195,7 @@ def _intern(name: str, headers: Headers) -> bytes:
             return b""  # in structured mode the envelope counts, not the headers
         else:
             raise Unreadable(f"header '{shown(name)}': {fault}")
-    if len(name) <= TABLE_ENTRY_BYTES_MAX:
-        _remember(_attributes, name, line)
+    remember(_attributes, name, line)
     return line
 
 
@@ -224,8 +233,7 @@ def _intern_plain(name: str) -> bytes:
         line = _CONTENT_TYPE_LINE
     elif is_pass_through(low):
         line = b"\r\n%s: " % low.encode()
-    if len(name) <= TABLE_ENTRY_BYTES_MAX:
-        _remember(_plain, name, line)
+    remember(_plain, name, line)
     return line
 
 
@@ -238,8 +246,7 @@ def _content_type_line(content: bytes) -> bytes | None:
     if fault:
         raise Unreadable(f"header 'content-type' {fault}")
     line = _CONTENT_TYPE_LINE + text if text else b""
-    if len(content) <= TABLE_ENTRY_BYTES_MAX:
-        _remember(_content_types, content, line)
+    remember(_content_types, content, line)
     return line
 
 
@@ -324,10 +331,3 @@ def _names_cloudevents(content_type: bytes) -> bool:
 def _is_ours(name: str) -> bool:
     """Whether this header belongs to a dead letter."""
     return isinstance(name, str) and name.lower().startswith(("ce_knativeerror", "penstock-"))
-
-
-def _remember(table: dict[_Key, bytes], key: _Key, line: bytes) -> None:
-    """Add a table entry. A full table is cleared, so that common entries get back in after a flood of rare ones."""
-    if len(table) >= TABLE_ENTRIES_MAX:
-        table.clear()
-    table[key] = line

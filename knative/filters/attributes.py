@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
-from knative.cloudevents.kafka_binding import TABLE_ENTRIES_MAX, TABLE_ENTRY_BYTES_MAX, Unreadable, binary_form
+from knative import timefmt
+from knative.cloudevents.kafka_binding import Unreadable, binary_form, remember
 from knative.ports import Headers
 
-#: An RFC 3339 time: date, time of day, fraction without zeros at its end, and the offset unless it is zero.
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d*?)0*)?(?:[Zz]|[+-]00:00|([+-]\d\d:\d\d))").fullmatch
 _CONTENT_TYPE = "datacontenttype"
 _STRUCTURED = "application/cloudevents"
 
@@ -40,25 +37,17 @@ def attributes_of(headers: Headers, value: bytes | None) -> dict[str, str] | Non
         found[_CONTENT_TYPE] = media_type.strip(" \t")
     time = found.get("time")
     if time is not None:
-        found["time"] = canonical("time", time)
+        found["time"] = timefmt.canonical(time)
     return found
 
 
 def canonical(name: str, text: str) -> str:
-    """A value in the form in which filters compare it. Only `time` has several forms of one value: its letters become
-    upper case, zeros at the end of the fraction go, and an offset of zero becomes `Z`. Other offsets stay."""
-    parts = _TIME(text) if name == "time" else None
-    if parts is None:
-        return text
-    fraction = f".{parts[3]}" if parts[3] else ""
-    return f"{parts[1]}T{parts[2]}{fraction}{parts[4] or 'Z'}"
+    """A value in the form in which filters compare it. Only `time` has several forms of one value."""
+    return timefmt.canonical(text) if name == "time" else text
 
 
 def _intern(name: str) -> str:
     low = name.lower()
     attribute = low[3:] if low[:3] == "ce_" else _CONTENT_TYPE if low == "content-type" else ""
-    if len(name) <= TABLE_ENTRY_BYTES_MAX:
-        if len(_names) >= TABLE_ENTRIES_MAX:
-            _names.clear()  # start again, so that common names get back in after a flood of rare ones
-        _names[name] = attribute
+    remember(_names, name, attribute)
     return attribute

@@ -22,7 +22,7 @@ from app.cli.output.time import show_time
 from app.operations.contract_snapshot import Contract, read_contract
 from app.settings import load_settings
 from knative import filters
-from knative.contract.records import BROKER, TRIGGER, Channel, ResourceProblem, Subscription
+from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel, ResourceProblem, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
 from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
 from tables.status_table import serving, subscriber_details
@@ -92,9 +92,8 @@ _PROBLEMS = Listing(
 _PROGRESS = (
     "lag", "lag_s", "delivered_per_s", "in_flight", "retrying", "next_attempt", "last_error", "last_error_at", "owners"
 )  # fmt: skip
-_CHANNEL, _SUBSCRIPTION = "KafkaChannel", "Subscription"
 #: Kind -> key of its rows.
-_TABLES = {_CHANNEL: "channels", BROKER: "brokers", _SUBSCRIPTION: "subscriptions", TRIGGER: "triggers"}
+_TABLES = {CHANNEL: "channels", BROKER: "brokers", SUBSCRIPTION: "subscriptions", TRIGGER: "triggers"}
 _WAIT_POLL_S = 0.5
 Rows = dict[str, list[dict[str, object]]]
 
@@ -255,9 +254,9 @@ def rows(contract: Contract, now_s: float) -> Rows:
         shown[_TABLES[channel.kind]].append(_channel_row(channel.kind, label, channel, _readiness(problem, parts)))
     for problem in unreported.values():
         label = f"{problem.namespace}/{problem.name}"
-        if problem.kind in (_CHANNEL, BROKER):
+        if problem.kind in (CHANNEL, BROKER):
             shown[_TABLES[problem.kind]].append(_channel_row(problem.kind, label, None, _readiness(problem, [])))
-        elif problem.kind in (_SUBSCRIPTION, TRIGGER):
+        elif problem.kind in (SUBSCRIPTION, TRIGGER):
             row = _subscription_row(problem.kind, label, None, _readiness(problem, []), None)
             shown[_TABLES[problem.kind]].append(row)
         else:

@@ -17,8 +17,9 @@ from urllib.parse import urljoin
 
 from controller.config import ControllerConfig
 from controller.plan.actions import World
-from controller.plan.specs import BROKER, CHANNEL, ChannelKey
+from controller.plan.specs import ChannelKey
 from knative.contract import records
+from knative.contract.records import BROKER, CHANNEL
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.conditions import Condition, false, unknown

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from controller.config import ControllerConfig
 from controller.plan.actions import Object, World
-from controller.plan.specs import CHANNEL, ChannelSpec
+from controller.plan.specs import ChannelSpec
 from knative.contract import kafka_names
+from knative.contract.records import CHANNEL
 
 
 @dataclass(frozen=True, slots=True)

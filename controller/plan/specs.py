@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from controller.config import ControllerConfig
 from controller.plan.actions import Configs
 from knative.contract import kafka_names
-from knative.contract.records import Channel
+from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel
 from knative.delivery.policy import DeliveryOrder, OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS, Filter
 from knative.resources.brokers import BROKER_CLASS, EXTERNAL_TOPIC, KAFKA_CLASS, BrokerConfig, broker_config
@@ -33,9 +33,6 @@ from knative.resources.values import (
     Subscription,
     Trigger,
 )
-
-BROKER, TRIGGER = "Broker", "Trigger"
-CHANNEL, SUBSCRIPTION = "KafkaChannel", "Subscription"
 
 ChannelKey = tuple[str, str, str]  #: (kind, namespace, name)
 ConfigMaps = Mapping[tuple[str, str], ConfigMap]  #: by (namespace, name)

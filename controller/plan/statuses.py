@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from controller.plan.actions import Object, World, WriteStatus
 from controller.plan.channels import ChannelPlan
 from controller.plan.destinations import AddressResolver, Unresolved
-from controller.plan.specs import CHANNEL, TRIGGER
 from controller.plan.subscriptions import SubscriptionPlan
-from knative.contract.records import SubscriberStatus, Subscription
+from knative.contract.records import CHANNEL, TRIGGER, SubscriberStatus, Subscription
 from knative.delivery.policy import Addressable
 from knative.resources.brokers import BROKER_CLASS, DEPENDENCY, KAFKA_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready, true, unknown, with_note

@@ -15,8 +15,9 @@ from controller.config import ControllerConfig
 from controller.plan.actions import Action, CommitStart, Object, PublishSubscription, World
 from controller.plan.channels import ChannelPlan, published_condition
 from controller.plan.destinations import AddressResolver, Unresolved
-from controller.plan.specs import SUBSCRIPTION, ChannelKey, ChannelSpec, SubscriptionSpec
+from controller.plan.specs import ChannelKey, ChannelSpec, SubscriptionSpec
 from knative.contract import kafka_names, records
+from knative.contract.records import SUBSCRIPTION
 from knative.resources.conditions import Condition, false, true, unknown
 
 

@@ -15,7 +15,9 @@ from knative.filters.dialects import ALL_EVENTS, Filter
 
 SCHEMA_VERSION = 1
 SCHEMA_WITH_NEEDS = 2  #: of contract records that name the features they need
-BROKER, TRIGGER = "Broker", "Trigger"  #: kinds of records; the others are KafkaChannel and Subscription
+#: Kinds of records: what owns a topic, and what reads it.
+CHANNEL, BROKER = "KafkaChannel", "Broker"
+SUBSCRIPTION, TRIGGER = "Subscription", "Trigger"
 
 
 def unique_name(kind: str, name: str) -> str:
@@ -35,7 +37,7 @@ class Channel:
     dlq_topic: str
     partitions: int
     hosts: tuple[str, ...] = ()  #: lower-case Host values (no port) published as its address
-    kind: str = "KafkaChannel"
+    kind: str = CHANNEL
     spec_hash: str = ""  #: of the spec as written, so that a source without generations notices a change
     keep_topic: bool = False  #: the topics outlive the resource; recorded here because its file is gone by then
     config_map: str = ""  #: `namespace/name` of a Broker's ConfigMap
@@ -84,7 +86,7 @@ class Subscription:
     order: DeliveryOrder = DeliveryOrder.ORDERED
     concurrency: int = 100
     exhausted: OnRetriesExhausted = OnRetriesExhausted.DEAD_LETTER
-    kind: str = "Subscription"
+    kind: str = SUBSCRIPTION
     spec_hash: str = ""  #: as for a channel
     filter: Filter = ALL_EVENTS  #: of a Trigger
     topic_id: str = ""  #: Kafka's id of the topic that its start offsets belong to; "" = not known

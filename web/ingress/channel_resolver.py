@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from knative.contract.records import Channel
+from knative.contract.records import BROKER, CHANNEL, Channel
 
 HOW = (
     "send events for a channel with POST /channels/<namespace>/<channel>, or with POST / and Host "
@@ -24,8 +24,7 @@ HOW = (
     "/<namespace>/<broker>"
 )
 _SUFFIX = b"-kn-channel"
-_CHANNEL_KIND, _BROKER_KIND = "KafkaChannel", "Broker"
-_KINDS = {"channels": _CHANNEL_KIND, "brokers": _BROKER_KIND}  #: first part of a path -> kind
+_KINDS = {"channels": CHANNEL, "brokers": BROKER}  #: first part of a path -> kind
 
 
 class ContractView(Protocol):
@@ -73,7 +72,7 @@ def split_path(path: bytes) -> tuple[str, str, str] | None:
     if len(parts) == 4 and parts[1] in _KINDS:
         return _KINDS[parts[1]], parts[2], parts[3]
     if len(parts) == 3:
-        return _BROKER_KIND, parts[1], parts[2]
+        return BROKER, parts[1], parts[2]
     return None
 
 
@@ -123,8 +122,8 @@ class ChannelResolver:
     def _by_host(self, host: bytes) -> Resolved:
         address = split_host(host)
         if address is not None:
-            found = self._named.get((_CHANNEL_KIND, *address))
+            found = self._named.get((CHANNEL, *address))
             if found is None and host in self._hosted:
                 found = self._hosted[host]
-            return found or NotFound(f"there is no {_CHANNEL_KIND} {'/'.join(address)}; {HOW}")
+            return found or NotFound(f"there is no {CHANNEL} {'/'.join(address)}; {HOW}")
         return self._hosted.get(host) or NotFound(f"no channel has the address {host.decode('latin-1')!r}; {HOW}")

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from knative.contract.records import Channel
-
-BROKER = "Broker"
+from knative.contract.records import BROKER, Channel
 
 
 def is_broker(channel: Channel) -> bool:

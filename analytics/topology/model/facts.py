@@ -16,11 +16,10 @@ from typing import Any, TypeVar
 from analytics.topology.model.addresses import Addresses, channel_id
 from analytics.topology.model.document import Flow
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
-from knative.contract.records import Channel, Subscription
+from knative.contract.records import TRIGGER, Channel, Subscription
 from knative.delivery.policy import OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS
 
-TRIGGER = "Trigger"
 OTHERS = "source:"  #: the sum of the sources beyond the limit
 
 #: How much accepted and settled may differ: a share, seconds of traffic at the window's borders, or some events.

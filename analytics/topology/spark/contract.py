@@ -18,7 +18,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from knative.contract.codec import KINDS
-from knative.contract.records import Channel, Subscription
+from knative.contract.records import BROKER, TRIGGER, Channel, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ def contract_frames(records: DataFrame, namespace: str = "") -> ContractFrames:
     from pyspark.sql import functions as f
 
     rows = records.select(f.from_json("value", SCHEMA).alias("row"))
-    prefix = f.when(f.col("kind") == "Broker", "broker:").otherwise("channel:")
+    prefix = f.when(f.col("kind") == BROKER, "broker:").otherwise("channel:")
     channels = rows.where("row.what = 'channel'").select("row.channel.*").withColumn("id", _named(prefix))
-    channels = channels.withColumn("unique_name", _unique("Broker", "name"))
+    channels = channels.withColumn("unique_name", _unique(BROKER, "name"))
     consumers = _consumers(rows.where("row.what = 'subscription'").select("row.subscription.*"), channels)
     if not namespace:
         return ContractFrames(channels.withColumn("own", f.lit(True)), consumers)
@@ -133,14 +133,14 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     ignores = f.col("exhausted") == "ignore"
-    prefix = f.when(f.col("kind") == "Trigger", "trigger:").otherwise("subscription:")
+    prefix = f.when(f.col("kind") == TRIGGER, "trigger:").otherwise("subscription:")
     rows = subscriptions.select(
         _named(prefix).alias("id"),
         "uid",
         "namespace",
         "channel",
-        _unique("Trigger", "name").alias("unique_name"),
-        f.when(f.col("kind") == "Trigger", f.concat(f.lit("broker:"), "channel"))
+        _unique(TRIGGER, "name").alias("unique_name"),
+        f.when(f.col("kind") == TRIGGER, f.concat(f.lit("broker:"), "channel"))
         .otherwise(f.col("channel"))
         .alias("unique_channel"),
         "channel_uid",
@@ -179,7 +179,7 @@ def _places(channels: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     path = f.concat(
-        f.lit("/"), f.when(f.col("kind") == "Broker", "").otherwise("channels/"), "namespace", f.lit("/"), "name"
+        f.lit("/"), f.when(f.col("kind") == BROKER, "").otherwise("channels/"), "namespace", f.lit("/"), "name"
     )
     hosts = f.transform(f.coalesce("hosts", f.array().cast("array<string>")), _plain_host)
     places = f.concat(f.array(path, _of("topic", "topic"), _of("uid", "uid")), hosts)

@@ -57,7 +57,6 @@ class Scheduler:
         self.paused = False  #: True: no first attempt is started; see `pause`
         #: Whether the subscription wants this event; None = it wants all. After a change call `reorder`.
         self.passes: Callable[[Delivery], bool] | None = None
-        self.filtered = 0  #: events that were settled without being started, because they did not pass
 
     def pause(self, paused: bool) -> None:
         """Start no first attempts, or start them again. Retries and requests in flight continue."""
@@ -252,7 +251,6 @@ class Scheduler:
         delivery.state = _SETTLED
         partition.released += 1
         partition.released_bytes += delivery.size
-        self.filtered += 1
         partition.tracker.settle(delivery.offset)
 
     @staticmethod

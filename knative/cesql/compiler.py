@@ -16,7 +16,6 @@ from knative.cesql import parser
 from knative.cesql.functions import Function, find
 from knative.cesql.parser import Attribute, Binary, Call, Exists, In, Like, Literal, Logic, Minus, Node, Not
 from knative.cesql.values import (
-    INTEGER_MIN,
     ZERO,
     ErrorKind,
     EvaluationError,
@@ -248,11 +247,7 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
 def _arithmetic(operator: str, left: Callable[[Attributes], int], right: Callable[[Attributes], int]) -> Closure:
     compute = _ARITHMETIC[operator]
 
-    def arithmetic(attributes: Attributes) -> int:
-        result = compute(left(attributes), right(attributes))
-        return result if INTEGER_MIN <= result < -INTEGER_MIN else bounded(result, operator)
-
-    return arithmetic
+    return lambda attributes: bounded(compute(left(attributes), right(attributes)), operator)
 
 
 def _equality(node: Binary) -> Closure:

@@ -72,12 +72,7 @@ def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[byte
 def choose_channel(contract: Contract, wish: str) -> Channel:
     """The channel or broker NAMESPACE/NAME, or KIND/NAMESPACE/NAME. Raises PenstockError with the known ones if there
     is none, and UsageError if both have this name."""
-    kind, name = wish.split("/", 1) if wish.count("/") == 2 else ("", wish)
-    found = [
-        one
-        for one in contract.channels
-        if one.label == wish or (f"{one.namespace}/{one.name}" == name and one.kind.lower().endswith(kind.lower()))
-    ]
+    found = [one for one in contract.channels if is_named(one, wish)]
     if len(found) > 1:
         raise UsageError(
             f"A channel and a broker have the name {wish}.", f"Write KafkaChannel/{wish} or Broker/{wish}."

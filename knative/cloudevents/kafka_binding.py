@@ -107,9 +107,9 @@ def to_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
 
 def to_json_request(prefix: bytes, headers: Headers, value: bytes | None) -> bytes:
     """The same in structured mode: the event is one JSON object. Raises Unreadable for the same records."""
-    to_request(prefix, headers, value)
     if _is_structured(headers):
         headers, value = _from_structured(headers, value)
+    to_request(prefix, headers, None)  # checks them
     event: dict[str, bytes] = {}
     rest: list[tuple[str, bytes | None]] = []
     for name, content in headers:

@@ -21,6 +21,7 @@ from tables.status_table import serving, subscriber_status
 TOPIC_NOTE = "penstock.dev/topic"
 DLQ_TOPIC_NOTE = "penstock.dev/dead-letter-topic"
 PATH_NOTE = "penstock.dev/path"
+GROUP_NOTE = "penstock.dev/group"
 
 #: Reason why a Trigger's references are not resolved -> the condition that says so; others are about its broker.
 _PART_OF = {
@@ -99,14 +100,15 @@ def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, wor
     parts = (plan.resolved, plan.added, _channel_ready(plan, channel, world))
     body: dict[str, Any] = {}
     if plan.record is not None and plan.resolved.status is ConditionStatus.TRUE:
-        sink = plan.record.delivery.dead_letter_sink
-        body["physicalSubscription"] = {
-            "subscriberUri": plan.record.subscriber.uri,
-            "replyUri": plan.record.reply.uri if plan.record.reply else "",
-            "deadLetterSinkUri": sink.uri if sink else "",
-        }
-        body["annotations"] = {"penstock.dev/group": plan.record.group}
+        reply = plan.record.reply.uri if plan.record.reply else ""
+        body["physicalSubscription"] = {**_uris(plan.record), "replyUri": reply}
+        body["annotations"] = {GROUP_NOTE: plan.record.group}
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), parts[-1:]), *parts), body)
+
+
+def _uris(record: Subscription) -> dict[str, Any]:
+    sink = record.delivery.dead_letter_sink
+    return {"subscriberUri": record.subscriber.uri, "deadLetterSinkUri": sink.uri if sink else ""}
 
 
 def _trigger_status(plan: SubscriptionPlan, broker: ChannelPlan | None, world: World) -> WriteStatus:
@@ -125,10 +127,7 @@ def _trigger_status(plan: SubscriptionPlan, broker: ChannelPlan | None, world: W
     parts = (*resolved.values(), subscribed, _dependency_ready(one.resource.dependency))
     body: dict[str, Any] = {}
     if plan.record is not None and plan.resolved.status is ConditionStatus.TRUE:
-        sink = plan.record.delivery.dead_letter_sink
-        body["subscriberUri"] = plan.record.subscriber.uri
-        body["deadLetterSinkUri"] = sink.uri if sink else ""
-        body["annotations"] = {"penstock.dev/group": plan.record.group}
+        body = {**_uris(plan.record), "annotations": {GROUP_NOTE: plan.record.group}}
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), (subscribed,)), *parts), body)
 
 

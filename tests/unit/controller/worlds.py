@@ -34,13 +34,19 @@ from controller.plan.reconcile import reconcile, wanted
 from knative.contract import records
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.conditions import ConditionStatus
-from knative.resources.destination import Destination
+from knative.resources.destination import Destination, Ref
 from knative.resources.values import Broker, ConfigMap, KafkaChannel, Subscription, Trigger
 
 CONFIG = ControllerConfig(kafka={}, resources_dir=Path("none"), state_dir=Path("none"))
 TOPIC = "knative-messaging-kafka.default.orders"
 NOW = 1_000_000.0
 INGRESS = "http://127.0.0.1:8080"
+BROKER_TOPIC = "knative-broker.default.main"
+BROKER_DLQ = f"{BROKER_TOPIC}.dlq"
+THEIRS = "their.topic"
+CONFIG_REF = ("default", "config")
+NOWHERE = Destination(ref=Ref("serving.knative.dev/v1", "Service", "", "not-known-here"))
+TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 
 def channel(name: str = "orders", generation: int = 1, uid: str = "", **fields: Any) -> Object[KafkaChannel]:
@@ -75,6 +81,9 @@ def config_map(name: str = "config", **data: str) -> Object[ConfigMap]:
     """A ConfigMap; of its keys, `partitions` stands for `default.topic.partitions`, and so on."""
     found = {f"default.topic.{key.replace('__', '.')}": text for key, text in data.items()}
     return Object(f"m-{name}", 1, "h1", ConfigMap("default", name, found))
+
+
+BAD = config_map(partitions="many")
 
 
 @dataclass

@@ -12,12 +12,14 @@ from knative.resources.conditions import ConditionStatus
 from knative.resources.destination import Destination, Ref
 from knative.resources.values import DeliveryRules, Subscriber
 from tests.unit.controller.worlds import (
+    FALSE,
     INGRESS,
+    TRUE,
+    UNKNOWN,
     Kafka,
     broker,
     channel,
     condition,
-    config_map,
     kafka_with_ingress,
     message,
     serving,
@@ -25,15 +27,6 @@ from tests.unit.controller.worlds import (
     subscription,
     trigger,
 )
-
-TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
-TOPIC = "knative-broker.default.main"
-DLQ = f"{TOPIC}.dlq"
-THEIRS = "their.topic"
-CONFIG_REF = ("default", "config")
-NOWHERE = Destination(ref=Ref("serving.knative.dev/v1", "Service", "", "not-known-here"))
-BAD = config_map(partitions="many")
-
 
 # -- a broker and a channel of one name
 

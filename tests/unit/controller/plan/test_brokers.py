@@ -17,11 +17,17 @@ from controller.plan.actions import (
 )
 from knative.delivery.policy import DeliveryOrder, DeliverySpec
 from knative.filters.dialects import Exact
-from knative.resources.conditions import ConditionStatus
-from knative.resources.destination import Destination, Ref
 from knative.resources.values import ConfigMap, DeliveryRules
 from tests.unit.controller.worlds import (
+    BAD,
+    BROKER_DLQ,
+    BROKER_TOPIC,
     CONFIG,
+    CONFIG_REF,
+    FALSE,
+    THEIRS,
+    TRUE,
+    UNKNOWN,
     broker,
     channel,
     condition,
@@ -33,15 +39,6 @@ from tests.unit.controller.worlds import (
     trigger,
 )
 
-TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
-TOPIC = "knative-broker.default.main"
-DLQ = f"{TOPIC}.dlq"
-THEIRS = "their.topic"
-CONFIG_REF = ("default", "config")
-NOWHERE = Destination(ref=Ref("serving.knative.dev/v1", "Service", "", "not-known-here"))
-BAD = config_map(partitions="many")
-
-
 # -- topics
 
 
@@ -50,13 +47,18 @@ def test_a_new_broker_and_trigger_in_the_right_order() -> None:
     done = kafka.settle(broker(), trigger(filter=Exact((("type", "a"),))))
     assert names_of(done) == ["CreateTopic", "CreateTopic", "PublishChannel", "CommitStart", "PublishSubscription"]
     assert [(one.topic, one.partitions, one.replication) for one in done if isinstance(one, CreateTopic)] == [
-        (TOPIC, 10, 1),
-        (DLQ, 10, 1),
+        (BROKER_TOPIC, 10, 1),
+        (BROKER_DLQ, 10, 1),
     ]
     record = kafka.world.channels["b-main"]
     assert (record.kind, record.path, record.hosts, record.external) == ("Broker", "/default/main", (), False)
     found = kafka.world.subscriptions["t-billing"]
-    assert (found.kind, found.channel_uid, found.topic, found.group) == ("Trigger", "b-main", TOPIC, "kafka.t-billing")
+    assert (found.kind, found.channel_uid, found.topic, found.group) == (
+        "Trigger",
+        "b-main",
+        BROKER_TOPIC,
+        "kafka.t-billing",
+    )
     assert (found.filter, found.delivery) == (Exact((("type", "a"),)), CONFIG.default_delivery)
     assert kafka.decide(broker(), trigger(filter=Exact((("type", "a"),)))) == []
 
@@ -67,14 +69,14 @@ def test_the_config_map_says_how_the_topic_is() -> None:
         partitions="3", replication__factor="2", config__retention__ms="60000", config__segment__ms="1000"
     )
     first, second = (one for one in kafka.decide(broker(config=CONFIG_REF), settings) if isinstance(one, CreateTopic))
-    assert (first.topic, first.partitions, first.replication) == (TOPIC, 3, 2)
+    assert (first.topic, first.partitions, first.replication) == (BROKER_TOPIC, 3, 2)
     assert dict(first.configs) == {
         "cleanup.policy": "delete",
         "max.message.bytes": str(1280 * 1024),
         "retention.ms": "60000",
         "segment.ms": "1000",
     }
-    assert (second.topic, second.partitions, second.replication) == (DLQ, 3, 2)
+    assert (second.topic, second.partitions, second.replication) == (BROKER_DLQ, 3, 2)
     assert dict(second.configs)["retention.ms"] == str(30 * 86_400_000)
     kafka.settle(broker(config=CONFIG_REF), settings)
     assert kafka.world.channels["b-main"].config_map == "default/config"
@@ -86,9 +88,9 @@ def test_a_changed_config_map_is_applied_to_the_topic() -> None:
     kafka.settle(one, config_map(partitions="2", config__retention__ms="5"), trigger())
     changed = config_map(partitions="4", config__retention__ms="6")
     assert kafka.decide(one, changed, trigger()) == [
-        AlterTopicConfig(TOPIC, (("retention.ms", "6"),)),
-        AddPartitions(TOPIC, 4),
-        AddPartitions(DLQ, 4),
+        AlterTopicConfig(BROKER_TOPIC, (("retention.ms", "6"),)),
+        AddPartitions(BROKER_TOPIC, 4),
+        AddPartitions(BROKER_DLQ, 4),
     ]
     kafka.settle(one, changed, trigger())
     assert kafka.world.subscriptions["t-billing"].partitions == 4
@@ -106,8 +108,8 @@ def test_a_config_that_kafka_spells_otherwise_is_not_set_again_and_again(wish: s
     kafka = kafka_with_ingress()
     objects = broker(config=CONFIG_REF), config_map(config__any=wish)
     kafka.settle(*objects)
-    seen = kafka.topics[TOPIC]
-    kafka.topics[TOPIC] = replace(seen, configs={**seen.configs, "any": shown})
+    seen = kafka.topics[BROKER_TOPIC]
+    kafka.topics[BROKER_TOPIC] = replace(seen, configs={**seen.configs, "any": shown})
     assert names_of(kafka.decide(*objects)) == ([] if same else ["AlterTopicConfig"])
 
 
@@ -258,7 +260,7 @@ def test_keep_topic_keeps_the_topics(external: str) -> None:
         ({}, {"config": CONFIG_REF}, "spec.config (was missing)"),
         ({"config": CONFIG_REF}, {"config": ("default", "other")}, "spec.config (was default/config)"),
         ({"config": CONFIG_REF}, {}, "spec.config (was default/config)"),
-        ({}, {"external_topic": THEIRS}, f"external.topic (the topic is {TOPIC})"),
+        ({}, {"external_topic": THEIRS}, f"external.topic (the topic is {BROKER_TOPIC})"),
         ({"external_topic": THEIRS}, {}, f"external.topic (the topic is {THEIRS})"),
         ({"external_topic": THEIRS}, {"external_topic": "another"}, f"external.topic (the topic is {THEIRS})"),
     ],

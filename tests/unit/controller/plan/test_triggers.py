@@ -21,8 +21,15 @@ from knative.resources.conditions import ConditionStatus
 from knative.resources.destination import Destination, Ref
 from knative.resources.values import DeliveryRules, Start, StartTime
 from tests.unit.controller.worlds import (
+    BROKER_DLQ,
+    BROKER_TOPIC,
     CONFIG,
+    CONFIG_REF,
+    FALSE,
     NOW,
+    NOWHERE,
+    TRUE,
+    UNKNOWN,
     broker,
     condition,
     config_map,
@@ -33,15 +40,6 @@ from tests.unit.controller.worlds import (
     settled_kafka,
     trigger,
 )
-
-TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
-TOPIC = "knative-broker.default.main"
-DLQ = f"{TOPIC}.dlq"
-THEIRS = "their.topic"
-CONFIG_REF = ("default", "config")
-NOWHERE = Destination(ref=Ref("serving.knative.dev/v1", "Service", "", "not-known-here"))
-BAD = config_map(partitions="many")
-
 
 # -- triggers and their broker
 
@@ -77,7 +75,7 @@ def test_topics_wait_for_the_members_of_a_triggers_group() -> None:
     kafka = settled_kafka()
     kafka.groups["kafka.t-billing"] = GroupState.LIVE
     assert names_of(kafka.settle()) == ["Remember", "Remember", "Retract", "Retract"]
-    assert TOPIC in kafka.topics
+    assert BROKER_TOPIC in kafka.topics
     kafka.groups["kafka.t-billing"] = GroupState.EMPTY
     kafka.settle()
     assert not kafka.topics
@@ -117,7 +115,7 @@ def test_the_start_of_a_trigger(start: Start | StartTime) -> None:
     kafka = kafka_with_ingress()
     settings = config_map(partitions="2")
     done = kafka.settle(broker(config=CONFIG_REF), settings, trigger(start=start))
-    assert CommitStart("kafka.t-billing", TOPIC, (0, 1), start) in done
+    assert CommitStart("kafka.t-billing", BROKER_TOPIC, (0, 1), start) in done
 
 
 def test_a_changed_filter_is_published_and_nothing_else_happens() -> None:
@@ -193,8 +191,8 @@ def test_the_conditions_of_a_broker() -> None:
     assert [one.type for one in status.conditions] == parts
     assert condition(status) == (TRUE, ""), "its triggers do not count"
     assert status.body["annotations"] == {
-        "penstock.dev/topic": TOPIC,
-        "penstock.dev/dead-letter-topic": DLQ,
+        "penstock.dev/topic": BROKER_TOPIC,
+        "penstock.dev/dead-letter-topic": BROKER_DLQ,
         "penstock.dev/path": "/default/main",
     }
     assert condition(status, "DeadLetterSinkResolved") == (TRUE, "DeadLetterTopicUsed")
@@ -206,7 +204,7 @@ def test_the_conditions_of_a_broker() -> None:
     assert condition(unborn, "Addressable") == (UNKNOWN, "TopicBeingCreated")
     unwritten = kafka.status(broker(generation=2), failures={"contract b-main": "away"})
     assert condition(unwritten, "ContractPublished") == (FALSE, "ContractNotWritten")
-    refused = kafka_with_ingress().status(broker(), failures={f"topic {TOPIC}": "not allowed"})
+    refused = kafka_with_ingress().status(broker(), failures={f"topic {BROKER_TOPIC}": "not allowed"})
     assert condition(refused, "TopicReady") == (FALSE, "KafkaRefused")
     both = broker("a", hosts=("h.example",)), broker("b", hosts=("h.example",))
     taken = settled_kafka(*both).status(both[1], both[0])
@@ -273,7 +271,7 @@ def test_an_edit_that_cannot_be_served_leaves_the_old_state() -> None:
 
 def test_a_broker_that_is_not_published_yet() -> None:
     kafka = kafka_with_ingress()
-    kafka.topics.update({TOPIC: ObservedTopic(10, 1), DLQ: ObservedTopic(10, 1)})
+    kafka.topics.update({BROKER_TOPIC: ObservedTopic(10, 1), BROKER_DLQ: ObservedTopic(10, 1)})
     status = kafka.status(trigger(), broker())
     assert condition(status, "BrokerReady") == (UNKNOWN, "BeingPublished")
 
@@ -300,7 +298,7 @@ def test_the_start_of_a_trigger_is_committed_before_it_is_published() -> None:
 
 def test_a_topic_that_was_deleted_and_created_again_is_reported() -> None:
     kafka = settled_kafka()
-    del kafka.topics[TOPIC]
+    del kafka.topics[BROKER_TOPIC]
     kafka.settle(broker(), trigger())
     status = kafka.status(trigger(), broker())
     assert condition(status, "Subscribed") == (FALSE, "TopicReplaced")
@@ -321,4 +319,4 @@ def test_published_brokers_keep_their_recorded_topic_when_the_template_changes()
     kafka = settled_kafka()
     kafka.config = replace(kafka.config, broker_template="new.{namespace}.{name}")
     assert kafka.settle(broker(), trigger()) == []
-    assert not [one for one in kafka.done if isinstance(one, PublishChannel) and one.channel.topic != TOPIC]
+    assert not [one for one in kafka.done if isinstance(one, PublishChannel) and one.channel.topic != BROKER_TOPIC]

@@ -5,7 +5,7 @@
          |<----------------------------------------------------------------------------------+
          v
     reply? store it at `reply`, or the whole delivery has failed
-    failed for good? dead letter sink -> DLQ topic, until one of them has taken it
+    failed permanently? dead letter sink -> DLQ topic, until one of them has taken it
          v
     settled
 

@@ -178,7 +178,7 @@ class Scheduler:
             delivery.state = _BACKING_OFF
 
     def dead_letter(self, delivery: Delivery) -> None:
-        """The delivery has failed for good, or its record is not a CloudEvent; it may still hold its slot."""
+        """The delivery has failed permanently, or its record is not a CloudEvent; it may still hold its slot."""
         delivery.state = DeliveryState.DEAD_LETTERING
 
     def retry(self, delivery: Delivery, resume: Callable[[], None]) -> None:

@@ -280,7 +280,7 @@ def _failing(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
             f"{name(one.target)} rejects events of {name(one.id)}",
             tuple(id_ for id_ in (one.id, one.target, one.dead) if id_),
             (
-                f"{total.dead + total.ignored} of {total.events} events failed for good, {total.delivered} were "
+                f"{total.dead + total.ignored} of {total.events} events failed permanently, {total.delivered} were "
                 f"delivered, {total.retried} attempts were repeated.",
                 *error,
             ),

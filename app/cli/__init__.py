@@ -94,7 +94,7 @@ _COMMANDS = (
     Entry(
         "dlq",
         "app.cli.dlq.group:group",
-        "List, show and redrive dead letters: events whose delivery has failed for good.",
+        "List, show and redrive dead letters: events whose delivery has failed permanently.",
     ),
     Entry(
         "job",

@@ -53,7 +53,7 @@ class ChannelSpec:
     subscribers: tuple[Subscriber, ...] = ()
     hosts: tuple[str, ...] = ()
     keep_topic: bool = False
-    external: bool = False  #: the topic belongs to somebody else: it is never created, changed or deleted
+    external: bool = False  #: the topic is not ours: it is never created, changed or deleted
     topic_configs: Configs = ()  #: further configs of the topic
     config_map: str = ""  #: `namespace/name` of its ConfigMap
     problem: Condition | None = None  #: why it cannot be served or changed now

@@ -323,7 +323,7 @@ def _pattern(pattern: str) -> Callable[[str], re.Match[str] | None]:
 
 
 def _in(node: In) -> Closure:
-    """The items are cast to the type of the operand, and looked at one after the other."""
+    """Casts each item in turn to the type of the operand, until one is equal."""
     operand, negated = _closure(node.operand), node.negated
     if all(isinstance(item, Literal) and isinstance(item.value, str) for item in node.items):
         texts = frozenset(item.value for item in node.items if isinstance(item, Literal))

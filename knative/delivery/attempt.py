@@ -13,7 +13,7 @@ class Settled(StrEnum):
 
     DELIVERED = "delivered"
     DEAD_LETTERED = "dead-lettered"  #: the dead letter sink or the DLQ topic has acknowledged it
-    IGNORED = "ignored"  #: failed for good, and the subscription has no dead letters
+    IGNORED = "ignored"  #: failed permanently, and the subscription has no dead letters
     FILTERED = "filtered"  #: the subscription does not want it; no attempt was made
 
 

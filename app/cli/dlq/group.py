@@ -28,7 +28,7 @@ group = Commands(_COMMANDS)
 
 @group.callback()
 def dlq() -> None:
-    """List, show and redrive dead letters: events whose delivery has failed for good.
+    """List, show and redrive dead letters: events whose delivery has failed permanently.
 
     \b
     Examples:

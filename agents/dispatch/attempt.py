@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agents.http.pool import ConnectionPool, SendError
 from knative.cloudevents.kafka_binding import to_json_request, to_request
@@ -23,28 +23,32 @@ from knative.delivery.policy import Addressable, DeliveryFormat
 from knative.delivery.verdicts import DELIVERED, Delivered, Reply, SendProblem, Verdict, decide, decide_error
 from knative.ports import Clock, Headers
 
-#: Makes one request: recipient, its address, the subscription, headers, data, number of the attempt (from 1).
-Post = Callable[[Recipient, Addressable, Subscription, Headers, bytes | None, int], Awaitable[Outcome]]
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One event on its way to one destination."""
+
+    recipient: Recipient
+    destination: Addressable
+    subscription: Subscription
+    headers: Headers
+    value: bytes | None
+    number: int  #: of the attempt, from 1
+
+
+#: Makes one request.
+Post = Callable[[Request], Awaitable[Outcome]]
 
 #: Stores a reply in the topic of the subscription's broker: the subscription, the reply, number of the attempt.
 Store = Callable[[Subscription, Reply, int], Awaitable[Outcome]]
 
 
-async def post(
-    pool: ConnectionPool,
-    clock: Clock,
-    recipient: Recipient,
-    destination: Addressable,
-    subscription: Subscription,
-    headers: Headers,
-    value: bytes | None,
-    number: int,
-) -> Outcome:
-    """Make one request over the pool of `destination`. Raises Unreadable if the record is not a CloudEvent."""
+async def post(pool: ConnectionPool, clock: Clock, request: Request) -> Outcome:
+    """Make one request over the pool of its destination. Raises Unreadable if the record is not a CloudEvent."""
+    subscription, recipient = request.subscription, request.recipient
     structured = recipient is Recipient.SUBSCRIBER and subscription.delivery.format is DeliveryFormat.JSON
     make = to_json_request if structured else to_request
-    request = make(pool.prefix(subscription.namespace), headers, value)
+    data = make(pool.prefix(subscription.namespace), request.headers, request.value)
     answer: asyncio.Future[tuple[Verdict, int, SendProblem | None]] = asyncio.get_running_loop().create_future()
 
     def done(status: int | SendError, pairs: list[tuple[bytes, bytes]] | None, body: bytes) -> None:
@@ -56,14 +60,15 @@ async def post(
             answer.set_result((decide(status, pairs, body), status, None))
 
     began = clock.monotonic()
-    pool.post(request, subscription.delivery.timeout_s, done)
+    pool.post(data, subscription.delivery.timeout_s, done)
     try:
         verdict, status, problem = await answer
     except asyncio.CancelledError:
         pool.abort(lambda other: other is done)  # the answer has no use any more
         raise
     seconds = clock.monotonic() - began
-    return Outcome(verdict, destination.uri, number, clock.time(), seconds, status, problem, recipient)
+    uri, number = request.destination.uri, request.number
+    return Outcome(verdict, uri, number, clock.time(), seconds, status, problem, recipient)
 
 
 async def with_reply(
@@ -81,9 +86,8 @@ async def with_reply(
         dropped()
         return replace(outcome, verdict=DELIVERED)
     else:
-        stored = await post(
-            Recipient.REPLY, subscription.reply, subscription, list(reply.headers), reply.value, outcome.attempts
-        )
+        headers, attempts = list(reply.headers), outcome.attempts
+        stored = await post(Request(Recipient.REPLY, subscription.reply, subscription, headers, reply.value, attempts))
     # An event in the answer of `reply` is not posted again: a reply has no reply.
     if isinstance(stored.verdict, Delivered | Reply):
         return replace(outcome, verdict=DELIVERED, at=stored.at)

@@ -18,10 +18,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agents.dispatch.attempt import post, with_reply
+from agents.dispatch.attempt import Request, post, with_reply
 from agents.dispatch.context import RetryContext
 from agents.dispatch.dead_letters import HeaderList, unreadable_versions, versions
 from agents.dispatch.dlq_producer import DlqProducer
@@ -31,9 +32,9 @@ from agents.listeners.base import Hooks
 from agents.ordering.partition import Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Recipient, Settled, Settlement
-from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
+from knative.delivery.policy import DeliverySpec, OnRetriesExhausted
 from knative.delivery.verdicts import DELIVERED, Delivered, FinalFailure, Reply
-from knative.ports import Clock, Headers, Produce
+from knative.ports import Clock, Produce
 
 #: What a task of the retry path does until its delivery is settled.
 Work = Coroutine[Any, Any, Settlement]
@@ -222,16 +223,9 @@ class RetryPath:
             self._hooks.trying(delivery)
             subscription = self._context.subscription
             attempts = delivery.partition.tracker.attempts.get(delivery.offset, 0) + 1
-            outcome = await self._post(
-                delivery,
-                Recipient.SUBSCRIBER,
-                subscription.subscriber,
-                subscription,
-                delivery.headers,
-                delivery.value,
-                attempts,
-            )
-            return await self._with_reply(delivery, outcome)
+            to, headers = subscription.subscriber, delivery.headers
+            request = Request(Recipient.SUBSCRIBER, to, subscription, headers, delivery.value, attempts)
+            return await self._with_reply(delivery, await self._post(delivery, request))
 
     @asynccontextmanager
     async def _slot(self, delivery: Delivery) -> AsyncIterator[None]:
@@ -276,21 +270,13 @@ class RetryPath:
         except Exception as problem:  # the loop only logs what a timer raises
             self._context.fatal(problem)
 
-    async def _post(
-        self,
-        delivery: Delivery,
-        recipient: Recipient,
-        destination: Addressable,
-        subscription: Subscription,
-        headers: Headers,
-        value: bytes | None,
-        number: int,
-    ) -> Outcome:
-        hooks, pool = self._hooks, self._context.pool(destination)
+    async def _post(self, delivery: Delivery, request: Request) -> Outcome:
+        hooks, pool = self._hooks, self._context.pool(request.destination)
         if hooks.request is not None:
-            headers = hooks.request(delivery, destination.uri, number, headers)
+            headers = hooks.request(delivery, request.destination.uri, request.number, request.headers)
+            request = replace(request, headers=headers)
         try:
-            outcome = await post(pool, self._clock, recipient, destination, subscription, headers, value, number)
+            outcome = await post(pool, self._clock, request)
         except asyncio.CancelledError:
             hooks.aborted(delivery)
             raise
@@ -353,9 +339,9 @@ class RetryPath:
             if sink is None:
                 return Outcome(FinalFailure(500, "there is no dead letter sink", b""), "", made, self._clock.time(), 0)
             async with self._slot(delivery):
-                return await self._post(
-                    delivery, Recipient.DEAD_LETTER_SINK, sink, subscription, headers, delivery.value, made
-                )
+                value = delivery.value
+                request = Request(Recipient.DEAD_LETTER_SINK, sink, subscription, headers, value, made)
+                return await self._post(delivery, request)
 
         def note(outcome: Outcome, wait_s: float) -> None:
             self._hooks.failed(delivery, outcome, wait_s)

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from agents.dispatch.attempt import post, with_reply
+from agents.dispatch.attempt import Request, post, with_reply
 from agents.dispatch.reply_store import headers_of, verdict_of
 from agents.dispatch.retrying import Caps, until_settled
 from agents.http.egress_guard import EgressGuard
@@ -36,7 +36,6 @@ from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.delivery.verdicts import FinalFailure, Reply, RetryableFailure
 from knative.errors import PenstockError
-from knative.ports import Headers
 
 _READ_AHEAD = 20  # letters, each up to the size of an event
 _FINISH_S = 10.0  # after a stop, for the letters in flight
@@ -197,9 +196,8 @@ class Redrive:
         async def attempt() -> Outcome:
             nonlocal made
             made += 1
-            outcome = await self._post(
-                Recipient.SUBSCRIBER, subscription.subscriber, subscription, headers, letter.record.value, made
-            )
+            to, value = subscription.subscriber, letter.record.value
+            outcome = await self._post(Request(Recipient.SUBSCRIBER, to, subscription, headers, value, made))
             return await with_reply(outcome, subscription, self._post, store_reply, dropped=_not_counted)
 
         async def store_reply(subscription: Subscription, reply: Reply, number: int) -> Outcome:
@@ -219,19 +217,11 @@ class Redrive:
         caps = Caps(self._config.wait_max_s, self._config.wait_max_s)
         return await until_settled(await attempt(), attempt, spec=spec, hold=self._hold, failed=failed, caps=caps)
 
-    async def _post(
-        self,
-        recipient: Recipient,
-        destination: Addressable,
-        subscription: Subscription,
-        headers: Headers,
-        value: bytes | None,
-        number: int,
-    ) -> Outcome:
-        pool = self._pools.get(destination)
+    async def _post(self, request: Request) -> Outcome:
+        pool = self._pools.get(request.destination)
         if pool is None:
-            pool = self._pools[destination] = ConnectionPool(destination, *self._sending)
-        return await post(pool, SystemClock(), recipient, destination, subscription, headers, value, number)
+            pool = self._pools[request.destination] = ConnectionPool(request.destination, *self._sending)
+        return await post(pool, SystemClock(), request)
 
 
 def _not_counted() -> None:

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from agents.dispatch.attempt import with_reply
+from agents.dispatch.attempt import Request, with_reply
 from knative.contract.records import Subscription
 from knative.delivery.attempt import Outcome, Recipient
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure, Verdict
-from knative.ports import Headers
 
 SUBSCRIPTION = Subscription(
     "u", 1, "ns", "s", "c", "ch", "t", "t.dlq", 1, "g", Addressable("http://s/"), reply=Addressable("http://r/")
@@ -29,16 +28,10 @@ def _whole(verdict: Verdict, subscription: Subscription, stored: Verdict) -> tup
     posted: list[object] = []
     dropped: list[None] = []
 
-    async def post(
-        recipient: Recipient,
-        destination: Addressable,
-        subscription: Subscription,
-        headers: Headers,
-        value: bytes | None,
-        number: int,
-    ) -> Outcome:
-        posted.append((recipient, destination.uri, headers, value, number))
-        return Outcome(stored, destination.uri, number, 101.0, 0.25, 500, None, recipient)
+    async def post(one: Request) -> Outcome:
+        uri = one.destination.uri
+        posted.append((one.recipient, uri, one.headers, one.value, one.number))
+        return Outcome(stored, uri, one.number, 101.0, 0.25, 500, None, one.recipient)
 
     async def store(subscription: Subscription, reply: Reply, number: int) -> Outcome:
         posted.append((Recipient.REPLY, f"kafka:{subscription.topic}", reply.headers, reply.value, number))

@@ -273,6 +273,8 @@ def _from_structured(headers: Headers, value: bytes | None) -> tuple[list[tuple[
     media_type = b""
     seen = set()
     for name, content in headers:
+        if not isinstance(name, str):
+            raise Unreadable("a header has no name")
         low = name.lower()
         if low == _CONTENT_TYPE or low.startswith("ce_"):
             if low in seen:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 
 from knative.cloudevents import kafka_binding
 from knative.cloudevents.http_binding import to_record
-from knative.cloudevents.kafka_binding import Unreadable, body_bytes, dead_letter_headers, describe, to_request
+from knative.cloudevents.kafka_binding import (
+    Unreadable,
+    body_bytes,
+    dead_letter_headers,
+    describe,
+    to_json_request,
+    to_request,
+)
 from tests.support.parsed_request import Parsed
 
 PREFIX = b"POST /x HTTP/1.1\r\nhost: h"
@@ -35,7 +43,9 @@ def sent(headers: list[tuple[str, bytes | None]], value: bytes | None = b"") -> 
 def unreadable(headers: list[tuple[str, bytes | None]], value: bytes | None = b"") -> str:
     with pytest.raises(Unreadable) as caught:
         to_request(PREFIX, headers, value)
-    assert caught.value.reason == str(caught.value)
+    with pytest.raises(Unreadable) as as_json:
+        to_json_request(PREFIX, headers, value)
+    assert caught.value.reason == str(caught.value) == as_json.value.reason
     assert "\n" not in caught.value.reason
     assert len(caught.value.reason) < 200
     return caught.value.reason
@@ -117,11 +127,6 @@ def test_unknown_versions(version: bytes) -> None:
 def test_bad_attribute_names(name: str) -> None:
     for _ in range(2):
         unreadable([*REQUIRED, (name, b"v")])
-
-
-def test_a_header_without_a_name() -> None:
-    nameless = (None, b"v")
-    assert "no name" in unreadable([*REQUIRED, nameless])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(
@@ -226,6 +231,12 @@ def test_structured_records_become_binary(kind: bytes) -> None:
 )
 def test_structured_records_that_cannot_be_read(kind: bytes, value: bytes | None) -> None:
     unreadable([*REQUIRED, ("content-type", kind)], value)
+
+
+@pytest.mark.parametrize("headers", [REQUIRED, STRUCTURED])
+def test_a_header_without_a_name(headers: list[tuple[str, bytes | None]]) -> None:
+    nameless: Any = (None, b"x")
+    assert unreadable([*headers, nameless], ENVELOPE) == "a header has no name"
 
 
 def test_dead_letter_headers() -> None:

@@ -206,6 +206,7 @@ class SubscriptionConsumer:
 
     def _watch(self, consumer: Consumer, now: float) -> None:
         self._rebalance.open_deferred(consumer, now)
+        self._rebalance.check_joined(now)
         partitions = self._rebalance.partitions.values()
         self._log_end_offsets.refresh(consumer, partitions, now)
         # Only then is it certain that no record below the end is still on its way to the scheduler.

@@ -38,6 +38,7 @@ from tables.kafka.loop_thread import LOOP_S, LoopThread
 log = structlog.get_logger(__name__)
 
 HANDOVER_S = 3.0  #: time for the others to rejoin and commit what they know; a heartbeat informs them within 1.2 s
+JOIN_LIMIT_S = 60.0  #: longer than the others need to drain, and than a session lasts
 _LOST_DRAIN_S = 0.5  # for answers that are on their way; the next owner may have started already
 _HANDOVER_LIMIT_S = 2.0
 
@@ -84,6 +85,7 @@ class Rebalance:
         self._deferred: dict[int, tuple[TopicPartition, float]] = {}  # assigned, to be opened at that monotonic time
         self._consumer: Consumer | None = None
         self.stuck = False  #: the client cannot rejoin its group for minutes; a new client must replace it
+        self._absent_since: float | None = None  # it joins, and was not given an assignment since; monotonic
 
     def begin(self, consumer: Consumer) -> None:
         """Join the group with a new client, which owns nothing yet. The previous one may still be closing."""
@@ -91,6 +93,7 @@ class Rebalance:
         self.partitions = {}
         self._deferred = {}
         self.stuck = False
+        self._absent_since = time.monotonic()
         self._thread.call(self._commits.attach, self.partitions)
         consumer.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
@@ -100,6 +103,7 @@ class Rebalance:
         """Open the partitions that this process knows best; defer those of which other members may know more."""
         if consumer is not self._consumer:
             return
+        self._absent_since = None
         late: list[TopicPartition] = []
         if self._retained.joining:
             # The first assignment after Kafka was silent. Commit what this process knows of partitions that others got,
@@ -122,6 +126,7 @@ class Rebalance:
         self.release(consumer, mine, self._config.revoke_drain_s)
         if mine:
             self.counts["revoked"] += 1
+            self._absent_since = time.monotonic()
             log.info("partitions revoked", subscription=self._label, partitions=[p.number for p in mine])
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
@@ -129,6 +134,7 @@ class Rebalance:
         if consumer is not self._consumer:
             return
         self.counts["lost"] += 1
+        self._absent_since = time.monotonic()
         self._forget_deferred(consumer, lost)
         mine = [self.partitions.pop(where.partition) for where in lost if where.partition in self.partitions]
         for partition in mine:
@@ -146,6 +152,15 @@ class Rebalance:
         log.warning("partitions lost", subscription=self._label, partitions=[p.number for p in mine])
 
     # -- called by the consumer between two polls
+
+    def check_joined(self, now: float) -> None:
+        """Give up a client that has not joined within JOIN_LIMIT_S. After a Kafka that was frozen, librdkafka may wait
+        for ever for an answer that never comes. `now`: monotonic seconds."""
+        if self._config.group_protocol != "classic":  # there, a member without partitions is not told that it has none
+            return
+        if self._absent_since is not None and now - self._absent_since > JOIN_LIMIT_S:
+            log.warning("the client has not joined its group; a new one replaces it", subscription=self._label)
+            self.stuck = True
 
     def open_deferred(self, consumer: Consumer, now: float) -> None:
         """Open the deferred partitions that are due; `now`: monotonic seconds."""

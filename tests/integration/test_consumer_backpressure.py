@@ -8,12 +8,13 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from agents.consumer import stall_detector
+from agents.consumer import rebalance, stall_detector
 from agents.consumer.commits import Commits
 from agents.consumer.consumer import Batch, SubscriptionConsumer
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
-from tests.integration.consumers import Settler, feeding, fill, subscription, tight
+from tests.integration.consumers import LIMIT_S, Settler, feeding, fill, subscription, tight
+from tests.support.processes import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
@@ -93,14 +94,39 @@ async def test_a_partition_without_fetches_is_assigned_again(
     owner = Settler()
     lost = threading.Event()
 
-    def lose(consumer: Consumer) -> None:  # in its own thread, behind our own back
+    send_requested = Commits.send_requested
+
+    def lose(commits: Commits, consumer: Consumer, wait: bool = False) -> None:  # in its own thread, behind our back
+        send_requested(commits, consumer, wait)
         if len(owner.got) >= 10 and not lost.is_set():
             consumer.pause([TopicPartition(topic, 0)])
             lost.set()
 
-    monkeypatch.setattr(Commits, "send_requested", lambda _, consumer, wait=False: lose(consumer))
+    monkeypatch.setattr(Commits, "send_requested", lose)
     async with feeding(kafka, topic, owner):
         await owner.until(lost.is_set)
         fill(kafka, topic, 10)
         await owner.until(lambda: len(owner.got) == 20)
     assert owner.got == [(0, offset) for offset in range(20)]
+
+
+async def test_a_client_that_cannot_join_is_replaced(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member that does not answer the rebalance holds up all that join. A new client tries again, until it can."""
+    topic = make_topic()
+    monkeypatch.setattr(rebalance, "JOIN_LIMIT_S", 2.0)
+    fill(kafka, topic, 10)
+    silent = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}", "group.instance.id": "silent",
+                       "partition.assignment.strategy": "cooperative-sticky", "enable.auto.commit": False})  # fmt: skip
+    silent.subscribe([topic])
+    wait_until("it is a member", lambda: not silent.poll(0.1) and bool(silent.assignment()), LIMIT_S)
+    owner = Settler()
+    async with feeding(kafka, topic, owner) as consumer:
+        await owner.until(lambda: consumer._rebalance._consumer is not None)
+        first = consumer._rebalance._consumer
+        await owner.until(lambda: consumer._rebalance._consumer is not first)
+        assert owner.got == []
+        silent.unsubscribe()
+        silent.close()
+        await owner.until(lambda: len(owner.got) == 10)

@@ -184,7 +184,7 @@ class Executor:
             configs = dict(action.configs)
             return partial(self._admin.create_topic, action.topic, action.partitions, action.replication, configs)
         if isinstance(action, AlterTopicConfig):
-            return partial(self._admin.set_configs, action.topic, dict(action.configs))
+            return partial(self._admin.set_configs, action.topic, dict(action.configs), action.reset)
         if isinstance(action, AddPartitions):
             return partial(self._admin.add_partitions, action.topic, action.partitions)
         if isinstance(action, DeleteTopic):

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from analytics.topology.model.document import Edge, Flow, Health, Kind, Scalar, Tier, Vertex, edge_id
 from analytics.topology.model.facts import Facts, SubscriptionFacts
 from analytics.topology.model.inputs import Inputs, State, Traffic
+from knative.contract.records import BROKER, unique_name
 from knative.traffic import latency_sketch
 from knative.traffic.counts import OF_SUBSCRIPTIONS
 
@@ -22,6 +23,7 @@ _URI_KINDS = {
     Flow.REPLIES: Kind.REPLY_TARGET,
     Flow.DEAD_LETTERS: Kind.DEAD_LETTER_SINK,
 }
+_BROKER_PREFIX = unique_name(BROKER, "")
 _NOTHING = State("Unknown", "no worker has reported on it")
 _UNCOUNTED = Traffic(False, "", "")
 
@@ -235,12 +237,13 @@ class DocumentBuilder:
         kind, _, rest = id_.partition(":")
         if kind == "dlq":
             namespace, _, name = rest.partition("/")
-            of = self._facts.channels.get(f"channel:{rest}") or self._facts.channels.get(f"broker:{rest}")
+            of_broker, name = name.startswith(_BROKER_PREFIX), name.removeprefix(_BROKER_PREFIX)
+            of = self._facts.channels.get(f"{'broker' if of_broker else 'channel'}:{namespace}/{name}")
             detail: dict[str, Scalar] = {"topic": of.dlq_topic} if of is not None else {}
             health = self._counted_health(events, Health.DEGRADED)
             message = f"{events} dead letters" if health is Health.DEGRADED else ""
             island = self._island_of[id_]
-            label = f"{rest}.dlq"
+            label = f"{namespace}/{name}.dlq"
             return Vertex(id_, Kind.DLQ, namespace, name, label, health, message, (), rate, size, None, island, detail)
         roles = tuple(role for flow, role in _URI_KINDS.items() if any(one.kind is flow for one in edges))
         health = _worst([one.health for one in edges if one.kind is not Flow.DEAD_LETTERS])

@@ -24,6 +24,7 @@ from app.settings import load_settings
 from knative import filters
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel, ResourceProblem, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
+from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready, with_note
 from tables.status_table import serving, subscriber_details
 from tables.subscriber_details import SubscriberDetails
@@ -116,6 +117,8 @@ def status(
 ) -> None:
     """Show channels, brokers, subscriptions, triggers. Exit code: 0 if all are ready, all files accepted, else 3.
 
+    Brokers of another class and their triggers are shown as left alone, and need not be ready.
+
     A resource that the controller rejects is shown with the reason, even if its previous state is still served.
 
     -o wide adds the statistics of each subscription and trigger: lag, rate of the last minute, retries, last error,
@@ -148,7 +151,7 @@ def status(
         return
     shown = _waited(read, limit_s) if wait else read()
     _show(shown, output, names)
-    if not _all_ready(shown):
+    if not all_ready(shown):
         if wait:
             raise NotReadyError(
                 f"Not all resources are ready after {limit_s:g} s.", "The column MESSAGE says what is missing."
@@ -182,8 +185,9 @@ def chosen(shown: Rows, names: Sequence[str]) -> Rows:
     return found
 
 
-def _all_ready(shown: Rows) -> bool:
-    return all(row["ready"] == "True" for found in shown.values() for row in found)
+def all_ready(shown: Rows) -> bool:
+    """What is left alone need not be ready."""
+    return all(row["ready"] == "True" or row["reason"] == NOT_OUR_CLASS for found in shown.values() for row in found)
 
 
 def _waited(read: Callable[[], Rows], limit_s: float) -> Rows:
@@ -193,7 +197,7 @@ def _waited(read: Callable[[], Rows], limit_s: float) -> Rows:
         last = time.monotonic() >= end_s
         try:
             shown = read()
-            if last or _all_ready(shown):
+            if last or all_ready(shown):
                 return shown
         except PenstockError:  # Kafka, the installation or the resource may still be starting
             if last:

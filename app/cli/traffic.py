@@ -18,8 +18,10 @@ from app.cli.options.completion import complete_channel
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
+from app.operations.contract_snapshot import choose_channel, read_contract
 from app.settings import load_settings
 from knative.contract import kafka_names
+from knative.contract.records import Channel
 from knative.errors import PenstockError, UsageError
 from knative.traffic import latency_sketch
 from knative.traffic.counts import OF_SUBSCRIPTIONS, column
@@ -86,13 +88,13 @@ def traffic(
         raise UsageError(
             f"--last {last} is more than the number of {window} windows that are kept.", f"Use at most {most}."
         )
-    namespace, _, name = channel.rpartition("/")
-    if channel and not (namespace and name):
+    if channel and (channel.count("/") not in (1, 2) or not all(channel.split("/"))):
         raise UsageError(f"--channel {channel!r} is not NAMESPACE/NAME.", "Write it as `penstock status` shows it.")
     client = kafka_client(kafka)
+    chosen = choose_channel(read_contract(client, settings.instance), channel) if channel else None
 
     def read() -> list[Line]:
-        return read_lines(client, settings.instance, _SECONDS[window], last, namespace, name)
+        return read_lines(client, settings.instance, _SECONDS[window], last, chosen)
 
     def tables(lines: list[Line]) -> list[tuple[Listing, list[dict[str, object]]]]:
         return [(_EACH if each else _LISTING, rows(lines, _SECONDS[window], last, each=each))]
@@ -116,9 +118,9 @@ _SECONDS: Mapping[Size, int] = {Size.SHORT: 10, Size.LONG: 60}
 
 
 def read_lines(
-    client: Mapping[str, Any], instance: str, size: int, last: int, namespace: str = "", channel: str = ""
+    client: Mapping[str, Any], instance: str, size: int, last: int, channel: Channel | None = None
 ) -> list[Line]:
-    """The last windows, from Kafka. Raises NotReadyError, PenstockError if there are none."""
+    """The last windows, of one channel or of all, from Kafka. Raises NotReadyError, PenstockError if there are none."""
     topic = kafka_names.windows_changelog_topic(instance)
     begins = start_of(int(time.time()), size) - (last - 1) * size
     kept_s = last * size + LONG_S
@@ -133,7 +135,9 @@ def read_lines(
             f"There are no traffic windows of {instance} in this Kafka.",
             "Start a worker of role all or controller with PENSTOCK_TRAFFIC=true; it writes them.",
         ) from problem
-    return found.lines(size, last, namespace, channel)
+    if channel is None:
+        return found.lines(size, last)
+    return found.lines(size, last, channel.namespace, (channel.unique_name,))
 
 
 def rows(lines: list[Line], size: int, last: int, *, each: bool) -> list[dict[str, object]]:

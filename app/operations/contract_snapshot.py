@@ -74,9 +74,8 @@ def choose_channel(contract: Contract, wish: str) -> Channel:
     is none, and UsageError if both have this name."""
     found = [one for one in contract.channels if is_named(one, wish)]
     if len(found) > 1:
-        raise UsageError(
-            f"A channel and a broker have the name {wish}.", f"Write KafkaChannel/{wish} or Broker/{wish}."
-        )
+        both = " or ".join(sorted((one.title for one in found), reverse=True))
+        raise UsageError(f"A channel and a broker have the name {wish}.", f"Write {both}.")
     if found:
         return found[0]
     known = ", ".join(dict.fromkeys(f"{one.namespace}/{one.name}" for one in contract.channels)) or "none"

@@ -34,7 +34,7 @@ from app.worker.watchdog import Watchdog
 from controller.config import ControllerConfig
 from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
-from knative.contract.records import SubscriberStatus, WorkerStatus
+from knative.contract.records import SubscriberStatus, WorkerStatus, named_channel
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.errors import PenstockError
 from tables.contract_table import ContractTable
@@ -278,12 +278,11 @@ class Lifecycle:
     def subscriber_details(self, namespace: str, channel: str) -> list[SubscriberDetails] | None:
         """The same with details of each subscription: owner, lag, last error."""
         parts = self._parts
-        found = [c for c in parts.contract.channels.values() if (c.namespace, c.name) == (namespace, channel)]
-        if not found:
+        found = named_channel(parts.contract.channels.values(), namespace, channel)
+        if found is None:
             return None
         now = time.time()
-        uids = {c.uid for c in found}
-        mine = [s for s in parts.contract.subscriptions.values() if s.channel_uid in uids]
+        mine = [s for s in parts.contract.subscriptions.values() if s.channel_uid == found.uid]
         workers = list(parts.status.workers.values())
         return [subscriber_details(one, workers, now) for one in sorted(mine, key=lambda s: s.label)]
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from controller.plan.actions import GroupState, ObservedTopic
+from controller.plan.channels import MANAGED_CONFIGS
 from tables.kafka.admin import GroupInfo, KafkaAdmin
 from tables.kafka.errors import KafkaNotFound, leave_out
-
-#: The topic configs that the controller always manages, and therefore observes; others only if the topic has its own.
-KEPT_CONFIGS = frozenset({"cleanup.policy", "max.message.bytes", "retention.ms"})
 
 _INTERNAL = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "segment.ms": "3600000"}
 #: Small segments, so that compaction soon removes overwritten rows and reading a topic stays fast.
@@ -29,7 +27,7 @@ def observe_topics(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, Observe
     """The topics of `names` that exist."""
     found = admin.describe_topics(names, leave_out(KafkaNotFound))
     found = {name: about for name, about in found.items() if about.partitions}
-    configs = admin.topic_configs(found, KEPT_CONFIGS)
+    configs = admin.topic_configs(found, MANAGED_CONFIGS)  # of the others, those that the topic has of its own
     return {
         name: ObservedTopic(
             partitions=len(about.partitions),

@@ -153,10 +153,11 @@ class CreateTopic(Action):
 
 @dataclass(frozen=True, slots=True)
 class AlterTopicConfig(Action):
-    """Set these configs of a topic, and leave the others."""
+    """Set these configs of a topic, give those in `reset` their default again, and leave the others."""
 
     topic: str
     configs: Configs
+    reset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

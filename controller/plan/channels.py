@@ -27,6 +27,8 @@ from controller.plan.specs import ChannelSpec
 from knative.contract import kafka_names, records
 from knative.resources.conditions import Condition, false, true, unknown
 
+#: The configs that every topic of ours has.
+MANAGED_CONFIGS = frozenset({"cleanup.policy", "max.message.bytes", "retention.ms"})
 TOPIC_DIFFERS = "TopicDiffers"  #: reason of a True TopicReady if the topic differs from the spec in some way
 
 
@@ -82,6 +84,7 @@ def plan_channel(
         keep_topic=channel.resource.keep_topic,
         config_map=channel.resource.config_map,
         external=channel.resource.external,
+        config_keys=tuple(sorted({*(key for key, _ in channel.resource.topic_configs), *_to_reset(channel, world)})),
     )
     publish = () if record == published else (PublishChannel(record),)
     if published is None and addressable.reason == "":
@@ -152,14 +155,15 @@ def _plan_topics(
         message = f"there is no topic {topic!r}, which is not created because the annotation names it; create it"
         return _Topics(false("TopicReady", "TopicNotFound", message))
     wish = CreateTopic(topic, resource.partitions, resource.replication, topic_configs(resource, config))
-    actions, under_way, notes = ([], "", []) if resource.external else _align(wish, world)
+    actions, under_way = ([], "") if resource.external else _align(wish, world, _to_reset(channel, world))
+    notes = [] if resource.external else _differences(wish, world, resource)
     if resource.note:
         notes.append(resource.note)
     partitions = resource.partitions
     if seen is not None:
         partitions = seen.partitions if resource.external else max(partitions, seen.partitions)
     dlq_wish = CreateTopic(dlq_topic, partitions, resource.replication, dlq_configs(config))
-    dlq_actions, dlq_under_way, _ = _align(dlq_wish, world)
+    dlq_actions, dlq_under_way = _align(dlq_wish, world)
     under_way = under_way or dlq_under_way
     failure = world.failures.get(wish.target) or world.failures.get(dlq_wish.target)
     if failure:
@@ -172,30 +176,47 @@ def _plan_topics(
     return _Topics(condition, seen.partitions if there and seen else 0, (*actions, *dlq_actions))
 
 
-def _align(wish: CreateTopic, world: World) -> tuple[list[Action], str, list[str]]:
-    """(actions, reason why publishing must wait or "", differences that stay)."""
+def _to_reset(channel: Object[ChannelSpec], world: World) -> tuple[str, ...]:
+    """Configs of the topic that the ConfigMap set and sets no longer. The record names them until they are reset."""
+    resource, published = channel.resource, world.channels.get(channel.uid)
+    seen = world.observed.topics.get(channel_topic(channel, world))
+    if published is None or seen is None or resource.external:
+        return ()
+    wanted = {key for key, _ in resource.topic_configs} | MANAGED_CONFIGS
+    return tuple(key for key in published.config_keys if key not in wanted and key in seen.configs)
+
+
+def _align(wish: CreateTopic, world: World, reset: tuple[str, ...] = ()) -> tuple[list[Action], str]:
+    """(actions, reason why publishing must wait or "")."""
     seen = world.observed.topics.get(wish.topic)
     if seen is None:
-        return [wish], "TopicBeingCreated", []
+        return [wish], "TopicBeingCreated"
     actions: list[Action] = []
-    notes: list[str] = []
     changed = tuple(pair for pair in wish.configs if not _same(pair[1], seen.configs.get(pair[0])))
-    if changed:
-        actions.append(AlterTopicConfig(wish.topic, changed))
-    if seen.partitions > wish.partitions:
-        notes.append(
-            f"the topic has {seen.partitions} partitions and keeps them, spec.numPartitions is {wish.partitions}: "
-            f"Kafka cannot lower them; write {seen.partitions}, or delete the channel and add it again"
-        )
-    if seen.replication != wish.replication:
-        notes.append(
-            f"the topic has replication factor {seen.replication}, spec.replicationFactor is {wish.replication}: "
-            "it is not changed here; write what the topic has, or move its replicas with Kafka's own tools"
-        )
+    if changed or reset:
+        actions.append(AlterTopicConfig(wish.topic, changed, reset))
     if seen.partitions < wish.partitions:
         actions.append(AddPartitions(wish.topic, wish.partitions))
-        return actions, "PartitionsBeingRaised", notes
-    return actions, "", notes
+        return actions, "PartitionsBeingRaised"
+    return actions, ""
+
+
+def _differences(wish: CreateTopic, world: World, resource: ChannelSpec) -> list[str]:
+    """How the topic differs from the spec, and stays so."""
+    seen = world.observed.topics.get(wish.topic)
+    notes: list[str] = []
+    if seen is not None and seen.partitions > wish.partitions:
+        notes.append(
+            f"the topic has {seen.partitions} partitions and keeps them, {resource.partitions_field} is "
+            f"{wish.partitions}: Kafka cannot lower them; write {seen.partitions}, or delete the {resource.kind} and "
+            "add it again"
+        )
+    if seen is not None and seen.replication != wish.replication:
+        notes.append(
+            f"the topic has replication factor {seen.replication}, {resource.replication_field} is {wish.replication}: "
+            "it is not changed here; write what the topic has, or move its replicas with Kafka's own tools"
+        )
+    return notes
 
 
 def _same(wish: str, seen: str | None) -> bool:

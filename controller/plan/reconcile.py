@@ -27,7 +27,7 @@ from controller.plan.specs import (
     of_subscription,
     of_trigger,
 )
-from controller.plan.statuses import channel_status, other_broker_status, subscription_status
+from controller.plan.statuses import channel_status, left_alone_status, subscription_status
 from controller.plan.subscriptions import entries, plan_subscription
 from knative.contract import kafka_names
 from knative.resources.brokers import KAFKA_CLASS
@@ -39,7 +39,7 @@ class _Sorted:
     channels: list[Object[ChannelSpec]]  #: KafkaChannels and Brokers of our class
     subscriptions: list[Object[SubscriptionSpec]]  #: objects of their own, then entries of channels
     written: frozenset[str]  #: uids of the subscriptions that are objects of their own
-    others: list[Object[Broker]]  #: Brokers of other classes
+    others: list[tuple[Object[Broker] | Object[Trigger], Broker]]  #: Brokers of other classes and their Triggers
 
 
 def wanted(world: World, config: ControllerConfig) -> Wanted:
@@ -87,7 +87,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     for subscription in subscriptions:
         actions.extend(subscription.actions)
     statuses: list[Action] = [channel_status(plan, subscriptions, world, destinations) for plan in channels]
-    statuses += [other_broker_status(one) for one in found.others]
+    statuses += [left_alone_status(*one) for one in found.others]
     for plan in subscriptions:
         if plan.object.uid in found.written:
             statuses.append(subscription_status(plan, by_key.get(plan.object.resource.channel_key), world))
@@ -106,8 +106,8 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
     }
     channels: list[Object[ChannelSpec]] = []
     subscriptions: list[Object[SubscriptionSpec]] = []
-    others: list[Object[Broker]] = []
-    ignored: set[tuple[str, str]] = set()  # Brokers of other classes; objects are sorted, so Triggers come after them
+    others: list[tuple[Object[Broker] | Object[Trigger], Broker]] = []
+    ignored: dict[tuple[str, str], Broker] = {}  # of other classes; objects are sorted: Triggers come after them
     for one in objects:
         identity = one.uid, one.generation, one.spec_hash
         match one.resource:
@@ -117,14 +117,16 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
                 published = world.channels.get(one.uid)
                 channels.append(Object(*identity, of_broker(broker, config_maps, config, published)))
             case Broker() as broker:
-                ignored.add((broker.namespace, broker.name))
-                others.append(Object(*identity, broker))
+                ignored[broker.namespace, broker.name] = broker
+                others.append((Object(*identity, broker), broker))
             case Subscription() as subscription:
                 subscriptions.append(Object(*identity, of_subscription(subscription)))
             case Trigger() as trigger if (trigger.namespace, trigger.broker) not in ignored:
                 broker_of = brokers.get((trigger.namespace, trigger.broker))
                 subscriptions.append(Object(*identity, of_trigger(trigger, broker_of)))
-            case _:  # a ConfigMap, or a Trigger of a Broker that another implementation serves
+            case Trigger() as trigger:
+                others.append((Object(*identity, trigger), ignored[trigger.namespace, trigger.broker]))
+            case _:  # a ConfigMap
                 pass
     written = frozenset(one.uid for one in subscriptions)
     seen = set(written)

@@ -17,7 +17,15 @@ from knative.contract import kafka_names
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel
 from knative.delivery.policy import DeliveryOrder, OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS, Filter
-from knative.resources.brokers import BROKER_CLASS, EXTERNAL_TOPIC, KAFKA_CLASS, BrokerConfig, broker_config
+from knative.resources.brokers import (
+    BROKER_CLASS,
+    EXTERNAL_TOPIC,
+    KAFKA_CLASS,
+    PARTITIONS_KEY,
+    REPLICATION_KEY,
+    BrokerConfig,
+    broker_config,
+)
 from knative.resources.conditions import Condition, false
 from knative.resources.destination import Destination
 from knative.resources.values import (
@@ -63,6 +71,23 @@ class ChannelSpec:
     def key(self) -> ChannelKey:
         """(kind, namespace, name)."""
         return self.kind, self.namespace, self.name
+
+    @property
+    def partitions_field(self) -> str:
+        """What sets the number of partitions; for messages."""
+        return self._field("spec.numPartitions", PARTITIONS_KEY)
+
+    @property
+    def replication_field(self) -> str:
+        """What sets the replication factor; for messages."""
+        return self._field("spec.replicationFactor", REPLICATION_KEY)
+
+    def _field(self, of_channel: str, of_config_map: str) -> str:
+        if self.kind == CHANNEL:
+            return of_channel
+        return (
+            f"{of_config_map} of {f'ConfigMap {self.config_map}' if self.config_map else 'a Broker without ConfigMap'}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from controller.plan.destinations import AddressResolver, Unresolved
 from controller.plan.subscriptions import SubscriptionPlan
 from knative.contract.records import CHANNEL, TRIGGER, SubscriberStatus, Subscription
 from knative.delivery.policy import Addressable
-from knative.resources.brokers import BROKER_CLASS, DEPENDENCY, KAFKA_CLASS
+from knative.resources.brokers import BROKER_CLASS, DEPENDENCY, KAFKA_CLASS, NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready, true, unknown, with_note
-from knative.resources.values import Broker
+from knative.resources.values import Broker, Trigger
 from tables.status_table import serving, subscriber_status
 
 TOPIC_NOTE = "penstock.dev/topic"
@@ -48,11 +48,15 @@ def channel_status(
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), notes), *parts), body)
 
 
-def other_broker_status(one: Object[Broker]) -> WriteStatus:
-    """The status of a Broker that another implementation serves: that nothing is done with it."""
-    class_ = one.resource.class_
-    message = f"its class is {class_!r}, not {KAFKA_CLASS!r}" if class_ else f"it has no annotation {BROKER_CLASS}"
-    left = unknown("Ready", "NotOurClass", f"{message}; it is left alone")
+def left_alone_status(one: Object[Broker] | Object[Trigger], broker: Broker) -> WriteStatus:
+    """The status of a Broker that another implementation serves, or of a Trigger of it: nothing is done with it."""
+    who = "it" if isinstance(one.resource, Broker) else f"its broker {broker.name!r}"
+    why = (
+        f"has the class {broker.class_!r}, not {KAFKA_CLASS!r}"
+        if broker.class_
+        else f"has no annotation {BROKER_CLASS}"
+    )
+    left = unknown("Ready", NOT_OUR_CLASS, f"{who} {why}; it is left alone")
     return WriteStatus(*one.key, one.uid, one.generation, (left,), {})
 
 

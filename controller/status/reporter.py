@@ -19,6 +19,7 @@ from controller.plan.actions import WriteStatus
 from controller.plan.channels import TOPIC_DIFFERS
 from knative.contract.records import ControllerReport, ResourceProblem
 from knative.ports import Produce, ProduceFailure
+from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready
 from tables.status_table import (
     RECORD_BYTES_MAX,
@@ -80,6 +81,8 @@ def _on_file(problem: FileProblem, ready_: str, reason: str) -> ResourceProblem:
 
 
 def _on_object(status: WriteStatus) -> ResourceProblem | None:
+    if status.conditions[0].reason == NOT_OUR_CLASS:
+        return _resource_problem(status, status.conditions[0])
     parts = [one for one in status.conditions if one.type != "Ready" and one.reason not in _SEEN_BY_READERS]
     summary = ready(parts)
     if summary.status is ConditionStatus.TRUE:

@@ -141,7 +141,7 @@ def _delivery(row: Any) -> DeliverySpec:
 
 
 _CONVERTED: Mapping[type, Mapping[str, Callable[[Any], object]]] = {
-    Channel: {"hosts": tuple},
+    Channel: {"hosts": tuple, "config_keys": tuple},
     Addressable: {},
     DeliverySpec: {
         "backoff_policy": BackoffPolicy,
@@ -158,7 +158,7 @@ _CONVERTED: Mapping[type, Mapping[str, Callable[[Any], object]]] = {
     },
 }
 #: Fields with a conversion that records of the first version do not have.
-_LATER = frozenset({"format", "filter"})
+_LATER = frozenset({"format", "filter", "config_keys"})
 _NAMES = {
     kind: tuple(field.name for field in fields(kind))
     for kind in (*_CONVERTED, ResourceProblem, RemovalRequest, SubscriptionStats, LastError)

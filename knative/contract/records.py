@@ -6,6 +6,7 @@ encodes and decodes them, and the topology reads them with Spark under the same 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -42,6 +43,14 @@ class Channel:
     keep_topic: bool = False  #: the topics outlive the resource; recorded here because its file is gone by then
     config_map: str = ""  #: `namespace/name` of a Broker's ConfigMap
     external: bool = False  #: the topic is not ours: it outlives the resource, its DLQ topic does not
+    config_keys: tuple[
+        str, ...
+    ] = ()  #: configs that its ConfigMap set in the topic; one that is removed there is reset
+
+    @property
+    def title(self) -> str:
+        """`KIND/NAMESPACE/NAME`, as commands take it."""
+        return f"{self.kind}/{self.namespace}/{self.name}"
 
     @property
     def unique_name(self) -> str:
@@ -64,6 +73,13 @@ class Channel:
         if self.keep_topic:
             return ()
         return (self.dlq_topic,) if self.external else (self.topic, self.dlq_topic)
+
+
+def named_channel(channels: Iterable[Channel], namespace: str, name: str) -> Channel | None:
+    """The channel or broker of a name: `broker:<name>` is a Broker; a name alone is a Broker if no channel has it."""
+    here = [one for one in channels if one.namespace == namespace]
+    exact = [one for one in here if one.unique_name == name]
+    return next(iter(exact or [one for one in here if one.name == name]), None)
 
 
 @dataclass(frozen=True, slots=True)

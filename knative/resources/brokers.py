@@ -25,13 +25,14 @@ from knative.resources.values import Broker, ConfigMap, Trigger
 BROKER_CLASS = "eventing.knative.dev/broker.class"
 DEPENDENCY = "knative.dev/dependency"
 EXTERNAL_TOPIC = "kafka.eventing.knative.dev/external.topic"
+NOT_OUR_CLASS = "NotOurClass"  #: reason of Brokers of other classes and of their Triggers, which are left alone
 KAFKA_CLASS = "Kafka"
 
 PARTITIONS = 10  #: of a broker whose configuration names no number
 REPLICATION = 1
 
-_PARTITIONS = "default.topic.partitions"
-_REPLICATION = "default.topic.replication.factor"
+PARTITIONS_KEY = "default.topic.partitions"
+REPLICATION_KEY = "default.topic.replication.factor"
 _TOPIC_CONFIG = "default.topic.config."
 _REF = ("apiVersion", "kind", "name")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
@@ -130,8 +131,8 @@ def broker_config(config_map: ConfigMap) -> BrokerConfig:
             f"{_TOPIC_CONFIG}cleanup.policy is {cleanup[:64]!r}, and a compacted topic loses events; write delete"
         )
     return BrokerConfig(
-        partitions=_number(data, _PARTITIONS, PARTITIONS, PARTITIONS_MAX),
-        replication=_number(data, _REPLICATION, REPLICATION, REPLICATION_MAX),
+        partitions=_number(data, PARTITIONS_KEY, PARTITIONS, PARTITIONS_MAX),
+        replication=_number(data, REPLICATION_KEY, REPLICATION, REPLICATION_MAX),
         topic_configs=tuple(
             sorted(
                 (key.removeprefix(_TOPIC_CONFIG), text) for key, text in data.items() if key.startswith(_TOPIC_CONFIG)

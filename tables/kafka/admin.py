@@ -169,11 +169,12 @@ class KafkaAdmin:
             return False
         return True
 
-    def set_configs(self, topic: str, configs: Mapping[str, str]) -> None:
-        """Set some configs of a topic; the others stay."""
+    def set_configs(self, topic: str, configs: Mapping[str, str], reset: Iterable[str] = ()) -> None:
+        """Set some configs of a topic, and give others their default again; all others stay."""
         entries = [
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configs.items()
         ]
+        entries += [ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in reset]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
         asked = self._client.incremental_alter_configs([resource], request_timeout=self._limit_s)
         self._answer(asked[resource], f"setting the configs of topic {topic}", f"AlterConfigs on topic {topic}")

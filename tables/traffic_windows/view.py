@@ -10,7 +10,7 @@ fails, the process goes on: `problem` says why, and the rows read so far are sho
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,18 +95,21 @@ class TrafficRows:
         for place in [one for one in self._rows if one[1] + one[0] + LONG_S <= now - self.keep_s.get(one[0], 0)]:
             del self._rows[place]
 
-    def lines(self, size: int, last: int, namespace: str = "", channel: str = "") -> list[Line]:
-        """The `last` windows of this size, including the current one, sorted by name. Namespace or channel "" = any."""
+    def lines(self, size: int, last: int, namespace: str = "", channels: Collection[str] = ()) -> list[Line]:
+        """The `last` windows of this size, including the current one, sorted by name. `channels`: their unique names.
+        Namespace "" or no channels = any."""
         current = start_of(int(self._clock()), size)
         found: dict[_Name, dict[int, Window]] = {}
         for start in range(current - (last - 1) * size, current + 1, size):
-            for name, window in self._windows(size, start, namespace, channel):
+            for name, window in self._windows(size, start, namespace, channels):
                 found.setdefault(name, {})[start] = window
         return [Line(*name, found[name]) for name in sorted(found)]
 
-    def _windows(self, size: int, start: int, namespace: str, channel: str) -> Iterator[tuple[_Name, Window]]:
+    def _windows(
+        self, size: int, start: int, namespace: str, channels: Collection[str]
+    ) -> Iterator[tuple[_Name, Window]]:
         def wanted(name: _Name) -> bool:
-            return namespace in ("", name[0]) and channel in ("", name[1])
+            return namespace in ("", name[0]) and (not channels or name[1] in channels)
 
         rows = self._rows.get((size, start), {})
         for name in filter(wanted, rows):

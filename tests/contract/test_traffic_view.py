@@ -99,6 +99,19 @@ def test_minutes_and_what_is_asked_for_only(loaded: RunningWeb) -> None:
 
 
 @pytest.mark.parametrize(
+    ("channel", "names"),
+    [("both", ["both", "broker:both"]), ("broker:both", ["broker:both"]), ("main", ["broker:main"]), ("mai", [])],
+)
+def test_a_broker_is_found_by_its_name(driver: str, channel: str, names: list[str]) -> None:
+    known = TrafficRows("t", {}, 900, 3600, lambda: NOW)
+    for name in ("both", "broker:both", "broker:main"):
+        known.apply([(Key(SHORT_S, T0 + 20, "ns", name).encode(), Window(1, Counts(3, 30)).encode(), 0)])
+    known.caught_up()
+    with RunningWeb(lambda app: traffic.register(app, known, clock=lambda: NOW), driver) as web:
+        assert [one["name"] for one in ask(web, f"?channel={channel}")[2]["channels"]] == names
+
+
+@pytest.mark.parametrize(
     ("query", "says"),
     [
         ("?window=5m", "window='5m' is not a valid window; use 10s or 1m"),

@@ -38,6 +38,10 @@ def test_a_topic_from_its_creation_to_its_end(admin: KafkaAdmin, topic_name: Cal
     _wait("three partitions", lambda: sorted(admin.probe().topics[topic]) == [0, 1, 2])
     admin.set_configs(topic, {"retention.ms": "2000"})
     _wait("the config", lambda: admin.topic_configs([topic, other])[topic]["retention.ms"] == "2000")
+    admin.set_configs(topic, {"segment.ms": "3000"}, ["retention.ms"])
+    _wait("the default again", lambda: admin.topic_configs([topic])[topic] == {"segment.ms": "3000"})
+    admin.set_configs(topic, {}, ["segment.ms", "retention.ms"])
+    _wait("no config of its own", lambda: admin.topic_configs([topic])[topic] == {})
     problems = admin.delete_topics([topic, other])
     assert [(name, type(problem)) for name, problem in problems.items()] == [(other, KafkaNotFound)]
     _wait("it is gone", lambda: not _found(admin, topic))

@@ -1,7 +1,7 @@
 """`GET /subscribers/<namespace>/<channel>`: the duck type's list of subscriber statuses, for the whole system.
 
 With `?wide` each row also has delivery statistics (`web/pages/subscriber_details`). `tables` computes both; the view
-gets them as functions.
+gets them as functions. `<channel>` is a KafkaChannel or a Broker; `broker:<name>` is the Broker if both have the name.
 """
 
 from __future__ import annotations

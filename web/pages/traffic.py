@@ -2,6 +2,7 @@
 
     ?window=10s|1m (10s)   ?last=N (30)   ?namespace=...   ?channel=...
 
+`channel` is the name of a KafkaChannel or a Broker: if both have it, both are shown; `broker:<name>` is the Broker.
 Windows without traffic are left out. The current window is included and still grows. `tables/traffic_windows/view`
 supplies the windows.
 """
@@ -9,11 +10,12 @@ supplies the windows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from faust.web import View
 
+from knative.contract.records import BROKER, unique_name
 from knative.timefmt import in_seconds
 from knative.traffic import latency_sketch
 from knative.traffic.counts import OF_SUBSCRIPTIONS
@@ -35,7 +37,7 @@ class Rows(Protocol):
     problem: str
     keep_s: dict[int, int]
 
-    def lines(self, size: int, last: int, namespace: str = "", channel: str = "") -> list[Line]:
+    def lines(self, size: int, last: int, namespace: str = "", channels: Collection[str] = ()) -> list[Line]:
         """The last windows by channel and subscription."""
 
 
@@ -57,6 +59,11 @@ def parse_query(query: Mapping[str, str], keep_s: Mapping[int, int]) -> tuple[st
     if not 1 <= last <= most:
         raise BadQuery(f"last={text!r} is not a valid number of windows; use 1 to {most} for windows of {window}")
     return window, last, query.get("namespace", ""), query.get("channel", "")
+
+
+def names_of(channel: str) -> tuple[str, ...]:
+    """The unique names that a channel of the query may have; none for ""."""
+    return (channel, unique_name(BROKER, channel)) if channel else ()
 
 
 def to_page(window: str, last: int, lines: Sequence[Line], now: float) -> dict[str, Any]:
@@ -121,7 +128,7 @@ class TrafficView(View):
             why = f": {rows.problem}" if rows.problem else ""
             headers = {"retry-after": str(self.retry_after_s)}
             return self.json({"error": f"the traffic windows have not been read yet{why}"}, status=503, headers=headers)
-        lines = rows.lines(SIZES[window], last, namespace, channel)
+        lines = rows.lines(SIZES[window], last, namespace, names_of(channel))
         return self.json(to_page(window, last, lines, type(self).clock()))
 
 

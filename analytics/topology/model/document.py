@@ -5,7 +5,8 @@
                                                        |------dead-letters--> dead letter sink, DLQ topic (or a channel)
 
 Ids are stable from run to run: `channel:ns/name`, `broker:ns/name`, `subscription:ns/name`, `trigger:ns/name`,
-`dlq:ns/name` (the DLQ topic of that channel or broker), `uri:http://...` (an HTTP destination outside), and
+`dlq:ns/name` (the DLQ topic of that channel; `dlq:ns/broker:name` of a broker), `uri:http://...` (an HTTP destination
+outside), and
 `source:...` (the `source` of CloudEvents: arbitrary text of a sender, so never trust it in a page). A destination that
 is the address of a channel in the contract *is* that channel. None as a number means: not known.
 """

@@ -168,7 +168,7 @@ def _consumer(
         dead = resolve(sink.uri)
     else:
         of_topic = addresses.channel_of_topic(one.dlq_topic)
-        dead = f"dlq:{one.namespace}/{one.channel}" if of_topic is None else channel_id(of_topic)
+        dead = f"dlq:{one.namespace}/{one.unique_channel}" if of_topic is None else channel_id(of_topic)
     return SubscriptionFacts(
         id=f"{'trigger' if one.kind == TRIGGER else 'subscription'}:{one.namespace}/{one.name}",
         subscription=one,

@@ -156,7 +156,7 @@ def _consumers(subscriptions: DataFrame, channels: DataFrame) -> DataFrame:
     rows = rows.join(_resolved(rows, _places(channels)), ["uid"], "left").na.fill("", ["target", "reply", "dead"])
     own_name = f.concat("namespace", f.lit("/"), "channel")
     dead = f.when(f.col("ignores"), "").when(f.col("dead") != "", f.col("dead"))
-    dead = dead.otherwise(f.coalesce("of_topic", f.concat(f.lit("dlq:"), own_name)))
+    dead = dead.otherwise(f.coalesce("of_topic", f.concat(f.lit("dlq:"), "namespace", f.lit("/"), "unique_channel")))
     return rows.select(
         "id",
         "uid",

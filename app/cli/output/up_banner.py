@@ -27,7 +27,8 @@ def welcome(
     channels: list[KafkaChannel | Broker] = [one for one in resources if isinstance(one, KafkaChannel)]
     channels += [one for one in resources if isinstance(one, Broker) and one.class_ == KAFKA_CLASS]
     kafka = "" if bootstrap == f"{LOOPBACK}:{DEFAULT_PORT}" else f" --kafka {bootstrap}"
-    events = _channel_option(channels[0]) + kafka if channels else ""
+    namesakes = [one for one in channels if (one.namespace, one.name) == (channels[0].namespace, channels[0].name)]
+    events = _channel_option(channels[0], with_kind=len(namesakes) > 1) + kafka if channels else ""
     lines = [f"Penstock is up after {seconds:.1f} s. Ctrl-C stops it.", ""]
     if channels:
         lines += _to_send(config, channels[0], command)
@@ -58,8 +59,11 @@ def welcome(
     return lines
 
 
-def _channel_option(channel: KafkaChannel | Broker) -> str:
+def _channel_option(channel: KafkaChannel | Broker, *, with_kind: bool = False) -> str:
+    """`with_kind`: a name alone might be that of a channel and of a broker."""
     name = f"{channel.namespace}/{channel.name}"
+    if with_kind:
+        return f" --channel {'Broker' if isinstance(channel, Broker) else 'KafkaChannel'}/{name}"
     return "" if name == _CHANNEL else f" --channel {name}"
 
 

@@ -149,7 +149,8 @@ class Kafka:
             self.topics[action.topic] = ObservedTopic(action.partitions, action.replication, dict(action.configs), id_)
         elif isinstance(action, AlterTopicConfig):
             before = self.topics[action.topic]
-            self.topics[action.topic] = replace(before, configs={**before.configs, **dict(action.configs)})
+            kept = {key: text for key, text in before.configs.items() if key not in action.reset}
+            self.topics[action.topic] = replace(before, configs={**kept, **dict(action.configs)})
         elif isinstance(action, AddPartitions):
             self.topics[action.topic] = replace(self.topics[action.topic], partitions=action.partitions)
         elif isinstance(action, DeleteTopic):

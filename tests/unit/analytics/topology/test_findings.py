@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analytics.topology.build import build
 from analytics.topology.engines.local import LocalEngine
-from analytics.topology.model.document import Finding, Flow, Health, Severity, Topology, from_json, to_json
+from analytics.topology.model.document import Finding, Flow, Health, Kind, Severity, Topology, from_json, to_json
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
 from knative.delivery.policy import OnRetriesExhausted
 from knative.filters.dialects import Exact
@@ -53,7 +53,20 @@ def test_a_reply_of_the_triggers_broker_is_a_loop_unless_a_filter_decides() -> N
 
     (loop,) = built(inputs).findings
     assert (loop.id, loop.severity) == ("self-reply:broker:test/main", Severity.CRITICAL)
-    assert {one.id for one in built(inputs).vertices} >= {"broker:test/main", "trigger:test/all", "dlq:test/main"}
+    assert {one.id for one in built(inputs).vertices} >= {
+        "broker:test/main",
+        "trigger:test/all",
+        "dlq:test/broker:main",
+    }
+
+
+def test_a_channel_and_a_broker_of_one_name_have_dlq_topics_of_their_own() -> None:
+    world = World().channel("main").subscription("all", "main", "http://x")
+    world.channel("main", kind="Broker").subscription("all", "main", "http://y", kind="Trigger")
+    dlqs = [one for one in built(world.inputs()).vertices if one.kind is Kind.DLQ]
+    assert [one.id for one in dlqs] == ["dlq:test/broker:main", "dlq:test/main"]
+    assert {(one.name, one.label) for one in dlqs} == {("main", "test/main.dlq")}
+    assert len({one.detail["topic"] for one in dlqs}) == 2
 
 
 def test_a_filter_makes_a_loop_less_certain() -> None:

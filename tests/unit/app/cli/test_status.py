@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.cli.status import chosen, rows
+from app.cli.status import all_ready, chosen, rows
 from app.operations.contract_snapshot import Contract, choose_channel, choose_subscriptions, label_of
 from knative.contract.records import (
     Channel,
@@ -189,3 +189,12 @@ def test_a_trigger_is_known_by_its_name_with_or_without_its_kind() -> None:
     assert [one.uid for one in choose_subscriptions(contract, "ns/trigger:sub")] == ["t"]
     assert label_of(contract, "Trigger/ns/sub") == "ns/trigger:sub"
     assert label_of(contract, "ns/gone") == "ns/gone"
+
+
+def test_what_is_left_alone_is_shown_and_need_not_be_ready() -> None:
+    left = [_remark(kind, "other", "Unknown", "NotOurClass") for kind in ("Broker", "Trigger")]
+    shown = rows(_reported(*left), 1000.0)
+    for table in ("brokers", "triggers"):
+        assert [(row["ready"], row["reason"]) for row in shown[table]] == [("Unknown", "NotOurClass")]
+    assert all_ready(chosen(shown, ["ns/other"]))
+    assert not all_ready(rows(_reported(*left, _remark("Broker", "b", "Unknown", "TopicBeingCreated")), 1000.0))

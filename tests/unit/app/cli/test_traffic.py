@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from enum import StrEnum
+from typing import Any
 
 import pytest
 import yaml
@@ -14,9 +15,16 @@ import web.pages.traffic  # noqa: F401 - imported late by the command; Faust und
 from app.cli import cli, traffic
 from app.cli.output.format import print_yaml
 from app.cli.traffic import rows
+from app.operations.contract_snapshot import Contract
+from knative.contract.records import Channel
 from knative.traffic.counts import Counts
 from tables.traffic_windows.view import Line
 from tables.traffic_windows.windows import Window
+
+BOTH = (
+    Channel("c", 1, "ns", "both", "t", "t.dlq", 1),
+    Channel("b", 1, "ns", "both", "u", "u.dlq", 1, kind="Broker"),
+)
 
 
 def lines(now: int) -> list[Line]:
@@ -60,13 +68,35 @@ def test_nothing_delivered_has_no_latency() -> None:
         (["--window", "5m"], "10s"),
         (["--channel", "orders"], "NAMESPACE/NAME"),
         (["--channel", "/orders"], "NAMESPACE/NAME"),
+        (["--channel", "Broker/ns/"], "NAMESPACE/NAME"),
+        (["--channel", "a/b/c/d"], "NAMESPACE/NAME"),
+        (["--channel", "ns/both"], "A channel and a broker have the name ns/both"),
+        (["--channel", "ns/none"], "There is no channel or broker ns/none; known: ns/both"),
     ],
 )
-def test_a_wrong_question_is_a_usage_error(arguments: list[str], says: str) -> None:
+def test_a_wrong_question_is_a_usage_error(arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "read_contract", lambda *_: Contract(BOTH, (), ()))
     done = CliRunner().invoke(cli, ["traffic", *arguments])
 
     assert done.exit_code != 0
     assert says in (done.output + str(done.exception))
+
+
+@pytest.mark.parametrize(
+    ("wish", "uid"),
+    [("KafkaChannel/ns/both", "c"), ("channel/ns/both", "c"), ("broker/ns/both", "b"), ("ns/broker:both", "b")],
+)
+def test_a_channel_is_chosen_as_in_other_commands(wish: str, uid: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Channel] = []
+
+    def read_lines(*arguments: Any) -> list[Line]:
+        asked.append(arguments[-1])
+        return []
+
+    monkeypatch.setattr(traffic, "read_contract", lambda *_: Contract(BOTH, (), ()))
+    monkeypatch.setattr(traffic, "read_lines", read_lines)
+    assert CliRunner().invoke(cli, ["traffic", "--channel", wish]).exit_code == 0
+    assert [one.uid for one in asked] == [uid]
 
 
 @pytest.mark.parametrize("arguments", [[], ["--window", "1m"], ["--each"]])

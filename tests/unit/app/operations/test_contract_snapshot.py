@@ -65,8 +65,9 @@ def test_subscriptions_and_triggers(wish: str, channel: str, uids: list[str]) ->
 
 
 def test_a_name_that_a_channel_and_a_broker_have() -> None:
-    with pytest.raises(UsageError, match="A channel and a broker have the name ns/orders"):
+    with pytest.raises(UsageError, match="A channel and a broker have the name ns/orders") as raised:
         choose_channel(CONTRACT, "ns/orders")
+    assert raised.value.hint == "Write KafkaChannel/ns/orders or Broker/ns/orders."
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

@@ -28,6 +28,7 @@ from tests.unit.controller.worlds import (
     THEIRS,
     TRUE,
     UNKNOWN,
+    Kafka,
     broker,
     channel,
     condition,
@@ -97,7 +98,64 @@ def test_a_changed_config_map_is_applied_to_the_topic() -> None:
     kafka.settle(one, config_map(partitions="1"), trigger())
     status = kafka.status(one, config_map(partitions="1"), trigger())
     assert condition(status, "TopicReady") == (TRUE, "TopicDiffers")
-    assert "cannot lower" in message(status, "TopicReady")
+    assert message(status, "TopicReady").startswith(
+        "the topic has 4 partitions and keeps them, default.topic.partitions of ConfigMap default/config is 1: Kafka "
+        "cannot lower them; write 4, or delete the Broker and add it again"
+    )
+
+
+def test_a_difference_names_the_field_that_people_write() -> None:
+    kafka = kafka_with_ingress()
+    kafka.settle(broker(), channel())
+    for name, topic in list(kafka.topics.items()):
+        kafka.topics[name] = replace(topic, partitions=20, replication=3)
+    kafka.settle(broker(), channel())
+    of_broker = message(kafka.status(broker(), channel()), "TopicReady")
+    assert "default.topic.partitions of a Broker without ConfigMap is 10" in of_broker
+    assert "default.topic.replication.factor of a Broker without ConfigMap is 1" in of_broker
+    of_channel = message(kafka.status(channel(), broker()), "TopicReady")
+    assert "spec.numPartitions is" in of_channel
+    assert "spec.replicationFactor is" in of_channel
+    assert "delete the KafkaChannel and add it again" in of_channel
+
+
+def _config_keys(kafka: Kafka) -> list[str]:
+    return list(kafka.world.channels["b-main"].config_keys)
+
+
+def test_what_is_removed_from_the_config_map_has_its_default_again() -> None:
+    kafka = kafka_with_ingress()
+    one = broker(config=CONFIG_REF)
+    kafka.settle(one, config_map(config__segment__ms="1000", config__segment__bytes="2000", config__retention__ms="5"))
+    assert _config_keys(kafka) == ["retention.ms", "segment.bytes", "segment.ms"]
+    by_hand = kafka.topics[BROKER_TOPIC]
+    kafka.topics[BROKER_TOPIC] = replace(by_hand, configs={**by_hand.configs, "compression.type": "zstd"})
+    less = config_map(config__segment__bytes="2000")
+    week_ms = str(7 * 86_400_000)
+    assert kafka.decide(one, less)[0] == AlterTopicConfig(BROKER_TOPIC, (("retention.ms", week_ms),), ("segment.ms",))
+    kafka.settle(one, less)
+    assert _config_keys(kafka) == ["segment.bytes"]
+    assert dict(kafka.topics[BROKER_TOPIC].configs) == {
+        "cleanup.policy": "delete",
+        "max.message.bytes": str(1280 * 1024),
+        "retention.ms": week_ms,
+        "segment.bytes": "2000",
+        "compression.type": "zstd",
+    }
+    assert kafka.decide(one, less) == []
+
+
+def test_a_config_that_could_not_be_reset_is_tried_again() -> None:
+    """The record names it until Kafka has reset it, also for the next leader."""
+    kafka = kafka_with_ingress()
+    one = broker(config=CONFIG_REF)
+    kafka.settle(one, config_map(config__segment__ms="1000"))
+    alter, *others = kafka.decide(one, config_map())
+    assert alter == AlterTopicConfig(BROKER_TOPIC, (), ("segment.ms",))
+    for action in others:
+        kafka.act(action)
+    assert _config_keys(kafka) == ["segment.ms"]
+    assert alter in kafka.decide(one, config_map())
 
 
 @pytest.mark.parametrize(
@@ -289,16 +347,20 @@ def test_what_a_published_broker_cannot_change(first: dict[str, Any], second: di
 # -- other classes
 
 
-@pytest.mark.parametrize(("class_", "words"), [("Other", "its class is 'Other'"), ("", "no annotation")])
+@pytest.mark.parametrize(
+    ("class_", "words"),
+    [("Other", "has the class 'Other', not 'Kafka'"), ("", "has no annotation eventing.knative.dev/broker.class")],
+)
 def test_brokers_of_other_classes_and_their_triggers_are_left_alone(class_: str, words: str) -> None:
     kafka = kafka_with_ingress()
     objects = broker(class_=class_), trigger()
     assert kafka.settle(*objects) == []
     statuses = kafka.statuses(*objects)
-    assert list(statuses) == ["main"]
-    assert condition(statuses["main"]) == (UNKNOWN, "NotOurClass")
-    assert words in message(statuses["main"])
-    assert statuses["main"].body == {}
+    assert list(statuses) == ["main", "billing"]
+    for name, who in (("main", "it"), ("billing", "its broker 'main'")):
+        assert condition(statuses[name]) == (UNKNOWN, "NotOurClass")
+        assert message(statuses[name]) == f"{who} {words}; it is left alone"
+        assert statuses[name].body == {}
 
 
 def test_a_broker_that_gets_our_class_is_served_with_its_triggers() -> None:

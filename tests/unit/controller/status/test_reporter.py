@@ -9,6 +9,7 @@ from controller.plan.actions import WriteStatus
 from controller.status.reporter import SILENT_S, StatusReporter, fitting, resource_problems
 from knative.contract.records import ResourceProblem, WorkerStatus
 from knative.ports import ProduceProblem
+from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import Condition, false, ready, true, unknown
 from tables.status_table import REPORT_KEY, StatusTable, encode_status
 from tests.support.fakes import MemoryProduce
@@ -36,6 +37,13 @@ def _status(*parts: Condition, name: str = "orders", kind: str = "KafkaChannel")
 def test_of_an_object(parts: list[Condition], reported: tuple[str, str] | None) -> None:
     found = [(one.ready, one.reason) for one in resource_problems([_status(*parts)], [])]
     assert found == ([] if reported is None else [reported])
+
+
+def test_what_is_left_alone_is_reported() -> None:
+    left = WriteStatus("Trigger", "ns", "bill", "u", 1, (unknown("Ready", NOT_OUR_CLASS, "it is left alone"),), {})
+    assert resource_problems([left], []) == [
+        ResourceProblem("Trigger", "ns", "bill", "Unknown", "NotOurClass", "it is left alone")
+    ]
 
 
 def test_of_a_file_and_the_worst_first() -> None:

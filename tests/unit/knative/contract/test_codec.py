@@ -19,6 +19,7 @@ from knative.contract.records import (
     WorkerState,
     WorkerStatus,
     WorkerSubscription,
+    named_channel,
 )
 from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
 from knative.delivery.policy import (
@@ -34,7 +35,20 @@ from tables.contract_table import decode_entry, encode_entry
 from tables.status_table import REQUEST_KEY, decode_status, encode_report, encode_request, encode_status
 
 BROKER = Channel(
-    "c1", 2, "ns", "ch", "t", "t.dlq", 4, ("a.example", "b.example"), "Broker", "5f", True, "ns/config", True
+    "c1",
+    2,
+    "ns",
+    "ch",
+    "t",
+    "t.dlq",
+    4,
+    ("a.example", "b.example"),
+    "Broker",
+    "5f",
+    True,
+    "ns/config",
+    True,
+    ("segment.ms",),
 )
 CHANNEL = Channel("c2", 1, "ns", "bare", "t2", "t2.dlq", 1)
 TRIGGER = Subscription(
@@ -58,13 +72,13 @@ STORED: list[tuple[Entry, str]] = [
         '{"schema":2,"needs":["broker","external-topic"],'
         '"what":"channel","channel":{"uid":"c1","generation":2,"namespace":"ns","name":"ch","topic":"t",'
         '"dlq_topic":"t.dlq","partitions":4,"hosts":["a.example","b.example"],"kind":"Broker","spec_hash":"5f",'
-        '"keep_topic":true,"config_map":"ns/config","external":true}}',
+        '"keep_topic":true,"config_map":"ns/config","external":true,"config_keys":["segment.ms"]}}',
     ),
     (
         CHANNEL,
         '{"schema":1,"what":"channel","channel":{"uid":"c2","generation":1,"namespace":"ns","name":"bare",'
         '"topic":"t2","dlq_topic":"t2.dlq","partitions":1,"hosts":[],"kind":"KafkaChannel","spec_hash":"",'
-        '"keep_topic":false,"config_map":"","external":false}}',
+        '"keep_topic":false,"config_map":"","external":false,"config_keys":[]}}',
     ),
     (
         SUBSCRIPTION,
@@ -178,6 +192,20 @@ def test_resources_of_one_name_have_labels_of_their_own(entry: Entry, unique_nam
     assert (entry.unique_name, entry.label) == (unique_name, label)
     if isinstance(entry, Subscription):
         assert entry.unique_channel == ("broker:ch" if entry is TRIGGER else "ch")
+
+
+@pytest.mark.parametrize(
+    ("name", "uid"),
+    [("both", "c"), ("broker:both", "b"), ("main", "m"), ("broker:main", "m"), ("ch", "c1"), ("no", "")],
+)
+def test_a_channel_or_broker_by_name(name: str, uid: str) -> None:
+    def of(uid: str, name: str, kind: str) -> Channel:
+        return Channel(uid, 1, "ns", name, "t", "t.dlq", 1, kind=kind)
+
+    known = [of("b", "both", "Broker"), of("c", "both", "KafkaChannel"), of("m", "main", "Broker"), BROKER]
+    found = named_channel(known, "ns", name)
+    assert (found.uid if found else "") == uid
+    assert named_channel(known, "other", name) is None
 
 
 def test_the_bytes_of_statuses() -> None:

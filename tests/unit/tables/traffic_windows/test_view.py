@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from knative.traffic.counts import Counts
 from tables.traffic_windows.view import Line, TrafficRows
 from tables.traffic_windows.windows import LONG_S, SHORT_S, Key, Window
@@ -20,7 +22,7 @@ class Clocked:
         value = None if accepted is None else Window(1, Counts(accepted)).encode()
         self.rows.apply([(key.encode(), value, 0)])
 
-    def seen(self, size: int, last: int, **only: str) -> dict[str, dict[int, int]]:
+    def seen(self, size: int, last: int, **only: Any) -> dict[str, dict[int, int]]:
         """channel/subscription -> start (from T0) -> accepted."""
         return {
             f"{one.channel}/{one.subscription}": {start - T0: w.counts.events for start, w in one.windows.items()}
@@ -42,8 +44,8 @@ def test_the_last_windows_by_name() -> None:
 
     assert clocked.seen(SHORT_S, 2, namespace="ns") == {"aa/": {20: 6}, "ch/": {10: 11, 20: 21}, "ch/sub": {20: 5}}
     assert clocked.seen(SHORT_S, 1) == {"aa/": {20: 6}, "ch/": {20: 21}, "ch/sub": {20: 5}}
-    assert clocked.seen(SHORT_S, 3, channel="ch", namespace="other") == {"ch/": {10: 7}}
-    assert clocked.seen(SHORT_S, 3, channel="nobody") == {}
+    assert clocked.seen(SHORT_S, 3, channels=("ch",), namespace="other") == {"ch/": {10: 7}}
+    assert clocked.seen(SHORT_S, 3, channels=("nobody",)) == {}
 
 
 def test_the_latest_version_of_a_row_counts() -> None:

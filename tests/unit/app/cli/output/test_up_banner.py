@@ -40,3 +40,14 @@ def test_a_broker_has_an_address_too(tmp_path: Path) -> None:
     lines = welcome(config, "127.0.0.1:9092", [], 3.2)
     assert curl("http://localhost:8080/default/shop") in lines
     assert "penstock send --count 20 --key customer-7 --broker default/shop" in lines
+
+
+def test_a_channel_and_a_broker_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    annotation = "annotations: {eventing.knative.dev/broker.class: Kafka}"
+    metadata = f"metadata: {{name: orders, namespace: shop, {annotation}}}"
+    broker = f"apiVersion: eventing.knative.dev/v1\nkind: Broker\n{metadata}\n"
+    (tmp_path / "orders.yaml").write_text(f"{_CHANNEL}---\n{broker}")
+    lines = welcome(StackConfig(home=tmp_path, resources=tmp_path, jars_root=tmp_path), "127.0.0.1:9092", [], 3.2)
+    assert any("receive --last 10 --channel KafkaChannel/shop/orders" in line for line in lines)
+    assert any("--dlq --from-beginning --channel KafkaChannel/shop/orders" in line for line in lines)
+    assert any(line.endswith("/subscribers/shop/orders") for line in lines)

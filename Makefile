@@ -15,7 +15,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo demo-topology demo-census test t coverage check format docs bench chaos jars lock wheel clean
+.PHONY: help up demo demo-topology demo-census test test-cluster t coverage check format docs bench chaos jars kube lock \
+  wheel clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -38,6 +39,9 @@ demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faus
 test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) --dist loadfile $(PARALLEL_RINGS)
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(KAFKA_WORKERS) --dist loadfile --no-loadscope-reorder $(KAFKA_RINGS)
+
+test-cluster: kube ## Run the tests with a real Kubernetes API server, which is built first (needs Go)
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest tests/cluster
 
 t: $(STAMP) ## Run the unit tests: those that failed last time first, and stop at the first failure
 	@! grep -qs '"tests/unit' .pytest_cache/v/cache/lastfailed || \
@@ -72,6 +76,9 @@ jars: $(STAMP) ## Download the jars of the embedded Kafka and of Spark now (othe
 	  print(ensure_jars(Path('.penstock/kafka')))"
 	@$(BIN)/python -c "from app.local.kafka.jar_sets import SPARK; from app.local.kafka.jars import ensure_jars; \
 	  from app.operations.spark_jars import JARS_ROOT; print(ensure_jars(JARS_ROOT, jars=SPARK))"
+
+kube: $(STAMP) ## Build the Kubernetes API server of test-cluster now: ten minutes, once for each version
+	@$(BIN)/python -m tests.support.kube.build
 
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --no-header --quiet

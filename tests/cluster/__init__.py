@@ -1,0 +1,1 @@
+"""Tests with a real Kubernetes API server (tests/support/kube): `make test-cluster`."""

@@ -1,0 +1,1 @@
+"""Tests of what asks and audits the API server."""

@@ -20,7 +20,7 @@ from app.local.kafka import EmbeddedKafka
 from benchmarks.figures import Figure, as_json
 from benchmarks.implementation import OWN, Implementation
 from benchmarks.lab import Lab
-from benchmarks.measures import analytics, draining, faults, passing, slow, taking_in
+from benchmarks.measures import analytics, draining, faults, filters, passing, slow, taking_in
 from benchmarks.report import failures, table
 from benchmarks.rounds import Say, run
 from knative.errors import PenstockError
@@ -33,6 +33,7 @@ MEASURES = (
     *slow.MEASURES,
     *passing.MEASURES,
     *faults.MEASURES,
+    *filters.MEASURES,
     *analytics.MEASURES,
 )
 ROUNDS, QUICK_SCALE = 3, 0.1

@@ -56,12 +56,13 @@ _PUBLISHED = (
 )
 
 
-def _own(implementation: Implementation) -> None:
+def own(implementation: Implementation, what: str = "analytics") -> None:
+    """Raise NotOffered unless it is Penstock itself."""
     if implementation.folder.resolve() != OWN.resolve():
-        raise NotOffered("analytics")
+        raise NotOffered(what)
 
 
-def _run(*command: str, env: Mapping[str, str] | None = None) -> str:
+def run_program(*command: str, env: Mapping[str, str] | None = None) -> str:
     """A program of ours to its end; what it printed. Raises Failed."""
     try:
         done = subprocess.run(
@@ -75,14 +76,15 @@ def _run(*command: str, env: Mapping[str, str] | None = None) -> str:
     return done.stdout
 
 
-def _last_line(text: str) -> dict[str, Any]:
+def last_line(text: str) -> dict[str, Any]:
+    """The JSON object in the last line."""
     found: dict[str, Any] = json.loads(text.splitlines()[-1])
     return found
 
 
 @contextmanager
 def _traffic_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
-    _own(implementation)
+    own(implementation)
     topic, batch = f"bench.traffic-{uuid.uuid4().hex[:6]}", lab.events(_BATCH)
     admin = AdminClient({"bootstrap.servers": lab.kafka, "log_level": 2})
     analytics_traffic.fill(lab.kafka, batch * _BATCHES, _PARTITIONS, topic)
@@ -90,7 +92,7 @@ def _traffic_scene(lab: Lab, implementation: Implementation) -> Iterator[Callabl
     def once() -> Values:
         folder = lab.new_folder("traffic") / "tables"
         command = ["-m", "benchmarks.analytics_traffic", "--batch", str(batch), "--topic", topic]
-        found = _last_line(_run(*command, "--job", lab.kafka, str(folder)))
+        found = last_line(run_program(*command, "--job", lab.kafka, str(folder)))
         if found["records"] != batch * _BATCHES:
             raise Failed(f"{found['records']} records were counted of {batch * _BATCHES}")
         return {
@@ -107,10 +109,12 @@ def _traffic_scene(lab: Lab, implementation: Implementation) -> Iterator[Callabl
 
 @contextmanager
 def _topology_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
-    _own(implementation)
+    own(implementation)
 
     def once() -> Values:
-        found = _last_line(_run("-m", "benchmarks.analytics_topology", "--here", "--edges", str(lab.events(_EDGES))))
+        found = last_line(
+            run_program("-m", "benchmarks.analytics_topology", "--here", "--edges", str(lab.events(_EDGES)))
+        )
         return {TOPOLOGY: found["total_s"], TOPOLOGY_MEMORY: found["peak_mib"] * 2**20 / 1e6}
 
     yield once
@@ -118,7 +122,7 @@ def _topology_scene(lab: Lab, implementation: Implementation) -> Iterator[Callab
 
 @contextmanager
 def _report_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
-    _own(implementation)
+    own(implementation)
     folder = lab.new_folder("report")
     with Chromium(folder / "browser") as browser:
 
@@ -131,7 +135,7 @@ def _report_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable
 
 @contextmanager
 def _census_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
-    _own(implementation)
+    own(implementation)
 
     def once() -> Values:
         found = analytics_census.measure(
@@ -144,7 +148,7 @@ def _census_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable
 
 @contextmanager
 def _shell_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
-    _own(implementation)
+    own(implementation)
     folder, instance = lab.new_folder("shell"), f"i-{uuid.uuid4().hex[:8]}"
     env = {"PENSTOCK_INSTANCE": instance, "PENSTOCK_STATE_DIR": str(folder / "state")}
     publish(lab.kafka, folder, _QUICKSTART, env, _PUBLISHED)
@@ -154,9 +158,9 @@ def _shell_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[
         took = []
         for number in range(_RUNS):
             began_s = time.monotonic()
-            _run(*command, "--out", str(folder / f"report-{number}"), env=env)
+            run_program(*command, "--out", str(folder / f"report-{number}"), env=env)
             took.append(time.monotonic() - began_s)
-        loaded = _run("-c", _LOADED.format(arguments=command[2:]), env=env)
+        loaded = run_program("-c", _LOADED.format(arguments=command[2:]), env=env)
         if "pyspark" in loaded:
             raise Failed("penstock topology --engine local imports pyspark")
         return {SHELL: statistics.median(took)}

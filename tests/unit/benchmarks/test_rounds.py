@@ -16,7 +16,7 @@ from benchmarks.figures import Figure, Row
 from benchmarks.implementation import OWN, Assignment, Implementation, NotOffered, Wanted
 from benchmarks.implementations.penstock.resources import documents
 from benchmarks.lab import Interval, Lab, Sample
-from benchmarks.measures import analytics
+from benchmarks.measures import analytics, filters
 from benchmarks.measures.measure import Measure, Values
 from benchmarks.rounds import run
 
@@ -55,10 +55,11 @@ def test_one_round_is_enough_for_some_unless_more_are_asked_for(tmp_path: Path) 
         assert found[0][0] == Figure(FIRST, rounds)
 
 
-def test_analytics_are_penstocks_own(tmp_path: Path) -> None:
+def test_analytics_and_filters_are_penstocks_own(tmp_path: Path) -> None:
     """Another implementation's rows are there, and empty."""
-    (found,) = run(analytics.MEASURES, Lab("", tmp_path), [_folder(tmp_path, "other")], 3, print)
-    assert [one.row for one in found] == [row for measure in analytics.MEASURES for row in measure.rows]
+    measures = (*analytics.MEASURES, *filters.MEASURES)
+    (found,) = run(measures, Lab("", tmp_path), [_folder(tmp_path, "other")], 3, print)
+    assert [one.row for one in found] == [row for measure in measures for row in measure.rows]
     assert {(one.values, one.error) for one in found} == {((), "not offered")}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from knative.cloudevents.trace_context import PARENT, STATE
 from knative.delivery.attempt import Outcome, Recipient
-from knative.delivery.verdicts import DELIVERED, FinalFailure, Reply, RetryableFailure, Verdict
+from knative.delivery.verdicts import DELIVERED, REPLY_LOOP, FinalFailure, Reply, RetryableFailure, Verdict
 from knative.ports import Clock, Headers, Produce, ProduceFailure, ProduceProblem
 from knative.produce import send
 
@@ -36,9 +36,7 @@ def too_deep(original: Headers, depth_max: int) -> FinalFailure | None:
     """The verdict of an event whose reply would make the chain of replies too long; None = it may be stored."""
     if depth_of(original) < depth_max:
         return None
-    return FinalFailure(
-        508, f"more than {depth_max} replies led to this event: its Triggers answer each other in a loop"
-    )
+    return FinalFailure(508, f"more than {depth_max} replies led to this event: {REPLY_LOOP}")
 
 
 def verdict_of(failure: ProduceFailure | None) -> Verdict:

@@ -94,6 +94,8 @@ class DocumentBuilder:
         )
         if one.reply:
             yield Edge(edge_id(Flow.REPLIES, one.id, one.reply), one.id, one.reply, Flow.REPLIES, health)
+        if one.returns and one.returns != one.reply:
+            yield Edge(edge_id(Flow.REPLIES, one.id, one.returns), one.id, one.returns, Flow.REPLIES, health)
         if one.dead:
             yield Edge(
                 edge_id(Flow.DEAD_LETTERS, one.id, one.dead),

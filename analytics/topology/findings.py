@@ -3,6 +3,7 @@
 | Rule | Severity | When |
 |---|---|---|
 | `reply-loop`, `self-reply` | critical; info if a filter decides | events come back through replies or deliveries |
+| `reply-chain` | info; critical if it happened | replies of a broker's triggers come back to them |
 | `dead-letter-loop` | critical | dead letters come back to the channel where they failed |
 | `not-ready` | critical | a subscription that is not served, or only in part |
 | `no-worker` | critical | no worker runs (one finding for all) |
@@ -28,8 +29,9 @@ from collections.abc import Iterable, Iterator
 from analytics.topology.engines.double_delivery import DoubleDelivery
 from analytics.topology.engines.queries import GraphAnswers, Loop, listed
 from analytics.topology.model.document import SEVERITIES, Finding, Flow, Severity, Tier, edge_id
-from analytics.topology.model.facts import Facts, SubscriptionFacts, slack
+from analytics.topology.model.facts import CHAIN_NAMED_MAX, Facts, SubscriptionFacts, slack
 from analytics.topology.model.inputs import Inputs
+from knative.delivery.verdicts import REPLY_LOOP
 
 CHANNELS_CUT_MIN = 3  #: channels that must depend on a vertex for it to be reported
 
@@ -39,6 +41,7 @@ def findings_of(inputs: Inputs, facts: Facts, walks: GraphAnswers) -> tuple[Find
     consumers = {one.id: one for one in facts.consumers}
     found = [
         *_loops(walks.loops, consumers, facts),
+        *_chains(inputs, facts),
         *_dead_loops(walks.dead_loops),
         *_unserved(inputs, facts),
         *_balance(inputs, facts),
@@ -90,6 +93,41 @@ def _loops(loops: Iterable[Loop], consumers: dict[str, SubscriptionFacts], facts
             "Send the reply to another channel, or make the subscriber answer without an event where the loop should "
             "end. With a filter, exclude the types of the replies.",
             tuple(edge_id(flow, start, end) for start, end, flow in loop.links),
+        )
+
+
+def _chains(inputs: Inputs, facts: Facts) -> Iterator[Finding]:
+    """A broker's replies come to all of its triggers. That a chain of them came back is known only once one was as long
+    as is allowed."""
+    ended = defaultdict(list)
+    for one in facts.consumers:
+        state = inputs.states.get(one.subscription.uid)
+        if one.returns and state is not None and REPLY_LOOP in state.last_error:
+            ended[one.returns].append((one.id, state.last_error))
+    for chain in facts.joins.chains:
+        came_back = sorted(ended.get(chain.broker, ()))
+        objects = list(dict.fromkeys([*(id_ for id_, _ in came_back), *chain.unfiltered, *chain.filtered]))
+        evidence = [f"{name(id_)}: {error}." for id_, error in came_back[:CHAIN_NAMED_MAX]]
+        if chain.unfiltered:
+            evidence.append(f"Without a filter, so each reply comes to it, its own too: {listed(chain.unfiltered)}.")
+        if chain.filtered:
+            evidence.append(f"With a filter, so a reply comes to it if it passes: {listed(chain.filtered)}.")
+        what = "answer each other in a loop" if came_back else "get the events that their subscribers answer with"
+        yield Finding(
+            f"reply-chain:{chain.broker}",
+            "reply-chain",
+            Severity.CRITICAL if came_back else Severity.INFO,
+            f"The triggers of {name(chain.broker)} {what}",
+            (chain.broker, *objects),
+            (f"{chain.count} triggers; replies go back into the broker.", *evidence),
+            "Fine if subscribers answer without an event, or with types that no filter on the way back lets pass. Give "
+            "triggers a filter that excludes the types of their replies. A chain of more than PENSTOCK_REPLY_DEPTH_MAX "
+            "replies ends as a dead letter with the code 508.",
+            tuple(
+                edge_id(*ends)
+                for id_ in objects
+                for ends in ((Flow.SUBSCRIBES, chain.broker, id_), (Flow.REPLIES, id_, chain.broker))
+            ),
         )
 
 

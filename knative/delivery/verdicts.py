@@ -25,6 +25,9 @@ TRANSPORT_ERROR_CODE = 500
 #: The largest wait that `retry_after_s` returns. The caller's own limit is far below.
 RETRY_AFTER_S_MAX = 1e9
 
+#: In the reason of an event that too many replies led to.
+REPLY_LOOP = "its Triggers answer each other in a loop"
+
 
 class SendProblem(StrEnum):
     """Why an attempt got no answer. The values are texts of reasons, dead letters and spans."""

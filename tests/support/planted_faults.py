@@ -16,6 +16,7 @@ from analytics.topology.model.document import Tier, Window
 from analytics.topology.model.inputs import Inputs, State, Traffic
 from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec, OnRetriesExhausted
+from knative.filters.dialects import ALL_EVENTS, Filter
 from knative.traffic.counts import Counts
 
 READY = State("True", lag=0)
@@ -61,6 +62,7 @@ class World:
         exhausted: OnRetriesExhausted = OnRetriesExhausted.DEAD_LETTER,
         kind: str = "Subscription",
         state: State | None = READY,
+        filter_: Filter = ALL_EVENTS,
     ) -> World:
         """One more; by default ready and without lag."""
         namespace, name = split(label)
@@ -82,6 +84,7 @@ class World:
             delivery=DeliverySpec(dead_letter_sink=Addressable(self.address(sink)) if sink else None),
             exhausted=exhausted,
             kind=kind,
+            filter=filter_,
         )
         self.subscriptions.append(one)
         if state is not None:
@@ -104,18 +107,20 @@ class World:
         self.flows.append(Traffic(True, namespace, name, source=source, counts=Counts(events, 1024 * events)))
         return self
 
-    def settled(self, label: str, delivered: int, dead: int = 0, ignored: int = 0, retried: int = 0) -> World:
+    def settled(
+        self, label: str, delivered: int, dead: int = 0, ignored: int = 0, retried: int = 0, filtered: int = 0
+    ) -> World:
         """A subscription settled so many events, each delivery within 10 ms."""
         one = _named(self.subscriptions, label)
         assert one is not None, label
-        events = delivered + dead + ignored
+        events = delivered + dead + ignored + filtered
         self.flows.append(
             Traffic(
                 False,
                 one.namespace,
                 one.unique_channel,
                 one.unique_name,
-                counts=Counts(events, 1024 * events, delivered, retried, dead, ignored=ignored),
+                counts=Counts(events, 1024 * events, delivered, retried, dead, filtered, ignored),
                 latency={48: delivered} if delivered else {},
             )
         )

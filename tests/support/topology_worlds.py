@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 
 from analytics.topology.model.inputs import State
 from knative.delivery.policy import OnRetriesExhausted
+from knative.delivery.verdicts import REPLY_LOOP
+from knative.filters.dialects import ALL_EVENTS, Exact, Filter
 from tests.support.planted_faults import READY, World
 
 _LABELS = [f"{namespace}/{name}" for namespace in ("a", "b") for name in ("one", "two", "three")]
 _ELSEWHERE = ["http://x/", "http://y:80", "http://any/channels/a/one", "https://z/channels/b/nowhere?q=/a/one"]
-_STATES = [READY, State("True", lag=40), State("Unknown", "no worker"), State("False", "failed", lag=3), None]
+_LOOPED = State("True", lag=0, last_error=f"508 more than 64 replies led to this event: {REPLY_LOOP}")
+_STATES = [READY, State("True", lag=40), State("Unknown", "no worker"), State("False", "failed", lag=3), None, _LOOPED]
+_FILTERS: list[Filter] = [ALL_EVENTS, Exact((("type", "a"),))]
 T = TypeVar("T")
 
 
@@ -35,6 +39,7 @@ def worlds(draw: st.DrawFn) -> World:
             exhausted=draw(st.sampled_from(OnRetriesExhausted)),
             kind=draw(st.sampled_from(["Subscription", "Subscription", "Trigger"])),
             state=draw(st.sampled_from(_STATES)),
+            filter_=draw(st.sampled_from(_FILTERS)),
         )
     counts = st.sampled_from([0, 3, 100, 1000])
     pairs = st.tuples(st.sampled_from([*known, "a/gone"]), st.sampled_from(["", "/s", "/t", "urn:ü"]))
@@ -42,7 +47,7 @@ def worlds(draw: st.DrawFn) -> World:
         world.sent(channel, source, draw(counts))
     for one in world.subscriptions:
         if draw(st.booleans()):
-            world.settled(one.label, draw(counts), draw(counts), draw(counts), draw(counts))
+            world.settled(one.label, *(draw(counts) for _ in range(5)))
     return world
 
 

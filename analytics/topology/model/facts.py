@@ -26,6 +26,7 @@ OTHERS = "source:"  #: the sum of the sources beyond the limit
 SLACK_SHARE = 0.02
 SLACK_S = 2.0
 SLACK_EVENTS = 5
+CHAIN_NAMED_MAX = 10  #: triggers of a chain of replies that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,15 @@ class SubscriptionFacts:
     reply: str
     dead: str
     filtered: bool  #: a filter selects only a part of the events
+
+    @property
+    def returns(self) -> str:
+        """The broker of a trigger, to which the replies of its subscriber go back; "" for a subscription.
+
+        Not one of `links`: a trigger has its events from there, so such an edge joins no channels that are not joined
+        already. What it means is in `Joins.chains`.
+        """
+        return self.channel if self.subscription.kind == TRIGGER else ""
 
     @property
     def ignores(self) -> bool:
@@ -66,6 +76,17 @@ class Imbalance:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplyChain:
+    """A broker whose triggers may answer each other: a reply comes to all of them, as their filters allow. Which events
+    subscribers answer with is not known, so no filter rules a trigger out. At most CHAIN_NAMED_MAX ids of each."""
+
+    broker: str
+    count: int  #: of its triggers
+    unfiltered: tuple[str, ...]  #: triggers that get every reply, their own too
+    filtered: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Joins:
     """Answers that do not need a walk: sorted ids of vertices."""
 
@@ -74,6 +95,7 @@ class Joins:
     self_replies: tuple[tuple[str, str], ...] = ()  #: (consumer, its own channel, to which it replies or delivers)
     doubles: tuple[tuple[str, str, tuple[str, ...]], ...] = ()  #: (channel, destination, consumers: two or more)
     ignoring: tuple[str, ...] = ()  #: consumers that drop failed events
+    chains: tuple[ReplyChain, ...] = ()  #: by broker
     imbalances: tuple[Imbalance, ...] = ()
 
 
@@ -116,6 +138,7 @@ def facts_of(inputs: Inputs) -> Facts:
         ),
         doubles=_doubles(consumers),
         ignoring=tuple(sorted(one.id for one in consumers if one.ignores)),
+        chains=_chains(consumers),
         imbalances=_imbalances(inputs, consumers, accepted, settled),
     )
     return Facts(channels, own, consumers, published, accepted, settled, joins, left_out)
@@ -233,6 +256,22 @@ def _unsent(
         return ()
     fed = {id_ for one in consumers for id_ in (one.target, one.reply, one.dead)}
     return tuple(sorted(id_ for id_ in own if id_ not in accepted and id_ not in fed))
+
+
+def _chains(consumers: Iterable[SubscriptionFacts]) -> tuple[ReplyChain, ...]:
+    of: dict[str, tuple[list[str], list[str]]] = defaultdict(lambda: ([], []))
+    for one in consumers:
+        if one.returns:
+            of[one.returns][one.filtered].append(one.id)
+    return tuple(
+        ReplyChain(
+            broker,
+            len(free) + len(filtered),
+            tuple(sorted(free)[:CHAIN_NAMED_MAX]),
+            tuple(sorted(filtered)[:CHAIN_NAMED_MAX]),
+        )
+        for broker, (free, filtered) in sorted(of.items())
+    )
 
 
 def _doubles(consumers: Iterable[SubscriptionFacts]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:

@@ -25,7 +25,7 @@ SUMS_MAX = 2_000  #: lines to and from what was left out
 DETAILS_MAX = 16
 
 #: Rules of findings about events that return to where they were.
-LOOP_RULES = frozenset({"self-reply", "reply-loop", "dead-letter-loop"})
+LOOP_RULES = frozenset({"self-reply", "reply-loop", "reply-chain", "dead-letter-loop"})
 
 #: The worst first; a sum of several shows the worst.
 HEALTHS = (Health.FAILED, Health.DEGRADED, Health.UNKNOWN, Health.OK, Health.IDLE)

@@ -14,7 +14,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from analytics.topology.model.facts import Facts, Imbalance, Joins, SubscriptionFacts, off_balance, slack
+from analytics.topology.model.facts import (
+    CHAIN_NAMED_MAX,
+    Facts,
+    Imbalance,
+    Joins,
+    ReplyChain,
+    SubscriptionFacts,
+    off_balance,
+    slack,
+)
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
 from analytics.topology.spark.contract import ContractFrames
 from knative.traffic.counts import NAMES, SETTLED, read
@@ -89,6 +98,7 @@ def collect(inputs: Inputs, frames: FactFrames) -> Facts:
         sorted(frames.arrivals.collect()),
         sorted(with_joins(frames.consumers).collect(), key=_by_id),
         sorted(frames.channels.collect(), key=_by_id),
+        chains=reply_chains(frames),
     )
 
 
@@ -102,8 +112,10 @@ def facts_of_rows(
     of_consumer: Sequence[Row],
     of_channel: Sequence[Row],
     joins: Joins | None = None,
+    chains: Sequence[ReplyChain] = (),
 ) -> Facts:
-    """Facts from sorted rows of FactFrames. `inputs` must have their resources; `joins` None: made from the rows."""
+    """Facts from sorted rows of FactFrames. `inputs` must have their resources; `joins` None: made from the rows and
+    `chains`."""
     known = {one.uid: one for one in inputs.channels}
     return Facts(
         channels={row["id"]: known[row["uid"]] for row in of_channel},
@@ -112,9 +124,26 @@ def facts_of_rows(
         published={(row["source"], row["id"]): (row["events"], row["bytes"]) for row in came},
         accepted={row["id"]: (row["events"], row["bytes"]) for row in of_channel if row["events"] is not None},
         settled={row["id"]: _traffic(row) for row in of_consumer if row["n_events"] is not None},
-        joins=joins if joins is not None else _joins(inputs, of_consumer, of_channel),
+        joins=joins if joins is not None else _joins(inputs, of_consumer, of_channel, chains),
         sources_left_out=max((row["beyond"] for row in came), default=0),
     )
+
+
+def reply_chains(frames: FactFrames, most: int | None = None) -> list[ReplyChain]:
+    """Sorted by broker; `most`: only the first."""
+    from pyspark.sql import functions as f
+
+    def named(ids: Column) -> Column:
+        return f.slice(f.sort_array(f.collect_list(ids)), 1, CHAIN_NAMED_MAX)  # collect_list leaves null out
+
+    triggers = frames.consumers.where(f.col("id").startswith("trigger:")).groupBy(f.col("channel_id").alias("broker"))
+    found = triggers.agg(
+        f.count("id").alias("count"),
+        named(f.when(~f.col("filtered"), f.col("id"))).alias("unfiltered"),
+        named(f.when(f.col("filtered"), f.col("id"))).alias("filtered"),
+    ).orderBy("broker")
+    rows = (found if most is None else found.limit(most)).collect()
+    return [ReplyChain(row[0], row[1], tuple(row[2]), tuple(row[3])) for row in rows]
 
 
 def traffic_frame(spark: SparkSession, sums: list[Traffic]) -> DataFrame:
@@ -233,7 +262,7 @@ def _of_channels(channels: DataFrame, consumers: DataFrame, accepted: DataFrame)
     return rows.na.fill(False, ["read", "fed"])
 
 
-def _joins(inputs: Inputs, consumers: Iterable[Row], channels: Iterable[Row]) -> Joins:
+def _joins(inputs: Inputs, consumers: Iterable[Row], channels: Iterable[Row], chains: Sequence[ReplyChain]) -> Joins:
     """The joins from rows with marks, sorted by id."""
     rows = list(consumers)
     doubles: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -241,7 +270,7 @@ def _joins(inputs: Inputs, consumers: Iterable[Row], channels: Iterable[Row]) ->
         if row["twins"] > 1:
             doubles[row["channel_id"], row["target"]].append(row["id"])
     back = ((row["id"], row["channel_id"]) for row in rows if row["back"])
-    return joins_of(inputs.counted, rows, channels, back, doubles)
+    return joins_of(inputs.counted, rows, channels, back, doubles, chains)
 
 
 def joins_of(
@@ -250,6 +279,7 @@ def joins_of(
     channels: Iterable[Row],
     back: Iterable[tuple[str, str]],
     doubles: Mapping[tuple[str, str], Sequence[str]],
+    chains: Sequence[ReplyChain],
 ) -> Joins:
     """The joins from rows of FactFrames, sorted by id, and from the answers that the rows do not have."""
     own = [row for row in channels if row["own"]]
@@ -260,5 +290,6 @@ def joins_of(
         self_replies=tuple(back),
         doubles=tuple(sorted((*pair, tuple(ids)) for pair, ids in doubles.items())),
         ignoring=tuple(row["id"] for row in consumers if row["ignores"]),
+        chains=tuple(chains),
         imbalances=tuple(Imbalance(row["id"], row["came"], row["done"], row["lag"]) for row in consumers if row["odd"]),
     )

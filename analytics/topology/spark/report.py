@@ -21,11 +21,11 @@ from analytics.topology.engines.graphframes import NEAR_EDGES, GraphFramesEngine
 from analytics.topology.engines.queries import GraphAnswers, limits
 from analytics.topology.findings import is_single_point
 from analytics.topology.model.document import Topology
-from analytics.topology.model.facts import Facts
+from analytics.topology.model.facts import Facts, ReplyChain
 from analytics.topology.model.inputs import Inputs, State
 from analytics.topology.spark import graph as spark_graph
 from analytics.topology.spark import selection
-from analytics.topology.spark.facts import FactFrames, facts_of_rows, joins_of
+from analytics.topology.spark.facts import FactFrames, facts_of_rows, joins_of, reply_chains
 from analytics.topology.spark.graph import MapFrames, map_frames
 from analytics.topology.spark.queries import SparkAnswers
 from analytics.topology.spark.selection import MARKED_MAX, WHOLE_EDGES_MAX, Rows, Wanted
@@ -71,6 +71,7 @@ class _Run:
         self._facts, self._map, self._whole = facts, map_, whole
         self._asking = SparkAnswers(keeper, map_, facts, near)
         self._doubles: Doubles = {}
+        self._chains: list[ReplyChain] = []
         self._notes: list[str] = []
 
     def report(self, resources: Resources, notes: Iterable[str]) -> Topology:
@@ -78,10 +79,11 @@ class _Run:
         place, walks = self._walked()
         back = self._pairs(spark_graph.self_replies(self._map))
         self._doubles = self._doubled()
+        self._chains = reply_chains(self._facts, None if self._whole else MARKED_MAX)
         rows = self._shown_rows(walks)
         channels, subscriptions, states = resources(None if self._whole else rows.uids())
         inputs = replace(self._inputs, channels=channels, subscriptions=subscriptions, states=states)
-        joins = joins_of(inputs.counted, rows.consumers, rows.channels, back, self._doubles)
+        joins = joins_of(inputs.counted, rows.consumers, rows.channels, back, self._doubles, self._chains)
         facts = facts_of_rows(inputs, rows.arrivals, rows.consumers, rows.channels, joins)
         walks = replace(walks, island_of=self._islands_of(place, rows))
         with collector_at_rest():
@@ -137,6 +139,8 @@ class _Run:
             wanted.add((one.first, one.second, one.via))
         for (channel, _), ids in self._doubles.items():
             wanted.add((channel, *ids))
+        for chain in self._chains:
+            wanted.add((chain.broker, *chain.unfiltered, *chain.filtered))
         wanted.add(one.source for one in walks.reach)
         wanted.add(id_ for id_, value in walks.influence if value > 0)
         wanted.add(id_ for id_, (_, channels) in walks.articulation_points.items() if is_single_point(id_, channels))

@@ -13,8 +13,9 @@ from analytics.topology.engines.local import LocalEngine
 from analytics.topology.model.document import Finding, Flow, Health, Kind, Severity, Topology, from_json, to_json
 from analytics.topology.model.inputs import SOURCES_MAX, Inputs, State
 from knative.delivery.policy import OnRetriesExhausted
-from knative.filters.dialects import Exact
-from tests.support.planted_faults import FAULTS, World, faulty, healthy
+from knative.delivery.verdicts import REPLY_LOOP
+from knative.filters.dialects import ALL_EVENTS, Exact
+from tests.support.planted_faults import FAULTS, READY, World, faulty, healthy
 from tests.support.profiles import examples
 
 
@@ -47,17 +48,57 @@ def test_a_loop_has_its_path_and_its_edges() -> None:
     assert len(loop.edges) == 4
 
 
-def test_a_reply_of_the_triggers_broker_is_a_loop_unless_a_filter_decides() -> None:
-    world = World().channel("main", kind="Broker").subscription("all", "main", "http://x", "main", kind="Trigger")
-    inputs = world.inputs()
+_TYPE_A = Exact((("type", "a"),))
 
-    (loop,) = built(inputs).findings
-    assert (loop.id, loop.severity) == ("self-reply:broker:test/main", Severity.CRITICAL)
-    assert {one.id for one in built(inputs).vertices} >= {
-        "broker:test/main",
-        "trigger:test/all",
-        "dlq:test/broker:main",
-    }
+
+def _triggers(**last_errors: str) -> World:
+    """`all` without a filter, `some` with one; a Subscription beside them."""
+    world = World().channel("main", kind="Broker").channel("other").subscription("sub", "other", "http://z")
+    for name, filter_ in (("all", ALL_EVENTS), ("some", _TYPE_A)):
+        state = replace(READY, last_error=last_errors.get(name, ""))
+        world.subscription(name, "main", f"http://{name}", kind="Trigger", filter_=filter_, state=state)
+    return world.sent("main", "/s", 60).settled("all", 60).settled("some", 20, filtered=40)
+
+
+def test_replies_of_triggers_go_back_into_their_broker() -> None:
+    topology = built(_triggers().inputs())
+    replies = {(one.source, one.target) for one in topology.edges if one.kind is Flow.REPLIES}
+    assert replies == {("trigger:test/all", "broker:test/main"), ("trigger:test/some", "broker:test/main")}
+    (chain,) = (one for one in topology.findings if one.rule == "reply-chain")
+    assert (chain.id, chain.severity) == ("reply-chain:broker:test/main", Severity.INFO)
+    assert chain.objects == ("broker:test/main", "trigger:test/all", "trigger:test/some")
+    assert chain.evidence == (
+        "2 triggers; replies go back into the broker.",
+        "Without a filter, so each reply comes to it, its own too: test/all.",
+        "With a filter, so a reply comes to it if it passes: test/some.",
+    )
+    assert set(chain.edges) <= {one.id for one in topology.edges}
+    assert not [one for one in topology.findings if one.rule in ("self-reply", "reply-loop", "unbalanced", "surplus")]
+
+
+def test_replies_that_came_back_too_often_are_a_loop() -> None:
+    error = f"508: more than 64 replies led to this event: {REPLY_LOOP}"
+    topology = built(_triggers(some=error).inputs())
+    (chain,) = (one for one in topology.findings if one.rule == "reply-chain")
+    assert (chain.severity, chain.objects[1]) == (Severity.CRITICAL, "trigger:test/some")
+    assert chain.title == "The triggers of test/main answer each other in a loop"
+    assert f"test/some: {error}." in chain.evidence
+    (chain,) = (one for one in built(_triggers(some="503 busy").inputs()).findings if one.rule == "reply-chain")
+    assert chain.severity is Severity.INFO
+
+
+def test_many_triggers_of_a_broker_are_named_in_part() -> None:
+    world = World().channel("main", kind="Broker")
+    for number in range(30):
+        filter_ = ALL_EVENTS if number % 2 else _TYPE_A
+        world.subscription(f"t{number:02}", "main", f"http://x{number}", kind="Trigger", filter_=filter_)
+    (chain,) = (one for one in built(world.inputs()).findings if one.rule == "reply-chain")
+    assert (len(chain.objects), chain.evidence[0]) == (21, "30 triggers; replies go back into the broker.")
+
+
+def test_a_broker_that_nothing_is_sent_to_is_found_although_its_own_replies_lead_to_it() -> None:
+    world = World().channel("main", kind="Broker").subscription("all", "main", "http://x", kind="Trigger")
+    assert {one.rule for one in built(world.inputs()).findings} == {"reply-chain", "unsent"}
 
 
 def test_a_channel_and_a_broker_of_one_name_have_dlq_topics_of_their_own() -> None:
@@ -70,11 +111,12 @@ def test_a_channel_and_a_broker_of_one_name_have_dlq_topics_of_their_own() -> No
 
 
 def test_a_filter_makes_a_loop_less_certain() -> None:
-    world = World().channel("main", kind="Broker").subscription("all", "main", "http://x", "main", kind="Trigger")
-    inputs = world.inputs()
-    filtered = tuple(replace(one, filter=Exact((("type", "a"),))) for one in inputs.subscriptions)
-    (loop,) = built(replace(inputs, subscriptions=filtered)).findings
-    assert (loop.rule, loop.severity) == ("self-reply", Severity.INFO)
+    """A Trigger that delivers to its own broker."""
+    for filter_, severity in ((ALL_EVENTS, Severity.CRITICAL), (_TYPE_A, Severity.INFO)):
+        world = World().channel("main", kind="Broker")
+        world.subscription("all", "main", "main", kind="Trigger", filter_=filter_)
+        (loop,) = (one for one in built(world.inputs()).findings if one.rule == "self-reply")
+        assert (loop.id, loop.severity) == ("self-reply:broker:test/main", severity)
 
 
 def test_a_broker_and_a_channel_of_one_name_have_numbers_of_their_own() -> None:
@@ -86,7 +128,7 @@ def test_a_broker_and_a_channel_of_one_name_have_numbers_of_their_own() -> None:
     world.settled("bill", 600).settled("trigger:bill", 60)
 
     topology = built(world.inputs())
-    assert not topology.findings
+    assert [one.rule for one in topology.findings] == ["reply-chain"]
     events = {(one.source, one.target): one.events for one in topology.edges if one.kind is not Flow.DEAD_LETTERS}
     assert events["source:/shop", "channel:test/orders"] == 600
     assert events["source:/other", "broker:test/orders"] == 60

@@ -74,13 +74,29 @@ _DURATION = re.compile(
 _UNITS_S = (("weeks", 604_800), ("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1))
 
 
+#: The same texts as one pattern, for the API server. It cannot say that they are not longer than `DURATION_MAX_S`.
+DURATION_PATTERN = r"P(#W|(nW)?#D|(nW)?(nD)?T(#H|(nH)?#M|(nH)?(nM)?#S))".replace("#", r"[0-9]+([.,][0-9]+)?").replace(
+    "n", "[0-9]+"
+)
+DURATION_CHARS_MAX = 64
+
+#: Found in durations of a millisecond or more: a digit above 0, or one among the first three decimals.
+POSITIVE_PATTERN = r"[PWDTHM][0-9]*[1-9]|[.,][0-9]{0,2}[1-9]"
+_POSITIVE = re.compile(POSITIVE_PATTERN)
+
+
+def is_positive(text: str) -> bool:
+    """True if a valid duration is at least a millisecond."""
+    return _POSITIVE.search(text) is not None
+
+
 def parse_duration_s(text: str) -> float:
     """Seconds of an ISO-8601 duration such as `PT0.2S`, `PT168H` or `P7D` (a day is 24 hours).
 
     Raises ValueError with a sentence for anything else. Years and months have no fixed length and are rejected. Only
     the last number may have a fraction, as in the standard.
     """
-    match = _DURATION.fullmatch(text) if len(text) <= 64 else None
+    match = _DURATION.fullmatch(text) if len(text) <= DURATION_CHARS_MAX else None
     if match is None:
         raise ValueError(f"{text[:64]!r} is not a valid ISO-8601 duration; write it like PT0.2S, PT30S, PT10M or P7D")
     if match["years"] or match["months"]:

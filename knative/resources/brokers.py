@@ -1,4 +1,4 @@
-"""Reads Brokers, Triggers, and the ConfigMaps that Brokers name."""
+"""Brokers and Triggers: their shapes, and their values; and the ConfigMaps that Brokers name."""
 
 from __future__ import annotations
 
@@ -7,20 +7,35 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from knative.resources.channels import PARTITIONS_MAX, REPLICATION_MAX
-from knative.resources.destination import Destination, read_destination
+from knative.delivery.policy import OnRetriesExhausted
+from knative.resources.channels import PARTITIONS_MAX, REPLICATION_MAX, URL
+from knative.resources.destination import LABEL_PATTERN, NO_NAME, Destination, destination, destination_of
 from knative.resources.fields import (
-    read_concurrency,
-    read_delivery,
-    read_exhausted,
-    read_hosts,
-    read_keep_topic,
-    read_order,
-    read_start,
+    CONCURRENCY,
+    EXHAUSTED,
+    EXHAUSTED_ANNOTATION,
+    HOSTS,
+    HOSTS_ANNOTATION,
+    KEEP_TOPIC,
+    KEEP_TOPIC_ANNOTATION,
+    ORDER,
+    START,
+    START_ANNOTATION,
+    concurrency_annotation,
+    concurrency_of,
+    delivery,
+    delivery_of,
+    hosts_of,
+    order_annotation,
+    order_of,
+    start_of,
 )
+from knative.resources.fields_reader import read_fields
 from knative.resources.object_reader import ObjectReader
-from knative.resources.trigger_filters import read_filter
-from knative.resources.values import Broker, ConfigMap, Trigger
+from knative.resources.schema import AGE, READY, REASON, Column, Complaint, Kind, Object, Text, Unsupported
+from knative.resources.statuses import ADDRESSABLE, CONDITIONS, TRIGGER_URIS
+from knative.resources.trigger_filters import FILTER, FILTERS, read_filter
+from knative.resources.values import EVENTING, Broker, ConfigMap, Trigger
 
 BROKER_CLASS = "eventing.knative.dev/broker.class"
 DEPENDENCY = "knative.dev/dependency"
@@ -36,6 +51,8 @@ REPLICATION_KEY = "default.topic.replication.factor"
 _TOPIC_CONFIG = "default.topic.config."
 _REF = ("apiVersion", "kind", "name")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
+_NO_OBJECT = "is not a JSON object with apiVersion, kind and name"
+_OBJECT_HINT = 'write one such as {"apiVersion": "v1", "kind": "Service", "name": "orders"}'
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
@@ -49,6 +66,67 @@ class BrokerConfig:
     bootstrap_servers: str = ""
 
 
+_BROKER_SPEC = Object(
+    meaning="What the broker should be.",
+    fields={
+        "config": Object(
+            meaning="A ConfigMap of v1 with the settings of its topic.",
+            immutable=True,
+            fields={
+                "apiVersion": Text(meaning="`v1`.", default="v1"),
+                "kind": Text(meaning="`ConfigMap`.", default="ConfigMap"),
+                "namespace": Text(
+                    meaning="Its namespace; without it, that of the Broker.",
+                    pattern=LABEL_PATTERN,
+                    what=NO_NAME,
+                    hint="use lower-case letters, digits and '-'",
+                ),
+                "name": Text(meaning="Its name.", required=True),
+            },
+        ),
+        "delivery": delivery("Delivery of triggers that have none themselves."),
+    },
+)
+
+_BROKER_ANNOTATIONS = Object(
+    fields={
+        EXTERNAL_TOPIC: Text(
+            meaning="An existing topic; Penstock uses it and never creates, changes or deletes it.",
+            pattern="[a-zA-Z0-9._-]{1,249}",
+            characters_max=249,
+            what="is not a valid topic",
+            hint="write the name of a Kafka topic",
+            check=lambda text: _topic_complaint(text),
+            immutable=True,
+        ),
+        ORDER: order_annotation("`key-ordered`; for triggers that have none themselves"),
+        CONCURRENCY: concurrency_annotation('`"100"`; for triggers that have none themselves'),
+        HOSTS: HOSTS_ANNOTATION,
+        KEEP_TOPIC: KEEP_TOPIC_ANNOTATION,
+    }
+)
+
+BROKER = Kind(
+    group=EVENTING,
+    versions=("v1", "v1beta1"),
+    name="Broker",
+    meaning="A topic with an address, whose Triggers choose events by filters and may reply into it.",
+    spec=_BROKER_SPEC,
+    annotations=_BROKER_ANNOTATIONS,
+    status=ADDRESSABLE,
+    categories=("all", "knative", "eventing"),
+    labels={"duck.knative.dev/addressable": "true"},
+    columns=(URL, READY, REASON, AGE),
+    ours=(BROKER_CLASS, KAFKA_CLASS),
+)
+
+
+def _topic_complaint(text: str) -> Complaint | None:
+    if _TOPIC.fullmatch(text):
+        return None
+    return f"{text[:64]!r} is not a valid topic", "write the name of a Kafka topic"
+
+
 def read_broker(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> Broker:
     """A Broker of any class: `status` says which ones are left alone. `spec` may be absent."""
     class_ = annotations.text(BROKER_CLASS)
@@ -56,61 +134,117 @@ def read_broker(reader: ObjectReader, namespace: str, name: str, annotations: Ob
         # Its fields are needed all the same if it had our class before: it is served as it was, so its Triggers must
         # not lose what they have from it.
         reader, annotations = reader.unreported(), annotations.unreported()
-    spec = reader.mapping("spec") or ObjectReader({}, ("spec",), reader.problems)
-    topic = annotations.text(EXTERNAL_TOPIC)
-    if topic and not _TOPIC.fullmatch(topic):
-        annotations.problem(EXTERNAL_TOPIC, f"{topic[:64]!r} is not a valid topic", "write the name of a Kafka topic")
-    broker = Broker(
+    spec = read_fields(reader.mapping("spec") or ObjectReader({}, ("spec",), reader.problems), _BROKER_SPEC)
+    notes = read_fields(annotations, _BROKER_ANNOTATIONS, "penstock.dev/")
+    config = spec["config"]
+    if config is not None and (config["apiVersion"], config["kind"]) != ("v1", "ConfigMap"):
+        what = f"{config['kind']} of {config['apiVersion']} cannot configure a Broker"
+        place = ObjectReader({}, ("spec", "config"), reader.problems)
+        place.problem("kind", what, "write kind: ConfigMap of v1")
+    return Broker(
         namespace=namespace,
         name=name,
         class_=class_,
-        config=_config_ref(spec, namespace),
-        external_topic=topic,
-        delivery=read_delivery(spec),
-        order=read_order(annotations),
-        concurrency=read_concurrency(annotations),
-        hosts=read_hosts(annotations),
-        keep_topic=read_keep_topic(annotations),
+        config=(config["namespace"] or namespace, config["name"]) if config is not None else None,
+        external_topic=notes[EXTERNAL_TOPIC],
+        delivery=delivery_of(spec["delivery"]),
+        order=order_of(notes[ORDER]),
+        concurrency=concurrency_of(notes[CONCURRENCY]),
+        hosts=hosts_of(notes[HOSTS]),
+        keep_topic=notes[KEEP_TOPIC] == "true",
     )
-    spec.finish()
-    return broker
+
+
+_TRIGGER_SPEC = Object(
+    meaning="What the trigger wants.",
+    required=True,
+    fields={
+        "broker": Text(meaning="A Broker of the same namespace.", required=True, immutable=True),
+        "brokerRef": Unsupported(
+            meaning="A Broker of another namespace; not supported.",
+            what="brokers in other namespaces are not supported",
+            hint="write the name into `broker:`",
+            type="object",
+        ),
+        "filter": FILTER,
+        "filters": FILTERS,
+        "subscriber": destination(
+            "Where events are POSTed. An event in the answer goes into the broker.", required=True
+        ),
+        "delivery": delivery("Retries, waits, time limit and dead letter sink; without it, those of the broker."),
+    },
+)
+
+_TRIGGER_ANNOTATIONS = Object(
+    fields={
+        ORDER: order_annotation("that of the broker, else `key-ordered`"),
+        CONCURRENCY: concurrency_annotation("that of the broker, else 100"),
+        START: START_ANNOTATION,
+        EXHAUSTED: EXHAUSTED_ANNOTATION,
+        DEPENDENCY: Text(
+            meaning="An object that the trigger depends on, as a JSON object with apiVersion, kind and name.",
+            what=_NO_OBJECT,
+            hint=_OBJECT_HINT,
+            check=lambda text: None if _ref(text) else (_NO_OBJECT, _OBJECT_HINT),
+        ),
+    }
+)
+
+TRIGGER = Kind(
+    group=EVENTING,
+    versions=("v1", "v1beta1"),
+    name="Trigger",
+    meaning="Wants those events of one broker that pass its filters.",
+    spec=_TRIGGER_SPEC,
+    annotations=_TRIGGER_ANNOTATIONS,
+    status={**CONDITIONS, **TRIGGER_URIS},
+    categories=("all", "knative", "eventing"),
+    columns=(
+        Column(name="Broker", path=".spec.broker"),
+        Column(name="Subscriber_URI", path=".status.subscriberUri"),
+        READY,
+        REASON,
+        AGE,
+    ),
+)
 
 
 def read_trigger(reader: ObjectReader, namespace: str, name: str, annotations: ObjectReader) -> Trigger:
     """A Trigger. Its broker may come later."""
-    spec = reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), [])
-    trigger = Trigger(
+    found = reader.mapping("spec", required=True) or ObjectReader({}, ("spec",), [])
+    spec = read_fields(found, _TRIGGER_SPEC)
+    notes = read_fields(annotations, _TRIGGER_ANNOTATIONS, "penstock.dev/")
+    return Trigger(
         namespace=namespace,
         name=name,
-        broker=spec.text("broker", required=True),
-        subscriber=read_destination(spec, "subscriber", required=True) or Destination(),
-        filter=read_filter(spec),
-        delivery=read_delivery(spec),
-        order=read_order(annotations),
-        concurrency=read_concurrency(annotations),
-        start=read_start(annotations),
-        exhausted=read_exhausted(annotations),
-        dependency=_dependency(annotations),
+        broker=spec["broker"],
+        subscriber=destination_of(spec["subscriber"]) or Destination(),
+        filter=read_filter(found),
+        delivery=delivery_of(spec["delivery"]),
+        order=order_of(notes[ORDER]),
+        concurrency=concurrency_of(notes[CONCURRENCY]),
+        start=start_of(notes[START]),
+        exhausted=OnRetriesExhausted(notes[EXHAUSTED]),
+        dependency=_dependency(notes[DEPENDENCY]),
     )
-    if spec.read("brokerRef") is not None:
-        spec.problem("brokerRef", "brokers in other namespaces are not supported", "write the name into `broker:`")
-    spec.finish()
-    return trigger
 
 
-def _dependency(annotations: ObjectReader) -> str:
-    """The object in the annotation, `kind namespace/name`; "" = none."""
-    text = annotations.text(DEPENDENCY)
-    if not text:
-        return ""
+def _ref(text: str) -> dict[str, str]:
+    """The object in a text; {} = it has none."""
     try:
         ref = json.loads(text)
     except ValueError:
-        ref = None
+        return {}
     if not isinstance(ref, dict) or not all(isinstance(ref.get(key), str) and ref[key] for key in _REF):
-        hint = 'write one such as {"apiVersion": "v1", "kind": "Service", "name": "orders"}'
-        annotations.problem(DEPENDENCY, "is not a JSON object with apiVersion, kind and name", hint)
+        return {}
+    return ref
+
+
+def _dependency(text: str) -> str:
+    """The object in the annotation, `kind namespace/name`; "" = none."""
+    if not text:
         return ""
+    ref = _ref(text)
     return f"{ref['kind']} {ref['namespace']}/{ref['name']}" if ref.get("namespace") else f"{ref['kind']} {ref['name']}"
 
 
@@ -119,6 +253,7 @@ def read_config_map(reader: ObjectReader, namespace: str, name: str, annotations
     data = reader.texts("data")
     for key in ("binaryData", "immutable"):
         reader.read(key)
+    read_fields(annotations, Object(fields={}), "penstock.dev/")
     return ConfigMap(namespace, name, data)
 
 
@@ -149,15 +284,3 @@ def _number(data: Mapping[str, str], key: str, default: int, most: int) -> int:
     if _DIGITS.fullmatch(text) and 1 <= int(text) <= most:
         return int(text)
     raise ValueError(f'{key} is {text[:64]!r}; write a number from "1" to "{most}"')
-
-
-def _config_ref(spec: ObjectReader, namespace: str) -> tuple[str, str] | None:
-    ref = spec.mapping("config")
-    if ref is None:
-        return None
-    kind, api_version = ref.text("kind", "ConfigMap"), ref.text("apiVersion", "v1")
-    if (api_version, kind) != ("v1", "ConfigMap"):
-        ref.problem("kind", f"{kind} of {api_version} cannot configure a Broker", "write kind: ConfigMap of v1")
-    found = ref.text("namespace", namespace), ref.text("name", required=True)
-    ref.finish()
-    return found

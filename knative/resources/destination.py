@@ -6,14 +6,27 @@ The controller resolves a Destination to a `delivery.policy.Addressable`, becaus
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
-from knative.resources.object_reader import ObjectReader
+from knative.resources.schema import Anything, Complaint, Object, Rule, Text, Unsupported
+
+#: Names of objects and of namespaces, as Kubernetes has them.
+LABEL_PATTERN = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+NAME_PATTERN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+NAME_CHARS_MAX = 253
+NO_NAME, NAME_HINT = "is not a valid name", "use lower-case letters, digits, '-' and '.'"
 
 URI_CHARS_MAX = 8_192
+_PORT = "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_AFTER_HOST = '([/?][!-"$-~]*)?'  # all visible ASCII characters but #
+#: URIs without a problem, but that directories check IPv6 addresses too.
+ABSOLUTE_PATTERN = rf"(http|https|HTTP|HTTPS)://([a-zA-Z0-9._-]+|\[[0-9a-fA-F:.]+\])(:({_PORT})?)?{_AFTER_HOST}"
+RELATIVE_PATTERN = f'(/([!-"$-.0-~][!-"$-~]*)?|[?][!-"$-~]*|[!-"$-.0-9;->@-~]+{_AFTER_HOST})'
+_ABSOLUTE_START = re.compile("[a-zA-Z][a-zA-Z0-9+.-]*:|//")
 _URI_CHARS = re.compile(r"[!-~]+", re.ASCII)
-_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+", re.ASCII)
 
 
@@ -74,52 +87,129 @@ def base_problem(url: str) -> str | None:
     return "it has a path or a query" if urlsplit(url).path not in ("", "/") or "?" in url else None
 
 
-def _relative_problem(uri: str) -> tuple[str, str] | None:
-    """Why a URI cannot be combined with a `ref`, as (what, hint); None = it can."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        parts = None
-    if parts is None or parts.scheme or parts.netloc:
-        return "must be a path if there is a `ref`", "write a path like /hook, or remove `ref`"
-    return uri_problem(f"http://ref/{uri}")
+def _uri_complaint(uri: str) -> Complaint | None:
+    """Why a URI can be neither absolute nor combined with a `ref`; None = it can be one of both."""
+    return uri_problem(uri if _ABSOLUTE_START.match(uri) else f"http://ref/{uri}")
 
 
-def read_destination(reader: ObjectReader, key: str, *, required: bool = False) -> Destination | None:
-    """The destination in field `key`; None if absent. Problems go to `reader`."""
-    inner = reader.mapping(key, required=required)
-    if inner is None:
-        return None
-    ref = _read_ref(inner)
-    uri, ca_certs = inner.text("uri"), inner.text("CACerts")
-    if not uri and ref is None:
-        inner.problem("", "has neither `uri` nor `ref`", "add uri: http://host:8080/path")
-    elif uri:
-        wrong = uri_problem(uri) if ref is None else _relative_problem(uri)
-        if wrong:
-            inner.problem("uri", *wrong)
-    if ca_certs and "-----BEGIN CERTIFICATE-----" not in ca_certs:
-        inner.problem("CACerts", "has no certificate", "write a PEM bundle (-----BEGIN CERTIFICATE----- ...)")
-    if inner.read("audience") is not None:
-        inner.problem("audience", "sender identity (OIDC) is not supported yet", "remove the field")
-    inner.finish()
-    return Destination(uri, ref, ca_certs)
+#: OIDC. Ignoring it would send events without the identity that the subscriber asks for.
+NO_OIDC = Unsupported(
+    meaning="The audience of OIDC tokens; not supported.",
+    what="sender identity (OIDC) is not supported yet",
+    hint="remove the field",
+)
+
+_REF = Object(
+    meaning="Another object that has an address: a Service, or an Addressable such as a KafkaChannel or a Broker.",
+    fields={
+        "apiVersion": Text(meaning="Group and version of the object, such as `v1`."),
+        "kind": Text(meaning="Its kind, such as `Service`.", required=True),
+        "namespace": Text(
+            meaning="Its namespace; without it, that of the object that refers to it.",
+            pattern=LABEL_PATTERN,
+            what=NO_NAME,
+            hint="use lower-case letters, digits and '-'",
+        ),
+        "name": Text(
+            meaning="Its name.",
+            required=True,
+            pattern=NAME_PATTERN,
+            characters_max=NAME_CHARS_MAX,
+            what=NO_NAME,
+            hint=NAME_HINT,
+        ),
+        "group": Anything(meaning="Not used."),
+        "address": Anything(meaning="Not used."),
+    },
+)
 
 
-def _read_ref(inner: ObjectReader) -> Ref | None:
-    reader = inner.mapping("ref")
-    if reader is None:
-        return None
-    ref = Ref(
-        api_version=reader.text("apiVersion"),
-        kind=reader.text("kind", required=True),
-        namespace=reader.text("namespace"),
-        name=reader.text("name", required=True),
+def ca_certs(**more: Any) -> Text:
+    """A PEM bundle."""
+    return Text(
+        pattern=r"(?s:.*)-----BEGIN CERTIFICATE-----(?s:.*)",
+        what="has no certificate",
+        hint="write a PEM bundle (-----BEGIN CERTIFICATE----- ...)",
+        check=_no_certificate,
+        **more,
     )
-    for key, name in (("namespace", ref.namespace), ("name", ref.name)):
-        if name and not _NAME.fullmatch(name):
-            reader.problem(key, f"{name[:64]!r} is not a valid name", "use lower-case letters, digits, '-' and '.'")
-    for known in ("group", "address"):
-        reader.read(known)
-    reader.finish()
-    return ref
+
+
+def _no_certificate(text: str) -> Complaint | None:
+    if "-----BEGIN CERTIFICATE-----" in text:
+        return None
+    return "has no certificate", "write a PEM bundle (-----BEGIN CERTIFICATE----- ...)"
+
+
+def bare_uri(**more: Any) -> Text:
+    """An absolute http(s) URI."""
+    return Text(
+        pattern=ABSOLUTE_PATTERN,
+        characters_max=URI_CHARS_MAX,
+        what="is not an absolute http or https URI",
+        hint="write it like http://host:8080/path",
+        check=uri_problem,
+        **more,
+    )
+
+
+_ABSOLUTE = " || ".join(f"self.uri.startsWith('{scheme}://')" for scheme in ("http", "https", "HTTP", "HTTPS"))
+_HAS_URI = "has(self.uri) && self.uri != ''"
+
+
+def _is_absolute(values: Mapping[str, Any]) -> bool:
+    return _ABSOLUTE_START.match(values["uri"]) is not None
+
+
+def destination(meaning: str, *, required: bool = False) -> Object:
+    """The shape of a Destination."""
+    return Object(
+        meaning=meaning,
+        required=required,
+        title="Destinations",
+        fields={
+            "ref": _REF,
+            "uri": Text(
+                meaning="An absolute http or https URI; beside a `ref`, a path relative to it.",
+                pattern=f"({ABSOLUTE_PATTERN}|{RELATIVE_PATTERN})",
+                characters_max=URI_CHARS_MAX,
+                what="is not a valid URI",
+                hint="write it like http://host:8080/path",
+                check=_uri_complaint,
+            ),
+            "CACerts": ca_certs(meaning="A PEM bundle to trust for https."),
+            "audience": NO_OIDC,
+        },
+        rules=(
+            Rule(
+                "",
+                f"has(self.ref) || ({_HAS_URI})",
+                "has neither `uri` nor `ref`",
+                "add uri: http://host:8080/path",
+                holds=lambda values: values["ref"] is not None or bool(values["uri"]),
+            ),
+            Rule(
+                "uri",
+                f"!({_HAS_URI}) || has(self.ref) || {_ABSOLUTE}",
+                "is not an absolute http or https URI",
+                "write it like http://host:8080/path",
+                holds=lambda values: not values["uri"] or values["ref"] is not None or _is_absolute(values),
+            ),
+            Rule(
+                "uri",
+                f"!({_HAS_URI}) || !has(self.ref) || !({_ABSOLUTE})",
+                "must be a path if there is a `ref`",
+                "write a path like /hook, or remove `ref`",
+                holds=lambda values: not values["uri"] or values["ref"] is None or not _is_absolute(values),
+            ),
+        ),
+    )
+
+
+def destination_of(values: Mapping[str, Any] | None) -> Destination | None:
+    """The value of what was read; None if it is absent."""
+    if values is None:
+        return None
+    ref = values["ref"]
+    found = None if ref is None else Ref(ref["apiVersion"], ref["kind"], ref["namespace"], ref["name"])
+    return Destination(values["uri"], found, values["CACerts"])

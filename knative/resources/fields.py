@@ -1,13 +1,15 @@
-"""Fields that several kinds have: delivery, order, concurrency, start, hosts."""
+"""Fields and annotations that several kinds have: delivery, order, concurrency, start, hosts."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from knative.delivery.policy import BackoffPolicy, DeliveryFormat, DeliveryOrder, DeliverySpec, OnRetriesExhausted
-from knative.resources.destination import read_destination
-from knative.resources.object_reader import ObjectReader
+from knative.resources.destination import destination, destination_of
+from knative.resources.schema import Choice, Complaint, Duration, Integer, Object, Text
 from knative.resources.values import DeliveryRules, Start, StartPosition, StartTime
 
 ORDER = "kafka.eventing.knative.dev/delivery.order"
@@ -20,86 +22,147 @@ KEEP_TOPIC = "penstock.dev/keep-topic"
 CONCURRENCY_MAX = 10_000
 HOSTS_MAX = 32
 
-_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9_](?:[a-z0-9._-]*[a-z0-9_])?", re.ASCII)
+_DEFAULT = DeliverySpec()
+_HOST_PATTERN = "[a-zA-Z0-9_]([a-zA-Z0-9._-]*[a-zA-Z0-9_])?"
+_HOST = re.compile(_HOST_PATTERN, re.ASCII)
+_HOST_CHARS_MAX = 253
+_SPACE = "[ \t]*"
 
 
-def read_delivery(spec: ObjectReader) -> DeliveryRules | None:
-    """The `delivery`, each missing field with its default; None if there is no `delivery` at all."""
-    reader = spec.mapping("delivery")
-    if reader is None:
-        return None
-    default = DeliverySpec()
-    retry_after_max = reader.text("retryAfterMax")
-    rules = DeliveryRules(
-        DeliverySpec(
-            retry=reader.integer("retry", default.retry, 0),
-            backoff_policy=BackoffPolicy(reader.choice("backoffPolicy", tuple(BackoffPolicy), default.backoff_policy)),
-            backoff_delay_s=reader.duration_s("backoffDelay", default.backoff_delay_s),
-            timeout_s=reader.duration_s("timeout", default.timeout_s, positive=True),
-            retry_after_max_s=reader.duration_s("retryAfterMax", 0.0) if retry_after_max else None,
-            format=DeliveryFormat(reader.choice("format", tuple(DeliveryFormat), default.format)),
-        ),
-        dead_letter_sink=read_destination(reader, "deadLetterSink"),
+def delivery(meaning: str) -> Object:
+    """The shape of a `delivery`."""
+    return Object(
+        meaning=meaning,
+        title="Delivery",
+        fields={
+            "retry": Integer(meaning="Further attempts after the first.", default=_DEFAULT.retry, least=0),
+            "backoffPolicy": Choice(
+                meaning="`exponential` (delay x 2^(n-1) before retry n) or `linear` (delay x n).",
+                choices=tuple(BackoffPolicy),
+                default=_DEFAULT.backoff_policy,
+            ),
+            "backoffDelay": Duration(meaning="The first wait.", default="PT0.2S"),
+            "timeout": Duration(meaning="Time limit of one attempt.", default="PT300S", positive=True),
+            "retryAfterMax": Duration(
+                meaning="The most that a `Retry-After` may ask for; `PT0S` ignores it; absent: 10 minutes at most."
+            ),
+            "format": Choice(
+                meaning="How a request carries the event: `binary`, or all of it as one `json` object.",
+                choices=tuple(DeliveryFormat),
+                default=_DEFAULT.format,
+            ),
+            "deadLetterSink": destination(
+                "Where to POST an event whose retries are used up. Without it such events go to the DLQ topic."
+            ),
+        },
     )
-    reader.finish()
-    return rules
 
 
-def read_order(annotations: ObjectReader) -> DeliveryOrder | None:
-    """The annotation for the order; None if it is absent."""
-    text = annotations.choice(ORDER, ("", *DeliveryOrder), "")
+def delivery_of(values: Mapping[str, Any] | None) -> DeliveryRules | None:
+    """The value of what was read; None if there is no `delivery`."""
+    if values is None:
+        return None
+    return DeliveryRules(
+        DeliverySpec(
+            retry=values["retry"],
+            backoff_policy=BackoffPolicy(values["backoffPolicy"]),
+            backoff_delay_s=values["backoffDelay"],
+            timeout_s=values["timeout"],
+            retry_after_max_s=values["retryAfterMax"],
+            format=DeliveryFormat(values["format"]),
+        ),
+        dead_letter_sink=destination_of(values["deadLetterSink"]),
+    )
+
+
+def order_annotation(default: str) -> Choice:
+    """What must stay in order. `default`: for people."""
+    meaning = f"What stays in order: the partition, each record key in it, or nothing. Without it: {default}."
+    return Choice(meaning=meaning, choices=tuple(DeliveryOrder))
+
+
+def order_of(text: str) -> DeliveryOrder | None:
+    """The value; None if absent."""
     return DeliveryOrder(text) if text else None
 
 
-def read_concurrency(annotations: ObjectReader) -> int | None:
-    """The annotation for the requests in flight; None if it is absent."""
-    text = annotations.text(CONCURRENCY)
-    if not text:
-        return None
-    if text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= CONCURRENCY_MAX:
-        return int(text)
-    annotations.problem(
-        CONCURRENCY, f"{text[:64]!r} is not a valid number of requests", f'write "1" to "{CONCURRENCY_MAX}"'
+def concurrency_annotation(default: str) -> Text:
+    """The requests in flight. `default`: for people."""
+    return Text(
+        meaning=f"Requests in flight, per process. Without it: {default}.",
+        pattern="0*([1-9][0-9]{0,3}|10000)",
+        characters_max=9,
+        what="is not a valid number of requests",
+        hint=f'write "1" to "{CONCURRENCY_MAX}"',
     )
-    return None
 
 
-def read_start(annotations: ObjectReader) -> StartPosition:
-    """The annotation for the start: latest, earliest or a time."""
-    text = annotations.text(START, Start.LATEST)
+def concurrency_of(text: str) -> int | None:
+    """The value; None if absent."""
+    return int(text) if text else None
+
+
+START_ANNOTATION = Text(
+    meaning="Where a new subscription begins: `latest`, `earliest` or a time such as `2026-01-31T08:00:00Z`.",
+    default=Start.LATEST,
+    pattern=(
+        "latest|earliest|[0-9]{4}-[0-9]{2}-[0-9]{2}[tT][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?"
+        "([zZ]|[+-][0-9]{2}:[0-9]{2})"
+    ),
+    characters_max=64,
+    what="is not a valid start",
+    hint="write earliest, latest or a time such as 2026-01-31T08:00:00Z",
+    check=lambda text: None if text in tuple(Start) else time_complaint(text, "is not a valid start"),
+)
+
+
+def time_complaint(text: str, what: str) -> Complaint | None:
+    """Why a text is no time of RFC 3339; None = it is one."""
+    try:
+        good = datetime.fromisoformat(text.upper()).tzinfo is not None
+    except ValueError:
+        good = False
+    return None if good else (f"{text[:64]!r} {what}", "write earliest, latest or a time such as 2026-01-31T08:00:00Z")
+
+
+def start_of(text: str) -> StartPosition:
+    """The value of a text without problems."""
     if text in tuple(Start):
         return Start(text)
-    try:
-        time = datetime.fromisoformat(text.upper())
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        hint = "write earliest, latest or a time such as 2026-01-31T08:00:00Z"
-        annotations.problem(START, f"{text[:64]!r} is not a valid start", hint)
-        return Start.LATEST
     # To Kafka, negative times mean something else.
-    return StartTime(max(0, round(time.timestamp() * 1000)), text)
+    return StartTime(max(0, round(datetime.fromisoformat(text.upper()).timestamp() * 1000)), text)
 
 
-def read_exhausted(annotations: ObjectReader) -> OnRetriesExhausted:
-    """The annotation for events whose retries are used up."""
-    choices = tuple(OnRetriesExhausted)
-    return OnRetriesExhausted(annotations.choice(EXHAUSTED, choices, OnRetriesExhausted.DEAD_LETTER))
+EXHAUSTED_ANNOTATION = Choice(
+    meaning="`ignore`: an event whose retries are used up, and that no dead letter sink accepts, is dropped "
+    "(counted and logged).",
+    choices=tuple(OnRetriesExhausted),
+    default=OnRetriesExhausted.DEAD_LETTER,
+)
+
+KEEP_TOPIC_ANNOTATION = Choice(
+    meaning="`true`: its topics stay when it is deleted.", choices=("true", "false"), default="false"
+)
+
+HOSTS_ANNOTATION = Text(
+    meaning="Further host names at the ingress, separated by commas.",
+    pattern=f"({_SPACE}({_HOST_PATTERN})?{_SPACE},)*{_SPACE}({_HOST_PATTERN})?{_SPACE}",
+    characters_max=HOSTS_MAX * (_HOST_CHARS_MAX + 2),
+    what="is not a list of host names",
+    hint="separate names by commas, without port or path",
+    check=lambda text: _hosts_complaint(hosts_of(text)),
+)
 
 
-def read_keep_topic(annotations: ObjectReader) -> bool:
-    """The annotation that keeps the topics when the resource is deleted."""
-    return annotations.choice(KEEP_TOPIC, ("true", "false"), "false") == "true"
+def hosts_of(text: str) -> tuple[str, ...]:
+    """The hosts of a list, each once."""
+    return tuple(dict.fromkeys(host.strip().lower() for host in text.split(",") if host.strip()))
 
 
-def read_hosts(annotations: ObjectReader) -> tuple[str, ...]:
-    """The annotation with further host names."""
-    hosts = tuple(dict.fromkeys(host.strip().lower() for host in annotations.text(HOSTS).split(",") if host.strip()))
+def _hosts_complaint(hosts: tuple[str, ...]) -> Complaint | None:
     for host in hosts:
-        if not _HOST.fullmatch(host):
-            annotations.problem(
-                HOSTS, f"{host[:64]!r} is not a valid host name", "separate names by commas, without port or path"
-            )
+        if len(host) > _HOST_CHARS_MAX or not _HOST.fullmatch(host):
+            return f"{host[:64]!r} is not a valid host name", "separate names by commas, without port or path"
     if len(hosts) > HOSTS_MAX:
-        annotations.problem(HOSTS, f"has {len(hosts)} hosts", f"write at most {HOSTS_MAX}")
-    return hosts
+        return f"has {len(hosts)} hosts", f"write at most {HOSTS_MAX}"
+    return None

@@ -11,12 +11,24 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-from knative.resources.brokers import BROKER_CLASS, EXTERNAL_TOPIC, read_broker, read_config_map, read_trigger
-from knative.resources.channels import read_channel, read_subscription
+from knative.resources.brokers import (
+    BROKER,
+    BROKER_CLASS,
+    EXTERNAL_TOPIC,
+    TRIGGER,
+    read_broker,
+    read_config_map,
+    read_trigger,
+)
+from knative.resources.channels import KAFKA_CHANNEL, SUBSCRIPTION, read_channel, read_subscription
+from knative.resources.destination import LABEL_PATTERN, NAME_CHARS_MAX, NAME_HINT, NAME_PATTERN, NO_NAME
 from knative.resources.fields import CONCURRENCY, EXHAUSTED, HOSTS, KEEP_TOPIC, ORDER, START
 from knative.resources.object_reader import FieldProblem, ObjectReader
-from knative.resources.values import EVENTING, MESSAGING, Resource
+from knative.resources.reset_offsets import RESET_OFFSET, read_reset_offset
+from knative.resources.schema import Kind
+from knative.resources.values import ResetOffset, Resource
 
 #: Annotations that count as part of the spec: a change of one is a new generation.
 SPEC_ANNOTATIONS = frozenset((ORDER, CONCURRENCY, START, EXHAUSTED, HOSTS, KEEP_TOPIC, BROKER_CLASS, EXTERNAL_TOPIC))
@@ -27,8 +39,11 @@ METADATA = (
     *("deletionGracePeriodSeconds", "ownerReferences", "finalizers", "managedFields", "selfLink"),
 )
 
-_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
-_SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
+_LABEL = re.compile(LABEL_PATTERN, re.ASCII)
+_SUBDOMAIN = re.compile(NAME_PATTERN, re.ASCII)
+
+#: The kinds that the API server stores for us.
+OURS: tuple[Kind, ...] = (KAFKA_CHANNEL, SUBSCRIPTION, BROKER, TRIGGER, RESET_OFFSET)
 
 
 class Invalid(ValueError):
@@ -40,24 +55,34 @@ class Invalid(ValueError):
 
 
 def parse(value: Mapping[str, object]) -> Resource | None:
-    """An object of one of our kinds with its defaults; None for any other kind.
+    """An object of a kind that may be in a directory, with its defaults; None for any other kind.
 
     Raises Invalid with every problem found. `spec` may be absent if all its fields have defaults.
     """
+    return _parse(value, KINDS)
+
+
+def parse_reset_offset(value: Mapping[str, object]) -> ResetOffset | None:
+    """A ResetOffset, which is in clusters only; None for any other kind. Raises Invalid with every problem found."""
+    return _parse(value, {(RESET_OFFSET.group, RESET_OFFSET.name): (RESET_OFFSET.versions, read_reset_offset)})
+
+
+def _parse(
+    value: Mapping[str, object], kinds: Mapping[tuple[str, str], tuple[tuple[str, ...], _Read[_R]]]
+) -> _R | None:
     problems: list[FieldProblem] = []
     reader = ObjectReader(value, (), problems)
     api_version, kind = reader.text("apiVersion", required=True), reader.text("kind", required=True)
     if problems:
         raise Invalid(problems)
     group, _, version = api_version.rpartition("/")
-    if (group, kind) not in KINDS:
+    if (group, kind) not in kinds:
         return None
-    versions, read = KINDS[group, kind]
+    versions, read = kinds[group, kind]
     if version not in versions:
         reader.problem("apiVersion", f"{api_version!r} is not served", f"write {_api_version(group, versions[0])}")
     namespace, name, annotations = _metadata(reader)
     resource = read(reader, namespace, name, annotations)
-    annotations.finish(only="penstock.dev/")
     reader.read("status")
     reader.finish()
     if problems:
@@ -94,8 +119,8 @@ def _metadata(reader: ObjectReader) -> tuple[str, str, ObjectReader]:
     if metadata is None:
         return "default", "", ObjectReader({}, (), [])
     name = metadata.text("name", required=True)
-    if name and not _SUBDOMAIN.fullmatch(name):
-        metadata.problem("name", f"{name[:64]!r} is not a valid name", "use lower-case letters, digits, '-' and '.'")
+    if name and (len(name) > NAME_CHARS_MAX or not _SUBDOMAIN.fullmatch(name)):
+        metadata.problem("name", f"{name[:64]!r} {NO_NAME}", NAME_HINT)
     namespace = metadata.text("namespace", "default")
     if not _LABEL.fullmatch(namespace):
         metadata.problem(
@@ -108,11 +133,14 @@ def _metadata(reader: ObjectReader) -> tuple[str, str, ObjectReader]:
     return namespace, name, annotations or ObjectReader({}, ("metadata", "annotations"), reader.problems)
 
 
-#: (API group, kind) -> (served versions, the preferred one first; reader of the object)
-KINDS: dict[tuple[str, str], tuple[tuple[str, ...], Callable[[ObjectReader, str, str, ObjectReader], Resource]]] = {
-    (MESSAGING, "KafkaChannel"): (("v1beta1", "v1"), read_channel),
-    (MESSAGING, "Subscription"): (("v1", "v1beta1"), read_subscription),
-    (EVENTING, "Broker"): (("v1", "v1beta1"), read_broker),
-    (EVENTING, "Trigger"): (("v1", "v1beta1"), read_trigger),
+_R = TypeVar("_R")
+_Read = Callable[[ObjectReader, str, str, ObjectReader], _R]
+
+#: (API group, kind) -> (served versions, the preferred one first; reader of the object). What may be in a directory.
+KINDS: dict[tuple[str, str], tuple[tuple[str, ...], _Read[Resource]]] = {
+    (KAFKA_CHANNEL.group, KAFKA_CHANNEL.name): (KAFKA_CHANNEL.versions, read_channel),
+    (SUBSCRIPTION.group, SUBSCRIPTION.name): (SUBSCRIPTION.versions, read_subscription),
+    (BROKER.group, BROKER.name): (BROKER.versions, read_broker),
+    (TRIGGER.group, TRIGGER.name): (TRIGGER.versions, read_trigger),
     ("", "ConfigMap"): (("v1",), read_config_map),
 }

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from knative.delivery.policy import parse_duration_s
+from knative.delivery.policy import is_positive, parse_duration_s
 
 Path = tuple[str | int, ...]
 
@@ -100,20 +100,20 @@ class ObjectReader:
             return default
         return value
 
-    def duration_s(self, key: str, default_s: float, *, positive: bool = False) -> float:
-        """An ISO-8601 duration in seconds."""
-        text = self.text(key)
+    def duration_s(self, key: str, default: str = "", *, positive: bool = False) -> float | None:
+        """An ISO-8601 duration in seconds; None if it is absent and there is no default."""
+        text = self.text(key, default)
         if not text:
-            return default_s
+            return None
         try:
             value_s = parse_duration_s(text)
         except ValueError as error:
             self.problem(key, str(error).partition(";")[0], "write it like PT0.2S, PT30S, PT10M or P7D")
-            return default_s
-        if positive and value_s < 0.001:
+        else:
+            if not positive or is_positive(text):
+                return value_s
             self.problem(key, f"{text!r} is too short", "write a duration of at least PT0.001S")
-            return default_s
-        return value_s
+        return parse_duration_s(default) if default else None
 
     def texts(self, key: str) -> dict[str, str]:
         """A mapping of names to texts, which may be empty; {} if absent."""

@@ -1,4 +1,4 @@
-"""Reads `filter` and `filters` of a Trigger, and reports every mistake with its field."""
+"""`filter` and `filters` of a Trigger: their shapes, their values, and every mistake with its field."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from knative import cesql
 from knative.filters.dialects import ALL_EVENTS, LISTS, PAIRS, All, Attributes, Cesql, Filter, Not, Pairs
 from knative.resources.object_reader import ObjectReader
+from knative.resources.schema import Items, Object, Rule, Text, Texts
 
 #: Limits of all filters of one Trigger together. They are evaluated for every event.
 DEPTH_MAX = 16
@@ -14,7 +15,48 @@ PARTS_MAX = 500
 CHARACTERS_MAX = 65_536
 
 _NAME = re.compile(r"[a-z0-9]+", re.ASCII)
-_DIALECTS = (*(name for name in PAIRS if name != "attributes"), *LISTS, "not", "cesql")
+
+
+def _texts(meaning: str) -> Texts:
+    return Texts(meaning=meaning, least=1, most=PARTS_MAX, empty_allowed=False)
+
+
+_NESTED = Object(fields={})
+_ANY_FIELDS = {
+    "exact": _texts("Passes if each of these attributes has exactly this text."),
+    "prefix": _texts("Passes if each of these attributes begins with this text."),
+    "suffix": _texts("Passes if each of these attributes ends with this text."),
+    "all": Items(meaning="Passes if all of these filters pass.", of=_NESTED, most=PARTS_MAX),
+    "any": Items(meaning="Passes if one of these filters passes.", of=_NESTED, most=PARTS_MAX),
+    "not": Object(meaning="Passes if this filter does not.", fields={}),
+    "cesql": Text(meaning="Passes if this CESQL expression is true.", required=False, characters_max=CHARACTERS_MAX),
+}
+_DIALECTS = tuple(_ANY_FIELDS)
+_GIVEN = "[" + ", ".join(f"has(self.{name})" for name in _DIALECTS) + "]"
+
+FILTER = Object(
+    meaning="The older form of `filters`; counts only without these.",
+    by_hand=True,
+    fields={"attributes": Texts(meaning="Passes if each of these attributes has this text; any text if it is empty.")},
+)
+FILTERS = Items(
+    meaning="An event must pass all of them.",
+    most=PARTS_MAX,
+    by_hand=True,
+    of=Object(
+        fields=_ANY_FIELDS,
+        recursive=("all", "any", "not"),
+        rules=(
+            Rule(
+                "",
+                f"{_GIVEN}.exists_one(given, given)",
+                f"must have one dialect: {', '.join(_DIALECTS)}",
+                "write each as an element of its own",
+            ),
+            Rule("cesql", "!has(self.cesql) || self.cesql != ''", "is missing", "write a CESQL expression"),
+        ),
+    ),
+)
 
 
 def read_filter(spec: ObjectReader) -> Filter:

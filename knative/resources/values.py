@@ -136,4 +136,16 @@ class Trigger:
     kind: str = "Trigger"
 
 
+@dataclass(frozen=True, slots=True)
+class ResetOffset:
+    """Moves the offsets of one Subscription or Trigger in the same namespace, once."""
+
+    namespace: str
+    name: str
+    to: StartPosition
+    ref_kind: str  #: Subscription or Trigger
+    ref_name: str
+    kind: str = "ResetOffset"
+
+
 Resource = KafkaChannel | Subscription | Broker | Trigger | ConfigMap

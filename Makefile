@@ -51,19 +51,21 @@ t: $(STAMP) ## Run the unit tests: those that failed last time first, and stop a
 coverage: $(STAMP) ## Measure which branches the parallel rings run, and compare with the floor in pyproject.toml
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered $(PARALLEL_RINGS)
 
-check: $(STAMP) ## Check format, lint, types, import rules and generated pages
+check: $(STAMP) ## Check format, lint, types, import rules, generated pages and CRDs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m app.settings.reference --check
+	$(BIN)/python -m app.operations.manifests --check
 
 format: $(STAMP) ## Format the sources
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(STAMP) ## Generate the pages that come from the code
+docs: $(STAMP) ## Generate the pages and the CRDs that come from the code
 	$(BIN)/python -m app.settings.reference
+	$(BIN)/python -m app.operations.manifests
 
 bench: $(STAMP) ## Measure everything in under ten minutes: CPU, rates, memory, delays, losses
 	@$(BIN)/python -m benchmarks

@@ -68,7 +68,7 @@ def _body(node: Node, depth: int) -> Schema:
         case Text():
             return _text(node)
         case Choice():
-            return {"type": "string", "enum": ["", *node.choices]}
+            return {"type": "string", "enum": ["", *map(str, node.choices)]}
         case Integer():
             limits: Schema = {"type": "integer", "format": "int32", "minimum": node.least, "maximum": node.most}
             if node.wide:
@@ -96,7 +96,7 @@ def _text(node: Text) -> Schema:
         schema["minLength"] = 1
     if node.pattern:
         schema["pattern"] = f"^({node.pattern})$" if node.required else f"^({node.pattern})?$"
-    return {**schema, "default": node.default} if node.stored else schema
+    return {**schema, "default": str(node.default)} if node.stored else schema
 
 
 def _duration(node: Duration) -> Schema:
@@ -104,7 +104,7 @@ def _duration(node: Duration) -> Schema:
     if node.positive:
         rule = f"self == '' || self.matches('{POSITIVE_PATTERN}')"
         schema[_RULES] = [{"rule": rule, "message": "is too short; write a duration of at least PT0.001S"}]
-    return {**schema, "default": node.default} if node.stored else schema
+    return {**schema, "default": str(node.default)} if node.stored else schema
 
 
 def _texts(node: Texts) -> Schema:

@@ -7,14 +7,24 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from app.operations.manifests import crd_file
+from knative.resources.kinds import OURS
 from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.manifests import install
 
 
 @pytest.fixture(scope="session")
 def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeCluster]:
-    """A Kubernetes API server without our CRDs; nobody stops or pauses it."""
+    """A Kubernetes API server; nobody stops or pauses it."""
     with KubeCluster(tmp_path_factory.mktemp("kube")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def with_crds(kube: KubeCluster) -> KubeCluster:
+    """The same with the CRDs of the repository, as they are committed."""
+    install(kube, *(crd_file(kind) for kind in OURS))
+    return kube
 
 
 @pytest.fixture

@@ -1,0 +1,67 @@
+"""Writes what comes from the definition of the kinds: CRDs, and the page of their fields.
+
+    knative/resources/kinds OURS -> knative/manifests/crds/{own,knative}/*.yaml, docs/reference/fields.md
+
+`python -m app.operations.manifests [--check]`. With `--check` it writes nothing and exits with 1 if a file differs.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.operations.fields_page import page
+from knative.resources.crds import crd
+from knative.resources.kinds import OURS
+from knative.resources.schema import Kind
+
+_REPOSITORY = Path(__file__).parents[2]
+CRDS = _REPOSITORY / "knative" / "manifests" / "crds"
+PAGE = _REPOSITORY / "docs" / "reference" / "fields.md"
+
+#: Knative eventing brings these itself.
+_OF_KNATIVE = frozenset({"Subscription", "Broker", "Trigger"})
+_HEADING = "# Generated from knative/resources by `make docs`; edits here are lost.\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Block style without aliases, as people write manifests."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def files() -> dict[Path, str]:
+    """Every generated file with its content."""
+    return {**{crd_file(kind): _HEADING + to_yaml(crd(kind)) for kind in OURS}, PAGE: page(OURS)}
+
+
+def crd_file(kind: Kind) -> Path:
+    """Where the CRD of a kind is: `own` are those that every cluster needs."""
+    return CRDS / ("knative" if kind.name in _OF_KNATIVE else "own") / f"{kind.plural}.yaml"
+
+
+def to_yaml(value: object) -> str:
+    """YAML in the order of `value`."""
+    # The class is of PyYAML's own making, which has no types for it.
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the files, or with `--check` report those that are out of date."""
+    stale = [path for path, text in files().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    if arguments == ["--check"]:
+        for path in stale:
+            print(f"{path.relative_to(_REPOSITORY)} is out of date; run `make docs` and commit it.", file=sys.stderr)
+        return int(bool(stale))
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files()[path], encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

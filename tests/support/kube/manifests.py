@@ -1,0 +1,35 @@
+"""Puts manifests of the repository into an API server."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.kube.client import path_of
+from tests.support.kube.cluster import START_LIMIT_S, KubeCluster
+from tests.support.processes import wait_until
+
+
+def documents(*files: Path) -> list[dict[str, Any]]:
+    """All objects of the files."""
+    return [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
+
+
+def install(kube: KubeCluster, *files: Path) -> None:
+    """Apply everything in the files, and wait until CRDs among it are served."""
+    for document in documents(*files):
+        kube.admin.apply(document).must()
+        if document["kind"] == "CustomResourceDefinition":
+            what = f"{document['metadata']['name']} is served"
+            wait_until(what, functools.partial(_served, kube, document), START_LIMIT_S)
+
+
+def _served(kube: KubeCluster, crd: dict[str, Any]) -> bool:
+    status = kube.admin.get(path_of(crd)).must().get("status") or {}
+    conditions = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    spec = crd["spec"]
+    paths = [f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}" for version in spec["versions"]]
+    return conditions.get("Established") == "True" and all(kube.admin.get(path).ok for path in paths)

@@ -268,7 +268,7 @@ def spark_settings(options: SparkOptions) -> dict[str, str]:
         ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": str(progress).lower(),
-        **_sql_settings(options),
+        **sql_settings(options),
     }
     if options.small:
         found["spark.executor.extraJavaOptions"] = " ".join(_java(options))
@@ -317,7 +317,7 @@ def _shuffle_partitions(options: SparkOptions) -> int:
     return max(LOCAL_PARTITIONS, (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1]))
 
 
-def _sql_settings(options: SparkOptions) -> dict[str, str]:
+def sql_settings(options: SparkOptions) -> dict[str, str]:
     """Settings that may also be set in a running session."""
     found = {
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions or _shuffle_partitions(options)),
@@ -326,7 +326,9 @@ def _sql_settings(options: SparkOptions) -> dict[str, str]:
         "spark.sql.streaming.stopTimeout": "30s",  # the default is to wait forever
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
-    return {**found, **(SMALL_SETTINGS if options.small else {})}
+    if options.small:
+        found |= SMALL_SETTINGS
+    return {name: options.settings.get(name, value) for name, value in found.items()}
 
 
 def _builder(options: SparkOptions, settings: Mapping[str, str]) -> Any:
@@ -334,7 +336,7 @@ def _builder(options: SparkOptions, settings: Mapping[str, str]) -> Any:
 
     builder: Any = SparkSession.builder  # a property to Python, a method to mypy
     builder = builder.appName(options.app_name)
-    for name, value in {**_sql_settings(options), **settings}.items():
+    for name, value in {**sql_settings(options), **settings}.items():
         builder = builder.config(name, value)
     return builder
 

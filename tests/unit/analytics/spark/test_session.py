@@ -22,6 +22,7 @@ from analytics.spark.session import (
     options_problem,
     spark_jars,
     spark_settings,
+    sql_settings,
 )
 from app.cli.options.spark import Place
 from app.local.kafka.jar_sets import SPARK
@@ -57,6 +58,7 @@ def test_little_data_is_not_compiled_for() -> None:
 
     assert found["spark.driver.extraJavaOptions"].endswith("-XX:TieredStopAtLevel=1")
     assert {**found, **SMALL_SETTINGS, **wish} == found
+    assert sql_settings(SparkOptions(small=True, settings=wish)).items() >= wish.items(), "set again in the session"
     assert "TieredStopAtLevel" not in str(spark_settings(SparkOptions()))
 
 

@@ -20,6 +20,8 @@ from tests.support.processes import free_port, wait_until
 _LIMIT_S = 180.0  #: a JVM starts in two seconds, and in a minute on a busy machine
 #: For JVMs that live for seconds: they compile quickly, not well.
 QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+#: For sessions on the cluster: executors that fit on a small machine, and no 200 tasks for a few thousand rows.
+CONF = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "4"}
 _PACKAGE = "org.apache.spark.deploy"
 
 

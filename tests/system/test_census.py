@@ -11,7 +11,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from tests.support.processes import REPOSITORY
-from tests.support.spark_cluster import cluster
+from tests.support.spark_cluster import CONF, cluster
 
 pytestmark = pytest.mark.system
 
@@ -41,7 +41,8 @@ def _demo(kafka: EmbeddedKafka, *arguments: str) -> None:
 def test_totals_are_exact_after_kills_with_spark_on_a_cluster(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """A master and two workers; `make demo-census` runs the same in one process of Spark."""
     with cluster(tmp_path) as master:
-        _demo(kafka, "--master", master, "--conf", "spark.executor.memory=512m")
+        conf = [text for name, value in CONF.items() for text in ("--conf", f"{name}={value}")]
+        _demo(kafka, "--master", master, *conf)
 
 
 def test_totals_are_exact_after_kills_with_faust(kafka: EmbeddedKafka) -> None:

@@ -39,7 +39,7 @@ from tests.integration.cli_fixture import REPOSITORY, Looked
 from tests.integration.topology_inputs import deltas, publish, status
 from tests.support.planted_faults import faulty
 from tests.support.processes import wait_until
-from tests.support.spark_cluster import QUICK, cluster
+from tests.support.spark_cluster import CONF, QUICK, cluster
 from tests.support.traffic import Sent, shown
 
 if TYPE_CHECKING:
@@ -68,11 +68,10 @@ def ask(rows):
     import knative.traffic.latency_sketch
     yield knative.traffic.latency_sketch.__file__
 
-master, kafka, instance, folder, now, since, compute = sys.argv[1:]
+master, kafka, instance, folder, now, since, compute, conf = sys.argv[1:]
 client = {"bootstrap.servers": kafka}
 plan = plan_traffic(client, Path(folder)).traffic
-conf = {"spark.executor.memory": "512m"}
-with spark_session(spark_options("second", master, jars=jar_places(), conf=conf)) as spark:
+with spark_session(spark_options("second", master, jars=jar_places(), conf=json.loads(conf))) as spark:
     summary = TrafficJob(spark, replace(plan, records_max=3000)).run()
     query = TopologyQuery(client, instance, float(now), float(since), float(now), folder=Path(folder))
     found = run(spark, query, lambda _: (LocalEngine(), ""))
@@ -106,7 +105,7 @@ def test_a_cluster_counts_a_killed_job_right_and_draws_the_same_map(
         counted = _killed(looked, master, folder, tmp_path / "first.log")
         second = subprocess.run(
             [sys.executable, "-c", _SECOND_RUN, master, kafka.bootstrap, looked.instance, str(folder), str(now),
-             str(_BEGIN_S), compute],
+             str(_BEGIN_S), compute, json.dumps(CONF)],
             capture_output=True, text=True, check=False, env=looked.environment(QUICK), cwd=REPOSITORY,
             timeout=_LIMIT_S,
         )  # fmt: skip
@@ -153,7 +152,8 @@ def _world(kafka: EmbeddedKafka, name: str) -> tuple[Looked, Sent]:
 
 def _killed(looked: Looked, master: str, folder: Path, log: Path) -> int:
     """The job as users start it, killed when a batch of three is in the tables; how many records that were."""
-    arguments = ["job", "traffic", "--master", master, "--conf", "spark.executor.memory=512m", "--batch", "1000"]
+    conf = [text for name, value in CONF.items() for text in ("--conf", f"{name}={value}")]
+    arguments = ["job", "traffic", "--master", master, *conf, "--batch", "1000"]
     with log.open("wb") as output:
         first = subprocess.Popen(
             looked.command(*arguments, "--folder", str(folder)),

@@ -29,14 +29,15 @@ def jars() -> None:
     jar_places(root=REPOSITORY / JARS_ROOT)
 
 
+#: Few large values: millions of small ones fill the heap too, after minutes in which it mostly collects.
 _FULL = """
 from analytics.spark.session import SparkOptions, spark_session
 from app.cli.output.format import print_error
 from knative.errors import PenstockError
 try:
     with spark_session(SparkOptions(master="local[2]", driver_memory="512m", progress=False, rounds=True)) as spark:
-        rows = spark.range(10**8).repartition(2)
-        rows.selectExpr("collect_list(id) as all").selectExpr("size(all)").collect()
+        rows = spark.range(2000).repartition(2)
+        rows.selectExpr("collect_list(repeat(string(id), 300000)) as all").selectExpr("size(all)").collect()
 except PenstockError as error:
     print_error(error)
     raise SystemExit(error.exit_code)

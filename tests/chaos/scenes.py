@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tests.chaos import kafka
 from tests.chaos.kafka import Breaks, coordinator, leader
-from tests.chaos.world import FLAKY, FLOW_LIMIT_S, ORDERS, SEED, SETTLE_LIMIT_S, SLOW, World
+from tests.chaos.world import FLOW_LIMIT_S, ORDERS, SEED, SETTLE_LIMIT_S, World
 from tests.support.processes import Failed, Worker, wait_until
 
 _CHANGES_PER_S = 200 / 60
@@ -31,7 +31,7 @@ class Scene:
     refuses: bool = False  #: some events must have been refused, or nothing was broken
     disk: str = ""  #: what is on a disk of its own: `kafka` or `state`; such a scene has one broker
     workers: int = 1  #: from the start, in the long form
-    subscriber: str = FLAKY
+    slow: bool = False  #: the subscriber is so slow that events wait in the workers' memory; else it is flaky
 
 
 def _kafka(
@@ -44,7 +44,7 @@ def _kafka(
             time.sleep(seconds)
         world.cluster.heal()
 
-    return Scene(name, scene, short, long, refuses=refuses, workers=workers, subscriber=SLOW)
+    return Scene(name, scene, short, long, refuses=refuses, workers=workers, slow=True)
 
 
 def _broker_disk_full(world: World, seconds: int) -> None:

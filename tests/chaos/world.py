@@ -28,9 +28,24 @@ from tests.support.resources import NAMESPACE, Wanted
 
 ORDERS = ("ordered", "key-ordered")
 PARTITIONS, KEYS, SEED = 6, 300, 20_261_122
-RATE_PER_S = 300
 #: A subscriber that sometimes fails, and one so slow that events wait in the workers' memory.
-FLAKY, SLOW = "fail_chance=0.02,delay_s=0.002", "delay_s=0.02"
+FLAKY = "fail_chance=0.02,delay_s=0.002"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast events come, and a subscriber that takes as many, one at a time of each partition."""
+
+    rate_per_s: int
+
+    @property
+    def slow(self) -> str:
+        """The behaviour of that subscriber: events wait in the workers' memory."""
+        return f"delay_s={PARTITIONS / self.rate_per_s:g}"
+
+
+#: In the long forms; and in the short ones, for machines that run other tests at the same time.
+FULL, HALF = Pace(300), Pace(150)
 FLOW_LIMIT_S, SETTLE_LIMIT_S = 90.0, 180.0
 _DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 _SAMPLES = 8
@@ -136,7 +151,7 @@ def _threads(process: Path, stacks: str) -> dict[str, int]:
 
 @contextmanager
 def world(
-    cluster: KafkaCluster, folder: Path, disk: SmallDisk | None = None, *, workers: int = 1, subscriber: str = FLAKY
+    cluster: KafkaCluster, folder: Path, disk: SmallDisk | None = None, *, workers: int = 1, subscriber: str
 ) -> Iterator[World]:
     """So many workers, ready, with the subscriptions. Statuses are in `folder`/state."""
     replication = min(3, len(cluster.brokers))
@@ -160,9 +175,9 @@ def world(
                     worker.kill()
 
 
-def load(whole: World) -> LoadProcess:
+def load(whole: World, pace: Pace) -> LoadProcess:
     """Events at a steady rate until it is terminated; a key's next one is sent after its last was answered."""
-    options: dict[str, Any] = {"events": 0, "rate": RATE_PER_S, "keys": KEYS, "connections": 64, "body_bytes": 256}
+    options: dict[str, Any] = {"events": 0, "rate": pace.rate_per_s, "keys": KEYS, "connections": 64, "body_bytes": 256}
     url, ledger = whole.installation.url(whole.first), whole.folder / "sent"
     return LoadProcess(whole.folder, url, seed=SEED, sequential=True, ledger=ledger, limit_s=1800, **options)
 

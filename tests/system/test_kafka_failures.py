@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.world import SLOW, judged, load, settle, world
+from tests.chaos.world import HALF, judged, load, settle, world
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.processes import Worker, get, wait_until
 
@@ -28,9 +28,9 @@ def test_a_frozen_kafka_is_shown_and_repeats_nothing(tmp_path: Path) -> None:
     """The worker loses all partitions when its session ends, has them again, and goes on where it was."""
     with (
         KafkaCluster(tmp_path / "kafka", brokers=1) as cluster,
-        world(cluster, tmp_path, subscriber=SLOW) as whole,
+        world(cluster, tmp_path, subscriber=HALF.slow) as whole,
     ):
-        with load(whole) as sending:
+        with load(whole, HALF) as sending:
             whole.wait_flow()
             with whole.fault("kafka"):
                 began_s = time.monotonic()

@@ -85,36 +85,63 @@ def make_topic(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Callable[
     return make
 
 
-#: Files of minutes. Those that run in parallel begin with them, so that none of them is alone at the end.
+#: Files whose tests run one after the other in one process: that shares one Spark session or one cluster, and of what
+#: takes both cores there is one at a time. The longest first.
+_GROUPS = {
+    "spark": (
+        "test_jobs_on_a_cluster",
+        "test_topology_job",
+        "test_topology_engines",
+        "test_topology_frames",
+        "test_traffic_job",
+        "test_census",
+        "test_spark_connect",
+        "test_spark_shutdown",
+        "test_topology_demo",
+    ),
+    "cluster": (
+        "test_chaos_kafka",
+        "test_chaos_network",
+        "test_chaos_workers",
+        "test_kafka_cluster",
+        "test_producer",
+    ),
+}
+#: Others of minutes, so that none of them is alone at the end.
 _LONGEST = (
-    "test_topology_job",
-    "test_jobs_on_a_cluster",
-    "test_chaos_workers",
-    "test_chaos_kafka",
-    "test_census",
-    "test_up",
-    "test_traffic_job",
-    "test_chaos_network",
-    "test_spark_shutdown",
-    "test_outages",
-    "test_examples",
+    "test_ledger_triggers",
     "test_ledger",
-    "test_traffic_topics",
-    "test_embedded_kafka",
-    "test_kafka_cluster",
-    "test_ingress_process",
-    "test_graceful_shutdown",
+    "test_examples",
+    "test_up",
+    "test_outages",
+    "test_cli_dlq",
+    "test_cli_inspect",
+    "test_controller_failover",
     "test_controller",
+    "test_wheel",
+    "test_subscriber_answers",
+    "test_report_page",
+    "test_embedded_kafka",
+    "test_graceful_shutdown",
+    "test_kafka_failures",
     "test_controller_retained",
 )
+_RANKS = {name: rank for rank, name in enumerate((*itertools.chain(*_GROUPS.values()), *_LONGEST))}
+_GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
+_GROUP_OF_FIXTURE = {"spark": "spark", "engine": "spark", "cluster": "cluster"}
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first. PySpark closes none of the sockets that results come by; that is held against our own code
-    only."""
-    ranks = {name: rank for rank, name in enumerate(_LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+    """The longest first; one process for each group, and for the tests of a file. PySpark closes none of the sockets
+    that results come by; that is held against our own code only."""
+    items.sort(key=lambda item: _RANKS.get(item.path.stem, len(_RANKS)))
+    groups = {item.path: _GROUP_OF.get(item.path.stem, item.path.as_posix()) for item in items}
     for item in items:
+        for name in _GROUP_OF_FIXTURE.keys() & getattr(item, "fixturenames", ()):
+            groups[item.path] = _GROUP_OF_FIXTURE[name]
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(groups[item.path]))
         if not {"spark", "engine"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 

@@ -8,14 +8,32 @@ from typing import Any
 
 import yaml
 
+from app.operations.manifests import CRDS
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import START_LIMIT_S, KubeCluster
 from tests.support.processes import wait_until
+
+RBAC = CRDS.parent / "rbac"
+#: The namespace that the manifests name.
+NAMESPACE = "penstock"
+CONTROLLER = "penstock-controller"
+WORKER = "penstock-worker"
 
 
 def documents(*files: Path) -> list[dict[str, Any]]:
     """All objects of the files."""
     return [document for file in files for document in yaml.safe_load_all(file.read_text()) if document]
+
+
+def rbac() -> list[dict[str, Any]]:
+    """All objects of the folder with the roles, in the order of its kustomization."""
+    listed = yaml.safe_load((RBAC / "kustomization.yaml").read_text())["resources"]
+    return documents(*(RBAC / name for name in listed))
+
+
+def controller_role(kind: str) -> dict[str, Any]:
+    """The controller's "ClusterRole", or its "Role" in its own namespace."""
+    return next(one for one in rbac() if (one["kind"], one["metadata"]["name"]) == (kind, CONTROLLER))
 
 
 def install(kube: KubeCluster, *files: Path) -> None:

@@ -1,0 +1,69 @@
+"""The roles in the manifests: exact verbs, nobody but the controller, and every kind that Knative looks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.operations.manifests import CRDS
+from knative.resources.kinds import OURS
+from tests.support.kube.audit import grants
+from tests.support.kube.manifests import NAMESPACE, RBAC, WORKER, controller_role, documents, rbac
+
+ROLES = [one for one in rbac() if one["kind"] in ("Role", "ClusterRole")]
+BINDINGS = [one for one in rbac() if one["kind"].endswith("Binding")]
+
+
+def _name(document: dict[str, Any]) -> str:
+    return f"{document['kind']} {document['metadata']['name']}"
+
+
+@pytest.mark.parametrize("role", ROLES, ids=_name)
+def test_no_role_has_a_wildcard_or_secrets(role: dict[str, Any]) -> None:
+    for grant in grants([role]):
+        assert "*" not in (grant.group, grant.resource, grant.verb)
+        assert not grant.resource.startswith("secrets")
+        assert grant.verb not in ("escalate", "bind", "impersonate", "deletecollection")
+
+
+def test_controller_may_not_create_or_delete_what_people_write() -> None:
+    ours = {(kind.group, kind.plural) for kind in OURS}
+    for grant in grants([controller_role("ClusterRole")]):
+        if (grant.group, grant.resource.partition("/")[0]) in ours:
+            assert grant.verb in ("list", "watch", "patch")
+
+
+def test_nothing_is_bound_to_workers() -> None:
+    assert WORKER not in [subject["name"] for binding in BINDINGS for subject in binding["subjects"]]
+    account = next(one for one in rbac() if one["kind"] == "ServiceAccount" and one["metadata"]["name"] == WORKER)
+    assert account["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("binding", BINDINGS, ids=_name)
+def test_bindings_name_roles_and_accounts_that_are_there(binding: dict[str, Any]) -> None:
+    ref = binding["roleRef"]
+    assert (ref["kind"], ref["name"]) in [(role["kind"], role["metadata"]["name"]) for role in ROLES]
+    accounts = [one["metadata"]["name"] for one in rbac() if one["kind"] == "ServiceAccount"]
+    for subject in binding["subjects"]:
+        assert subject["namespace"] == NAMESPACE
+        assert subject["name"] in accounts
+
+
+def test_duck_roles_have_all_that_knative_needs() -> None:
+    def of(label: str) -> set[str]:
+        found = [role for role in ROLES if role["metadata"]["labels"].get(f"duck.knative.dev/{label}") == "true"]
+        return {str(grant) for grant in grants(found)}
+
+    verbs = ("create", "get", "list", "watch", "update", "patch", "delete")
+    where = ("kafkachannels.messaging.knative.dev", "kafkachannels/status.messaging.knative.dev")
+    assert of("channelable") == {f"{verb} {resource}" for verb in verbs for resource in where}
+    addressable = [kind for kind in OURS if kind.labels.get("duck.knative.dev/addressable") == "true"]
+    for kind in addressable:
+        assert {f"{verb} {kind.plural}.{kind.group}" for verb in ("get", "list", "watch")} <= of("addressable")
+
+
+@pytest.mark.parametrize("folder", [CRDS, CRDS / "own", CRDS / "knative", RBAC], ids=lambda folder: folder.name)
+def test_kustomization_lists_everything_in_its_folder(folder: Any) -> None:
+    listed = documents(folder / "kustomization.yaml")[0]["resources"]
+    assert sorted(listed) == sorted(one.name for one in folder.iterdir() if one.name != "kustomization.yaml")

@@ -39,6 +39,8 @@ from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
 from app.worker.system_clock import SystemClock
 from app.worker.traffic_component import TrafficComponent, why_not
+from controller.config import ControllerConfig
+from controller.place import Place
 from controller.service import Controller
 from knative.contract import kafka_names
 from knative.errors import PenstockError
@@ -184,7 +186,8 @@ def _compose(app: WorkerApp, settings: Settings, worker_id: str, spans: SpanExpo
         parts.supervisor = Supervisor(app, contract, replace(context, counters=counters))
         metrics.watch(parts.supervisor.snapshots)
     if settings.role in ("all", "controller") and settings.resources:
-        controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed)
+        place = _cluster(settings, parts.controller_config, lifecycle, worker_id)
+        controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed, place)
         parts.controller = controller
         parts.dlq_sizes = DlqSizes(
             kafka, lambda: [one.dlq_topic for one in contract.channels.values()], lambda: controller.leading
@@ -194,6 +197,14 @@ def _compose(app: WorkerApp, settings: Settings, worker_id: str, spans: SpanExpo
         admin = AdminConfig(bind=settings.bind, port=settings.admin_port, debug=settings.debug)
         parts.admin = AdminServer(admin, metrics, lifecycle.alive, lifecycle.readiness)
     return parts
+
+
+def _cluster(settings: Settings, config: ControllerConfig, lifecycle: Lifecycle, worker_id: str) -> Place | None:
+    if settings.namespaces is None:
+        return None
+    from controller.cluster import cluster  # takes a second at start, and 50 MB
+
+    return cluster(config, lifecycle.crashed, worker_id)
 
 
 def _driver_config(settings: Settings) -> DriverConfig:

@@ -19,7 +19,7 @@ class ControllerConfig:
     """Limits have their unit in the name. `kafka` holds librdkafka client settings with `bootstrap.servers`."""
 
     kafka: Mapping[str, Any]
-    resources_dir: Path
+    resources_dir: Path  #: unless the resources come from a cluster
     state_dir: Path
     instance: str = "penstock"
     topic_template: str = kafka_names.CHANNEL_TOPIC_TEMPLATE
@@ -44,6 +44,10 @@ class ControllerConfig:
     session_timeout_s: float = 10.0  #: of the lock group
     #: how long a new leader keeps what is in no file here, if the last leader had another directory: it may be behind
     other_directory_s: float = 120.0
+    namespaces: tuple[str, ...] = ()  #: of a cluster; () = all
+    kubeconfig: str = ""  #: "" = the one of kubectl, or the pod's ServiceAccount
+    context: str = ""  #: of the kubeconfig; "" = its current one
+    subscriptions: str = "auto"  #: core, own or auto: who resolves Subscriptions in a cluster
     stop_timeout_s: float = 3.0  #: for the current step, and again for leaving the lock group
 
     @property

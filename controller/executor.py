@@ -14,6 +14,7 @@ from typing import TypeVar
 import structlog
 
 from controller.config import ControllerConfig
+from controller.election import Election
 from controller.kafka.leader_state_store import LeaderStateStore
 from controller.kafka.offsets import Offsets
 from controller.kafka.publisher import Publisher
@@ -39,7 +40,6 @@ from controller.plan.actions import (
 from knative.contract.leader_state import Removal
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
-from tables.kafka.group_lock import GroupLock
 from tables.kafka.loop_thread import call_in_thread
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class Executor:
         admin: KafkaAdmin,
         publisher: Publisher,
         state: LeaderStateStore,
-        election: GroupLock,
+        election: Election,
     ) -> None:
         self._admin = admin
         self._offsets = Offsets(admin, config.admin_timeout_s)

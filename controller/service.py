@@ -10,7 +10,6 @@ exception that is not a failed action is a defect: it ends the service and the p
 from __future__ import annotations
 
 import asyncio
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -23,11 +22,10 @@ from controller.kafka.leader_state_store import LeaderStateStore, UnreadableReco
 from controller.kafka.publisher import Publisher
 from controller.kafka.topics import ensure_compacted
 from controller.model import FileProblem, Record
+from controller.place import Place, directory
 from controller.plan.actions import ObservedKafka, World, WriteStatus
 from controller.plan.reconcile import reconcile, wanted
-from controller.source.directory import Directory, Snapshot
-from controller.source.identities import Identities
-from controller.status.files import StatusFiles
+from controller.source.interface import Scan
 from controller.status.reporter import StatusReporter
 from knative.backoff import exponential_s
 from knative.contract import kafka_names
@@ -58,10 +56,10 @@ class _Term:
     """The state of one term of leadership, kept from round to round."""
 
     number: int
-    snapshot: Snapshot = field(default_factory=Snapshot)
+    scan: Scan = field(default_factory=Scan)
     begun: bool = False  #: the state that an earlier leader recorded is loaded
     keep_until: float = 0.0  #: what is in no file here stays so long, because the last leader had another directory
-    wrong_directory: tuple[FileProblem, ...] = ()  #: the problem that the contract has foreign resources
+    wrong_place: tuple[FileProblem, ...] = ()  #: the problem that the contract has foreign resources
     observed: ObservedKafka | None = None  #: None = Kafka must be asked before anything is decided
     scanned_at: float = 0.0
     observed_at: float = 0.0
@@ -81,8 +79,10 @@ class Controller:
         status: StatusTable,
         produce: Produce,
         crashed: Callable[[BaseException], None],
+        place: Place | None = None,
     ) -> None:
-        """The caller starts and stops the tables, and creates the internal topics."""
+        """The caller starts and stops the tables, and creates the internal topics. `place`: None = the directories of
+        the config."""
         self._config = config
         self._contract = contract
         self._status = status
@@ -91,20 +91,10 @@ class Controller:
         self._contract_changed = self._status_changed = False
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
-        self._directory = Directory(config.resources_dir)
-        self._here = f"{platform.node()}:{config.resources_dir.absolute()}"
-        self._identities = Identities()
-        self._files = StatusFiles(config.state_dir)
+        self._place = place or directory(config)
+        self._source, self._sink = self._place.source, self._place.sink
         self._problems: tuple[FileProblem, ...] = ()
-        self._election = GroupLock(
-            kafka_names.controller_group(config.instance),
-            config.contract_topic,
-            config.kafka,
-            config.session_timeout_s,
-            changed=self._on_election,
-            crashed=crashed,
-            troubled=lambda why: log.warning("error in the lock group", reason=why),
-        )
+        self._election = self._place.elect(self._lock, self._on_election)
         status_topic = kafka_names.status_topic(config.instance)
         self._reporter = StatusReporter(produce, status, status_topic)
         self._state = LeaderStateStore(produce, status, status_topic, config.publish_timeout_s)
@@ -119,15 +109,29 @@ class Controller:
         """Whether this process is the one that reconciles."""
         return self._election.held
 
+    def _lock(self, changed: Callable[[bool], None]) -> GroupLock:
+        config = self._config
+        return GroupLock(
+            kafka_names.controller_group(config.instance),
+            config.contract_topic,
+            config.kafka,
+            config.session_timeout_s,
+            changed=changed,
+            crashed=self._crashed,
+            troubled=lambda why: log.warning("error in the lock group", reason=why),
+        )
+
     def _on_election(self, leading: bool) -> None:
         event = "controller is the leader" if leading else "controller is no longer the leader"
         log.info(event, group=kafka_names.controller_group(self._config.instance))
         self._wake.set()
 
     async def start(self) -> None:
-        """Check both directories (UsageError if one cannot be used), then start; returns at once."""
-        await asyncio.to_thread(self._directory.check)
-        await asyncio.to_thread(self._files.check)
+        """Check where resources come from and statuses go (UsageError if that cannot be used), then start; returns at
+        once."""
+        await self._place.open()
+        await self._source.start(self._wake.set)
+        await self._sink.check()
         self._election.start()
         self._task = asyncio.create_task(self._run(), name="controller")
         self._task.add_done_callback(self._ended)
@@ -141,6 +145,8 @@ class Controller:
             for task in pending:
                 task.cancel()
         await self._election.stop(self._config.stop_timeout_s)
+        await self._source.stop()
+        await self._place.close()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         problem = None if task.cancelled() else task.exception()
@@ -183,14 +189,13 @@ class Controller:
         # All that the last leader published and recorded must be in the tables before the first decision.
         if not await self._contract.read_to_end(self._config.publish_timeout_s):
             raise KafkaUnavailable("reading the contract topic to its end: Kafka does not answer")
-        saved = await asyncio.to_thread(self._files.load_former)
-        if not await self._state.begin(saved, self._here):
+        saved = await self._sink.load_former()
+        if not await self._state.begin(saved, self._source.place):
             raise LeadershipLost
-        await asyncio.to_thread(self._files.retire_former)
+        await self._sink.begin()
         self._executor.begin_term()
-        self._files.forget()
-        self._identities.forget(self._state.state)
-        if self._state.last_directory not in ("", self._here):
+        self._source.begin(self._state.state)
+        if self._state.last_directory not in ("", self._source.place):
             wait_s = self._config.other_directory_s
             term.keep_until = time.monotonic() + wait_s
             log.info("the last leader had another directory; what is in no file here stays for now", limit_s=wait_s)
@@ -200,10 +205,10 @@ class Controller:
         now = time.monotonic()
         if now - term.scanned_at >= self._config.poll_s * 0.9:  # two scans must be apart: they decide what was removed
             term.scanned_at = now
-            snapshot = await asyncio.to_thread(self._directory.scan)
-            await self._report_problems((*snapshot.problems, *term.wrong_directory))
-            if snapshot != term.snapshot:
-                term.observed, term.snapshot = None, snapshot
+            scan = await self._source.scan()
+            await self._report_problems((*scan.problems, *term.wrong_place))
+            if scan != term.scan:
+                term.observed, term.scan = None, scan
                 term.retry_at, term.failed_tries = 0.0, 0
         if self._contract_changed or now >= term.retry_at or now - term.observed_at >= self._config.resync_s:
             term.observed = None
@@ -233,6 +238,7 @@ class Controller:
         if unread := self._contract.problem or self._contract.unsupported_text:
             message = f"the contract contains records that this version cannot read: {unread}"
             raise UnreadableRecords(message)
+        await self._source.prepare()
         await self._find_foreign(term)
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):
@@ -245,9 +251,7 @@ class Controller:
             statuses = [action for action in decided if isinstance(action, WriteStatus)]
             actions = [action for action in decided if not isinstance(action, WriteStatus)]
             self._executor.keep_failures_of(frozenset(action.target for action in actions))
-            await self._state.write(
-                replace(self._state.state, identities=self._identities.unpublished(self._published()))
-            )
+            await self._state.write(replace(self._state.state, identities=self._source.unpublished(self._published())))
             # Failed actions wait for `retry_at`; the others must not wait for them.
             due = time.monotonic() >= term.retry_at
             actions = [action for action in actions if due or action.target not in world.failures]
@@ -261,7 +265,9 @@ class Controller:
             if any(action.target in self._executor.failures for action in actions):
                 self._retry_later(term, "")
         retained = [record for record in self._published() if record.uid in world.retained]
-        await self._write(term, statuses, retained)
+        await self._write(term, [*statuses, *self._source.statuses()], retained)
+        held = {record.uid for record in self._published()} | self._executor.removals.keys()
+        await self._source.release(frozenset(held))
         self._schedule(term)
 
     async def _find_foreign(self, term: _Term) -> None:
@@ -269,11 +275,11 @@ class Controller:
         next start would find a resource of this directory in the contract, and remove the others."""
         published = self._published()
         # While a file cannot be read, it may name the resource that a person wants to remove. Requests wait and expire.
-        asked = self._reporter.requested(time.time()) if term.snapshot.complete else frozenset()
+        asked = self._reporter.requested(time.time()) if term.scan.complete else frozenset()
         removing = self._executor.removals.keys()
-        term.wrong_directory = self._identities.find_foreign(term.snapshot, published, removing, asked)
-        await self._state.write(replace(self._state.state, foreign=self._identities.foreign))
-        if term.snapshot.complete:
+        term.wrong_place = self._source.find_foreign(published, removing, asked)
+        await self._state.write(replace(self._state.state, foreign=self._source.foreign))
+        if term.scan.complete:
             self._reporter.drop_requests()
 
     def _published(self) -> list[Record]:
@@ -294,8 +300,8 @@ class Controller:
         published = self._published()
         removals = self._executor.removals
         retracted = removals.keys() - self._contract.channels.keys() - self._contract.subscriptions.keys()
-        objects = self._identities.assign(term.snapshot, published, retracted)
-        complete = term.snapshot.complete and time.monotonic() >= term.keep_until
+        objects = self._source.objects(published, retracted)
+        complete = term.scan.complete and time.monotonic() >= term.keep_until
         return World(
             objects=objects,
             observed=term.observed or ObservedKafka(),
@@ -303,23 +309,19 @@ class Controller:
             subscriptions=dict(self._contract.subscriptions),
             workers=dict(self._status.workers),
             removals=removals,
-            retained=self._identities.retained(complete, published, objects),
+            retained=self._source.retained(complete, published, objects),
             failures=self._executor.failures,
             now=time.time(),
+            cluster=self._source.view(),
         )
 
     async def _write(self, term: _Term, statuses: list[WriteStatus], retained: list[Record]) -> None:
         if not self._election.held or self._election.term != term.number:
             raise LeadershipLost
-
-        def write() -> None:
-            self._files.write_all(statuses, time.time())
-            self._files.keep_only([*statuses, *retained])
-
-        self._reporter.report(statuses, term.snapshot.problems, term.wrong_directory, self._state.state.foreign)
+        self._reporter.report(statuses, term.scan.problems, term.wrong_place, self._state.state.foreign)
         self._reporter.sweep(time.monotonic())
         self._state.sweep()
-        await asyncio.to_thread(write)
+        await self._sink.write(statuses, retained, time.time())
 
     async def _report_problems(self, problems: tuple[FileProblem, ...]) -> None:
         for problem in problems:
@@ -337,7 +339,7 @@ class Controller:
             log.info("resource file is valid again, or was removed", file=file)
         self._problems = problems
         try:
-            await asyncio.to_thread(self._files.write_problems, problems)
+            await self._sink.write_problems(problems)
         except OSError as error:
             log.error("problems.json cannot be written", reason=str(error))
 
@@ -352,6 +354,8 @@ class Controller:
 
 
 def _what_is_wrong(problem: FileProblem) -> str:
+    if problem.file.startswith("cluster"):
+        return "problem of the cluster"
     if problem.file == ".":
         return "problem of the resources directory"
     return (

@@ -15,7 +15,9 @@ from knative.errors import UsageError
 def worker(
     role: Annotated[str, typer.Option("--role", help="all, ingress, dispatcher or controller.")] = "",
     kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT[,...] of Kafka.")] = "",
-    resources: Annotated[str, typer.Option("--resources", help="Directory with YAML files of resources.")] = "",
+    resources: Annotated[
+        str, typer.Option("--resources", help="Directory with YAML files of resources, or cluster:[NS,...].")
+    ] = "",
     http_port: Annotated[str, typer.Option("--web-port", help="Port for events.")] = "",
     log_level: Annotated[str, typer.Option("--log-level", "-l", help="debug, info, warning or error.")] = "",
     given: Annotated[
@@ -30,7 +32,7 @@ def worker(
       penstock worker --role dispatcher --kafka kafka-1:9092,kafka-2:9092
       penstock worker --web-port 9000 --set drain_s=5
     """
-    if resources and not resources.startswith("file:"):
+    if resources and not resources.startswith(("file:", "cluster:")):
         resources = f"file:{resources}"
     options = {"role": role, "kafka": kafka, "resources": resources, "http_port": http_port, "log_level": log_level}
     overrides = {**_settings_given(given), **{name: value for name, value in options.items() if value}}

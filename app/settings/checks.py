@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Protocol
 
 from knative.contract import kafka_names
+
+_NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
 class Checked(Protocol):
@@ -37,7 +40,9 @@ def contradictions(settings: Checked) -> list[str]:
     """One message for each contradiction, with what to do about it."""
     problems = []
     if settings.role == "controller" and not settings.resources:
-        problems.append("PENSTOCK_ROLE=controller has nothing to reconcile; set PENSTOCK_RESOURCES=file:DIR too.")
+        problems.append(
+            "PENSTOCK_ROLE=controller has nothing to reconcile; set PENSTOCK_RESOURCES=file:DIR or cluster: too."
+        )
     if settings.traffic_1m_keep_s < settings.traffic_10s_keep_s:
         problems.append(
             f"PENSTOCK_TRAFFIC_1M_KEEP_S={settings.traffic_1m_keep_s} is less than PENSTOCK_TRAFFIC_10S_KEEP_S="
@@ -60,6 +65,24 @@ def contradictions(settings: Checked) -> list[str]:
             f"(PENSTOCK_EVENT_BYTES_MAX={settings.event_bytes_max}); raise it."
         )
     return problems
+
+
+def source_problem(value: str) -> str | None:
+    """Why resources cannot come from there; None = they can."""
+    if value.startswith("cluster:"):
+        wrong = next((name for name in namespaces_of(value) if not _NAMESPACE.fullmatch(name)), None)
+        return wrong and f"{wrong[:64]!r} is not the name of a namespace"
+    if value and not value.removeprefix("file:").strip():
+        return "it has no directory after file:"
+    if value and not value.startswith("file:"):
+        return "the supported sources are a directory, written file:DIR, and a cluster, written cluster:"
+    return None
+
+
+def namespaces_of(value: str) -> tuple[str, ...]:
+    """The namespaces in `cluster:NS,...`."""
+    names = (part.strip() for part in value.removeprefix("cluster:").split(","))
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def message_of(parse: Callable[[str], object]) -> Callable[[str], str | None]:

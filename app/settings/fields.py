@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from analytics.census import model
-from app.settings.checks import contradictions, message_of
+from app.settings.checks import contradictions, message_of, namespaces_of, source_problem
 from knative.contract import kafka_names
 from knative.delivery.policy import parse_duration_s
 from knative.resources import destination
@@ -66,12 +66,9 @@ class Settings(BaseSettings):
         "classic", "word", "Consumer group protocol: classic (cooperative-sticky), or consumer (KIP-848)."
     )
     session_timeout_s: float = _setting(
-        8.0,
-        "seconds",
-        "Time without a heartbeat after which a worker loses its partitions (classic protocol).",
-        ge=6,
+        8.0, "seconds", "Time without a heartbeat after which a worker loses its partitions (classic protocol).", ge=6,
         le=300,
-    )
+    )  # fmt: skip
     internal_replication: int = _setting(
         1, "replicas", "Replication factor of the contract and status topics when they are created.", ge=1, le=9
     )
@@ -79,11 +76,21 @@ class Settings(BaseSettings):
     resources: str = _setting(
         "",
         "file:DIR",
-        "Source of KafkaChannels and Subscriptions: a directory of YAML files. It is complete: channels of this "
-        "instance that are not in it are deleted together with their topics. Empty: this process runs no controller "
-        "and serves what another one publishes (`penstock up`: the quickstart).",
+        "Source of the resources. file:DIR is a directory of YAML files. It is complete: channels of this instance "
+        "that are not in it are deleted together with their topics. `cluster:` is a Kubernetes cluster, "
+        "`cluster:NS,...` some of its namespaces. Empty: this process runs no controller and serves what another one "
+        "publishes.",
         "file:my-resources",
     )
+    subscriptions: Literal["auto", "core", "own"] = _setting(
+        "auto", "word",
+        "Who resolves a cluster's Subscriptions: core (Knative eventing), own (this controller), or auto: core if the "
+        "cluster has Knative's kind Channel.",
+    )  # fmt: skip
+    kubeconfig: str = _setting(
+        "", "path", "Kubeconfig of the cluster. Empty: that of kubectl, or the pod's ServiceAccount.", "/etc/kubeconfig"
+    )
+    kube_context: str = _setting("", "name", "Context of the kubeconfig. Empty: its current one.", example="production")
     state_dir: Path = _setting(
         Path(".penstock/state"), "path", "Folder in which the controller writes the status of every resource."
     )
@@ -300,8 +307,13 @@ class Settings(BaseSettings):
 
     @property
     def resources_dir(self) -> Path | None:
-        """The directory of `resources`; None = this process has no controller."""
-        return Path(self.resources.removeprefix("file:")) if self.resources else None
+        """The directory of `resources`; None = this process has no controller, or one of a cluster."""
+        return Path(self.resources.removeprefix("file:")) if self.resources.startswith("file:") else None
+
+    @property
+    def namespaces(self) -> tuple[str, ...] | None:
+        """The namespaces of `resources`, () = all; None = they are not in a cluster."""
+        return namespaces_of(self.resources) if self.resources.startswith("cluster:") else None
 
     @classmethod
     def settings_customise_sources(
@@ -330,10 +342,8 @@ class Settings(BaseSettings):
     @field_validator("resources")
     @classmethod
     def _source(cls, value: str) -> str:
-        if value and not value.removeprefix("file:").strip():
-            raise ValueError("it has no directory after file:")
-        if value and not value.startswith("file:"):
-            raise ValueError("the only supported source is a directory, written file:DIR")
+        if problem := source_problem(value):
+            raise ValueError(problem)
         return value
 
     @field_validator("otlp_endpoint")
@@ -373,21 +383,15 @@ class Settings(BaseSettings):
             raise ValueError(problem)
         return value
 
-    @field_validator("egress_deny", mode="before")
+    @field_validator("egress_deny", "spark_jars", mode="before")
     @classmethod
-    def _networks(cls, value: object) -> object:
+    def _lists(cls, value: object, info: Any) -> object:
+        networks = info.field_name == "egress_deny"
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, (list, tuple)):
-            raise ValueError("it is not a list of networks")
-        return tuple(str(ipaddress.ip_network(part.strip())) for part in parts if part.strip())
-
-    @field_validator("spark_jars", mode="before")
-    @classmethod
-    def _folders(cls, value: object) -> object:
-        parts = value.split(",") if isinstance(value, str) else value
-        if not isinstance(parts, (list, tuple)):
-            raise ValueError("it is not a list of folders")
-        return tuple(Path(str(part).strip()) for part in parts if str(part).strip())
+            raise ValueError(f"it is not a list of {'networks' if networks else 'folders'}")
+        texts = [str(part).strip() for part in parts if str(part).strip()]
+        return tuple(str(ipaddress.ip_network(text)) if networks else Path(text) for text in texts)
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:

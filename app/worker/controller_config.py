@@ -34,4 +34,8 @@ def controller_config(
         dlq_retention_s=settings.dlq_retention_s,
         poll_s=settings.poll_s,
         resync_s=settings.resync_s,
+        namespaces=settings.namespaces or (),
+        kubeconfig=settings.kubeconfig,
+        context=settings.kube_context,
+        subscriptions=settings.subscriptions,
     )

@@ -12,7 +12,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from knative.contract import records
 from knative.contract.leader_state import Removal
+from knative.delivery.policy import Addressable
 from knative.resources.conditions import Condition
+from knative.resources.destination import Ref
 from knative.resources.values import Broker, ConfigMap, KafkaChannel, StartPosition, Subscription, Trigger
 
 
@@ -91,6 +93,17 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What a cluster shows of the objects that destinations refer to."""
+
+    #: address of each ref whose object is there; None = the object has no address (yet). A v1 Service has none here:
+    #: its name is its address.
+    addresses: Mapping[Ref, Addressable | None] = field(default_factory=dict)
+    unknown: Mapping[tuple[str, str], str] = field(default_factory=dict)  #: (apiVersion, kind) -> why it cannot be read
+    loading: frozenset[tuple[str, str]] = frozenset()  #: kinds that are not listed yet
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """Everything that a decision depends on, at one moment."""
 
@@ -105,6 +118,7 @@ class World:
     )  #: uids of the contract whose file cannot be read: neither changed nor removed
     failures: Mapping[str, str] = field(default_factory=dict)  #: `Action.target` -> why its last try failed
     now: float = 0.0  #: Unix seconds
+    cluster: ClusterView | None = None  #: None = the objects are from files
 
 
 class Action:

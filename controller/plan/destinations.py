@@ -4,9 +4,11 @@
     ref: v1 Service        http://<name>.<namespace>.svc.<cluster domain>/
     ref: KafkaChannel      the address that the channel's status publishes, once it is published
     ref: Broker            the same
+    ref: others            in a cluster: the address in the status of any object that is there
     uri beside a ref       relative to it (RFC 3986)
 
-A ref to anything else stays unresolved, and the message has a hint. Does not ask a cluster or a name server.
+In a cluster a Service must be there too. A ref to anything else stays unresolved, and the message has a hint. Does not
+ask a cluster or a name server.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import replace
 from urllib.parse import urljoin
 
 from controller.config import ControllerConfig
-from controller.plan.actions import World
+from controller.plan.actions import ClusterView, World
 from controller.plan.specs import ChannelKey
 from knative.contract import records
 from knative.contract.records import BROKER, CHANNEL
@@ -44,6 +46,7 @@ class AddressResolver:
 
     def __init__(self, world: World, config: ControllerConfig) -> None:
         self._config = config
+        self._cluster = world.cluster
         self._expected = frozenset(one.key for one in world.objects if one.resource.kind in (CHANNEL, BROKER))
         self._others = frozenset(
             one.key
@@ -73,13 +76,14 @@ class AddressResolver:
         if destination.ref is None:
             return Addressable(destination.uri, destination.ca_certs)
         ref = replace(destination.ref, namespace=destination.ref.namespace or namespace)
-        uri = self._address(ref, what, reason)
+        found = self._address(ref, what, reason)
+        uri = found.uri
         if destination.uri:
             uri = urljoin(uri, destination.uri)
         wrong = uri_problem(uri)
         if wrong is not None:
             raise Unresolved(reason, f"{what} resolves to a URI that {wrong[0]}; {wrong[1]}")
-        return Addressable(uri, destination.ca_certs)
+        return Addressable(uri, destination.ca_certs or found.ca_certs)
 
     def delivery(
         self,
@@ -103,17 +107,37 @@ class AddressResolver:
         """The dead letter sink of a `delivery`. Raises Unresolved."""
         return self.resolve(rules.dead_letter_sink if rules else None, namespace, what, "DeadLetterSinkNotResolved")
 
-    def _address(self, ref: Ref, what: str, reason: str) -> str:
+    def _address(self, ref: Ref, what: str, reason: str) -> Addressable:
         if (ref.api_version, ref.kind) == ("v1", "Service"):
-            return f"http://{ref.name}.{ref.namespace}.svc.{self._config.cluster_domain}/"
+            if self._cluster is not None:
+                self._in_cluster(ref, self._cluster, what, reason)
+            return Addressable(f"http://{ref.name}.{ref.namespace}.svc.{self._config.cluster_domain}/")
         if (ref.api_version.partition("/")[0], ref.kind) in ((MESSAGING, CHANNEL), (EVENTING, BROKER)):
-            return self._channel_address(ref, what, reason)
+            return Addressable(self._channel_address(ref, what, reason))
+        if self._cluster is not None:
+            return self._in_cluster(ref, self._cluster, what, reason)
         raise Unresolved(
             reason,
             f"{what} is a ref to {ref} of {ref.api_version or 'no apiVersion'}; without a cluster only a Service of "
             f"v1, a KafkaChannel of {MESSAGING}/v1beta1 and a Broker of {EVENTING}/v1 can be resolved: use one of "
             "these, or an absolute `uri`",
         )
+
+    @staticmethod
+    def _in_cluster(ref: Ref, cluster: ClusterView, what: str, reason: str) -> Addressable:
+        """The address of an object in the cluster. A Service needs none in its status."""
+        kind = ref.api_version, ref.kind
+        if kind in cluster.unknown:
+            raise Unresolved(reason, f"{what}: {cluster.unknown[kind]}; install it, or correct the ref")
+        if ref not in cluster.addresses:
+            if kind in cluster.loading:
+                raise Unresolved(reason, f"{what} waits until the cluster has listed {ref.kind}", waits=True)
+            raise Unresolved(reason, f"{what}: there is no {ref} of {ref.api_version}; create it, or correct the ref")
+        found = cluster.addresses[ref]
+        if found is None and kind != ("v1", "Service"):
+            message = f"{what} waits until {ref} has an address; see its status.address.url"
+            raise Unresolved(reason, message, waits=True)
+        return found or Addressable("")
 
     def _channel_address(self, ref: Ref, what: str, reason: str) -> str:
         key = ref.kind, ref.namespace, ref.name

@@ -87,7 +87,8 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     for subscription in subscriptions:
         actions.extend(subscription.actions)
     statuses: list[Action] = [channel_status(plan, subscriptions, world, destinations) for plan in channels]
-    statuses += [left_alone_status(*one) for one in found.others]
+    if world.cluster is None:  # in a cluster, another implementation writes their status
+        statuses += [left_alone_status(*one) for one in found.others]
     for plan in subscriptions:
         if plan.object.uid in found.written:
             statuses.append(subscription_status(plan, by_key.get(plan.object.resource.channel_key), world))

@@ -59,6 +59,7 @@ class ChannelSpec:
     retention_s: float
     delivery: DeliveryRules | None = None
     subscribers: tuple[Subscriber, ...] = ()
+    ghosts: tuple[Subscriber, ...] = ()
     hosts: tuple[str, ...] = ()
     keep_topic: bool = False
     external: bool = False  #: the topic is not ours: it is never created, changed or deleted
@@ -136,6 +137,7 @@ def of_channel(one: KafkaChannel, config: ControllerConfig) -> ChannelSpec:
         retention_s=one.retention_s,
         delivery=one.delivery,
         subscribers=one.subscribers,
+        ghosts=one.ghosts,
         hosts=one.hosts,
         keep_topic=one.keep_topic,
     )

@@ -15,11 +15,12 @@ from knative.contract.records import CHANNEL, TRIGGER, SubscriberStatus, Subscri
 from knative.delivery.policy import Addressable
 from knative.resources.brokers import BROKER_CLASS, DEPENDENCY, KAFKA_CLASS, NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready, true, unknown, with_note
-from knative.resources.values import Broker, Trigger
+from knative.resources.values import Broker, Subscriber, Trigger
 from tables.status_table import serving, subscriber_status
 
 TOPIC_NOTE = "penstock.dev/topic"
 DLQ_TOPIC_NOTE = "penstock.dev/dead-letter-topic"
+GHOSTS = "GhostSubscribers"  #: reason of a True SubscribersReady
 PATH_NOTE = "penstock.dev/path"
 GROUP_NOTE = "penstock.dev/group"
 
@@ -78,7 +79,16 @@ def _subscribers(
         | ({"message": row.message} if row.message else {})
         for row in rows
     ]
-    return shown, _subscribers_ready(mine, rows)
+    return shown, _with_ghosts(_subscribers_ready(mine, rows), one.resource.ghosts)
+
+
+def _with_ghosts(found: Condition, ghosts: Sequence[Subscriber]) -> Condition:
+    """A condition that is True names the entries that are not served, so that people can remove them."""
+    if not ghosts or found.status is not ConditionStatus.TRUE:
+        return found
+    names = ", ".join(f"{one.name} ({one.uid})" for one in ghosts)
+    message = f"spec.subscribers has entries whose Subscription is gone; they are not served: {names}"
+    return replace(found, reason=GHOSTS, message=message)
 
 
 def _channel_body(

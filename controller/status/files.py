@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ import structlog
 
 from controller.model import FileProblem, Record
 from controller.plan.actions import WriteStatus
-from controller.plan.channels import TOPIC_DIFFERS
+from controller.status.changes import conditions_of, log_changes
 from knative import timefmt
 from knative.contract.leader_state import LeaderState, Removal, removal_of
 from knative.errors import UsageError
-from knative.resources.conditions import Condition, ConditionStatus, with_transitions
+from knative.resources.conditions import with_transitions
 from knative.resources.kinds import KINDS
 
 log = structlog.get_logger(__name__)
@@ -77,7 +77,7 @@ class StatusFiles:
     def write(self, status: WriteStatus, now: float) -> bool:
         """Write an object's status; False if it has not changed. `now`: Unix seconds."""
         path = self._path(status.kind, status.namespace, status.name)
-        before = _conditions(self._load(path).get("status"))
+        before = conditions_of(self._load(path).get("status"))
         moment = timefmt.in_seconds(now)
         conditions = with_transitions(status.conditions, before, moment)
         document = {
@@ -95,7 +95,7 @@ class StatusFiles:
                 **status.body,
             },
         }
-        _log_changes(status, before, conditions)
+        log_changes(status, before, conditions)
         return self._save(path, document)
 
     def keep_only(self, alive: Iterable[WriteStatus | Record]) -> None:
@@ -193,46 +193,3 @@ def _problem_row(problem: FileProblem) -> dict[str, object]:
     row = asdict(problem)
     names = {"hint": "cure", "suspected_typo": "slip"}
     return {names.get(name, name): value for name, value in row.items()}
-
-
-def _conditions(status: object) -> list[Condition]:
-    found = status.get("conditions") if isinstance(status, dict) else None
-    known = {value.value for value in ConditionStatus}
-    return [
-        Condition(
-            one["type"],
-            ConditionStatus(one["status"]),
-            one.get("reason", ""),
-            one.get("message", ""),
-            one["lastTransitionTime"],
-        )
-        for one in (found if isinstance(found, list) else [])
-        if isinstance(one, dict) and "type" in one and one.get("status") in known and "lastTransitionTime" in one
-    ]
-
-
-def _log_changes(status: WriteStatus, before: Sequence[Condition], after: Sequence[Condition]) -> None:
-    """Log one line if an object becomes ready, or becomes not ready, or the reason changes; and one if a part of its
-    spec is rejected, whether it is ready or not."""
-    old = {one.type: one for one in before}
-    for new in after:
-        known = old.get(new.type)
-        if new.type != "Ready":
-            if new.reason == TOPIC_DIFFERS and (known is None or known.message != new.message):
-                _log(log.warning, "resource is not served exactly as specified", status, new)
-        elif new.status is ConditionStatus.TRUE:
-            if known is None or known.status is not ConditionStatus.TRUE:
-                _log(log.info, "resource is ready", status, new)
-        elif known is None or (known.status, known.reason) != (new.status, new.reason):
-            _log(log.warning if new.status is ConditionStatus.FALSE else log.info, "resource is not ready", status, new)
-
-
-def _log(write: Callable[..., object], event: str, status: WriteStatus, condition: Condition) -> None:
-    write(
-        event,
-        kind=status.kind,
-        resource=f"{status.namespace}/{status.name}",
-        generation=status.generation,
-        reason=condition.reason,
-        message=condition.message,
-    )

@@ -69,6 +69,7 @@ class KafkaChannel:
     retention_s: float = RETENTION_S
     delivery: DeliveryRules | None = None
     subscribers: tuple[Subscriber, ...] = ()
+    ghosts: tuple[Subscriber, ...] = ()  #: entries of `spec.subscribers` whose Subscription is gone; never served
     hosts: tuple[str, ...] = ()  #: further Host values that the user chose, lower-case, without port
     keep_topic: bool = False
     kind: str = "KafkaChannel"

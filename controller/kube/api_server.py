@@ -1,0 +1,200 @@
+"""Requests to the API server, each with a limit: the one place in Penstock that talks to it. JSON in, JSON out.
+
+The configuration is that of `kubectl`: a kubeconfig and its context, or the ServiceAccount of the pod. Raises ApiError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import structlog
+from kubernetes.aio import config as kube_config
+from kubernetes.aio.client.api_client import ApiClient
+from kubernetes.aio.client.configuration import Configuration
+
+from controller.kube.errors import ApiError, retry_after_s
+from knative.errors import UsageError
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+
+FIELD_MANAGER = "penstock"
+REQUEST_S = 15.0  #: of one request; also of a write that an admission webhook looks at
+CONNECT_S = 5.0
+CONNECTIONS_MAX = 40  #: watches hold one each
+_RENEW_S = 60.0
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_NETWORK = (aiohttp.ClientError, OSError, TimeoutError, asyncio.TimeoutError)
+
+log = structlog.get_logger(__name__)
+
+Json = dict[str, Any]
+Params = Mapping[str, str | int]
+
+
+class ApiServer:
+    """One API server. `open` comes first. Event loop only."""
+
+    def __init__(self, kubeconfig: str = "", context: str = "") -> None:
+        """`kubeconfig`: a path; "" = the one of `kubectl`, or the pod's ServiceAccount if there is none."""
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._client: ApiClient | None = None
+        self._tokens: asyncio.Task[None] | None = None
+        self.host = ""
+        self.namespace = "default"  #: of the pod or of the context
+
+    async def open(self) -> None:
+        """Read the configuration; asks nothing of the server. Raises UsageError."""
+        settings = Configuration()
+        settings.connection_pool_maxsize = CONNECTIONS_MAX
+        path = self._kubeconfig or _default_kubeconfig()
+        pods = await asyncio.to_thread(_pods_namespace) if not path and not self._context else ""
+        try:
+            if pods:
+                kube_config.load_incluster_config(client_configuration=settings)
+                self.namespace = pods
+            else:
+                loader = await kube_config.load_kube_config(
+                    config_file=path or None,
+                    context=self._context or None,
+                    client_configuration=settings,
+                    persist_config=False,
+                )
+                self.namespace = loader.current_context["context"].get("namespace") or self.namespace
+                self._tokens = asyncio.create_task(_refresh(loader, settings), name="kubeconfig-token")
+        except (kube_config.ConfigException, OSError, KeyError) as problem:
+            raise UsageError(
+                f"The configuration of the cluster cannot be read: {problem}.",
+                "Set KUBECONFIG or PENSTOCK_KUBECONFIG to a kubeconfig, or run in a pod with a ServiceAccount.",
+            ) from problem
+        self.host = settings.host
+        self._client = ApiClient(configuration=settings)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._tokens is not None:
+            self._tokens.cancel()
+        if self._client is not None:
+            await self._client.close()
+
+    async def get(self, path: str, params: Params | None = None) -> Json:
+        """Read one object or one page of a list."""
+        return await self.request("GET", path, params)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        params: Params | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Json:
+        """One request and its answer."""
+        what = f"{method} {path}"
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                response = await self._send(method, path, params, body, content_type, REQUEST_S)
+                data = await response.read()
+        except _NETWORK as problem:
+            raise _no_answer(what, problem) from problem
+        if response.status >= 400:
+            raise _refused(what, response, data)
+        return _parsed(what, data)
+
+    async def watch(self, path: str, params: Params, seconds: int) -> AsyncGenerator[Json, None]:
+        """The events of a watch, which the server ends after `seconds`. A stream that goes on for longer is half open:
+        nothing is at its other end, and it ends with an ApiError."""
+        what = f"watch of {path}"
+        limit_s = seconds + CONNECT_S
+        given = {**params, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
+        response = None
+        try:
+            response = await self._send("GET", path, given, None, "application/json", limit_s)
+            if response.status >= 400:
+                raise _refused(what, response, await response.read())
+            rest = b""
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield _parsed(what, line)
+        except _NETWORK as problem:
+            raise _no_answer(what, problem) from problem
+        finally:
+            if response is not None:
+                response.close()
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Params | None,
+        body: Mapping[str, Any] | None,
+        content_type: str,
+        limit_s: float,
+    ) -> aiohttp.ClientResponse:
+        assert self._client is not None, "open comes first"
+        headers = {"Accept": "application/json", "Content-Type": content_type}
+        query = [(name, str(value)) for name, value in (params or {}).items()]
+        verb, url, headers, sent, _ = await self._client.param_serialize(
+            method, path, query_params=query, header_params=headers, body=body, auth_settings=["BearerToken"]
+        )
+        timeout = aiohttp.ClientTimeout(total=limit_s, sock_connect=CONNECT_S)
+        answer = await self._client.call_api(verb, url, headers, sent, _request_timeout=timeout)
+        found: aiohttp.ClientResponse = answer.response
+        return found
+
+
+async def _refresh(loader: Any, settings: Configuration) -> None:
+    """Renew what the kubeconfig's user is known by, such as the token of an exec plugin, before it expires."""
+    while True:
+        await asyncio.sleep(_RENEW_S)
+        try:
+            await loader.load_and_set(settings)
+        except (kube_config.ConfigException, OSError) as problem:
+            log.warning("the credentials of the kubeconfig cannot be renewed", reason=str(problem))
+
+
+def _default_kubeconfig() -> str:
+    """The kubeconfig of `kubectl`; "" = there is none. The client library has read KUBECONFIG when it was imported."""
+    found = str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+    paths = [os.path.expanduser(path) for path in found.split(os.pathsep)]
+    return found if any(os.path.exists(path) for path in paths) else ""
+
+
+def _pods_namespace() -> str:
+    """The namespace of this pod's ServiceAccount; "" = this is no pod."""
+    try:
+        return (_SERVICE_ACCOUNT / "namespace").read_text("utf-8").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _no_answer(what: str, problem: BaseException) -> ApiError:
+    return ApiError(0, what, str(problem) or f"no answer ({type(problem).__name__})")
+
+
+def _refused(what: str, response: aiohttp.ClientResponse, data: bytes) -> ApiError:
+    why = response.reason or ""
+    try:
+        found = orjson.loads(data)
+        why = str(found.get("message") or why) if isinstance(found, dict) else why
+    except ValueError:
+        why = data[:200].decode("utf-8", "replace").strip() or why  # a proxy's, or a server's that is starting
+    return ApiError(response.status, what, why, retry_after_s(response.headers.get("Retry-After")))
+
+
+def _parsed(what: str, data: bytes) -> Json:
+    try:
+        found = orjson.loads(data)
+    except ValueError as problem:
+        raise ApiError(0, what, "the answer is not JSON") from problem
+    if not isinstance(found, dict):
+        raise ApiError(0, what, "the answer is not a JSON object")
+    return found

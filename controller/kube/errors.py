@@ -1,0 +1,29 @@
+"""What goes wrong between the controller and an API server."""
+
+from __future__ import annotations
+
+from knative.errors import PenstockError
+
+CONFLICT, GONE, NOT_FOUND, FORBIDDEN, TOO_MANY = 409, 410, 404, 403, 429
+
+
+class ApiError(PenstockError):
+    """The API server refused a request, or did not answer it (`status` 0)."""
+
+    def __init__(self, status: int, what: str, why: str, retry_after_s: float = 0.0) -> None:
+        """`what`: the request, such as `GET /apis/...`. `why`: in the server's words."""
+        super().__init__(f"{what}: {f'{status} ' if status else ''}{why}")
+        self.status = status
+        self.why = why
+        self.retry_after_s = retry_after_s
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may succeed later without anybody's help."""
+        return self.status in (0, TOO_MANY) or self.status >= 500
+
+
+def retry_after_s(header: str | None) -> float:
+    """The wait that a `Retry-After` in seconds asks for; API servers write no dates."""
+    text = (header or "").strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) <= 4 else 0.0

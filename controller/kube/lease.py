@@ -1,0 +1,87 @@
+"""Who may hold a Lease: what to do next, from the Lease as it was read and from how long it has not changed. Pure.
+
+    nobody's, released, or not renewed for its whole duration -> take      mine -> renew      another's -> wait
+
+Clocks of two machines are never compared: a candidate waits for the duration by its own clock, from the moment when it
+first saw the Lease in its present state. Each write carries the version that was read, so of two that write one fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from knative import timefmt
+
+DURATION_S = 15  #: a Lease that is not renewed for so long may be taken by another
+RENEW_LIMIT_S = 10.0  #: a leader that could not renew for so long leads no more: before another may take it
+RETRY_S = 2.0  #: between two attempts
+
+
+class Move(Enum):
+    """What a candidate does with the Lease."""
+
+    CREATE = "create"
+    TAKE = "take"
+    RENEW = "renew"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseView:
+    """A Lease as it was read."""
+
+    holder: str
+    duration_s: int
+    transitions: int
+    acquired: str
+    version: str
+
+    @property
+    def released(self) -> bool:
+        """Whether its holder gave it up."""
+        return not self.holder
+
+
+def read_lease(raw: Mapping[str, Any]) -> LeaseView:
+    """A Lease of the API server; fields may be missing."""
+    spec = raw.get("spec") or {}
+    return LeaseView(
+        holder=str(spec.get("holderIdentity") or ""),
+        duration_s=int(spec.get("leaseDurationSeconds") or DURATION_S),
+        transitions=int(spec.get("leaseTransitions") or 0),
+        acquired=str(spec.get("acquireTime") or ""),
+        version=str((raw.get("metadata") or {}).get("resourceVersion") or ""),
+    )
+
+
+def next_move(lease: LeaseView | None, me: str, unchanged_s: float) -> Move:
+    """`lease`: None = there is none. `unchanged_s`: how long it has been as it is, as far as this process saw it."""
+    if lease is None:
+        return Move.CREATE
+    if lease.holder == me:
+        return Move.RENEW
+    if lease.released or unchanged_s >= lease.duration_s:
+        return Move.TAKE
+    return Move.WAIT
+
+
+def lease_object(
+    namespace: str, name: str, holder: str, now: float, before: LeaseView | None, *, taken: bool
+) -> dict[str, Any]:
+    """The Lease to write. `taken`: it changes hands. `holder` "" gives it up. `now`: Unix seconds."""
+    stamp = timefmt.in_milliseconds(now).removesuffix("Z") + "000Z"  # the API's MicroTime
+    metadata: dict[str, Any] = {"namespace": namespace, "name": name}
+    if before is not None:
+        metadata["resourceVersion"] = before.version
+    spec: dict[str, Any] = {
+        "leaseDurationSeconds": DURATION_S if holder else 1,
+        "renewTime": stamp,
+        "leaseTransitions": (before.transitions if before else 0) + taken,
+    }
+    if holder:
+        spec["holderIdentity"] = holder
+        spec["acquireTime"] = stamp if taken or before is None or not before.acquired else before.acquired
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}

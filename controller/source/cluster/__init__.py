@@ -1,0 +1,1 @@
+"""Resources from the API server of a cluster: lists, watches, finalizers."""

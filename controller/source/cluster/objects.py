@@ -1,0 +1,161 @@
+"""Objects of the API server as resources with their identity, which the server gave them. Pure.
+
+Not every object may be acted on: one that is being deleted is on its way out, one without our finalizer could vanish
+with its topic left behind, and one that is not valid is served as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controller.plan.actions import AnyObject, Object, WriteStatus
+from controller.source.cluster.store import Raw, metadata_of, name_of, uid_of
+from knative.resources.brokers import KAFKA_CLASS
+from knative.resources.conditions import false
+from knative.resources.kinds import KINDS, Invalid, parse, spec_hash
+from knative.resources.values import Broker, KafkaChannel, Resource, Subscription, Trigger
+
+FINALIZER = "penstock.dev/finalizer"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+#: Kind -> the path of its API group, and the plural of its name there.
+PATHS = {
+    kind: (f"/apis/{group}/{versions[0]}" if group else f"/api/{versions[0]}", f"{kind.lower()}s")
+    for (group, kind), (versions, _) in KINDS.items()
+}
+API_VERSIONS = {
+    kind: f"{group}/{versions[0]}" if group else versions[0] for (group, kind), (versions, _) in KINDS.items()
+}
+
+
+def path_of(kind: str, namespace: str = "", name: str = "") -> str:
+    """The path of a list of this kind, or of one object."""
+    base, plural = PATHS[kind]
+    where = f"/namespaces/{namespace}" if namespace else ""
+    return f"{base}{where}/{plural}" + (f"/{name}" if name else "")
+
+
+def trimmed(kind: str) -> Any:
+    """What to keep of objects of this kind: everything but what only other programs read."""
+
+    def trim(raw: Raw) -> Raw:
+        metadata = {key: value for key, value in metadata_of(raw).items() if key != "managedFields"}
+        if isinstance(metadata.get("annotations"), Mapping) and LAST_APPLIED in metadata["annotations"]:
+            metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k != LAST_APPLIED}
+        # The items of a list of a core kind do not say what they are.
+        return {**raw, "apiVersion": API_VERSIONS[kind], "kind": kind, "metadata": metadata}
+
+    return trim
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One object of ours as it was read. `resource` None = it is not valid, and `problem` says why."""
+
+    raw: Raw
+    uid: str
+    generation: int
+    resource: Resource | None
+    hash: str = ""
+    problem: str = ""
+    deleting: bool = False
+    finalized: bool = False  #: it has our finalizer
+
+    def as_object(self) -> AnyObject:
+        """It, for `reconcile`."""
+        assert self.resource is not None, "the caller has looked"
+        found: Object[Any] = Object(self.uid, self.generation, self.hash, self.resource)
+        return found
+
+    @property
+    def facts(self) -> tuple[object, ...]:
+        """What decisions depend on: a status that changes is no news."""
+        return self.uid, self.generation, self.hash, self.problem, self.deleting, self.finalized
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return str(self.raw["kind"])
+
+    @property
+    def invalid_status(self) -> WriteStatus:
+        """The status of an object that is not valid."""
+        namespace, name = name_of(self.raw)
+        condition = false("Ready", "SpecInvalid", self.problem)
+        return WriteStatus(self.kind, namespace, name, self.uid, self.generation, (condition,), {})
+
+
+def read_object(raw: Raw) -> Known:
+    """An object of one of our kinds."""
+    metadata = metadata_of(raw)
+    uid, generation = uid_of(raw), int(metadata.get("generation") or 1)
+    deleting = bool(metadata.get("deletionTimestamp"))
+    finalized = FINALIZER in (metadata.get("finalizers") or ())
+    known = Known(raw, uid, generation, None, spec_hash(raw), "", deleting, finalized)
+    try:
+        resource = parse({key: value for key, value in raw.items() if key != "status"})
+    except Invalid as problem:
+        return replace(known, problem=str(problem))
+    if resource is None:  # the lists are of our kinds, so this is a version that we do not know
+        return replace(known, problem=f"{raw.get('apiVersion')} is not served by this version")
+    return replace(known, resource=resource)
+
+
+def owns_something(resource: Resource | None) -> bool:
+    """Whether an object with this content has topics or a group in Kafka, so that it needs our finalizer."""
+    if isinstance(resource, Broker):
+        return resource.class_ == KAFKA_CLASS
+    return isinstance(resource, KafkaChannel | Subscription | Trigger)
+
+
+def ours_of(known: Iterable[Known], *, core: bool) -> list[Known]:
+    """The objects that this controller serves, leaves its finalizer on, and writes the status of.
+
+    With Knative's core, Subscriptions are core's. Triggers are their Broker's: if that is of another class, or with
+    core of a class that is not known yet, they are somebody else's, unless they were ours."""
+    every = list(known)
+    brokers = {name_of(one.raw): owns_something(one.resource) or one.finalized for one in every if one.kind == "Broker"}
+    return [
+        one
+        for one in every
+        if not (core and isinstance(one.resource, Subscription))
+        and not (
+            isinstance(one.resource, Trigger)
+            and not one.finalized
+            and not brokers.get((one.resource.namespace, one.resource.broker), not core)
+        )
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizerChange:
+    """An object whose list of finalizers must be another one."""
+
+    known: Known
+    finalizers: tuple[str, ...]
+
+    @property
+    def adds(self) -> bool:
+        """Whether our finalizer is added; else it is taken away."""
+        return FINALIZER in self.finalizers
+
+
+def plan_finalizers(ours: Iterable[Known], in_kafka: frozenset[str]) -> list[FinalizerChange]:
+    """Which objects get our finalizer, and which lose it. `in_kafka`: uids of which the contract or a removal in
+    progress still has something; an object must not be gone before that is."""
+    changes = []
+    for known in ours:
+        has = tuple(str(one) for one in metadata_of(known.raw).get("finalizers") or ())
+        needs = not known.deleting and owns_something(known.resource)
+        if needs and not known.finalized:
+            changes.append(FinalizerChange(known, (*has, FINALIZER)))
+        elif (
+            known.finalized
+            and not needs
+            and known.uid not in in_kafka
+            and (known.deleting or known.resource is not None)
+        ):
+            changes.append(FinalizerChange(known, tuple(one for one in has if one != FINALIZER)))
+    return changes

@@ -1,0 +1,159 @@
+"""The objects of one list of the API server in memory, kept by list pages and watch events. Pure.
+
+    list page, page, ... last page -> all objects at one version        ADDED, MODIFIED, DELETED -> one object
+    BOOKMARK -> only the version          410, or an event that cannot be read -> everything is listed again
+
+Streams are cut, start again, and repeat events; a write's answer may come before or after its event. So every change is
+judged by its resource version, which the API server raises with each change of anything in the list: what is not newer
+than what is known changes nothing. An object that a new list does not have any more was *missed*: it may have been
+deleted, or the server has lost it. That is less than a DELETED event says, and the reader decides what to make of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+Raw = Mapping[str, Any]
+Name = tuple[str, str]  #: (namespace, name)
+
+
+class Effect(Enum):
+    """What an event did to a store."""
+
+    CHANGED = "changed"
+    NOTHING = "nothing"  #: only the version moved, or it was known already
+    RELIST = "relist"  #: the stream cannot be continued
+
+
+class ObjectStore:
+    """Objects by namespace and name."""
+
+    def __init__(self, trim: Callable[[Raw], Raw] = lambda raw: raw) -> None:
+        """`trim`: what to keep of an object."""
+        self._trim = trim
+        self._page: dict[Name, Raw] | None = None  #: of a list that is under way
+        self.version = ""  #: where a watch continues; "" = list first
+        self.synced = False  #: whether everything was listed once
+        self.objects: dict[Name, Raw] = {}
+        self.deleted: set[str] = set()  #: uids that a watch has said to be deleted
+        self.missed: dict[str, Raw] = {}  #: by uid: objects that were known and that a later list did not have
+
+    # -- list
+
+    def begin_list(self) -> None:
+        """Forget the pages of a list that was not finished."""
+        self._page = None
+
+    def add_page(self, page: Raw) -> str:
+        """Add a page; returns the token of the next one, or "" if this was the last one and the list is applied."""
+        found = self._page if self._page is not None else {}
+        for item in page.get("items") or ():
+            raw = self._trim(item)
+            found[name_of(raw)] = raw
+        self._page = found
+        metadata = page.get("metadata") or {}
+        more = str(metadata.get("continue") or "")
+        if not more:
+            self._page = None
+            self._replace(found, str(metadata.get("resourceVersion") or ""))
+        return more
+
+    def _replace(self, found: dict[Name, Raw], version: str) -> None:
+        for name, before in self.objects.items():
+            listed = found.get(name)
+            if listed is None:
+                if newer(version_of(before), version):
+                    found[name] = before  # created after the list was made
+                else:
+                    self.missed[uid_of(before)] = before
+            elif uid_of(listed) == uid_of(before) and newer(version_of(before), version_of(listed)):
+                found[name] = before
+            elif uid_of(listed) != uid_of(before):
+                self.deleted.add(uid_of(before))  # its name is taken, so it was deleted
+        for raw in found.values():
+            self.missed.pop(uid_of(raw), None)
+        self.objects, self.version, self.synced = found, version, True
+
+    # -- watch
+
+    def apply(self, event: Raw) -> Effect:
+        """Apply one event of a watch."""
+        kind, item = event.get("type"), event.get("object")
+        if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK") or not isinstance(item, Mapping):
+            self.version = ""
+            return Effect.RELIST
+        version = version_of(item)
+        if not newer(version, self.version):
+            return Effect.NOTHING
+        self.version = version
+        if kind == "BOOKMARK":
+            return Effect.NOTHING
+        return Effect.CHANGED if self._change(item, version, deleted=kind == "DELETED") else Effect.NOTHING
+
+    def _change(self, item: Raw, version: str, *, deleted: bool) -> bool:
+        name, uid = name_of(item), uid_of(item)
+        before = self.objects.get(name)
+        if before is not None and newer(version_of(before), version):
+            return False
+        if deleted:
+            self.deleted.add(uid)
+            return self.objects.pop(name, None) is not None
+        if before is not None:
+            if uid_of(before) != uid:
+                self.deleted.add(uid_of(before))
+            elif version_of(before) == version:
+                return False
+        self.objects[name] = self._trim(item)
+        self.missed.pop(uid, None)
+        return True
+
+    def put(self, item: Raw) -> bool:
+        """Apply the answer to a write. Only objects that are known: a late answer must not bring one back."""
+        before = self.objects.get(name_of(item))
+        if before is None or uid_of(before) != uid_of(item) or not newer(version_of(item), version_of(before)):
+            return False
+        self.objects[name_of(item)] = self._trim(item)
+        return True
+
+    def absent(self) -> None:
+        """The server does not have this list: its kind is not installed."""
+        self.missed.update((uid_of(raw), raw) for raw in self.objects.values())
+        self.objects, self.version, self.synced, self._page = {}, "", True, None
+
+    def forget_gone(self, uids: Iterable[str]) -> None:
+        """Drop what is known of these objects that are gone."""
+        for uid in uids:
+            self.deleted.discard(uid)
+            self.missed.pop(uid, None)
+
+
+def newer(one: str, other: str) -> bool:
+    """Whether version `one` is newer than `other`. Versions are decimal numbers; one that is not counts as newer than
+    any other text, because to drop a change is worse than to apply one twice."""
+    if one.isdecimal() and other.isdecimal():
+        return int(one) > int(other)
+    return one != other
+
+
+def metadata_of(raw: Raw) -> Raw:
+    """`metadata`, which every object has."""
+    found = raw.get("metadata")
+    return found if isinstance(found, Mapping) else {}
+
+
+def name_of(raw: Raw) -> Name:
+    """(namespace, name)."""
+    metadata = metadata_of(raw)
+    return str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+
+
+def uid_of(raw: Raw) -> str:
+    """The object's uid."""
+    return str(metadata_of(raw).get("uid") or "")
+
+
+def version_of(raw: Raw) -> str:
+    """The object's resource version."""
+    return str(metadata_of(raw).get("resourceVersion") or "")

@@ -1,0 +1,132 @@
+"""Keeps a store in step with the API server: list in pages, then watch, again and again until it is cancelled.
+
+    list (pages of 500) -> watch for 20 s -> watch from there ... -> 410 -> list
+                                 `-> cut, 429, 5xx, no answer: the store stays as it is, pause, watch from there
+
+While the API server is away, everything that is known stays known. Event loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import structlog
+
+from controller.kube.api_server import ApiServer
+from controller.kube.errors import FORBIDDEN, GONE, NOT_FOUND, ApiError
+from controller.source.cluster.store import Effect, ObjectStore
+from knative.backoff import exponential_s
+
+log = structlog.get_logger(__name__)
+
+PAGE = 500
+WATCH_S = 20  #: so long is a stream believed that says nothing; the server is asked for no more
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 15.0
+QUICK_S = 1.0  #: a stream without events that ends sooner is not asked for again at once
+ABSENT_S = 20.0  #: until a kind that is not installed is looked for again
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What is listed and watched: a path, such as `/apis/messaging.knative.dev/v1/subscriptions`, and perhaps one name
+    in it."""
+
+    path: str
+    name: str = ""
+
+    @property
+    def params(self) -> dict[str, str]:
+        """The selection."""
+        return {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
+
+    def __str__(self) -> str:
+        return f"{self.path}/{self.name}" if self.name else self.path
+
+
+class Watcher:
+    """Keeps one store in step."""
+
+    def __init__(self, api: ApiServer, collection: Collection, store: ObjectStore, changed: Callable[[], None]) -> None:
+        """`changed` is called when an object has changed, when the list is complete, and when `problem` changes."""
+        self.collection = collection
+        self.store = store
+        self.problem = ""  #: why it cannot be read now; "" = it can
+        self._api = api
+        self._changed = changed
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        failures = 0
+        while True:
+            try:
+                if not self.store.version:
+                    await self._list()
+                    self._recovered()
+                began_s = time.monotonic()
+                events = await self._watch()
+                failures = 0
+                if not events and time.monotonic() - began_s < QUICK_S:
+                    await asyncio.sleep(QUICK_S)  # something between here and the server ends streams at once
+            except ApiError as problem:
+                failures += 1
+                await self._wait(problem, failures)
+
+    async def _list(self) -> None:
+        self.store.begin_list()
+        more = ""
+        while True:
+            given: dict[str, str | int] = {**self.collection.params, "limit": PAGE}
+            if more:
+                given["continue"] = more
+            more = self.store.add_page(await self._api.get(self.collection.path, given))
+            if not more:
+                break
+        log.debug("listed", path=str(self.collection), objects=len(self.store.objects))
+        self._changed()
+
+    async def _watch(self) -> int:
+        """One stream until its end; returns the number of its events. Raises ApiError if it cannot be continued."""
+        count = 0
+        params = {**self.collection.params, "resourceVersion": self.store.version}
+        async with aclosing(self._api.watch(self.collection.path, params, WATCH_S)) as events:
+            async for event in events:
+                effect = self.store.apply(event)
+                if effect is Effect.RELIST:
+                    raise ApiError(GONE, f"watch of {self.collection.path}", "the stream cannot be continued")
+                count += 1
+                self._recovered()
+                if effect is Effect.CHANGED:
+                    self._changed()
+        self._recovered()
+        return count
+
+    def _recovered(self) -> None:
+        if self.problem:
+            log.info("the API server can be read again", path=str(self.collection))
+            self.problem = ""
+            self._changed()
+
+    async def _wait(self, problem: ApiError, failures: int) -> None:
+        """After a failure: a pause that grows. Several watchers do not come back at the same moment."""
+        pause_s = exponential_s(failures - 1, FIRST_PAUSE_S, LONGEST_PAUSE_S) * random.uniform(0.75, 1.25)
+        if problem.status == GONE:
+            self.store.version = ""
+            log.info("what is known is too old to be continued; listing again", path=str(self.collection))
+            await asyncio.sleep(pause_s)
+            return
+        if problem.status == NOT_FOUND:
+            self.store.absent()
+            pause_s = ABSENT_S
+        elif problem.status == FORBIDDEN:
+            pause_s = LONGEST_PAUSE_S
+        if str(problem) != self.problem:
+            self.problem = str(problem)
+            log.warning("the API server cannot be read; keeping what is known", reason=str(problem))
+            self._changed()
+        await asyncio.sleep(max(pause_s, problem.retry_after_s))

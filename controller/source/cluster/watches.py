@@ -1,0 +1,57 @@
+"""The watchers of a cluster: those that are needed run, the others stop. Event loop only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from controller.kube.api_server import ApiServer
+from controller.source.cluster.store import ObjectStore, Raw
+from controller.source.cluster.watcher import Collection, Watcher
+
+Trim = Callable[[Raw], Raw]
+
+
+class Watches:
+    """Watchers by collection."""
+
+    def __init__(self, api: ApiServer, changed: Callable[[], None], crashed: Callable[[BaseException], None]) -> None:
+        self._api = api
+        self._changed = changed
+        self._crashed = crashed
+        self._watchers: dict[Collection, Watcher] = {}
+        self._tasks: dict[Collection, asyncio.Task[None]] = {}
+
+    def need(self, wanted: Mapping[Collection, Trim]) -> None:
+        """Run the watchers of these collections, and no others."""
+        for collection in self._tasks.keys() - wanted.keys():
+            self._tasks.pop(collection).cancel()
+            del self._watchers[collection]
+        for collection in wanted.keys() - self._tasks.keys():
+            watcher = Watcher(self._api, collection, ObjectStore(wanted[collection]), self._changed)
+            task = asyncio.create_task(watcher.run(), name=f"watch {collection}")
+            task.add_done_callback(self._ended)
+            self._watchers[collection], self._tasks[collection] = watcher, task
+
+    async def stop(self) -> None:
+        """Stop all."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._tasks.clear()
+        self._watchers.clear()
+
+    def stores(self, collections: Iterable[Collection]) -> list[ObjectStore]:
+        """The stores of those that run."""
+        return [self._watchers[one].store for one in collections if one in self._watchers]
+
+    def problems(self) -> list[tuple[Collection, str]]:
+        """What cannot be read now."""
+        return [(one, watcher.problem) for one, watcher in self._watchers.items() if watcher.problem]
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        problem = None if task.cancelled() else task.exception()
+        if problem is not None:
+            self._crashed(problem)

@@ -1,0 +1,71 @@
+"""What the controller asks of a source of resources, whether it is a directory or a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from controller.model import FileProblem, Key, Record
+from controller.plan.actions import AnyObject, ClusterView, WriteStatus
+from knative.contract.leader_state import Identity, LeaderState
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a source holds at one moment."""
+
+    revision: object = None  #: differs from that of another scan if decisions may differ
+    problems: tuple[FileProblem, ...] = ()
+    complete: bool = False  #: what is missing here does not exist
+
+
+class Source(Protocol):
+    """A source of resources. Event loop only; `start` comes first."""
+
+    @property
+    def place(self) -> str:
+        """Names the place for the next leader, which may have another one."""
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Start; `changed` is called when there is something to scan. Raises UsageError."""
+
+    async def stop(self) -> None:
+        """Stop."""
+
+    async def scan(self) -> Scan:
+        """Look once."""
+
+    def begin(self, state: LeaderState) -> None:
+        """Begin a term with what the last leader recorded."""
+
+    @property
+    def foreign(self) -> frozenset[str]:
+        """Uids of published resources that no one here has described."""
+
+    def find_foreign(
+        self, published: Iterable[Record], removing: Collection[str], asked: Collection[str]
+    ) -> tuple[FileProblem, ...]:
+        """Find the foreign resources of the last scan; returns the problem that there are some. `asked`: uids that a
+        person wants to remove."""
+
+    async def prepare(self) -> None:
+        """What must be done before objects may be acted on."""
+
+    def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
+        """The objects to be served. `retracted`: uids whose removal cannot be cancelled any more."""
+
+    def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
+        """Uids of published resources that are neither changed nor removed."""
+
+    def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
+        """Identities that nothing else remembers."""
+
+    def view(self) -> ClusterView | None:
+        """What the cluster shows of other objects; None = there is no cluster."""
+
+    def statuses(self) -> list[WriteStatus]:
+        """Statuses of objects that are there and cannot be served."""
+
+    async def release(self, in_kafka: frozenset[str]) -> None:
+        """Let go of what is being deleted. `in_kafka`: uids that still have something there."""

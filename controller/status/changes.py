@@ -1,0 +1,57 @@
+"""What changes in an object's conditions: read from its former status, and logged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from controller.plan.actions import WriteStatus
+from controller.plan.channels import TOPIC_DIFFERS
+from knative.resources.conditions import Condition, ConditionStatus
+
+log = structlog.get_logger(__name__)
+
+
+def conditions_of(status: object) -> list[Condition]:
+    """The conditions in a status as it was written."""
+    found = status.get("conditions") if isinstance(status, dict) else None
+    known = {value.value for value in ConditionStatus}
+    return [
+        Condition(
+            one["type"],
+            ConditionStatus(one["status"]),
+            one.get("reason", ""),
+            one.get("message", ""),
+            one["lastTransitionTime"],
+        )
+        for one in (found if isinstance(found, list) else [])
+        if isinstance(one, dict) and "type" in one and one.get("status") in known and "lastTransitionTime" in one
+    ]
+
+
+def log_changes(status: WriteStatus, before: Sequence[Condition], after: Sequence[Condition]) -> None:
+    """Log one line if an object becomes ready, or becomes not ready, or the reason changes; and one if a part of its
+    spec is rejected, whether it is ready or not."""
+    old = {one.type: one for one in before}
+    for new in after:
+        known = old.get(new.type)
+        if new.type != "Ready":
+            if new.reason == TOPIC_DIFFERS and (known is None or known.message != new.message):
+                _log(log.warning, "resource is not served exactly as specified", status, new)
+        elif new.status is ConditionStatus.TRUE:
+            if known is None or known.status is not ConditionStatus.TRUE:
+                _log(log.info, "resource is ready", status, new)
+        elif known is None or (known.status, known.reason) != (new.status, new.reason):
+            _log(log.warning if new.status is ConditionStatus.FALSE else log.info, "resource is not ready", status, new)
+
+
+def _log(write: Callable[..., object], event: str, status: WriteStatus, condition: Condition) -> None:
+    write(
+        event,
+        kind=status.kind,
+        resource=f"{status.namespace}/{status.name}",
+        generation=status.generation,
+        reason=condition.reason,
+        message=condition.message,
+    )

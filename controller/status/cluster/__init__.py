@@ -1,0 +1,1 @@
+"""Status and Kubernetes Events of resources in a cluster."""

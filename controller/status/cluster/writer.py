@@ -1,0 +1,169 @@
+"""Writes statuses to the API server: by server-side apply to the status subresource, only those that have changed.
+
+    status -> as the live object has it? -> nothing
+                 `-> apply, with the uid and the version that the decision was made from -> Events
+                        `-> 409: somebody has changed the object, and it is decided again
+                        `-> failed: tried again after a pause that grows, for each object its own
+
+The version is the fence: what a leader writes that was stopped meanwhile does not fit any more. Event loop only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from controller.kube.api_server import APPLY, FIELD_MANAGER, ApiServer
+from controller.kube.errors import CONFLICT, FORBIDDEN, NOT_FOUND, ApiError
+from controller.model import FileProblem, Record
+from controller.plan.actions import WriteStatus
+from controller.status.changes import conditions_of, log_changes
+from controller.status.cluster.changes import EventDraft, event_object, events, status_document
+from knative.backoff import exponential_s
+from knative.contract.leader_state import LeaderState
+
+log = structlog.get_logger(__name__)
+
+WRITES_MAX = 8  #: at the same time
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 60.0
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveObject:
+    """An object as it was read last."""
+
+    raw: Raw
+    path: str
+    api_version: str
+    put: Callable[[Raw], object]  #: takes the answer to a write
+
+
+Live = Callable[[str, str, str], LiveObject | None]  #: by kind, namespace and name
+
+
+@dataclass(slots=True)
+class _Failure:
+    tries: int = 0
+    not_before_s: float = 0.0
+    why: str = ""
+
+
+class ClusterStatus:
+    """See `controller.status.interface`."""
+
+    def __init__(self, api: ApiServer, live: Live, may_write: Callable[[], bool], reporter: str) -> None:
+        """`may_write`: whether this process leads, asked before each write."""
+        self._api = api
+        self._live = live
+        self._may_write = may_write
+        self._reporter = reporter
+        self._failures: dict[str, _Failure] = {}  #: by uid
+        #: by uid: (what was written, what the server made of it); a CRD may drop fields that it does not know
+        self._written: dict[str, tuple[object, object]] = {}
+        self._no_events = False
+
+    async def check(self) -> None:
+        """Nothing to check: an API server that is away comes back."""
+
+    async def load_former(self) -> LeaderState:
+        """No version has saved anything there."""
+        return LeaderState()
+
+    async def begin(self) -> None:
+        """Forget what an earlier term has written."""
+        self._failures.clear()
+        self._written.clear()
+
+    async def write_problems(self, problems: Sequence[FileProblem]) -> None:
+        """They are in the log and in the status topic."""
+
+    async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:
+        """Those that differ from the live objects, some at the same time."""
+        limit = asyncio.Semaphore(WRITES_MAX)
+
+        async def one_by_one(status: WriteStatus, live: LiveObject, document: dict[str, Any]) -> None:
+            async with limit:
+                await self._apply(status, live, document, now)
+
+        due = []
+        for status in statuses:
+            live = self._live(status.kind, status.namespace, status.name)
+            if live is not None and (document := self._due(status, live, now)) is not None:
+                due.append(one_by_one(status, live, document))
+        await asyncio.gather(*due)
+        alive = {status.uid for status in statuses}
+        for known in (self._failures, self._written):
+            for uid in [uid for uid in known if uid not in alive]:
+                known.pop(uid, None)
+
+    def _due(self, status: WriteStatus, live: LiveObject, now: float) -> dict[str, Any] | None:
+        """The document to write now, or None."""
+        metadata, present = live.raw["metadata"], live.raw.get("status")
+        if metadata.get("uid") != status.uid or metadata.get("generation", 1) != status.generation:
+            return None  # it was decided about another object, or another spec
+        document = status_document(status, present, now)
+        if document == present or self._written.get(status.uid) == (document, present):
+            return None
+        failure = self._failures.get(status.uid)
+        return None if failure is not None and time.monotonic() < failure.not_before_s else document
+
+    async def _apply(self, status: WriteStatus, live: LiveObject, document: dict[str, Any], now: float) -> None:
+        if not self._may_write():
+            return
+        body = {
+            "apiVersion": live.api_version,
+            "kind": status.kind,
+            "metadata": {
+                "namespace": status.namespace,
+                "name": status.name,
+                "uid": status.uid,
+                "resourceVersion": live.raw["metadata"].get("resourceVersion"),
+            },
+            "status": document,
+        }
+        params: dict[str, str | int] = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        try:
+            answer = await self._api.request("PATCH", f"{live.path}/status", params, body, APPLY)
+        except ApiError as problem:
+            self._failed(status, problem)
+            return
+        self._failures.pop(status.uid, None)
+        self._written[status.uid] = (document, answer.get("status"))
+        live.put(answer)
+        before, after = conditions_of(live.raw.get("status")), conditions_of(document)
+        log_changes(status, before, after)
+        for draft in events(before, after):
+            await self._tell(draft, status, live.api_version, now)
+
+    def _failed(self, status: WriteStatus, problem: ApiError) -> None:
+        if problem.status in (CONFLICT, NOT_FOUND):
+            return  # the watch brings what has changed, and then it is decided again
+        failure = self._failures.setdefault(status.uid, _Failure())
+        pause_s = max(exponential_s(failure.tries, FIRST_PAUSE_S, LONGEST_PAUSE_S), problem.retry_after_s)
+        failure.tries += 1
+        failure.not_before_s = time.monotonic() + pause_s
+        if failure.why != problem.why:
+            failure.why = problem.why
+            resource = f"{status.namespace}/{status.name}"
+            log.error("status cannot be written", kind=status.kind, resource=resource, reason=str(problem))
+
+    async def _tell(self, draft: EventDraft, status: WriteStatus, api_version: str, now: float) -> None:
+        """An Event is news, not truth: one that is not stored is not sent again."""
+        name = f"{status.name[:220]}.{secrets.token_hex(8)}"
+        body = event_object(draft, status, api_version, name, now, self._reporter)
+        try:
+            await self._api.request("POST", f"/apis/events.k8s.io/v1/namespaces/{status.namespace}/events", {}, body)
+        except ApiError as problem:
+            if problem.status == FORBIDDEN and self._no_events:
+                return  # said once; a namespace that is being deleted takes no Events either
+            self._no_events = problem.status == FORBIDDEN
+            log.warning("a Kubernetes Event was not stored", reason=str(problem))

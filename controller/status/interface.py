@@ -1,0 +1,31 @@
+"""What the controller asks of the place that statuses are written to, whether it is a directory or a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from controller.model import FileProblem, Record
+from controller.plan.actions import WriteStatus
+from knative.contract.leader_state import LeaderState
+
+
+class Sink(Protocol):
+    """Where statuses go. Event loop only; `check` comes first."""
+
+    async def check(self) -> None:
+        """Raises UsageError if nothing can be written there."""
+
+    async def load_former(self) -> LeaderState:
+        """What a former version saved there for the next leader. Raises OSError."""
+
+    async def begin(self) -> None:
+        """Begin a term: the former state is in the status topic now, and other processes may have written. Raises
+        OSError."""
+
+    async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:
+        """Write those that have changed. A failure is logged, and tried again at a later call. `retained`: records of
+        objects whose status stays as it is. `now`: Unix seconds."""
+
+    async def write_problems(self, problems: Sequence[FileProblem]) -> None:
+        """Write the problems of the source. Raises OSError."""

@@ -1,0 +1,45 @@
+"""The state directory as the place that statuses are written to: `StatusFiles` in threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from controller.model import FileProblem, Record
+from controller.plan.actions import WriteStatus
+from controller.status.files import StatusFiles
+from knative.contract.leader_state import LeaderState
+
+
+class StateDirectory:
+    """See `controller.status.interface`."""
+
+    def __init__(self, root: Path) -> None:
+        self._files = StatusFiles(root)
+
+    async def check(self) -> None:
+        """Create the directory."""
+        await asyncio.to_thread(self._files.check)
+
+    async def load_former(self) -> LeaderState:
+        """From the files of a former version."""
+        return await asyncio.to_thread(self._files.load_former)
+
+    async def begin(self) -> None:
+        """Rename the files of a former version, and read all others again."""
+        await asyncio.to_thread(self._files.retire_former)
+        self._files.forget()
+
+    async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:
+        """One file for each object; those of other objects are removed."""
+
+        def write() -> None:
+            self._files.write_all(statuses, now)
+            self._files.keep_only([*statuses, *retained])
+
+        await asyncio.to_thread(write)
+
+    async def write_problems(self, problems: Sequence[FileProblem]) -> None:
+        """problems.json."""
+        await asyncio.to_thread(self._files.write_problems, problems)

@@ -1,0 +1,69 @@
+"""Brokers and Triggers in a real cluster: filters, a ConfigMap that comes late, Brokers of other implementations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.local.kafka import EmbeddedKafka
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, PenstockInCluster
+from tests.support.subscriber import ScriptedSubscriber, says
+from tests.system.sending import post
+
+pytestmark = [pytest.mark.cluster, pytest.mark.integration]
+
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "name": "config"}
+
+
+@pytest.fixture
+def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
+    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
+
+
+def trigger(penstock: PenstockInCluster, name: str, broker: str, uri: str, **filters: str) -> None:
+    spec = {"broker": broker, "subscriber": {"uri": uri}, "filter": {"attributes": filters}}
+    penstock.create(EVENTING, "Trigger", name, spec, annotations={"penstock.dev/start": "earliest"})
+
+
+def test_a_broker_with_triggers(penstock: PenstockInCluster) -> None:
+    address = {"PENSTOCK_INGRESS_URL": "http://broker-ingress.test"}
+    with ScriptedSubscriber() as subscriber, penstock.worker(env=address) as worker:
+        worker.wait_ready()
+        penstock.create(EVENTING, "Broker", "default", {"config": CONFIG}, annotations=KAFKA_CLASS)
+        waits = ("False", "ConfigMapNotFound")
+        penstock.wait("it names the ConfigMap", lambda: penstock.condition("Broker", "default") == waits)
+        data = {"default.topic.partitions": "3", "default.topic.replication.factor": "1"}
+        document = {"apiVersion": "v1", "kind": "ConfigMap", "data": data}
+        metadata = {"namespace": penstock.namespace, "name": "config"}
+        penstock.kube.admin.create({**document, "metadata": metadata}).must()
+        trigger(penstock, "mine", "default", subscriber.script("/mine", says(202)), type="mine")
+        trigger(penstock, "others", "default", subscriber.script("/others", says(202)), type="other")
+        penstock.wait_ready("Trigger", "mine", "others")
+        target = f"/{penstock.namespace}/default"
+        headers = [("ce-specversion", "1.0"), ("ce-source", "/test"), ("ce-type", "mine")]
+        penstock.wait("the event is stored", lambda: post(worker.port, target, "one", headers=headers).status == 202)
+        penstock.wait("the one that wants it has it", lambda: bool(subscriber.requests("/mine")))
+        assert subscriber.requests("/others") == []
+        penstock.delete("Broker", "default")
+        penstock.wait_gone("Broker", "default")
+        penstock.delete("Trigger", "mine")
+        penstock.delete("Trigger", "others")
+        penstock.wait_gone("Trigger", "mine", "others")
+        assert worker.terminate() == 0, worker.tail()
+
+
+def test_brokers_of_other_implementations_are_left_alone(penstock: PenstockInCluster) -> None:
+    other = {"eventing.knative.dev/broker.class": "MTChannelBasedBroker"}
+    with penstock.worker("controller") as controller:
+        penstock.create(EVENTING, "Broker", "theirs", {}, annotations=other)
+        trigger(penstock, "of-theirs", "theirs", "http://127.0.0.1:9/")
+        penstock.create(EVENTING, "Broker", "ours", {}, annotations=KAFKA_CLASS)
+        penstock.wait(
+            "ours is published", lambda: penstock.condition("Broker", "ours", "ContractPublished") == ("True", "")
+        )
+        theirs, of_theirs = penstock.read("Broker", "theirs"), penstock.read("Trigger", "of-theirs")
+        assert [one.get("status") for one in (theirs, of_theirs)] == [None, None]
+        assert "finalizers" not in theirs["metadata"]
+        assert controller.terminate() == 0, controller.tail()

@@ -1,0 +1,71 @@
+"""Beside Knative's core, which writes the subscribers of a channel: as it does it, ghosts included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.local.kafka import EmbeddedKafka
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.penstock import PenstockInCluster
+from tests.support.subscriber import ScriptedSubscriber, says
+from tests.system.sending import post
+
+pytestmark = [pytest.mark.cluster, pytest.mark.integration]
+
+
+@pytest.fixture
+def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
+    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
+
+
+def entry(uid: str, name: str, uri: str, generation: int = 1) -> dict[str, Any]:
+    return {"uid": uid, "name": name, "generation": generation, "subscriberUri": uri}
+
+
+def write(penstock: PenstockInCluster, *entries: dict[str, Any]) -> None:
+    """As core does it: a merge patch of the whole array."""
+    penstock.kube.admin.merge(penstock.path("KafkaChannel", "orders"), {"spec": {"subscribers": list(entries)}}).must()
+
+
+def test_subscribers_are_what_core_wrote_without_ghosts(penstock: PenstockInCluster) -> None:
+    with ScriptedSubscriber() as subscriber, penstock.worker(env={"PENSTOCK_SUBSCRIPTIONS": "core"}) as worker:
+        worker.wait_ready()
+        penstock.channel("orders")
+        uri = subscriber.script("/billing", says(202))
+        made = penstock.subscription("billing", "orders", {"uri": uri})
+        uid = made["metadata"]["uid"]
+        ghost = entry("00000000-0000-4000-8000-000000000000", "gone", subscriber.script("/gone", says(202)))
+        write(penstock, entry(uid, "billing", uri), ghost)
+        named = ("True", "GhostSubscribers")
+        penstock.wait("the ghost is named", lambda: penstock.condition("KafkaChannel", "orders") == named)
+        status = penstock.read("KafkaChannel", "orders")["status"]
+        assert [(row["uid"], row["ready"]) for row in status["subscribers"]] == [(uid, "True")]
+        (said,) = (one["message"] for one in status["conditions"] if one["type"] == "SubscribersReady")
+        assert "gone (00000000-0000-4000-8000-000000000000)" in said
+        target = f"/channels/{penstock.namespace}/orders"
+        penstock.wait("an event is stored", lambda: post(worker.port, target, "one").status == 202)
+        penstock.wait("the subscriber has it", lambda: bool(subscriber.requests("/billing")))
+
+        moved = subscriber.script("/moved", says(202))
+        write(penstock, entry(uid, "billing", moved, 2))
+        second = [{"uid": uid, "observedGeneration": 2, "ready": "True"}]
+        penstock.wait(
+            "the second generation is ready",
+            lambda: penstock.read("KafkaChannel", "orders")["status"]["subscribers"] == second,
+        )
+        assert penstock.condition("KafkaChannel", "orders") == ("True", "")
+        assert post(worker.port, target, "two").status == 202
+        penstock.wait("the new address has it", lambda: bool(subscriber.requests("/moved")))
+
+        write(penstock)
+        penstock.wait("nobody is left", lambda: "subscribers" not in penstock.read("KafkaChannel", "orders")["status"])
+        subscription = penstock.read("Subscription", "billing")
+        assert "status" not in subscription, "it is core's"
+        assert "finalizers" not in subscription["metadata"]
+        assert subscriber.requests("/gone") == []
+        penstock.delete("KafkaChannel", "orders")
+        penstock.wait_gone("KafkaChannel", "orders")
+        assert worker.terminate() == 0, worker.tail()

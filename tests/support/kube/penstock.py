@@ -1,0 +1,155 @@
+"""Penstock in a test's cluster: a namespace, our CRDs, and a ServiceAccount that may do what the controller does.
+
+Each has a namespace, an instance and topics of its own, so that any number of them share a cluster and a Kafka.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from app.operations.manifests import crd_file
+from knative.resources.kinds import OURS
+from tests.support.kube.client import resource_path
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.manifests import install
+from tests.support.processes import Worker, wait_until
+
+LIMIT_S = 300.0
+MESSAGING = "messaging.knative.dev/v1"
+CHANNELS = "messaging.knative.dev/v1beta1"
+EVENTING = "eventing.knative.dev/v1"
+KAFKA_CLASS = {"eventing.knative.dev/broker.class": "Kafka"}
+
+Json = dict[str, Any]
+
+
+def _rule(group: str, resources: str, verbs: str) -> Json:
+    return {"apiGroups": [group], "resources": resources.split(), "verbs": verbs.split()}
+
+
+#: What the controller does anywhere, and what it does in its own namespace.
+EVERYWHERE = [
+    _rule("messaging.knative.dev", "kafkachannels subscriptions", "list watch patch"),
+    _rule("messaging.knative.dev", "kafkachannels/status subscriptions/status", "patch"),
+    _rule("eventing.knative.dev", "brokers triggers", "list watch patch"),
+    _rule("eventing.knative.dev", "brokers/status triggers/status", "patch"),
+    _rule("", "services configmaps", "list watch"),
+    _rule("events.k8s.io", "events", "create"),
+]
+IN_ITS_NAMESPACE = [_rule("coordination.k8s.io", "leases", "get create update")]
+
+
+class PenstockInCluster:
+    """One installation."""
+
+    def __init__(self, kube: KubeCluster, bootstrap: str, folder: Path) -> None:
+        self.kube, self._bootstrap, self.folder = kube, bootstrap, folder
+        self.name = f"i{uuid.uuid4().hex[:8]}"
+        self.namespace = f"t-{self.name}"
+        self.topics = f"{self.name}-t.{{namespace}}.{{name}}"
+        self._install()
+
+    def _install(self) -> None:
+        admin = self.kube.admin
+        install(self.kube, *(crd_file(kind) for kind in OURS))
+        self.kube.create_namespace(self.namespace)
+        where = {"namespace": self.namespace, "name": "controller"}
+        admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": where}).must()
+        self._grant("ClusterRole", self.name, {"name": self.name}, EVERYWHERE)
+        self._grant("Role", "controller", where, IN_ITS_NAMESPACE)
+
+    def _grant(self, kind: str, name: str, metadata: Json, rules: list[Json]) -> None:
+        api = "rbac.authorization.k8s.io/v1"
+        self.kube.admin.create({"apiVersion": api, "kind": kind, "metadata": metadata, "rules": rules}).must()
+        subject = {"kind": "ServiceAccount", "namespace": self.namespace, "name": "controller"}
+        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+        binding = {"apiVersion": api, "kind": f"{kind}Binding", "metadata": metadata}
+        self.kube.admin.create({**binding, "subjects": [subject], "roleRef": ref}).must()
+
+    def worker(self, role: str = "all", env: Mapping[str, str] | None = None) -> Worker:
+        """A started worker. One with a controller knows the cluster by a ServiceAccount's token, and only this
+        namespace."""
+        settings = {
+            "PENSTOCK_INSTANCE": self.name,
+            "PENSTOCK_TOPIC_TEMPLATE": self.topics,
+            "PENSTOCK_BROKER_TOPIC_TEMPLATE": f"{self.name}-b.{{namespace}}.{{name}}",
+            "PENSTOCK_BIND": "127.0.0.1",
+            "PENSTOCK_SUBSCRIPTIONS": "own",
+        }
+        if role in ("all", "controller"):
+            kubeconfig = self.kube.service_account_kubeconfig(self.namespace, "controller")
+            settings |= {
+                "PENSTOCK_RESOURCES": f"cluster:{self.namespace}",
+                "PENSTOCK_KUBECONFIG": str(kubeconfig),
+            }
+        return Worker(role, self._bootstrap, self.folder, None, {**settings, **(env or {})}, LIMIT_S)
+
+    # -- objects
+
+    def create(self, api: str, kind: str, name: str, spec: Json | None = None, **metadata: Any) -> Json:
+        """A new object in the namespace."""
+        document: Json = {"apiVersion": api, "kind": kind, "metadata": {"name": name, **self._where, **metadata}}
+        found: Json = self.kube.admin.create(document if spec is None else {**document, "spec": spec}).must()
+        return found
+
+    @property
+    def _where(self) -> Json:
+        return {"namespace": self.namespace}
+
+    def channel(self, name: str, partitions: int = 1, **spec: Any) -> Json:
+        """A KafkaChannel."""
+        return self.create(CHANNELS, "KafkaChannel", name, {"numPartitions": partitions, **spec})
+
+    def subscription(self, name: str, channel: str, subscriber: Json, **more: Any) -> Json:
+        """A Subscription that starts at the beginning of its channel."""
+        ref = {"apiVersion": CHANNELS, "kind": "KafkaChannel", "name": channel}
+        annotations = {"penstock.dev/start": "earliest"}
+        spec = {"channel": ref, "subscriber": subscriber, **more}
+        return self.create(MESSAGING, "Subscription", name, spec, annotations=annotations)
+
+    def path(self, kind: str, name: str = "") -> str:
+        """Where objects of one of our kinds are."""
+        one = next(one for one in OURS if one.name == kind)
+        return resource_path(f"{one.group}/{one.versions[0]}", one.plural, namespace=self.namespace, name=name)
+
+    def read(self, kind: str, name: str) -> Json:
+        """The object; {} if there is none."""
+        answer = self.kube.admin.get(self.path(kind, name))
+        return dict(answer.body) if answer.ok else {}
+
+    def delete(self, kind: str, name: str) -> None:
+        """Ask for it to be deleted."""
+        self.kube.admin.delete(self.path(kind, name)).must()
+
+    def condition(self, kind: str, name: str, type_: str = "Ready") -> tuple[str, str]:
+        """(status, reason) of a condition, if it is about the present spec."""
+        found = self.read(kind, name)
+        status = found.get("status", {})
+        if status.get("observedGeneration") != found.get("metadata", {}).get("generation"):
+            return "", ""
+        for one in status.get("conditions", []):
+            if one["type"] == type_:
+                return one["status"], one.get("reason", "")
+        return "", ""
+
+    def wait_ready(self, kind: str, *names: str) -> None:
+        """Until all of them are ready."""
+        self.wait(f"{kind} {', '.join(names)} ready", lambda: all(self.condition(kind, n)[0] == "True" for n in names))
+
+    def wait_gone(self, kind: str, *names: str) -> None:
+        """Until there are none of these."""
+        self.wait(f"{kind} {', '.join(names)} gone", lambda: not any(self.read(kind, name) for name in names))
+
+    def wait(self, what: str, holds: Callable[[], bool]) -> None:
+        """Until it holds."""
+        wait_until(what, holds, LIMIT_S, poll_s=0.2)
+
+    def events(self, kind: str, name: str) -> list[tuple[str, str]]:
+        """(type, reason) of the Kubernetes Events about an object, in order."""
+        path = resource_path("events.k8s.io/v1", "events", namespace=self.namespace)
+        items = self.kube.admin.get(path).must()["items"]
+        mine = [one for one in items if (one["regarding"]["kind"], one["regarding"]["name"]) == (kind, name)]
+        return [(one["type"], one["reason"]) for one in sorted(mine, key=lambda one: one["eventTime"])]

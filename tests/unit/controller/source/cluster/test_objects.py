@@ -1,0 +1,176 @@
+"""Objects of the API server: what is read of them, what they refer to, and which finalizers they get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.source.cluster.objects import FINALIZER, Known, ours_of, path_of, plan_finalizers, read_object, trimmed
+from controller.source.cluster.references import (
+    ApiKind,
+    address_of,
+    config_maps_of,
+    find_kind,
+    refs_of,
+    trim_addressable,
+)
+from knative.delivery.policy import Addressable
+from knative.resources.destination import Ref
+from knative.resources.values import KafkaChannel
+
+KAFKA = {"eventing.knative.dev/broker.class": "Kafka"}
+
+
+def raw(kind: str, spec: Any = None, api: str = "messaging.knative.dev/v1", **metadata: Any) -> dict[str, Any]:
+    base = {"namespace": "ns", "name": "one", "uid": "u1", "generation": 3, "resourceVersion": "5"}
+    found = {"apiVersion": api, "kind": kind, "metadata": {**base, **metadata}}
+    return found if spec is None else {**found, "spec": spec}
+
+
+def known(kind: str = "KafkaChannel", spec: Any = None, **metadata: Any) -> Known:
+    api = "eventing.knative.dev/v1" if kind in ("Broker", "Trigger") else "messaging.knative.dev/v1"
+    return read_object(raw(kind, spec, api, **metadata))
+
+
+def test_an_object_has_the_identity_that_the_server_gave_it() -> None:
+    found = known(spec={"numPartitions": 2})
+    assert isinstance(found.resource, KafkaChannel)
+    assert (found.uid, found.generation, found.as_object().key) == ("u1", 3, ("KafkaChannel", "ns", "one"))
+    assert (found.deleting, found.finalized) == (False, False)
+
+
+def test_a_channel_may_have_no_spec() -> None:
+    assert known().resource == KafkaChannel("ns", "one")
+
+
+def test_an_object_that_is_not_valid_says_why() -> None:
+    found = known(spec={"numPartitions": 0})
+    assert found.resource is None
+    (condition,) = found.invalid_status.conditions
+    assert (condition.type, condition.reason) == ("Ready", "SpecInvalid")
+    assert "spec.numPartitions" in condition.message
+    assert found.invalid_status.generation == 3
+
+
+def test_a_status_is_no_news() -> None:
+    before = read_object(raw("KafkaChannel"))
+    after = read_object({**raw("KafkaChannel", resourceVersion="6"), "status": {"address": {"url": "http://x"}}})
+    assert before.facts == after.facts
+    assert read_object(raw("KafkaChannel", annotations={"penstock.dev/hosts": "a.b"})).facts != before.facts
+    assert read_object(raw("KafkaChannel", deletionTimestamp="2026-01-01T00:00:00Z")).facts != before.facts
+
+
+def test_what_only_other_programs_read_is_not_kept() -> None:
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "penstock.dev/hosts": "a.b"}
+    found = trimmed("ConfigMap")({"metadata": {"name": "x", "managedFields": [1], "annotations": applied}, "data": {}})
+    assert found == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "x", "annotations": {"penstock.dev/hosts": "a.b"}},
+        "data": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace", "name", "expected"),
+    [
+        ("KafkaChannel", "", "", "/apis/messaging.knative.dev/v1beta1/kafkachannels"),
+        ("Trigger", "a", "", "/apis/eventing.knative.dev/v1/namespaces/a/triggers"),
+        ("ConfigMap", "a", "b", "/api/v1/namespaces/a/configmaps/b"),
+    ],
+)
+def test_paths(kind: str, namespace: str, name: str, expected: str) -> None:
+    assert path_of(kind, namespace, name) == expected
+
+
+GOING = "2026-01-01T00:00:00Z"
+FINALIZERS = {
+    "a new channel gets it": (known(), "", [FINALIZER]),
+    "others keep theirs": (known(finalizers=["x/y"]), "", ["x/y", FINALIZER]),
+    "it has it": (known(finalizers=[FINALIZER]), "", None),
+    "being deleted, never had it": (known(deletionTimestamp=GOING), "", None),
+    "being deleted, its topic is still there": (known(deletionTimestamp=GOING, finalizers=[FINALIZER]), "u1", None),
+    "being deleted, nothing is left": (known(deletionTimestamp=GOING, finalizers=["x/y", FINALIZER]), "", ["x/y"]),
+    "not valid": (known(spec={"numPartitions": 0}), "", None),
+    "not valid any more": (known(spec={"numPartitions": 0}, finalizers=[FINALIZER]), "", None),
+    "not valid, being deleted": (
+        known(spec={"numPartitions": 0}, finalizers=[FINALIZER], deletionTimestamp=GOING),
+        "",
+        [],
+    ),
+    "a Broker of ours": (known("Broker", annotations=KAFKA), "", [FINALIZER]),
+    "a Broker of another class": (known("Broker", annotations={next(iter(KAFKA)): "MT"}), "", None),
+}
+
+
+@pytest.mark.parametrize("row", FINALIZERS.values(), ids=FINALIZERS)
+def test_finalizers(row: tuple[Known, str, list[str] | None]) -> None:
+    one, in_kafka, expected = row
+    changes = plan_finalizers([one], frozenset(in_kafka.split()))
+    assert [list(change.finalizers) for change in changes] == ([] if expected is None else [expected])
+    if expected is not None:
+        assert changes[0].adds is (FINALIZER in expected)
+
+
+SUBSCRIPTION_SPEC = {
+    "channel": {"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel", "name": "orders"},
+    "subscriber": {"uri": "http://x/"},
+}
+TRIGGER_SPEC = {"broker": "b", "subscriber": {"uri": "http://x/"}}
+OURS = {
+    "a Subscription, stand-alone": (known("Subscription", SUBSCRIPTION_SPEC), None, False, True),
+    "a Subscription, with core": (known("Subscription", SUBSCRIPTION_SPEC), None, True, False),
+    "a Trigger of our Broker": (known("Trigger", TRIGGER_SPEC), "Kafka", True, True),
+    "a Trigger of another's Broker": (known("Trigger", TRIGGER_SPEC), "MT", False, False),
+    "a Trigger that was ours": (known("Trigger", TRIGGER_SPEC, finalizers=[FINALIZER]), "MT", False, True),
+    "a Trigger without Broker, stand-alone": (known("Trigger", TRIGGER_SPEC), None, False, True),
+    "a Trigger without Broker, with core": (known("Trigger", TRIGGER_SPEC), None, True, False),
+}
+
+
+@pytest.mark.parametrize("row", OURS.values(), ids=OURS)
+def test_which_objects_are_ours(row: tuple[Known, str | None, bool, bool]) -> None:
+    one, class_, core, expected = row
+    annotations = {next(iter(KAFKA)): class_}
+    brokers = [] if class_ is None else [known("Broker", name="b", uid="b", annotations=annotations)]
+    assert (one in ours_of([one, *brokers], core=core)) is expected
+
+
+def test_what_objects_refer_to() -> None:
+    sink = {"deadLetterSink": {"ref": {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "name": "dead"}}}
+    service = {"ref": {"apiVersion": "v1", "kind": "Service", "name": "billing", "namespace": "other"}}
+    ours = {"ref": {"apiVersion": "messaging.knative.dev/v1", "kind": "KafkaChannel", "name": "audit"}}
+    channel = {"apiVersion": "messaging.knative.dev/v1", "kind": "KafkaChannel", "name": "orders"}
+    spec = {"channel": channel, "subscriber": service, "reply": ours, "delivery": sink}
+    config = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": "config"}}
+    resources = [
+        one.resource
+        for one in (known("Subscription", spec), known("Broker", config, annotations=KAFKA))
+        if one.resource is not None
+    ]
+    assert refs_of(resources) == {
+        Ref("v1", "Service", "other", "billing"),
+        Ref("serving.knative.dev/v1", "Service", "ns", "dead"),
+    }
+    assert config_maps_of(resources) == {("ns", "config")}
+
+
+def test_kinds_and_addresses_of_others() -> None:
+    listed = {
+        "resources": [
+            {"name": "services/status", "kind": "Service", "namespaced": True},
+            {"name": "services", "kind": "Service", "namespaced": True},
+        ]
+    }
+    kind = find_kind(listed, "serving.knative.dev/v1", "Service")
+    assert kind == ApiKind("serving.knative.dev/v1", "Service", "services", True)
+    assert kind.path("ns") == "/apis/serving.knative.dev/v1/namespaces/ns/services"
+    assert ApiKind("x/v1", "Sink", "sinks", False).path("ns") == "/apis/x/v1/sinks"
+    assert find_kind(listed, "serving.knative.dev/v1", "Route") is None
+    address = {"url": "http://dead.ns", "CACerts": "pem"}
+    one = trim_addressable(raw("Service") | {"status": {"address": address, "other": 1}, "spec": {"x": 1}})
+    assert one["metadata"] == {"namespace": "ns", "name": "one", "uid": "u1", "resourceVersion": "5"}
+    assert "spec" not in one
+    assert address_of(one) == Addressable("http://dead.ns", "pem")
+    assert address_of(trim_addressable(raw("Service"))) is None

@@ -141,3 +141,12 @@ class KubeClient:
             {name: "" if row["cells"][index] is None else str(row["cells"][index]) for index, name in names}
             for row in table["rows"] or ()
         ]
+
+
+def printed(rows: list[dict[str, str]]) -> str:
+    """Rows of `KubeClient.table` as kubectl prints them."""
+    lines = [[name.upper() for name in rows[0]], *(list(row.values()) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )

@@ -78,8 +78,8 @@ def make_topic(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Callable[
         name = topic_name()
         settings = {key.replace("_", "."): str(value) for key, value in config.items()}
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        created = admin.create_topics([NewTopic(name, partitions, 1, config=settings)], operation_timeout=30)
-        created[name].result(30)
+        created = admin.create_topics([NewTopic(name, partitions, 1, config=settings)], operation_timeout=120)
+        created[name].result(180)
         return name
 
     return make

@@ -64,7 +64,7 @@ def _run(scene: Scene, cluster: KafkaCluster, folder: Path, disk: SmallDisk | No
             scene.breaks(whole, amount)
             recovery_s = whole.wait_flow()
             sending.process.terminate()
-            sent = sending.result(120)
+            sent = sending.result(180)
         counted = whole.stored_again()
         settle(whole)
         verdict = judged(whole)

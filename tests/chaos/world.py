@@ -46,7 +46,7 @@ class Pace:
 
 #: In the long forms; and in the short ones, for machines that run other tests at the same time.
 FULL, HALF = Pace(300), Pace(150)
-FLOW_LIMIT_S, SETTLE_LIMIT_S = 90.0, 180.0
+FLOW_LIMIT_S, SETTLE_LIMIT_S = 240.0, 300.0
 _DELIVERY = {"retry": 8, "backoffPolicy": "linear", "backoffDelay": "PT0.05S"}
 _SAMPLES = 8
 _POOLS = ("asyncio_", "uvloop_")  #: names of threads, by kind of loop

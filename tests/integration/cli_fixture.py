@@ -48,8 +48,8 @@ class Looked:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         internal = [NewTopic(topic, 1, 1) for topic in (contract_topic(made.instance), status_topic(made.instance))]
         channel = [NewTopic(topic, partitions, 1) for topic in (made.topic, made.dlq_topic)]
-        for done in admin.create_topics([*internal, *channel], operation_timeout=30).values():
-            done.result(30)
+        for done in admin.create_topics([*internal, *channel], operation_timeout=120).values():
+            done.result(180)
         made.publish("c", encode_entry(Channel("c", 1, "ns", "ch", made.topic, made.dlq_topic, partitions)))
         return made
 
@@ -62,7 +62,7 @@ class Looked:
         """Write to the contract."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
         producer.produce(contract_topic(self.instance), value, uid)
-        assert producer.flush(30) == 0
+        assert producer.flush(180) == 0
 
     def subscribe(self, name: str, uri: str = "http://127.0.0.1:1/", reply: str | None = None) -> Subscription:
         """Put a Subscription into the contract; its uid is `u-<name>-<instance>`."""
@@ -83,7 +83,7 @@ class Looked:
                 self.topic, b"data %d" % number, partition=number % self.partitions, headers=headers,
                 timestamp=int((time.time() - ago_s) * 1000) + number,
             )  # fmt: skip
-        assert producer.flush(30) == 0
+        assert producer.flush(180) == 0
 
     def commit(self, subscription: Subscription, partition: int, committable: OffsetTracker) -> None:
         """As a worker does: the lowest unsettled offset, and what lies settled above it."""
@@ -109,7 +109,7 @@ class Looked:
             outcome = Outcome(failure, subscription.subscriber.uri, 3, at, 0.1)
             headers: Any = versions(record, subscription, outcome, at)[0]
             producer.produce(self.dlq_topic, value, b"k", 0, headers=headers, timestamp=int(at * 1000))
-        assert producer.flush(30) == 0
+        assert producer.flush(180) == 0
 
     def penstock(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""

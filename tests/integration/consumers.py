@@ -104,7 +104,7 @@ def fill(kafka: EmbeddedKafka, topic: str, count: int, partitions: int = 1) -> N
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number in range(count):
         producer.produce(topic, b"x" * 100, b"k", number % partitions)
-    assert producer.flush(20) == 0
+    assert producer.flush(180) == 0
 
 
 def committed(kafka: EmbeddedKafka, topic: str, partition: int = 0) -> tuple[int, str]:

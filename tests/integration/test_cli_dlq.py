@@ -210,12 +210,12 @@ def test_marks_go_with_their_letters(looked: Looked, subscriber: ScriptedSubscri
     assert all(read_ledger(client, looked.instance).has(letter) for letter in letters)
     admin = AdminClient({"bootstrap.servers": looked.bootstrap})
     for done in admin.delete_records([TopicPartition(looked.dlq_topic, 0, 2)]).values():
-        done.result(30)
+        done.result(180)
     assert looked.json("dlq", "redrive", "--all")["already"] == 1
     marks = read_ledger(client, looked.instance)
     assert [marks.has(letter) for letter in letters] == [False, False, True]
-    for done in admin.delete_topics([looked.dlq_topic], operation_timeout=30).values():
-        done.result(30)
+    for done in admin.delete_topics([looked.dlq_topic], operation_timeout=120).values():
+        done.result(180)
     wait_until("the topic can be created again", lambda: _made(admin, looked.dlq_topic), _LIMIT_S, 0.2)
     looked.dead_letters(one, ["4", "5", "6"])
     assert looked.json("dlq", "redrive", "--all")["redriven"] == 3
@@ -228,9 +228,9 @@ def _records(looked: Looked) -> list[StoredRecord]:
 
 
 def _made(admin: AdminClient, topic: str) -> bool:
-    for done in admin.create_topics([NewTopic(topic, 1, 1)], operation_timeout=30).values():
+    for done in admin.create_topics([NewTopic(topic, 1, 1)], operation_timeout=120).values():
         try:
-            done.result(30)
+            done.result(180)
         except KafkaException:
             return False  # its former self is still being deleted
     return True

@@ -37,7 +37,7 @@ def looked(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
 
 def _groups(bootstrap: str) -> set[str]:
     client = AdminClient({"bootstrap.servers": bootstrap})  # kept: without it the answer would never come
-    found = client.list_consumer_groups(request_timeout=60).result(90)
+    found = client.list_consumer_groups(request_timeout=120).result(180)
     return {one.group_id for one in found.valid}
 
 
@@ -52,8 +52,8 @@ def test_an_installation_that_is_not_there(looked: Looked) -> None:
         assert "or set PENSTOCK_INSTANCE or PENSTOCK_KAFKA to another one." in done.stderr
         assert "penstock status" not in done.stderr
     admin = AdminClient({"bootstrap.servers": looked.bootstrap})
-    for deleted in admin.delete_topics([status_topic(looked.instance)], operation_timeout=30).values():
-        deleted.result(30)
+    for deleted in admin.delete_topics([status_topic(looked.instance)], operation_timeout=120).values():
+        deleted.result(180)
     assert "ns/ch" in looked.penstock("status").stdout
 
 
@@ -205,7 +205,7 @@ def test_status_ends_as_the_controller_says(looked: Looked) -> None:
         producer.produce(
             status_topic(looked.instance), encode_report(ControllerReport(0.0, tuple(problems))), REPORT_KEY
         )
-        assert producer.flush(30) == 0
+        assert producer.flush(180) == 0
         done = looked.penstock("status")
         assert done.returncode == code
         assert "host 'h' belongs to another; choose one" in done.stdout
@@ -214,7 +214,7 @@ def test_status_ends_as_the_controller_says(looked: Looked) -> None:
 def _report(looked: Looked, *problems: ResourceProblem) -> None:
     producer = Producer({"bootstrap.servers": looked.bootstrap, "acks": "all"})
     producer.produce(status_topic(looked.instance), encode_report(ControllerReport(0.0, problems)), REPORT_KEY)
-    assert producer.flush(30) == 0
+    assert producer.flush(180) == 0
 
 
 def test_status_of_one_name(looked: Looked) -> None:

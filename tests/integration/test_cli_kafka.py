@@ -37,7 +37,7 @@ def _fill(bootstrap: str, topic: str, numbers: range, partitions: int = 3) -> No
     for number in numbers:
         headers: list[tuple[str, str | bytes | None]] = [("ce_id", str(number).encode()), ("penstock-reason", b"x")]
         producer.produce(topic, b"v", b"k", number % partitions, headers=headers, timestamp=_START_MS + number)
-    assert producer.flush(30) == 0
+    assert producer.flush(180) == 0
 
 
 def test_a_topic_is_read_without_a_group(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:

@@ -23,7 +23,7 @@ LIMIT_S = 180.0
 def _store(bootstrap: str, topic: str, key: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 60_000})
     producer.produce(topic, b"x", key)
-    assert producer.flush(60) == 0
+    assert producer.flush(180) == 0
 
 
 @pytest.mark.asyncio

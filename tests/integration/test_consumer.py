@@ -89,7 +89,7 @@ async def test_an_offset_below_the_log_goes_on_at_its_start(
     fill(kafka, topic, 30)
     commit(kafka, topic, 3)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.delete_records([TopicPartition(topic, 0, 10)])[TopicPartition(topic, 0)].result(20)
+    admin.delete_records([TopicPartition(topic, 0, 10)])[TopicPartition(topic, 0)].result(180)
     owner = Settler()
     async with feeding(kafka, topic, owner):
         await owner.until(lambda: len(owner.got) == 20)
@@ -108,7 +108,7 @@ async def test_partitions_that_are_added_are_served_from_their_beginning(
     async with feeding(kafka, topic, owner):
         await owner.until(lambda: bool(owner.partitions))
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        admin.create_partitions([NewPartitions(topic, 3)], operation_timeout=20)[topic].result(20)
+        admin.create_partitions([NewPartitions(topic, 3)], operation_timeout=120)[topic].result(180)
         fill(kafka, topic, 30, 3)
         await owner.until(lambda: len(owner.got) == 30)
     assert sorted(owner.got) == [
@@ -211,7 +211,7 @@ async def test_what_was_fetched_before_its_log_expired_is_still_delivered(
     messages = consumer.consume(3, LIMIT_S)
     assert [message.offset() for message in messages] == [0, 1, 2]
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.delete_records([TopicPartition(topic, 0, 20)])[TopicPartition(topic, 0)].result(20)
+    admin.delete_records([TopicPartition(topic, 0, 20)])[TopicPartition(topic, 0)].result(180)
     consumer.incremental_unassign([TopicPartition(topic, 0)])
     consumer.incremental_assign([TopicPartition(topic, 0, 3)])
     messages += consumer.consume(1, LIMIT_S)

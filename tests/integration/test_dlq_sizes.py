@@ -34,7 +34,7 @@ def test_letters_are_counted_once_each(kafka: EmbeddedKafka, topic_name: Callabl
     wait_until("all are counted", lambda: counted() == {"ns/one": 3, "ns/two": 1}, 180)
     admin = AdminClient({"bootstrap.servers": looked.bootstrap})
     for removed in admin.delete_records([TopicPartition(looked.dlq_topic, 0, 2)]).values():
-        removed.result(30)
+        removed.result(180)
     looked.dead_letters(two, ["2"])
     wait_until("those that are left are counted", lambda: counted() == {"ns/one": 1, "ns/two": 2}, 180)
     assert sizes.sizes is not None

@@ -27,7 +27,7 @@ def _produce(bootstrap: str, topic: str, value: bytes) -> None:
     errors: list[object] = []
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.max.bytes": 2_000_000})
     producer.produce(topic, value, on_delivery=lambda error, _message: errors.append(error))
-    assert producer.flush(30) == 0
+    assert producer.flush(180) == 0
     assert errors == [None]
 
 
@@ -58,8 +58,8 @@ def test_unknown_topics_are_not_made(kafka: EmbeddedKafka, topic_name: Callable[
     """A typing mistake in a topic's name must fail, not make a topic."""
     name = topic_name()
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    assert admin.list_topics(topic=name, timeout=10).topics[name].error is not None
-    assert name not in admin.list_topics(timeout=10).topics
+    assert admin.list_topics(topic=name, timeout=120).topics[name].error is not None
+    assert name not in admin.list_topics(timeout=120).topics
 
 
 def test_data_survives_restarts(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_data_survives_restarts(tmp_path: Path) -> None:
     broker.start()
     try:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(30)
+        admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(180)
         _produce(broker.bootstrap, "kept", b"one")
         assert broker.stop()
         assert read_record(tmp_path) is None

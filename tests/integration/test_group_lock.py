@@ -53,7 +53,7 @@ async def test_a_leader_that_was_stopped_past_its_session_is_not_confirmed(
     client = {"bootstrap.servers": kafka.bootstrap}
     other = GroupLock(group, topic, client, 6.0, changed=lambda _: took_over.set(), crashed=crashes.append)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while (await process.stdout.readline()).strip() != b"True":
                 assert not process.stdout.at_eof()
             process.send_signal(signal.SIGSTOP)

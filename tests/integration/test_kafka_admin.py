@@ -54,7 +54,7 @@ def test_a_topic_from_its_creation_to_its_end(admin: KafkaAdmin, topic_name: Cal
 
 def _wait(what: str, holds: Callable[[], bool]) -> None:
     """Brokers hear of a change a moment after the controller of Kafka has made it."""
-    wait_until(what, holds, 30.0)
+    wait_until(what, holds, 180.0)
 
 
 def _found(admin: KafkaAdmin, topic: str) -> dict[str, TopicInfo]:
@@ -79,7 +79,7 @@ def test_offsets_of_partitions_and_of_a_group(
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for _ in range(3):
         producer.produce(topic, b"v", partition=1)
-    assert producer.flush(30) == 0
+    assert producer.flush(180) == 0
     places = [(topic, 0), (topic, 1)]
 
     assert admin.first_offsets(places) == {(topic, 0): 0, (topic, 1): 0}
@@ -136,7 +136,7 @@ def test_the_first_request_about_a_group_does_not_end_the_process(tmp_path: Path
     jars = REPOSITORY / ".penstock" / "kafka"
     with EmbeddedKafka(tmp_path, port=free_port(), heap="384m", jars_root=jars) as new:
         command = [sys.executable, "-c", _FIRST_REQUEST, new.bootstrap]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=REPOSITORY)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY)
     assert (done.returncode, done.stdout.strip()) == (0, "{}"), done.stderr
 
 

@@ -151,7 +151,7 @@ def test_too_many_sources_are_summed_without_names(
     for number in range(600):
         headers = [("ce_type", b"t"), ("ce_source", b"\xff%d" % number if number % 2 else b"%d" % number)]
         producer.produce(topic, b"x", None, 0, headers=headers, timestamp=BEGIN_S * 1000)  # type: ignore[arg-type]
-    assert producer.flush(30) == 0
+    assert producer.flush(180) == 0
     plan = TrafficPlan(kafka.bootstrap, {topic: ("ns", "c")}, "", tmp_path / "t")
 
     TrafficJob(spark, plan).run()

@@ -114,7 +114,7 @@ def set_record_bytes_max(kafka: EmbeddedKafka, topic: str, size: int) -> None:
     resource = ConfigResource("topic", topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     for done in admin.incremental_alter_configs([resource]).values():
-        done.result(20)
+        done.result(180)
 
 
 @pytest.mark.asyncio

@@ -21,8 +21,8 @@ def topics(bootstrap: str, instance: str, *, traffic: bool = True) -> None:
     """The internal topics of an installation."""
     names = [contract_topic(instance), status_topic(instance), *([traffic_topic(instance)] if traffic else [])]
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for done in admin.create_topics([NewTopic(name, 2, 1) for name in names], operation_timeout=30).values():
-        done.result(30)
+    for done in admin.create_topics([NewTopic(name, 2, 1) for name in names], operation_timeout=120).values():
+        done.result(180)
 
 
 def publish(bootstrap: str, instance: str, world: World) -> None:
@@ -36,7 +36,7 @@ def publish(bootstrap: str, instance: str, world: World) -> None:
         producer.produce(topic, encode_entry(one), one.uid)
     producer.produce(topic, encode_entry(World().channel("removed").channels[0]), "gone")
     producer.produce(topic, None, "gone")
-    assert producer.flush(30) == 0
+    assert producer.flush(180) == 0
 
 
 def status(bootstrap: str, instance: str, world: World) -> None:
@@ -51,7 +51,7 @@ def status(bootstrap: str, instance: str, world: World) -> None:
     )
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     producer.produce(status_topic(instance), encode_status(reported), "w")
-    assert producer.flush(30) == 0
+    assert producer.flush(180) == 0
 
 
 def deltas(bootstrap: str, instance: str, world: World, ago_s: float = 30.0) -> int:
@@ -68,5 +68,5 @@ def deltas(bootstrap: str, instance: str, world: World, ago_s: float = 30.0) -> 
         for _ in range(1 + (number % 3 == 0)):
             producer.produce(topic, encode(delta), key_of(delta))
     producer.produce(topic, b"junk", b"x")
-    assert producer.flush(30) == 0
+    assert producer.flush(180) == 0
     return at

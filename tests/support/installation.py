@@ -77,7 +77,7 @@ class Installation:
         """Until the channel has exactly `count` subscribers, all ready."""
         worker.wait_subscribers(self.resources.channel, count, limit_s)
 
-    def wait_triggers(self, names: Iterable[str], limit_s: float = 60.0) -> None:
+    def wait_triggers(self, names: Iterable[str], limit_s: float = 180.0) -> None:
         """Until the status of each Trigger says that it is ready."""
         wanted = list(names)
         wait_until(f"Triggers {wanted} are ready", lambda: all(map(self._is_ready, wanted)), limit_s, poll_s=0.1)

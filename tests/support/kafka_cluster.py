@@ -28,8 +28,8 @@ from tests.support.tcp_proxy import TcpProxy
 
 HEAP = "320m"
 _QUICK = "-XX:TieredStopAtLevel=1"  # half of the CPU of a start is the second compiler's
-_START_LIMIT_S = 120.0
-_STOP_LIMIT_S = 60.0
+_START_LIMIT_S = 300.0
+_STOP_LIMIT_S = 180.0
 _ASK_LIMIT_S = 10.0
 
 
@@ -236,8 +236,8 @@ class KafkaCluster:
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """A topic with as many replicas as the cluster's defaults say."""
-        created = self._client().create_topics([NewTopic(name, partitions)], operation_timeout=30)
-        created[name].result(30)
+        created = self._client().create_topics([NewTopic(name, partitions)], operation_timeout=120)
+        created[name].result(180)
         self.wait_healthy()
 
     def _ask(self, ask: Callable[[], int]) -> int:

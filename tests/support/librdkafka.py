@@ -52,4 +52,4 @@ def produce(bootstrap: str, topic: str, value: bytes, header: tuple[bytes, bytes
         number(_END),
     ]  # fmt: skip
     assert _library().rd_kafka_producev(_handle(producer), *arguments) == 0
-    assert producer.flush(20) == 0
+    assert producer.flush(180) == 0

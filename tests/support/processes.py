@@ -65,7 +65,7 @@ def wait_until(what: str, holds: Callable[[], bool], limit_s: float, poll_s: flo
         time.sleep(poll_s)
 
 
-def get(port: int, path: str, limit_s: float = 5.0) -> tuple[int, bytes]:
+def get(port: int, path: str, limit_s: float = 30.0) -> tuple[int, bytes]:
     """GET from loopback: status and body; status 0 without an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=limit_s)
     try:
@@ -139,7 +139,7 @@ class Child:
         self.process.kill()
         self.process.wait(10)
 
-    def terminate(self, limit_s: float = 40.0) -> int:
+    def terminate(self, limit_s: float = 180.0) -> int:
         """SIGTERM, wait, return the exit code. Raises Failed after `limit_s`."""
         self.process.terminate()
         return self.wait(limit_s)
@@ -198,7 +198,7 @@ class Worker(Child):
         folder: Path,
         resources: Path | None = None,
         env: Mapping[str, str] | None = None,
-        limit_s: float = 60.0,
+        limit_s: float = 180.0,
     ) -> None:
         """Starts it; `wait_ready` waits. Settings in `env` win over all others."""
         self.port, self.admin_port, self._limit_s = free_port(), free_port(), limit_s
@@ -273,7 +273,7 @@ class SinkProcess(Child):
         if ledger is not None:
             command += ["--ledger", str(ledger)]
         super().__init__("sink", command, folder)
-        wait_until("the sink says its port", lambda: self.output().endswith("\n") or not self.running, 20)
+        wait_until("the sink says its port", lambda: self.output().endswith("\n") or not self.running, 180)
         if not self.running:
             raise Failed(self.tail())
         self.port = int(json.loads(self.output())["port"])
@@ -318,7 +318,7 @@ def _clean_environment() -> dict[str, str]:
 def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `penstock ARGUMENT...` to its end, for at most a minute."""
     command = [sys.executable, "-m", "app.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=REPOSITORY)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY)
 
 
 def shell_program(folder: Path, name: str, script: str) -> None:

@@ -54,7 +54,7 @@ class Sent:
             self._producer.poll(0)
             key = (at_ms // 60_000 * 60, "stored", namespace, channel, "", type_, source)
             self._sums[key].update(events=1, bytes=len(body))
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(180) == 0
 
     def deltas(self, by: str, channel: tuple[str, str], time_options: Iterable[int], copies: int = 1) -> list[bytes]:
         """One report of a worker for each second: of ingress and of subscription `sub` in turn. Gives their values."""
@@ -69,14 +69,14 @@ class Sent:
             key = (at // 60 * 60, delta.kind, *channel, delta.subscription, delta.type, delta.source)
             self._sums[key].update({column(name): count for name, count in delta.counts.nonzero().items()})
             latency_sketch.merge(self._sketches[key], delta.latency)
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(180) == 0
         return values
 
     def raw(self, values: Sequence[bytes | None]) -> None:
         """Any values into the traffic topic; they are expected to change nothing."""
         for value in values:
             self._producer.produce(self.traffic_topic, value, b"k")
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(180) == 0
 
     def expected(self) -> list[tuple[Key, dict[str, int], latency_sketch.LatencySketch]]:
         """What the windows of a minute must say, but for what came late."""

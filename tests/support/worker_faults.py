@@ -29,10 +29,10 @@ class WorkerFaults:
         """A dispatcher that has joined, took partitions over and delivers, while events still come in."""
         started_s = time.time()
         worker = self.installation.worker("dispatcher", controller=False).wait_ready()
-        wait_until("the second worker consumes", lambda: worker.consumed() > 0, 60)
+        wait_until("the second worker consumes", lambda: worker.consumed() > 0, 180)
         self._note("join", started_s, time.time())
         goal = min(self._received() + _PROGRESS, self.expected)
-        wait_until(f"{goal} events received", lambda: self._received() >= goal, 60, poll_s=0.1)
+        wait_until(f"{goal} events received", lambda: self._received() >= goal, 180, poll_s=0.1)
         assert self._received() < self.expected, "everything was delivered before anything was broken"
         return worker
 
@@ -56,7 +56,7 @@ class WorkerFaults:
         time.sleep(FROZEN_S)
         worker.resume()
         self._note("freeze", from_s, time.time() + 1.0)  # until it has heard of it
-        wait_until("the frozen worker consumes again", lambda: worker.consumed() > before, 60)
+        wait_until("the frozen worker consumes again", lambda: worker.consumed() > before, 180)
 
     def facts(self, names: Sequence[str]) -> list[Fact]:
         """Everything of the run, once it is over: `sent` and `received` of the installation's folder, these faults, and

@@ -35,7 +35,7 @@ def run(installation: Installation, *arguments: str) -> list[str]:
         "PENSTOCK_INSTANCE": installation.name,
     }
     command = [sys.executable, "-m", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=REPOSITORY, env=env)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -45,14 +45,14 @@ def test_a_ref_to_a_channel_is_followed_to_its_subscribers(kafka: EmbeddedKafka,
                 ingress.wait_ready()
                 missing = [("False", "ReplyNotResolved"), ("False", "DeadLetterSinkNotResolved")]
                 names = [enrich.name, dying.name]
-                wait_until("what is missing is said", lambda: [_ready(orders, name) for name in names] == missing, 30)
+                wait_until("what is missing is said", lambda: [_ready(orders, name) for name in names] == missing, 180)
                 stock.write([keeper])
                 orders.wait_subscribers(worker, 2)
                 stock.wait_subscribers(worker, 1)
                 assert stock.status("KafkaChannel", channel)["status"]["address"]["url"] == stock.url(ingress)
                 target = f"/channels/{NAMESPACE}/{orders.resources.channel}"
                 assert post(ingress.port, target, "the-event").status == 202
-                wait_until("both are at the other channel", lambda: len(subscriber.requests("/keeper")) >= 2, 30)
+                wait_until("both are at the other channel", lambda: len(subscriber.requests("/keeper")) >= 2, 180)
                 assert worker.terminate() == 0, worker.tail()
             assert ingress.terminate() == 0, ingress.tail()
         came = {request.attributes["id"]: request.attributes for request in subscriber.requests("/keeper")}

@@ -141,7 +141,7 @@ def _world(kafka: EmbeddedKafka, name: str) -> tuple[Looked, Sent]:
     looked.subscribe("sub")
     sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(30)
+    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(180)
     sent.records(looked.topic, _RECORDS, _BEGIN_S, 1800)
     sent.deltas("w", ("ns", "ch"), range(_BEGIN_S, _BEGIN_S + 600, 6))
     publish(kafka.bootstrap, looked.instance, faulty())

@@ -41,7 +41,7 @@ def test_a_frozen_kafka_is_shown_and_repeats_nothing(tmp_path: Path) -> None:
             wait_until("they wait no more", lambda: not _waiting(whole.first), LIMIT_S)
             whole.wait_flow()
             sending.process.terminate()
-            sending.result(60)
+            sending.result(180)
         settle(whole)
         verdict = judged(whole)
     print(verdict)

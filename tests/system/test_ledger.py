@@ -58,9 +58,9 @@ def _run(kafka: EmbeddedKafka, folder: Path) -> Verdict:
                 folder, url, events=EVENTS, keys=KEYS, rate=250, seed=SEED, sequential=True, ledger=ledger
             ) as load:
                 with _break_things(faults) as last:
-                    result = load.result(150)
+                    result = load.result(500)
                     assert result["accepted"] == EVENTS, result
-                    installation.wait_settled(ORDERS, 120)
+                    installation.wait_settled(ORDERS, 300)
                     rss_bytes = max(first.most_rss_bytes(), last.most_rss_bytes())
                     faults.end(last)
                 faults.end(first)

@@ -43,21 +43,21 @@ def _set_config(admin: AdminClient, topic: str, name: str, value: str) -> None:
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource("topic", topic, incremental_configs=[entry])
     for done in admin.incremental_alter_configs([resource]).values():
-        done.result(20)
+        done.result(180)
 
 
 def _break_dlq(admin: AdminClient, topic: str, how: str) -> None:
     if how == "deleted":
-        for done in admin.delete_topics([topic], operation_timeout=20).values():
-            done.result(20)
+        for done in admin.delete_topics([topic], operation_timeout=120).values():
+            done.result(180)
     else:
         _set_config(admin, topic, *_REFUSING)
 
 
 def _mend_dlq(admin: AdminClient, topic: str, how: str) -> None:
     if how == "deleted":
-        for done in admin.create_topics([NewTopic(topic, 1, 1)], operation_timeout=20).values():
-            done.result(20)
+        for done in admin.create_topics([NewTopic(topic, 1, 1)], operation_timeout=120).values():
+            done.result(180)
     else:
         _set_config(admin, topic, *_TAKING)
 
@@ -89,7 +89,7 @@ def test_a_dlq_topic_that_cannot_be_written_holds_the_event(how: str, kafka: Emb
         with installation.worker(controller=False) as worker:
             worker.wait_ready()
             _mend_dlq(admin, dlq_topic, how)
-            installation.wait_settled(["dying"], 90)
+            installation.wait_settled(["dying"], 180)
             assert worker.terminate() == 0, worker.tail()
     letters = [reader.header(message, "ce_id") for message in reader.records(kafka.bootstrap, dlq_topic)]
     assert list(dict.fromkeys(letters)) == events
@@ -113,7 +113,7 @@ def test_kafka_away_for_thirty_seconds(tmp_path: Path) -> None:
                 with LoadProcess(tmp_path, url, sequential=True, ledger=ledger, **options) as load:
                     fault = _outage(broker, worker, sink, _target(installation))
                     load.process.terminate()
-                    result = load.result(60)
+                    result = load.result(180)
                 assert set(result["statuses"]) <= {"202", "429", "503"}, result
                 assert result["statuses"].get("503", 0) > 0, result
                 installation.wait_settled([one.name for one in wanted], LIMIT_S)
@@ -151,7 +151,7 @@ def _outage(broker: EmbeddedKafka, worker: Worker, sink: SinkProcess, target: st
     assert json.loads(shown)["kafka"] in (False, "down", "unreachable", "disconnected"), shown
     broker.start()
     before = received()
-    wait_until("events flow again", lambda: received() > before + 500, 60)
+    wait_until("events flow again", lambda: received() > before + 500, 180)
     return Fault("kafka", from_s, time.time())
 
 
@@ -250,7 +250,7 @@ def test_subscriptions_come_and_go(running: Running) -> None:
     admin = AdminClient({"bootstrap.servers": installation.bootstrap})
 
     def groups() -> set[str]:
-        return {one.group_id for one in admin.list_consumer_groups(request_timeout=10).result(15).valid}
+        return {one.group_id for one in admin.list_consumer_groups(request_timeout=120).result(180).valid}
 
     wait_until("its group is deleted", lambda: group not in groups(), LIMIT_S)
 
@@ -260,5 +260,5 @@ def test_without_kafka_a_worker_says_so_and_ends(tmp_path: Path) -> None:
     installation = Installation(f"127.0.0.1:{free_port()}", tmp_path, env={"PENSTOCK_KAFKA_WAIT_S": "2"})
     installation.write([])
     with installation.worker() as worker:
-        assert worker.wait(60) == 3, worker.tail()
+        assert worker.wait(180) == 3, worker.tail()
         assert "penstock kafka up" in worker.tail()

@@ -244,7 +244,7 @@ def test_the_largest_event_that_fails_for_ever_is_kept_in_the_dlq_topic(running:
     body = os.urandom(LIMIT_BYTES)
     assert post(running.worker.port, running.target, "largest", body).status == 202
     installation = running.installation
-    installation.wait_settled(["dying"], 60)
+    installation.wait_settled(["dying"], 180)
     letters = [
         message
         for message in reader.records(installation.bootstrap, installation.resources.dlq_topic)
@@ -322,7 +322,7 @@ def test_what_kafka_refuses_as_too_large_is_413(running: Running) -> None:
         entry = ConfigEntry("max.message.bytes", str(limit_bytes), incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource("topic", running.installation.resources.topic, incremental_configs=[entry])
         for done in admin.incremental_alter_configs([resource]).values():
-            done.result(20)
+            done.result(180)
 
     def refused() -> bool:
         set_limit(100_000)
@@ -366,7 +366,7 @@ def test_a_record_with_undecodable_header_names_is_dead_lettered(running: Runnin
     channel = f"{NAMESPACE}/{installation.resources.channel}"
     for command in (["tail", channel, "--last", "1000", "--no-follow", "-o", "json"], ["dlq", "list"]):
         looked = subprocess.run(
-            [sys.executable, "-m", "app.cli", *command], env=environment, capture_output=True, text=True, timeout=60
+            [sys.executable, "-m", "app.cli", *command], env=environment, capture_output=True, text=True, timeout=180
         )
         assert looked.returncode == 0, looked.stderr
         assert UNREADABLE_REASON in looked.stdout

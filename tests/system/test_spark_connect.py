@@ -27,7 +27,7 @@ def test_a_span_and_its_topology(kafka: EmbeddedKafka, topic_name: Callable[[], 
     looked.subscribe("sub")
     sent = Sent(kafka.bootstrap, looked.instance, {looked.topic: ("ns", "ch")})
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(30)
+    admin.create_topics([NewTopic(sent.traffic_topic, 2, 1)])[sent.traffic_topic].result(180)
     begin = int(time.time()) - 600
     sent.records(looked.topic, 500, begin, 590)
     sent.deltas("w", ("ns", "ch"), range(begin, begin + 590, 7))

@@ -48,8 +48,8 @@ def test_a_subscription_of_a_recreated_topic_stops_and_can_start_again(kafka: Em
             _send(worker, installation, range(20))
             wait_until("they have come", lambda: len(subscriber.requests("/")) == 20, LIMIT_S)
             admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-            admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
-            wait_until("it is created again", lambda: topic in admin.list_topics(timeout=10).topics, LIMIT_S, 0.2)
+            admin.delete_topics([topic], operation_timeout=120)[topic].result(180)
+            wait_until("it is created again", lambda: topic in admin.list_topics(timeout=120).topics, LIMIT_S, 0.2)
             # It grows past the position that the subscription had: no offset is out of range.
             _send(worker, installation, range(100, 160))
 

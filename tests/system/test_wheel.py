@@ -93,7 +93,7 @@ def up(base: Environment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     finally:
         running.process.send_signal(signal.SIGINT)
         try:
-            running.process.wait(60)
+            running.process.wait(180)
         finally:
             running.process.kill()
             running.process.wait()

@@ -13,6 +13,7 @@ KAFKA_WORKERS ?= 4
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help up demo demo-topology demo-census test test-cluster t coverage check format docs bench chaos jars kube lock \
@@ -37,8 +38,8 @@ demo-census: $(STAMP) ## Count census-like files through Kafka, Spark and a Faus
 	@$(BIN)/penstock census demo
 
 test: $(STAMP) ## Run all tests: unit, process, contract, security, integration, system
-	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) --dist loadgroup $(PARALLEL_RINGS)
-	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(KAFKA_WORKERS) --dist loadgroup --no-loadscope-reorder $(KAFKA_RINGS)
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(WORKERS) --dist loadfile $(PARALLEL_RINGS)
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(KAFKA_WORKERS) --dist loadfile --no-loadscope-reorder $(KAFKA_RINGS)
 
 test-cluster: kube ## Run the tests with a real Kubernetes API server, which is built first (needs Go)
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest tests/cluster
@@ -49,7 +50,7 @@ t: $(STAMP) ## Run the unit tests: those that failed last time first, and stop a
 	@$(BIN)/pytest -q -x -n $(WORKERS) tests/unit
 
 coverage: $(STAMP) ## Measure which branches the parallel rings run, and compare with the floor in pyproject.toml
-	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --cov --cov-report=term:skip-covered $(PARALLEL_RINGS)
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --cov --cov-report=term:skip-covered $(PARALLEL_RINGS)
 
 check: $(STAMP) ## Check format, lint, types, import rules, generated pages and CRDs
 	$(BIN)/ruff format --check .

@@ -8,7 +8,7 @@ import signal
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,6 +29,9 @@ profiles.load()
 # For every Kafka and Spark that tests or their commands start: of a JVM that lives for minutes, half of the CPU is the
 # second compiler's.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+# Each command that a test starts would compile all of Penstock, a second of CPU.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell has what it runs in the background ignore SIGINT, which children inherit: they are sent it here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -94,6 +97,7 @@ _GROUPS = {
         "test_topology_engines",
         "test_topology_frames",
         "test_traffic_job",
+        "test_traffic_topics",
         "test_census",
         "test_spark_connect",
         "test_spark_shutdown",
@@ -131,17 +135,30 @@ _GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
 _GROUP_OF_FIXTURE = {"spark": "spark", "engine": "spark", "cluster": "cluster"}
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadfile`: one process for each group, and for the tests of any other file. Not `loadgroup`: xdist
+    3.8 writes the group where pytest 9.2 does not read it, and says nothing."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Groups(LoadFileScheduling):  # type: ignore[misc]
+        """The tests of a group are one unit of work."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return _GROUP_OF.get(Path(file).stem, file)
+
+    return Groups(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first; one process for each group, and for the tests of a file. PySpark closes none of the sockets
-    that results come by; that is held against our own code only."""
+    """The longest first. PySpark closes none of the sockets that results come by; that is held against our own code
+    only."""
     items.sort(key=lambda item: _RANKS.get(item.path.stem, len(_RANKS)))
-    groups = {item.path: _GROUP_OF.get(item.path.stem, item.path.as_posix()) for item in items}
     for item in items:
         for name in _GROUP_OF_FIXTURE.keys() & getattr(item, "fixturenames", ()):
-            groups[item.path] = _GROUP_OF_FIXTURE[name]
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(groups[item.path]))
+            if _GROUP_OF.get(item.path.stem) != (group := _GROUP_OF_FIXTURE[name]):
+                raise pytest.UsageError(f"{item.path} uses {name!r}; name it in _GROUPS[{group!r}] of {__file__}")
         if not {"spark", "engine"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 

@@ -72,6 +72,7 @@ bench: $(STAMP) ## Measure everything in under ten minutes: CPU, rates, memory, 
 	@$(BIN)/python -m benchmarks
 
 chaos: $(STAMP) ## Break Kafka, the network and workers under load, for up to 40 minutes; the last line is JSON
+	@$(BIN)/python -m tests.chaos.triggers
 	@$(BIN)/python -m tests.chaos
 
 jars: $(STAMP) ## Download the jars of the embedded Kafka and of Spark now (otherwise when they are first needed)

@@ -115,6 +115,7 @@ _GROUPS = {
 _LONGEST = (
     "test_ledger_triggers",
     "test_ledger",
+    "test_triggers_come_and_go",
     "test_examples",
     "test_up",
     "test_outages",

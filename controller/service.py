@@ -90,6 +90,8 @@ class Controller:
         self._wake = asyncio.Event()
         self._contract_changed = self._status_changed = False
         self._stopping = False
+        self.settled = asyncio.Event()  #: set when everything was as the resources say, at least once
+        self.trouble = ""  #: why there was no progress at the last try
         self._task: asyncio.Task[None] | None = None
         self._place = place or directory(config)
         self._source, self._sink = self._place.source, self._place.sink
@@ -294,6 +296,8 @@ class Controller:
             return  # `_retry_later` has set the time
         term.failed_tries = 0
         waits = bool(self._executor.removals)  # for members to leave a group
+        if term.scan.complete and not waits:
+            self.settled.set()
         term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
 
     def _world(self, term: _Term) -> World:
@@ -336,7 +340,9 @@ class Controller:
                 )
         fixed = {one.file for one in self._problems} - {one.file for one in problems}
         for file in sorted(fixed):
-            log.info("resource file is valid again, or was removed", file=file)
+            from_cluster = file.startswith("cluster")
+            solved = "the cluster can be read again" if from_cluster else "resource file is valid again, or was removed"
+            log.info(solved, file=file)
         self._problems = problems
         try:
             await self._sink.write_problems(problems)
@@ -350,7 +356,7 @@ class Controller:
         term.retry_at = time.monotonic() + pause_s
         if failure and failure != term.failure:
             log.warning("controller cannot make progress; retrying", reason=failure)
-        term.failure = failure or term.failure
+        self.trouble = term.failure = failure or term.failure
 
 
 def _what_is_wrong(problem: FileProblem) -> str:

@@ -37,6 +37,11 @@ _COMMANDS = (
         "Run one worker: the same as `faust -A app worker -l info` with these settings. It never starts a Kafka.",
     ),
     Entry(
+        "controller",
+        "app.cli.controller:controller",
+        "Run the controller alone: Kafka follows the resources. Exit code with --once: 0 if that is done, else 3.",
+    ),
+    Entry(
         "send",
         "app.cli.send:send",
         "Send one event or many to a channel or broker. Exit code: 0 if all were stored (202), 3 if not ready, else 1.",

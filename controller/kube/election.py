@@ -162,7 +162,6 @@ class LeaseElection:
         lock, self._lock = self._lock, None
         if lock is not None:
             await lock.stop(self._lock_stop_s)
-            self._changed(False)
 
     def _on_lock(self, held: bool) -> None:
         self._terms += held

@@ -156,3 +156,20 @@ def test_an_object_that_cannot_be_served_says_why_and_the_rest_is_served(make: M
         assert lease["spec"]["holderIdentity"]
         assert controller.terminate() == 0, controller.tail()
         assert json.dumps(penstock.read("KafkaChannel", "wrong")["metadata"].get("finalizers")) == "null"
+
+
+def test_a_controller_that_ends_when_it_is_done(make: Make) -> None:
+    """`penstock controller --once`, for pipelines; what it does not do, the next one does."""
+    penstock = make()
+    penstock.channel("orders", 2)
+    penstock.subscription("billing", "orders", {"uri": "http://127.0.0.1:9/"})
+    for _ in range(2):
+        with penstock.command("controller", "--once", "--timeout", "200") as done:
+            assert done.wait(300) == 0, done.tail()
+            assert "Reconciled" in done.tail()
+    assert penstock.condition("KafkaChannel", "orders", "ContractPublished") == ("True", "")
+    assert penstock.condition("Subscription", "billing", "AddedToChannel") == ("True", "")
+    assert penstock.condition("Subscription", "billing") == ("Unknown", "SubscriberNotServed")
+    with penstock.command("status") as status:
+        assert status.wait(300) == 3, status.tail()
+        assert f"{penstock.namespace}/billing" in status.output()

@@ -5,6 +5,7 @@ Each has a namespace, an instance and topics of its own, so that any number of t
 
 from __future__ import annotations
 
+import sys
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,8 +15,8 @@ from app.operations.manifests import crd_file
 from knative.resources.kinds import OURS
 from tests.support.kube.client import resource_path
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.manifests import install
-from tests.support.processes import Worker, wait_until
+from tests.support.kube.manifests import controller_role, install
+from tests.support.processes import Child, Worker, wait_until
 
 LIMIT_S = 300.0
 MESSAGING = "messaging.knative.dev/v1"
@@ -24,22 +25,6 @@ EVENTING = "eventing.knative.dev/v1"
 KAFKA_CLASS = {"eventing.knative.dev/broker.class": "Kafka"}
 
 Json = dict[str, Any]
-
-
-def _rule(group: str, resources: str, verbs: str) -> Json:
-    return {"apiGroups": [group], "resources": resources.split(), "verbs": verbs.split()}
-
-
-#: What the controller does anywhere, and what it does in its own namespace.
-EVERYWHERE = [
-    _rule("messaging.knative.dev", "kafkachannels subscriptions", "list watch patch"),
-    _rule("messaging.knative.dev", "kafkachannels/status subscriptions/status", "patch"),
-    _rule("eventing.knative.dev", "brokers triggers", "list watch patch"),
-    _rule("eventing.knative.dev", "brokers/status triggers/status", "patch"),
-    _rule("", "services configmaps", "list watch"),
-    _rule("events.k8s.io", "events", "create"),
-]
-IN_ITS_NAMESPACE = [_rule("coordination.k8s.io", "leases", "get create update")]
 
 
 class PenstockInCluster:
@@ -58,10 +43,12 @@ class PenstockInCluster:
         self.kube.create_namespace(self.namespace)
         where = {"namespace": self.namespace, "name": "controller"}
         admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": where}).must()
-        self._grant("ClusterRole", self.name, {"name": self.name}, EVERYWHERE)
-        self._grant("Role", "controller", where, IN_ITS_NAMESPACE)
+        self._grant("ClusterRole", self.name, {"name": self.name})
+        self._grant("Role", "controller", where)
 
-    def _grant(self, kind: str, name: str, metadata: Json, rules: list[Json]) -> None:
+    def _grant(self, kind: str, name: str, metadata: Json) -> None:
+        """The rules of the manifests, under a name of its own."""
+        rules = controller_role(kind)["rules"]
         api = "rbac.authorization.k8s.io/v1"
         self.kube.admin.create({"apiVersion": api, "kind": kind, "metadata": metadata, "rules": rules}).must()
         subject = {"kind": "ServiceAccount", "namespace": self.namespace, "name": "controller"}
@@ -69,9 +56,18 @@ class PenstockInCluster:
         binding = {"apiVersion": api, "kind": f"{kind}Binding", "metadata": metadata}
         self.kube.admin.create({**binding, "subjects": [subject], "roleRef": ref}).must()
 
-    def worker(self, role: str = "all", env: Mapping[str, str] | None = None) -> Worker:
+    def worker(self, role: str = "all", env: Mapping[str, str] | None = None, api_port: int = 0) -> Worker:
         """A started worker. One with a controller knows the cluster by a ServiceAccount's token, and only this
-        namespace."""
+        namespace. `api_port`: of a proxy before the API server."""
+        settings = self._settings(api_port if role in ("all", "controller") else None)
+        return Worker(role, self._bootstrap, self.folder, None, {**settings, **(env or {})}, LIMIT_S)
+
+    def command(self, *arguments: str) -> Child:
+        """A started `penstock` command with the settings of a controller."""
+        settings = {**self._settings(0), "PENSTOCK_KAFKA": self._bootstrap}
+        return Child(arguments[0], [sys.executable, "-m", "app.cli", *arguments], self.folder, settings)
+
+    def _settings(self, api_port: int | None) -> dict[str, str]:
         settings = {
             "PENSTOCK_INSTANCE": self.name,
             "PENSTOCK_TOPIC_TEMPLATE": self.topics,
@@ -79,13 +75,15 @@ class PenstockInCluster:
             "PENSTOCK_BIND": "127.0.0.1",
             "PENSTOCK_SUBSCRIPTIONS": "own",
         }
-        if role in ("all", "controller"):
-            kubeconfig = self.kube.service_account_kubeconfig(self.namespace, "controller")
-            settings |= {
-                "PENSTOCK_RESOURCES": f"cluster:{self.namespace}",
-                "PENSTOCK_KUBECONFIG": str(kubeconfig),
-            }
-        return Worker(role, self._bootstrap, self.folder, None, {**settings, **(env or {})}, LIMIT_S)
+        if api_port is None:
+            return settings
+        token = self.kube.token(self.namespace, "controller")
+        server = f"https://127.0.0.1:{api_port}" if api_port else ""
+        kubeconfig = self.kube.write_kubeconfig(f"{self.name}.controller", token, self.namespace, server)
+        return settings | {
+            "PENSTOCK_RESOURCES": f"cluster:{self.namespace}",
+            "PENSTOCK_KUBECONFIG": str(kubeconfig),
+        }
 
     # -- objects
 

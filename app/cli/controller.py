@@ -1,0 +1,47 @@
+"""`penstock controller`: a worker that only reconciles; or, with --once, one that ends when that is done."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from app.cli.output.format import note
+from app.cli.worker import worker
+from app.settings import load_settings
+
+
+def controller(
+    once: Annotated[bool, typer.Option("--once", help="End when everything is as the resources say.")] = False,
+    resources: Annotated[
+        str, typer.Option("--resources", help="Directory of YAML files, or cluster:[NS,...]; by default cluster:.")
+    ] = "",
+    kafka: Annotated[str, typer.Option("--kafka", help="HOST:PORT[,...] of Kafka.")] = "",
+    context: Annotated[str, typer.Option("--context", help="Context of the kubeconfig.")] = "",
+    timeout_s: Annotated[float, typer.Option("--timeout", help="Seconds that --once may take.", min=1)] = 120.0,
+    log_level: Annotated[str, typer.Option("--log-level", "-l", help="debug, info, warning or error.")] = "",
+) -> None:
+    """Run the controller alone: Kafka follows the resources. Exit code with --once: 0 if that is done, else 3.
+
+    \b
+    Examples:
+      penstock controller --kafka kafka:9092
+      penstock controller --resources cluster:orders,billing --context production
+      penstock controller --once --resources my-resources
+    """
+    given = load_settings()
+    resources = resources or given.resources or "cluster:"
+    if not once:
+        more = [f"kube_context={context}"] if context else []
+        worker("controller", kafka, resources, "", log_level, more)
+        return
+    # An `import` at the top would take a second of each start of a worker.
+    from app.worker.controller_once import reconcile_once
+
+    if not resources.startswith(("file:", "cluster:")):
+        resources = f"file:{resources}"
+    options = {"resources": resources, "kafka": kafka, "kube_context": context, "log_level": log_level or "warning"}
+    settings = load_settings({name: value for name, value in options.items() if value})
+    asyncio.run(reconcile_once(settings, timeout_s))
+    note("Reconciled: Kafka and the contract are as the resources say. Workers report when they serve it.")

@@ -1,0 +1,55 @@
+"""The controller at work against the rules of the manifests: nothing is refused, nothing is allowed without need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app.local.kafka import EmbeddedKafka
+from tests.support.kube.audit import compare, service_account
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.manifests import controller_role
+from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, PenstockInCluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.integration]
+
+
+def test_the_controller_needs_exactly_what_its_roles_allow(
+    kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)
+    added = ("True", "")
+    with penstock.worker("controller", {"PENSTOCK_INGRESS_URL": "http://ingress.test"}) as controller:
+        penstock.create("v1", "Service", "billing", {"ports": [{"port": 80}]})
+        penstock.create("v1", "ConfigMap", "config")
+        penstock.channel("orders")
+        service = {"ref": {"apiVersion": "v1", "kind": "Service", "name": "billing"}}
+        penstock.subscription("billing", "orders", service)
+        config = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": "config"}}
+        penstock.create(EVENTING, "Broker", "default", config, annotations=KAFKA_CLASS)
+        penstock.create(EVENTING, "Trigger", "mine", {"broker": "default", "subscriber": service})
+        late = {"ref": {"apiVersion": "v1", "kind": "Service", "name": "late"}}
+        penstock.subscription("late", "orders", late)  # and an Event about it
+        penstock.wait(
+            "both are added",
+            lambda: (
+                penstock.condition("Subscription", "billing", "AddedToChannel") == added
+                and penstock.condition("Trigger", "mine", "SubscriberResolved") == added
+            ),
+        )
+        penstock.wait("an Event", lambda: bool(penstock.events("Subscription", "late")))
+        for kind, name in (
+            ("Trigger", "mine"),
+            ("Broker", "default"),
+            ("Subscription", "billing"),
+            ("Subscription", "late"),
+            ("KafkaChannel", "orders"),
+        ):
+            penstock.delete(kind, name)
+            penstock.wait_gone(kind, name)
+        assert controller.terminate() == 0, controller.tail()
+    user = service_account(penstock.namespace, "controller")
+    found = compare([controller_role("ClusterRole"), controller_role("Role")], kube.requests(), user)
+    assert [str(one) for one in found.refused] == []
+    assert [str(one) for one in found.unused] == []

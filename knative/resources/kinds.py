@@ -83,6 +83,7 @@ def _parse(
         reader.problem("apiVersion", f"{api_version!r} is not served", f"write {_api_version(group, versions[0])}")
     namespace, name, annotations = _metadata(reader)
     resource = read(reader, namespace, name, annotations)
+    annotations.check_texts()
     reader.read("status")
     reader.finish()
     if problems:
@@ -127,6 +128,9 @@ def _metadata(reader: ObjectReader) -> tuple[str, str, ObjectReader]:
             "namespace", f"{namespace[:64]!r} is not a valid name", "use lower-case letters, digits and '-'"
         )
     annotations = metadata.mapping("annotations")
+    labels = metadata.mapping("labels")
+    if labels is not None:
+        labels.check_texts()
     for known in METADATA:
         metadata.read(known)
     metadata.finish()

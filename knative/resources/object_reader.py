@@ -155,6 +155,13 @@ class ObjectReader:
                 self.problems.append(FieldProblem(path, f"is {_kind_of(item)}, not a mapping", "write its fields"))
         return found
 
+    def check_texts(self) -> None:
+        """Report the values that are not texts, in a mapping that holds nothing else, once."""
+        reported = {problem.path for problem in self.problems}
+        for key, value in self._value.items():
+            if value is not None and not isinstance(value, str) and (*self.path, key) not in reported:
+                self.text(key)
+
     def finish(self, only: str = "") -> None:
         """Report the fields that were not taken: a misspelt field must not be ignored silently.
 

@@ -14,6 +14,7 @@ import structlog
 from agents.consumer.topic_identity import TopicIdentity
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.runner import SubscriptionRunner
+from agents.fanout.fanouts import Fanouts
 from knative.contract.records import Subscription, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
 from tables.faust_support import forget_service
@@ -43,6 +44,7 @@ class Supervisor:
         self._app = app
         self._contract = contract
         self._context = context
+        self._fanouts = Fanouts(context.config, context.observe, context.fatal)
         self._runners: dict[str, SubscriptionRunner] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
@@ -68,6 +70,7 @@ class Supervisor:
             self._remove(uid, drain_s)
         if self._leaving:
             await asyncio.wait(set(self._leaving.values()), timeout=drain_s + 20)
+        await self._fanouts.stop()
 
     def statuses(self) -> dict[str, WorkerSubscription]:
         """The status of each subscription in this process, by uid."""
@@ -108,7 +111,7 @@ class Supervisor:
 
     async def _apply(self, wanted: dict[str, Subscription]) -> None:
         for uid in [uid for uid in self._runners if uid not in wanted]:
-            self._remove(uid, 0.0)
+            self._remove(uid, 0.0, deleted=True)
         for uid, subscription in wanted.items():
             runner = self._runners.get(uid)
             # Another topic or group means other offsets: that needs a new consumer, not an update.
@@ -127,14 +130,16 @@ class Supervisor:
                 lambda _: self._wake.set()
             )  # one consumer at a time: start when the old one has left
             return
-        runner = SubscriptionRunner(self._app, subscription, self._context)
+        runner = SubscriptionRunner(self._app, subscription, self._context, self._fanouts)
         self._runners[subscription.uid] = runner
         await self._app.add_runtime_dependency(runner)
         log.info("subscription started", subscription=subscription.label, uid=subscription.uid)
         self._context.changed()
 
-    def _remove(self, uid: str, drain_s: float) -> None:
+    def _remove(self, uid: str, drain_s: float, *, deleted: bool = False) -> None:
         runner = self._runners.pop(uid)
+        if deleted:
+            runner.group_deleted()
         task = asyncio.get_running_loop().create_task(self._leave(runner, drain_s))
         self._leaving[uid] = task
         task.add_done_callback(lambda _: self._leaving.pop(uid, None))

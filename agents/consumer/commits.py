@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -41,6 +42,7 @@ log = structlog.get_logger(__name__)
 
 #: The log event for the pause of first attempts.
 WAITING_MESSAGE = "Kafka confirms no commits; new events wait"
+LATE_S = 5.0  #: see `Commits.schedule_late_commit`
 _AGAIN_S = 0.1
 _RELEASED_MAX = 32  # barriers per turn of the event loop
 _REBALANCING = frozenset(
@@ -141,6 +143,14 @@ class _Barriers:
             self._loop.call_soon(self.release)
 
 
+class Committer(Protocol):
+    """What sends a commit: the consumer, or what commits for a group without members."""
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: Any) -> Any:
+        """Commit. The answer comes to `Commits.on_commit`; without `asynchronous` it is returned. Raises
+        KafkaException."""
+
+
 class Commits:
     """Commits of one subscription. Event loop only, except `send_requested` and `on_commit` (consumer's thread)."""
 
@@ -152,20 +162,23 @@ class Commits:
         *,
         timeout_s: float = 2.0,
         waiting: Callable[[bool], None] = lambda _: None,
+        requested: Callable[[], None] = lambda: None,
     ) -> None:
         """`label`: the subscription, for logs. `fatal` ends the process when commits can no longer succeed. Calls
         `waiting(True)` when no commit has succeeded for `timeout_s`, and `waiting(False)` when one succeeds again or
-        none is needed."""
+        none is needed; `requested()` when `send_requested` has something to send."""
         self._label = label
         self._fatal = fatal
         self._timeout_s = timeout_s
         self._listener = waiting
+        self._on_requested = requested
         self._loop = loop = asyncio.get_running_loop()
         self._machine = CommitMachine(interval_s, timeout_s)
         self._due = _Alarm(loop, self._on_due)
         self._overdue = _Alarm(loop, self._on_overdue)
         self._barriers = _Barriers(loop)
         self.waiting = False  #: Kafka has confirmed no commit for `timeout_s`
+        self._late = False  # the next commit is due later than the interval
         self._failing = False  # a warning was logged, and no commit has succeeded since
         self._denied_since: float | None = None
         self.count = 0  #: commits that succeeded
@@ -206,8 +219,18 @@ class Commits:
         """Something has changed: commit within the interval, or within `within_s`."""
         machine = self._machine
         # Called once for each event. Usually a commit is due already, and nothing has to be done.
-        if within_s is not None or machine.next is NextCommit.NONE:
+        if within_s is not None or machine.next is NextCommit.NONE or self._late:
+            self._late = False
             machine.schedule(self._loop.time(), within_s)
+            self._due.follow(machine.due_at)
+
+    def schedule_late_commit(self) -> None:
+        """Only events that were filtered out are new: reading them again would cost nobody anything. Commit within
+        LATE_S, or together with what matters more."""
+        machine = self._machine
+        if machine.next is NextCommit.NONE:
+            self._late = True
+            machine.schedule(self._loop.time(), LATE_S)
             self._due.follow(machine.due_at)
 
     def give_up_flight(self) -> None:
@@ -237,8 +260,11 @@ class Commits:
 
     def _on_due(self) -> None:
         try:
+            self._late = False
             self._machine.due(self._loop.time())
             self._follow()
+            if self._machine.state is CommitState.REQUESTED:
+                self._on_requested()
         except Exception as problem:  # the loop only logs what a timer raises
             self._fatal(problem)
 
@@ -248,7 +274,7 @@ class Commits:
 
     # -- the consumer's thread
 
-    def send_requested(self, consumer: Consumer, wait: bool = False) -> None:
+    def send_requested(self, consumer: Committer, wait: bool = False) -> None:
         """Send the requested commit, from the consumer's thread. `wait`: the thread does not poll for the result."""
         commit = self._machine.send()
         if commit is None:
@@ -262,7 +288,7 @@ class Commits:
             self._loop.call_soon_threadsafe(self._answered, commit, None, [])
             return
         try:
-            results = consumer.commit(offsets=wanted, asynchronous=not wait)  # type: ignore[call-overload]
+            results = consumer.commit(offsets=wanted, asynchronous=not wait)
             if wait:
                 self._loop.call_soon_threadsafe(self._answered, commit, None, results or [])
         except KafkaException as problem:

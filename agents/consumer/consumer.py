@@ -25,12 +25,14 @@ from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
 from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits
+from agents.consumer.fetch import Fetcher
 from agents.consumer.log_end_offsets import LogEndOffsets, read_to_end, skip_to_end
+from agents.consumer.membership import is_fatal, leave
 from agents.consumer.memory_budget import record_bytes
 from agents.consumer.rebalance import Rebalance, RebalanceListener
 from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
-from agents.ordering.partition import Delivery, PartitionState
+from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.backoff import doubling_s
 from knative.cloudevents.record_headers import record_headers
 from knative.contract.records import Subscription
@@ -39,17 +41,11 @@ from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
 
-Batch = tuple[PartitionState, list[Delivery]]
-
 _POLL_S = 0.25  # at rest
 _BUSY_POLL_S = 0.03  # while a commit is due or may become due: a retry waits for it
 _PAUSED_POLL_S = 0.01  # while partitions are paused
-_BATCH = 1000
-_ALONE_S = 0.0015  # after a gap this long a record is taken alone: a call for more would cost as much as the record
-_MUCH = 100  # after a call with this many records, more are probably ready
 _REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
 _STEADY_S = 60.0  # a consumer that ran this long before it failed joins again soon
-_UNSUBSCRIBE_S = 2.0  # local work of the client; Kafka is not asked
 _LEAVE_S = 4.0  # at stop: for the last commit and for leaving the group, and again for a call that is under way
 
 
@@ -100,8 +96,7 @@ class SubscriptionConsumer:
             subscription, config, owner, self.commits, self._backpressure, self._thread, observe
         )
         self._drained = asyncio.Event()
-        self._much = False  # the last call returned many records, so more are probably ready
-        self._last = 0.0  # when the last single record came
+        self._fetcher = Fetcher(self._rebalance.owner)
         self._drain_s = 0.0
         self._fatal: KafkaError | None = None  # the client can never be used again
         self._halted = ""  # why its partitions must not be served; "" = they may be
@@ -174,7 +169,7 @@ class SubscriptionConsumer:
         rebalance = self._rebalance
         self._backpressure.begin()
         rebalance.begin(consumer)
-        self._much, self._last = False, 0.0
+        self._fetcher.begin()
         try:
             while not (self._stop.is_set() or rebalance.stuck):
                 if self._fatal is not None:
@@ -189,12 +184,12 @@ class SubscriptionConsumer:
                 wait_s = _BUSY_POLL_S if busy else _POLL_S
                 if self._backpressure.throttle(consumer, owned):
                     wait_s = _PAUSED_POLL_S
-                messages = self._fetch(consumer, wait_s)
+                messages = self._fetcher.fetch(consumer, wait_s)
                 if messages:
                     self._take(consumer, messages)
             if not rebalance.stuck:
                 rebalance.release(consumer, list(rebalance.partitions.values()), self._drain_s, self._drained)
-                _leave(consumer)
+                leave(consumer)
         finally:
             rebalance.drop()  # the partitions that an exception has left open
             hangs = rebalance.stuck or self.commits.in_flight
@@ -224,26 +219,6 @@ class SubscriptionConsumer:
             )
             self._rebalance.read_from(consumer, stalled, stalled.tracker.fetched)
 
-    def _fetch(self, consumer: Consumer, wait_s: float) -> list[Message]:
-        """Return the records that are ready, or arrive within `wait_s`, with as few calls to the client as possible."""
-        if self._much:
-            ready = consumer.consume(_BATCH, 0)
-            self._much = len(ready) >= _MUCH
-            if ready:
-                return ready
-        first = consumer.poll(wait_s)
-        if first is None:
-            return []
-        number = first.partition()
-        partitions = self._rebalance.partitions
-        owner = partitions.get(number)  # type: ignore[arg-type]  # None: an error of the client
-        now = time.monotonic()
-        rest = consumer.consume(_BATCH - 1, 0) if now - self._last < _ALONE_S else []
-        self._last, self._much = now, len(rest) >= _MUCH
-        # A rebalance inside consume() may have revoked its partition: then the next owner reads this record.
-        moved = partitions.get(number) is not owner  # type: ignore[arg-type]
-        return rest if moved else [first, *rest]
-
     def _take(self, consumer: Consumer, messages: list[Message]) -> None:
         batches: dict[int, Batch] = {}
         errors: list[tuple[Message, KafkaError]] = []
@@ -258,7 +233,7 @@ class SubscriptionConsumer:
             number: int = message.partition()  # type: ignore[assignment]  # records have one
             batch = batches.get(number)
             if batch is None:
-                batches[number] = batch = (partitions[number], [])
+                batches[number] = batch = (partitions[number], [], 0)
             value = message.value()
             key = message.key()
             headers = record_headers(message)
@@ -271,7 +246,7 @@ class SubscriptionConsumer:
             batch[1].append(Delivery(partition, offset, key, value, headers, size, message.timestamp()[1]))
         if batches:
             topic = self.subscription.topic
-            for number, (_, records) in batches.items():
+            for number, (_, records, _) in batches.items():
                 self._observe.consumed(self.client_name, topic, number, len(records))
             self._backpressure.handed(total)
             # Counted before it is handed over: `batches_enqueued` may run at once, and must not be ahead.
@@ -280,7 +255,7 @@ class SubscriptionConsumer:
             self._on_message_error(consumer, message, error)
 
     def _on_error(self, error: KafkaError) -> None:
-        if _is_fatal(error):  # only reported here; no call raises it
+        if is_fatal(error):  # only reported here; no call raises it
             self._fatal = error
         elif error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
             log.warning("consumer", subscription=self.subscription.label, reason=error.str())
@@ -293,7 +268,7 @@ class SubscriptionConsumer:
         elif error.code() == KafkaError._PARTITION_EOF:
             if partition is not None:  # None: lost meanwhile
                 partition.reached = message.offset() or 0
-        elif _is_fatal(error) or error.code() == KafkaError._MAX_POLL_EXCEEDED:
+        elif is_fatal(error) or error.code() == KafkaError._MAX_POLL_EXCEEDED:
             raise KafkaException(error)
         else:
             log.warning("consumer", subscription=self.subscription.label, reason=error.str())
@@ -341,18 +316,3 @@ class SubscriptionConsumer:
             self._backpressure.budget.paused.add(partition.number)
             consumer.pause([TopicPartition(partition.topic, partition.number)])
             self._thread.call_soon(self._listener.failing)
-
-
-def _is_fatal(error: KafkaError) -> bool:
-    """The client can never be used again. A lost answer to a join is enough for that: Kafka takes the client that joins
-    again for another one with the same instance id, and fences the first. An error that comes as a message does not say
-    that it is fatal, so the codes are checked too."""
-    return error.fatal() or error.code() in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID)
-
-
-def _leave(consumer: Consumer) -> None:
-    """Leave the group at once. A static member that only closes its client stays in it until its session ends."""
-    consumer.unsubscribe()
-    until = time.monotonic() + _UNSUBSCRIBE_S
-    while consumer.assignment() and time.monotonic() < until:
-        consumer.poll(0.02)

@@ -40,10 +40,10 @@ class LogEndOffsets:
     def __init__(self) -> None:
         self._refresh_at = self._ask_at = 0.0
 
-    def refresh(self, consumer: Consumer, partitions: Collection[PartitionState], now: float) -> None:
-        """Update `PartitionState.log_end_offset`, once per REFRESH_S. `now`: monotonic seconds."""
+    def refresh(self, consumer: Consumer, partitions: Collection[PartitionState], now: float) -> bool:
+        """Update `PartitionState.log_end_offset`, once per REFRESH_S. `now`: monotonic seconds. False: not yet."""
         if now < self._refresh_at:
-            return
+            return False
         self._refresh_at = now + REFRESH_S
         unchanged = []
         for partition in partitions:
@@ -55,6 +55,7 @@ class LogEndOffsets:
         if unchanged and now >= self._ask_at:
             self._ask_at = now + _ASK_S
             self._query(consumer, unchanged)
+        return True
 
     @staticmethod
     def _read_cached(consumer: Consumer, partition: PartitionState) -> None:

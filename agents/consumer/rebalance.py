@@ -87,6 +87,10 @@ class Rebalance:
         self.stuck = False  #: the client cannot rejoin its group for minutes; a new client must replace it
         self._absent_since: float | None = None  # it joins, and was not given an assignment since; monotonic
 
+    def owner(self, number: int | None) -> object:
+        """What stands for the present assignment of a partition; None if there is none."""
+        return self.partitions.get(number) if number is not None else None
+
     def begin(self, consumer: Consumer) -> None:
         """Join the group with a new client, which owns nothing yet. The previous one may still be closing."""
         self._consumer = consumer

@@ -129,22 +129,23 @@ class Dispatcher:
         self._post = pool.post
         self._timeout_s, self._uri = subscription.delivery.timeout_s, subscription.subscriber.uri
         self._to_request = to_json_request if subscription.delivery.format is DeliveryFormat.JSON else to_request
-        self._matcher = compile_filter(subscription.filter)
-        self.scheduler.passes = None if self._matcher is None else self._passes
+        #: The filter of this generation; None = every event passes.
+        self.matcher = compile_filter(subscription.filter)
+        self.scheduler.passes = None if self.matcher is None else self._passes
 
     def wants(self, delivery: Delivery) -> bool:
         """Whether the event passes the filter. A record that is not a CloudEvent does: it becomes a dead letter."""
-        if self._matcher is None:
+        if self.matcher is None:
             return True
         attributes = attributes_of(delivery.headers, delivery.value)
-        return attributes is None or self._matcher(attributes)
+        return attributes is None or self.matcher(attributes)
 
     def _passes(self, delivery: Delivery) -> bool:
         """For the scheduler, which settles at once what does not pass."""
         if self.wants(delivery):
             return True
         if self._hooks.filtered is not None:
-            self._hooks.filtered(delivery, self._time() - delivery.timestamp_ms * 0.001)
+            self._hooks.filtered(delivery.headers)
         self.schedule_commit()
         return False
 

@@ -18,19 +18,22 @@ from typing import Any
 import structlog
 from mode import Service
 
-from agents.consumer.consumer import Batch, SubscriptionConsumer
+from agents.consumer.consumer import SubscriptionConsumer
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.dispatcher import Dispatcher
 from agents.dispatch.view import SubscriptionView
+from agents.fanout.fanouts import Fanouts
+from agents.fanout.member import FanoutMember
 from agents.listeners.base import DeliveryListener, Hooks
 from agents.listeners.delivery_log import DebugDeliveryLog, DeliveryLog
 from agents.listeners.failures import Failures
 from agents.listeners.metrics import MetricsListener
 from agents.listeners.tracing import TracingListener
 from agents.listeners.traffic import TrafficListener
-from agents.ordering.partition import PartitionState
+from agents.ordering.partition import Batch, PartitionState
 from knative.contract.kafka_names import agent_name
 from knative.contract.records import TRIGGER, Subscription
+from knative.filters import Matcher
 from tables.faust_support import end_agent
 
 log = structlog.get_logger(__name__)
@@ -45,14 +48,20 @@ class SubscriptionRunner(Service):
     abstract = False
     logger = logging.getLogger("mode.subscription")  # quiet: `agents/supervisor` logs starts and stops
 
-    def __init__(self, app: Any, subscription: Subscription, context: DeliveryContext) -> None:
+    def __init__(self, app: Any, subscription: Subscription, context: DeliveryContext, fanouts: Fanouts) -> None:
+        """A Trigger takes part in the fan-out of its broker's topic; any other subscription has a consumer."""
         super().__init__(loop=asyncio.get_running_loop())
         self.app = app
         self.fatal = context.fatal
         self._context = context
         failures = Failures()
         self._hooks = Hooks([failures, *_listeners(subscription, context)])
-        self._consumer = SubscriptionConsumer(subscription, context.config, self, context.observe)
+        self.filtered = self._hooks.filtered
+        self._consumer = (
+            fanouts.member(subscription, self)
+            if subscription.kind == TRIGGER
+            else SubscriptionConsumer(subscription, context.config, self, context.observe)
+        )
         self.dispatcher = Dispatcher(subscription, context, self._consumer.commits, self._hooks)
         self.view = SubscriptionView(self.dispatcher, self._consumer, failures, context.clock)
         self._incoming: deque[list[Batch]] = deque()
@@ -118,8 +127,8 @@ class SubscriptionRunner(Service):
     def _deliver(self, batches: list[Batch]) -> None:
         """The body of the agent. It never raises: Faust would restart the agent and skip the batch."""
         try:
-            for partition, records in batches:
-                self.dispatcher.scheduler.enqueue(partition, records)
+            for partition, records, end in batches:
+                self.dispatcher.scheduler.enqueue(partition, records, end)
         except Exception as problem:
             self.fatal(problem)
         finally:
@@ -130,6 +139,12 @@ class SubscriptionRunner(Service):
     def halt(self, reason: str) -> None:
         """Stop delivering events of the topic, and report the reason in the status."""
         self._consumer.halt(reason)
+
+    def group_deleted(self) -> None:
+        """The subscription is deleted, and its group with it: commit nothing more that could create it again. A group
+        with members is not deleted before they have left."""
+        if isinstance(self._consumer, FanoutMember):
+            self._consumer.group_deleted()
 
     def update(self, subscription: Subscription) -> None:
         """Apply a new generation of the same subscription (same uid, topic and group)."""
@@ -151,6 +166,11 @@ class SubscriptionRunner(Service):
         """Queue records from the consumer's thread for the agent."""
         self._incoming.append(batches)
         self._arrived.set()
+
+    @property
+    def matcher(self) -> Matcher | None:
+        """The filter of the present generation."""
+        return self.dispatcher.matcher
 
     async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
         """Start nothing more, wait up to `limit_s` for what is in flight, then abandon the rest."""

@@ -12,6 +12,7 @@ from itertools import islice
 
 from agents.consumer.consumer import SubscriptionConsumer
 from agents.dispatch.dispatcher import Dispatcher
+from agents.fanout.member import FanoutMember
 from agents.listeners.failures import Failures
 from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
@@ -27,7 +28,7 @@ class SubscriptionView:
     """The view of one subscription. Event loop only, except for `snapshot`."""
 
     def __init__(
-        self, dispatcher: Dispatcher, consumer: SubscriptionConsumer, failures: Failures, clock: Clock
+        self, dispatcher: Dispatcher, consumer: SubscriptionConsumer | FanoutMember, failures: Failures, clock: Clock
     ) -> None:
         self._dispatcher = dispatcher
         self._scheduler = dispatcher.scheduler

@@ -29,8 +29,8 @@ RequestHook = Callable[[Delivery, str, int, Headers], Headers]
 class DeliveryListener:
     """Follows the deliveries of one subscription. Event loop only. Here every method does nothing."""
 
-    def filtered(self, delivery: Delivery, age_s: float) -> None:
-        """It does not pass the filter: settled without being started, `age_s` after it was stored."""
+    def filtered(self, headers: Headers) -> None:
+        """An event with these headers does not pass the filter: settled without being started."""
 
     def started(self, delivery: Delivery) -> None:
         """The scheduler has started it: the first step in this process."""
@@ -82,7 +82,7 @@ class Hooks:
     without a listener."""
 
     def __init__(self, listeners: Sequence[DeliveryListener]) -> None:
-        filtered: list[Callable[[Delivery, float], None]] = _overridden(listeners, "filtered")
+        filtered: list[Callable[[Headers], None]] = _overridden(listeners, "filtered")
         self.filtered = _each(filtered) if filtered else None
         started: list[Callable[[Delivery], None]] = _overridden(listeners, "started")
         self.started = _each(started) if started else None

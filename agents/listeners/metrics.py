@@ -24,7 +24,7 @@ class MetricsListener(DeliveryListener):
         if outcome.recipient is Recipient.SUBSCRIBER:
             self._observe.attempt(self._subscription, outcome.status, outcome.seconds)
 
-    def filtered(self, delivery: Delivery, age_s: float) -> None:
+    def filtered(self, headers: Headers) -> None:
         self._observe.filtered(self._subscription)
 
     def reply_stored(self, delivery: Delivery, headers: Headers, size: int) -> None:

@@ -26,8 +26,8 @@ class TrafficListener(DeliveryListener):
     def settled(self, delivery: Delivery, settlement: Settlement, age_s: float, failed: int) -> None:
         self._counter.settled(delivery.headers, delivery.value, settlement.settled, age_s, failed)
 
-    def filtered(self, delivery: Delivery, age_s: float) -> None:
-        self._counter.filtered(delivery.headers)
+    def filtered(self, headers: Headers) -> None:
+        self._counter.filtered(headers)
 
     def reply_stored(self, delivery: Delivery, headers: Headers, size: int) -> None:
         if self._replies is not None:

@@ -78,6 +78,11 @@ class PartitionState:
         return self.fetched_bytes - self.released_bytes
 
 
+#: Deliveries of one partition in offset order, and the offset below which the subscription has nothing else (0 = not
+#: known: the deliveries alone say it).
+Batch = tuple[PartitionState, "list[Delivery]", int]
+
+
 class Delivery:
     """One event on its way to one subscription, from the fetch of its record until it is settled."""
 

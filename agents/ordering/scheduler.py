@@ -63,9 +63,9 @@ class Scheduler:
         self.paused = paused
         self.start_ready()
 
-    def enqueue(self, partition: PartitionState, records: Sequence[Delivery]) -> None:
+    def enqueue(self, partition: PartitionState, records: Sequence[Delivery], end: int = 0) -> None:
         """Add fetched records of one partition, in offset order. Those of a closed partition are dropped: the next
-        owner reads them again."""
+        owner reads them again. `end`: the log has nothing else for this subscription below it."""
         if not partition.open:
             _abandon(records)
             return
@@ -75,6 +75,8 @@ class Scheduler:
                 self._admit_as_fits(partition, delivery)
             else:  # settled by an earlier owner, or fetched twice
                 self._release(delivery)
+        if end > tracker.fetched:
+            tracker.skip_to(end)
         if partition.out_of_span:  # what was filtered out has moved the committable offset
             self._admit_beyond(partition)
         self.start_ready()

@@ -21,7 +21,8 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from knative.cloudevents.record_headers import record_headers
-from tables.kafka.admin import KafkaAdmin, Place
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.answers import Place
 from tables.kafka.errors import KafkaFailed
 from tables.kafka.loop_thread import call_in_thread
 

@@ -15,7 +15,8 @@ from typing import TypeVar
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
 from knative.resources.values import Start, StartPosition, StartTime
-from tables.kafka.admin import KafkaAdmin, Place
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.answers import Place
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaNotYet
 
 T = TypeVar("T")

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from controller.plan.actions import GroupState, ObservedTopic
 from controller.plan.channels import MANAGED_CONFIGS
-from tables.kafka.admin import GroupInfo, KafkaAdmin
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.answers import GroupInfo
 from tables.kafka.errors import KafkaNotFound, leave_out
 
 _INTERNAL = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "segment.ms": "3600000"}

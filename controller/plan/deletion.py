@@ -60,6 +60,9 @@ def _next_step(
             return [CancelRemoval(removal.uid)]
         # An earlier leader recorded the removal, and this one does not know yet whether a file has the resource again.
         return [] if removal.uid in world.retained else [Retract(removal.uid)]
+    # The group of a Trigger has no members. A last commit of a worker that still serves it would create it again.
+    if world.now - removal.since < config.group_wait_s and _is_served(removal, world):
+        return []
     state = world.observed.groups.get(removal.group, GroupState.ABSENT)
     topics = [topic for topic in removal.topics if topic in world.observed.topics and topic not in used]
     if not topics and state is GroupState.ABSENT:
@@ -72,6 +75,10 @@ def _next_step(
     if topics and not _readers(removal, world, config):
         return [DeleteTopic(topic) for topic in topics]
     return []
+
+
+def _is_served(removal: Removal, world: World) -> bool:
+    return any(removal.uid in worker.subscriptions for worker in world.workers.values())
 
 
 def _readers(removal: Removal, world: World, config: ControllerConfig) -> bool:

@@ -56,6 +56,12 @@ def windows_changelog_topic(instance: str) -> str:
     return f"{windows_group(instance)}-{WINDOWS_TABLE}-changelog"
 
 
+def fanout_group(instance: str, topic: str) -> str:
+    """The consumer group of the workers that read a broker's topic for its Triggers. Its offsets start nothing: each
+    Trigger's group has its own."""
+    return f"{instance}.fanout.{topic}"
+
+
 def redrive_group(instance: str) -> str:
     """The lock group of redrives: one runs at a time."""
     return f"{instance}.redrive"

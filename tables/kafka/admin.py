@@ -8,9 +8,9 @@ What is already as requested is a success where the method says so.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from knative.contract.kafka_names import topic_id
+from tables.kafka.answers import ClusterInfo, GroupInfo, GroupOffset, Place, TopicInfo
 from tables.kafka.errors import (
     KafkaExists,
     KafkaFailed,
@@ -40,46 +41,14 @@ from tables.kafka.probe import refusal
 
 K = TypeVar("K")
 
-Place = tuple[str, int]  #: topic, partition
-
 _LIMIT_S = 10.0
 _RAISE = leave_out()
+#: The broker that was asked does not coordinate the group, or is gone.
+_MOVED = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
+)
+_FORGET_S = 5.0
 _LATER_S = 1.0  #: added to the wait for an answer, so that the client's own error, which says more, comes first
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterInfo:
-    """`id`: "" before Kafka 0.10. `topics`: name -> its partitions."""
-
-    id: str
-    brokers: int
-    topics: Mapping[str, Collection[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
-    """`id`: another one when the topic is created again, "" before Kafka 2.8. `replicas`: of each partition."""
-
-    name: str
-    id: str
-    partitions: tuple[int, ...]
-    replicas: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupInfo:
-    """`state`: Kafka's name for it, such as EMPTY or STABLE."""
-
-    state: str
-    members: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupOffset:
-    """What a group has committed for one partition."""
-
-    offset: int
-    metadata: str | None
 
 
 class KafkaAdmin:
@@ -94,6 +63,7 @@ class KafkaAdmin:
         self._lock = threading.Lock()
         self._made: AdminClient | None = None
         self._former: AdminClient | None = None
+        self._forgotten = 0.0  # when the client was replaced last; monotonic
 
     def close(self) -> None:
         """Drop the client. A request under way may end without an answer."""
@@ -312,20 +282,60 @@ class KafkaAdmin:
                 self._forget_coordinators()
                 raise problem
 
-    def _forget_coordinators(self) -> None:
+    def _forget_coordinators(self, every_s: float = 0.0) -> None:
         """Have the next request ask Kafka again which brokers coordinate the groups: a client remembers them as long as
-        it uses them, also after they have moved."""
+        it uses them, also after they have moved. At most once in `every_s`, since a client costs much."""
         with self._lock:
+            now = time.monotonic()
+            if now - self._forgotten < every_s:
+                return
+            self._forgotten = now
             # Kept until the next time, because a client that is dropped gives no answer to requests under way.
             self._former, self._made = self._made, None
 
-    def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
-        """Commit the start offsets of a group, which must have no members."""
-        doing = f"committing the start of group {group}"
-        request = [ConsumerGroupTopicPartitions(group, [TopicPartition(*p, offset) for p, offset in offsets.items()])]
-        asked = self._client.alter_consumer_group_offsets(request, request_timeout=self._limit_s)
+    def commit(
+        self,
+        group: str,
+        offsets: Mapping[Place, int | GroupOffset],
+        on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
+    ) -> None:
+        """Commit offsets of a group, which must have no members."""
+        doing = f"committing offsets of group {group}"
+        wanted = [
+            TopicPartition(*place, one.offset, one.metadata or "")
+            if isinstance(one, GroupOffset)
+            else TopicPartition(*place, one)
+            for place, one in offsets.items()
+        ]
+        asked = self._client.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=self._limit_s
+        )
         answer = self._answer(asked[group], doing, f"Read on group {group}")
-        self._checked(answer, doing, f"Read on group {group} and its topics", _RAISE)
+        self._checked(answer, doing, f"Read on group {group} and its topics", on_error)
+
+    def begin_commit(
+        self,
+        group: str,
+        wanted: list[TopicPartition],
+        done: Callable[[KafkaError | None, list[TopicPartition]], None],
+    ) -> None:
+        """Commit offsets of a group, which must have no members, without waiting. `done` gets the error of the whole
+        request, or each partition with its own, in a thread of the client. Raises KafkaException."""
+        request = [ConsumerGroupTopicPartitions(group, wanted)]
+        asked = self._client.alter_consumer_group_offsets(request, request_timeout=self._limit_s)
+
+        def answered(future: Future[ConsumerGroupTopicPartitions]) -> None:
+            problem = future.exception()
+            if problem is None:
+                error, results = None, list(future.result().topic_partitions or ())
+            else:
+                known = isinstance(problem, KafkaException)
+                error, results = problem.args[0] if known else KafkaError(KafkaError._FAIL, str(problem)), wanted
+            if any(one is not None and one.code() in _MOVED for one in (error, *(each.error for each in results))):
+                self._forget_coordinators(_FORGET_S)
+            done(error, results)
+
+        asked[group].add_done_callback(answered)
 
     @staticmethod
     def _checked(

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from agents.config import DeliveryConfig
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.runner import SubscriptionRunner
+from agents.fanout.fanouts import Fanouts
 from agents.http.egress_guard import EgressConfig, EgressGuard
 from agents.http.pool import PoolConfig
 from agents.ordering.offset_tracker import OffsetTracker
@@ -48,8 +49,9 @@ async def serving(
     trace: Trace | None = None,
     counters: TrafficCounters | None = None,
 ) -> AsyncIterator[SubscriptionRunner]:
+    config = DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"})
     context = DeliveryContext(
-        DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}),
+        config,
         PoolConfig(),
         EgressGuard(EgressConfig()),
         produce,
@@ -60,7 +62,7 @@ async def serving(
         trace,
         counters,
     )
-    runner = SubscriptionRunner(None, subscription, context)
+    runner = SubscriptionRunner(None, subscription, context, Fanouts(config, context.observe, fail))
     try:
         yield runner
     finally:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from agents.consumer.consumer import SubscriptionConsumer
 from agents.ordering.offset_metadata import STARTED_MAX, OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import Delivery, PartitionState
@@ -58,6 +59,7 @@ async def test_no_answer_is_evaluated_after_a_hanging_consumer_was_stopped() -> 
         serving(wanted(server.url(), DeliverySpec(retry=0)), produce) as runner,
     ):
         partition = feed(runner, 0, 30)
+        assert isinstance(runner._consumer, SubscriptionConsumer)
         runner._consumer._rebalance.partitions[0] = partition
         await until(lambda: len(server.requests) == 10)
         await runner.on_stop()

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from agents.config import DeliveryConfig
-from agents.consumer.consumer import Batch, SubscriptionConsumer
-from agents.ordering.partition import Delivery, PartitionState
+from agents.consumer.consumer import SubscriptionConsumer
+from agents.ordering.partition import Batch, Delivery, PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.records import Subscription
 from knative.delivery.policy import Addressable
@@ -36,7 +36,7 @@ class Settler:
         self.partitions.extend(partitions)
 
     def enqueue(self, batches: list[Batch]) -> None:
-        for partition, records in batches:
+        for partition, records, _ in batches:
             for record in records:
                 if partition.open and partition.tracker.add(record.offset):
                     self.got.append((partition.number, record.offset))

@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from agents.consumer import rebalance, stall_detector
 from agents.consumer.commits import Commits
-from agents.consumer.consumer import Batch, SubscriptionConsumer
+from agents.consumer.consumer import SubscriptionConsumer
+from agents.ordering.partition import Batch
 from app.local.kafka import EmbeddedKafka
 from app.observability.metrics import Metrics
 from tests.integration.consumers import LIMIT_S, Settler, feeding, fill, subscription, tight
@@ -28,7 +29,7 @@ async def test_memory_is_bounded_and_a_stuck_partition_does_not_hold_up_the_othe
 
     class Stuck(Settler):
         def enqueue(self, batches: list[Batch]) -> None:
-            for partition, records in batches:
+            for partition, records, _ in batches:
                 for record in records:
                     partition.tracker.add(record.offset)
                     if partition.number == 1:
@@ -65,7 +66,7 @@ async def test_a_paused_partition_that_goes_away_and_comes_back_is_read_again(
             if not self.stuck:
                 super().enqueue(batches)
                 return
-            for partition, records in batches:
+            for partition, records, _ in batches:
                 for record in records:
                     partition.tracker.add(record.offset)
             self.consumer.batches_enqueued()

@@ -228,7 +228,7 @@ async def test_offsets_are_rejected_while_the_group_has_members(
     instance_id.subscribe([topic])
     while not instance_id.assignment():  # a busy machine takes longer than one poll
         await asyncio.to_thread(instance_id.poll, 0.5)
-    with pytest.raises(Exception, match="committing the start of group"):
+    with pytest.raises(Exception, match="committing offsets of group"):
         await asyncio.to_thread(plant.offsets.commit_start, group, topic, [0], Start.EARLIEST)
     await asyncio.to_thread(instance_id.close)
     await asyncio.to_thread(plant.offsets.commit_start, group, topic, [0], Start.EARLIEST)

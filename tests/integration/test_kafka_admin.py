@@ -13,7 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from app.local.kafka import EmbeddedKafka
-from tables.kafka.admin import GroupOffset, KafkaAdmin, TopicInfo
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.answers import GroupOffset, TopicInfo
 from tables.kafka.errors import KafkaFailed, KafkaInvalid, KafkaNotFound, KafkaNotYet, KafkaUnavailable, leave_out
 from tests.support.processes import REPOSITORY, free_port, wait_until
 
@@ -149,7 +150,7 @@ def test_offsets_of_a_group_with_members_are_not_changed(
     try:
         member.subscribe([topic])
         member.poll(5.0)
-        with pytest.raises(KafkaFailed, match="committing the start of group"):
+        with pytest.raises(KafkaFailed, match="committing offsets of group"):
             admin.commit(group, {(topic, 0): 0})
     finally:
         member.close()

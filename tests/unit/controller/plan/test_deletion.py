@@ -6,7 +6,18 @@ from dataclasses import replace
 
 from controller.plan.actions import CancelRemoval, DeleteTopic, Forget, GroupState, Remember, Retract
 from knative.resources.conditions import ConditionStatus
-from tests.unit.controller.worlds import CONFIG, NOW, TOPIC, Kafka, channel, condition, message, names_of, subscription
+from tests.unit.controller.worlds import (
+    CONFIG,
+    NOW,
+    TOPIC,
+    Kafka,
+    channel,
+    condition,
+    message,
+    names_of,
+    serving,
+    subscription,
+)
 
 
 def settled(*, keep: bool = False) -> Kafka:
@@ -44,6 +55,15 @@ def test_a_group_with_members_is_waited_for() -> None:
     kafka.groups["kafka.s-billing"] = GroupState.EMPTY
     kafka.settle()
     assert not kafka.world.removals
+
+
+def test_a_group_is_not_deleted_while_a_worker_serves_the_subscription() -> None:
+    """It may be one without members, which the worker's last commit would create again."""
+    kafka = settled()
+    served = serving(*kafka.world.subscriptions.values())
+    assert names_of(kafka.settle(channel(), workers=served)) == ["Remember", "Retract"]
+    left = kafka.settle(channel(), workers={})
+    assert names_of(left) == ["DeleteGroup", "Forget"]
 
 
 def test_a_kept_topic_outlives_its_channel() -> None:

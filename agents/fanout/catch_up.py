@@ -1,0 +1,149 @@
+"""Reads again what Triggers have missed: those that began further behind, and those that had no room for a while.
+
+    turn: the Trigger that has waited longest -> assign its partition at its position -> ranges, until it has caught up,
+          has no room, or TURN_S is over; every other Trigger that a range covers takes it too
+
+One client for all Triggers of a topic, without a group. It exists only while a Trigger is behind.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import structlog
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from agents.config import DeliveryConfig
+from agents.consumer.settings import consumer_settings
+from agents.fanout.decode import decode
+from agents.fanout.ranges import Range
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.partition import PartitionState
+from knative.backoff import doubling_s
+from tables.kafka.loop_thread import LoopThread
+
+log = structlog.get_logger(__name__)
+
+TURN_S = 1.0
+_IDLE_S = 10.0  # without a turn for this long, the client is closed
+_LOOK_S = 0.05  # between two looks for a Trigger that has room again
+_POLL_S = 0.25
+_SILENT_S = 5.0  # a turn in which Kafka returns nothing for so long is ended
+_BATCH = 500
+_FETCH_BYTES = 1_048_576
+_AGAIN_S = (1.0, 10.0)
+_STOP_S = 3.0
+
+
+class CatchUpPort(Protocol):
+    """What it needs of the fan-out. On the event loop."""
+
+    def next_turn(self) -> tuple[int, int] | None:
+        """Partition and position of a Trigger that is behind and has room; None if there is none."""
+
+    def take_missed(self, found: list[Range]) -> bool:
+        """What was read. True: the Trigger whose turn it is can take more."""
+
+    def skip(self, number: int, low: int) -> None:
+        """The log begins at `low`."""
+
+    @property
+    def any_behind(self) -> bool:
+        """Whether a Trigger is behind, with room or without."""
+
+    def fatal(self, problem: BaseException) -> None:
+        """The thread cannot continue."""
+
+
+class CatchUp:
+    """The thread and the client. Event loop only, except for the thread."""
+
+    def __init__(self, topic: str, client_name: str, config: DeliveryConfig, owner: CatchUpPort) -> None:
+        self._topic = topic
+        settings = consumer_settings(config, f"{client_name}-catch-up", f"{client_name}-catch-up", "")
+        self._settings = {
+            **{name: value for name, value in settings.items() if name != "group.instance.id"},
+            "queued.max.messages.kbytes": min(settings["queued.max.messages.kbytes"], _FETCH_BYTES // 1024),
+        }
+        self._owner = owner
+        self._thread: LoopThread | None = None
+        self._name = f"catch-up-{topic}"
+
+    def wake(self) -> None:
+        """A Trigger is behind."""
+        if self._thread is None:
+            self._thread = LoopThread(self._run, self._name, self._owner.fatal)
+            self._thread.start()
+
+    async def stop(self) -> None:
+        """End the thread."""
+        thread, self._thread = self._thread, None
+        if thread is not None and not await thread.stop(_STOP_S):
+            log.error("the catch-up consumer did not stop in time", topic=self._topic)
+
+    # -- thread
+
+    def _run(self) -> None:
+        thread = self._thread
+        assert thread is not None
+        waits_s = doubling_s(*_AGAIN_S)
+        while not thread.stopping.is_set():
+            consumer = Consumer(self._settings)
+            try:
+                if self._serve(consumer, thread):
+                    return
+            except KafkaException as problem:
+                log.warning("the catch-up consumer failed; it starts again", topic=self._topic, reason=str(problem))
+                thread.stopping.wait(next(waits_s))
+            finally:
+                consumer.close()
+
+    def _serve(self, consumer: Consumer, thread: LoopThread) -> bool:
+        """Turns, until none is needed (True) or the thread is stopped."""
+        idle_since = time.monotonic()
+        while not thread.stopping.is_set():
+            turn = thread.call(self._owner.next_turn)
+            if turn is not None:
+                self._turn(consumer, thread, *turn)
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since > _IDLE_S and thread.call(self._ended):
+                return True
+            else:
+                thread.stopping.wait(_LOOK_S)
+        return True
+
+    def _ended(self) -> bool:
+        """On the event loop, so that no `wake` comes between the look and the end."""
+        if self._owner.any_behind:
+            return False
+        self._thread = None
+        return True
+
+    def _turn(self, consumer: Consumer, thread: LoopThread, number: int, position: int) -> None:
+        head = PartitionState(self._topic, number, OffsetTracker(position))
+        consumer.assign([TopicPartition(self._topic, number, position)])
+        began = heard = time.monotonic()
+        more = True
+        while more and not thread.stopping.is_set():
+            messages = consumer.consume(_BATCH, _POLL_S)
+            now = time.monotonic()
+            if messages:
+                heard = now
+                # What is left of an earlier turn belongs to other positions.
+                mine = [one for one in messages if one.partition() == number or one.partition() is None]
+                found = decode(mine, {number: head})
+                if found.out_of_range:
+                    self._out_of_range(consumer, thread, number, head.tracker.fetched)
+                    break
+                for error in found.errors:
+                    raise KafkaException(error)
+                more = thread.call(self._owner.take_missed, found.ranges) and now - began < TURN_S
+            elif now - heard > _SILENT_S:
+                break
+        consumer.unassign()
+
+    def _out_of_range(self, consumer: Consumer, thread: LoopThread, number: int, at: int) -> None:
+        low, _ = consumer.get_watermark_offsets(TopicPartition(self._topic, number), timeout=10)
+        if at < low:
+            thread.call(self._owner.skip, number, low)

@@ -1,0 +1,280 @@
+"""Hands what is read of one broker's topic to all of its Triggers in this process.
+
+    SharedConsumer --ranges--> take ------+--> FanoutMember.take  (for each Trigger)
+    CatchUp ---------ranges--> take_missed+
+
+What a Trigger cannot take, because it began behind or has no room, it gets from `CatchUp` later. The rule of
+`agents/fanout/ranges` makes both ways safe, in any order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import structlog
+
+from agents.config import DeliveryConfig
+from agents.fanout.catch_up import CatchUp
+from agents.fanout.group_offsets import GroupOffsets, Starts
+from agents.fanout.member import FanoutMember
+from agents.fanout.ranges import Range, first_offset
+from agents.fanout.shared_consumer import SharedConsumer
+from agents.ordering.partition import PartitionState
+from knative.ports import Observe
+from tables.kafka.errors import KafkaFailed
+
+log = structlog.get_logger(__name__)
+
+_CONFIRMED_S = 1.0  # how long a confirmation of the assignment holds; far shorter than a session
+_OPEN_AGAIN_S = 1.0
+_RENEW_S = 3600.0  # far below the time for which Kafka keeps the offsets of a group without members (7 days by default)
+_STOP_DRAIN_S = 0.0
+
+
+class TopicFanout:
+    """All Triggers of one topic. Event loop only, except for `room`."""
+
+    def __init__(
+        self,
+        topic: str,
+        group: str,
+        client_name: str,
+        config: DeliveryConfig,
+        group_offsets: GroupOffsets,
+        observe: Observe,
+        fatal: Callable[[BaseException], None],
+        emptied: Callable[[TopicFanout], None],
+    ) -> None:
+        """`emptied`: its last member has left."""
+        self.topic = topic
+        self.fatal = fatal
+        self._emptied = emptied
+        self._observe = observe
+        self._group_offsets = group_offsets
+        self._members: list[FanoutMember] = []
+        self._started = False
+        self._owned: set[int] = set()  # partitions that are open
+        self._ends: dict[int, int] = {}  # partition -> the end of what the shared consumer has handed over
+        self._consumer = SharedConsumer(topic, group, client_name, config, self, observe)
+        self._catch_up = CatchUp(topic, client_name, config, self)
+        self._turn: tuple[FanoutMember, int] | None = None
+        self._turns: dict[tuple[str, int], int] = {}  # (uid, partition) -> number of its last turn
+        self._turns_made = 0
+        self._confirmed_at = -_CONFIRMED_S
+        self._renewed_at = time.monotonic()
+        self._unconfirmed: list[FanoutMember] = []  # they have a commit to send
+        self._opening: dict[FanoutMember, asyncio.Task[None]] = {}
+        #: One change of the partitions or members at a time.
+        self._lock = asyncio.Lock()
+
+    @property
+    def rebalances(self) -> Mapping[str, int]:
+        """See `FanoutMember`, also for the next."""
+        return self._consumer.rebalances
+
+    @property
+    def poll_age_s(self) -> float:
+        return self._consumer.poll_age_s
+
+    async def stop(self) -> None:
+        """End both readers; all members have left."""
+        await self._catch_up.stop()
+        await self._consumer.stop(_STOP_DRAIN_S)
+
+    # -- members
+
+    def join(self, member: FanoutMember) -> None:
+        """Read for this member too, from the partitions that are open and from those that will be."""
+        self._members.append(member)
+        if not self._started:
+            self._started = True
+            self._consumer.start()
+        task = asyncio.get_running_loop().create_task(self._open_for(member))
+        self._opening[member] = task
+        task.add_done_callback(lambda _: self._opening.pop(member, None))
+
+    async def _open_for(self, member: FanoutMember) -> None:
+        try:
+            while member in self._members:
+                try:
+                    async with self._lock:
+                        missing = sorted(self._owned - member.states.keys())
+                        if missing and member in self._members:
+                            found = await self._read([member], missing)
+                            member.open(missing, found[member.subscription.group])
+                            self._wake_if_behind(member)
+                    return
+                except (KafkaFailed, TimeoutError) as problem:
+                    label = member.subscription.label
+                    log.warning("the offsets cannot be read; tried again", subscription=label, reason=str(problem))
+                    await asyncio.sleep(_OPEN_AGAIN_S)
+        except Exception as problem:
+            self.fatal(problem)
+
+    async def leave(self, member: FanoutMember, drain_s: float) -> None:
+        """Drain and commit its partitions, and read for it no more."""
+        if member not in self._members:
+            return
+        opening = self._opening.pop(member, None)
+        if opening is not None:
+            opening.cancel()
+        # Not under the lock: a rebalance that drains others must not delay it, and releases nothing twice.
+        self._members.remove(member)
+        await member.release(list(member.states), drain_s)
+        member.close()
+        if not self._members:
+            self._emptied(self)
+
+    def _wake_if_behind(self, member: FanoutMember) -> None:
+        if any(position < self._ends.get(number, 0) for number, position in member.positions.items()):
+            self._catch_up.wake()
+
+    # -- the shared consumer's assignment
+
+    async def open(self, numbers: Sequence[int]) -> dict[int, int]:
+        """See `FanoutPort`, also for the next."""
+        async with self._lock:
+            self._owned.update(numbers)
+            members = [member for member in self._members if not member.states.keys() & set(numbers)]
+            try:
+                found = await self._read(members, numbers) if members else {}
+            except BaseException:
+                self._owned.difference_update(numbers)
+                raise
+            for member in members:
+                if member in self._members:  # it may have left meanwhile
+                    member.open(numbers, found[member.subscription.group])
+            starts = {}
+            for number in numbers:
+                positions = [m.positions[number] for m in self._members if number in m.positions]
+                starts[number] = self._ends[number] = first_offset(positions) if positions else 0
+            for member in self._members:
+                self._wake_if_behind(member)
+            return starts
+
+    async def _read(self, members: Sequence[FanoutMember], numbers: Sequence[int]) -> Starts:
+        groups = {member.subscription.group: member.subscription.label for member in members}
+        return await self._group_offsets.read(self.topic, groups, numbers)
+
+    async def release(self, numbers: Sequence[int], limit_s: float) -> None:
+        async with self._lock:
+            self._gone(numbers)
+            await asyncio.gather(*(member.release(numbers, limit_s) for member in list(self._members)))
+
+    async def lose(self, numbers: Sequence[int], limit_s: float) -> bool:
+        async with self._lock:
+            self._gone(numbers)
+            silent = await asyncio.gather(*(member.lose(numbers, limit_s) for member in list(self._members)))
+            return any(silent)
+
+    async def hand_over(self, numbers: Sequence[int]) -> None:
+        async with self._lock:
+            try:
+                await asyncio.gather(*(member.hand_over(numbers) for member in list(self._members)))
+            except (KafkaFailed, TimeoutError) as problem:
+                log.warning("offsets were not handed over", topic=self.topic, reason=str(problem))
+
+    def _gone(self, numbers: Sequence[int]) -> None:
+        self._owned.difference_update(numbers)
+        for number in numbers:
+            self._ends.pop(number, None)
+
+    # -- records
+
+    def take(self, ranges: list[Range]) -> None:
+        try:
+            for found in ranges:
+                if found.number not in self._owned:
+                    continue
+                behind = False
+                for member in self._members:
+                    if member.take(found):
+                        behind = True
+                self._ends[found.number] = found.end
+                if behind:
+                    self._catch_up.wake()
+        except Exception as problem:
+            self.fatal(problem)
+        finally:
+            self._consumer.taken()
+
+    def take_missed(self, found: list[Range]) -> bool:
+        """See `CatchUpPort`, also for the next."""
+        for one in found:
+            for member in self._members:
+                member.take(one)
+        if self._turn is None:
+            return False
+        member, number = self._turn
+        return member.behind(self._ends.get(number, 0), number)
+
+    def next_turn(self) -> tuple[int, int] | None:
+        waiting = [
+            (self._turns.get((member.subscription.uid, number), 0), place, number)
+            for place, member in enumerate(self._members)
+            for number in member.states
+            if member.behind(self._ends.get(number, 0), number)
+        ]
+        if not waiting:
+            self._turn = None
+            return None
+        _, place, number = min(waiting)
+        member = self._members[place]
+        self._turns_made += 1
+        self._turns[member.subscription.uid, number] = self._turns_made
+        self._turn = (member, number)
+        return number, member.positions[number]
+
+    @property
+    def any_behind(self) -> bool:
+        return any(
+            position < self._ends.get(number, 0)
+            for member in self._members
+            for number, position in member.positions.items()
+        )
+
+    def skip(self, number: int, low: int) -> None:
+        for member in self._members:
+            count = member.skip(number, low)
+            if count:
+                label = member.subscription.label
+                log.warning("records expired before they were read", subscription=label, partition=number, count=count)
+                self._observe.expired(label, count)
+
+    def fail(self, number: int, reason: str) -> None:
+        for member in self._members:
+            member.fail(number, reason)
+
+    def ends(self, heads: Collection[PartitionState]) -> None:
+        if time.monotonic() - self._renewed_at > _RENEW_S:
+            self._renewed_at = time.monotonic()
+            for member in self._members:
+                member.renew()
+        for head in heads:
+            for member in self._members:
+                state = member.states.get(head.number)
+                if state is not None:
+                    state.log_end_offset = head.log_end_offset
+
+    def room(self, number: int, *, resume: bool) -> bool:
+        """Any thread. True if a member follows the shared consumer here and has room."""
+        end = self._ends.get(number, 0)
+        part = 4 if resume else 2
+        return any(member.has_room(number, end, part) for member in tuple(self._members))
+
+    # -- commits
+
+    def when_confirmed(self, member: FanoutMember) -> None:
+        if time.monotonic() - self._confirmed_at < _CONFIRMED_S:
+            member.send_commit()
+        else:
+            self._unconfirmed.append(member)
+            self._consumer.confirm()
+
+    def confirmed(self, at: float) -> None:
+        self._confirmed_at = at
+        waiting, self._unconfirmed = self._unconfirmed, []
+        for member in waiting:
+            member.send_commit()

@@ -1,0 +1,60 @@
+"""The fan-outs of one process: one for each topic that has a Trigger here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from agents.config import DeliveryConfig
+from agents.fanout.fanout import TopicFanout
+from agents.fanout.group_offsets import GroupOffsets
+from agents.fanout.member import FanoutMember, MemberListener
+from knative.contract.kafka_names import fanout_group
+from knative.contract.records import Subscription
+from knative.ports import Observe
+from tables.kafka.admin import KafkaAdmin
+
+_STOP_S = 15.0
+
+
+class Fanouts:
+    """Event loop only."""
+
+    def __init__(self, config: DeliveryConfig, observe: Observe, fatal: Callable[[BaseException], None]) -> None:
+        self._config = config
+        self._observe = observe
+        self._fatal = fatal
+        self._admin = KafkaAdmin(config.kafka)
+        self._group_offsets = GroupOffsets(self._admin, observe)
+        self._fanouts: dict[str, TopicFanout] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def member(self, subscription: Subscription, owner: MemberListener) -> FanoutMember:
+        """A place for this Trigger in the fan-out of its topic."""
+        name = subscription.unique_name.replace(":", "_")
+        client_name = f"{self._config.instance}-{subscription.namespace}-{name}"
+        return FanoutMember(subscription, client_name, self._config, owner, self._join, self._group_offsets)
+
+    def _join(self, member: FanoutMember) -> TopicFanout:
+        topic, config = member.subscription.topic, self._config
+        fanout = self._fanouts.get(topic)
+        if fanout is None:
+            group, client_name = fanout_group(config.instance, topic), f"{config.instance}-{topic}"
+            fanout = self._fanouts[topic] = TopicFanout(
+                topic, group, client_name, config, self._group_offsets, self._observe, self._fatal, self._emptied
+            )
+        fanout.join(member)
+        return fanout
+
+    async def stop(self) -> None:
+        """Wait, up to a limit, until the fan-outs that have no members any more have left their groups."""
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=_STOP_S)
+        self._admin.close()
+
+    def _emptied(self, fanout: TopicFanout) -> None:
+        if self._fanouts.get(fanout.topic) is fanout:
+            del self._fanouts[fanout.topic]
+        task = asyncio.get_running_loop().create_task(fanout.stop())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)

@@ -1,0 +1,345 @@
+"""One Trigger in the fan-out of its broker's topic: what it owns, how far it has taken, and its commits.
+
+    Fanout.take(range) -> FanoutMember.take: covers its position? room? --> filter --> what passes: to its agent
+                                                                             `-------> the rest is settled at once
+
+Stands where a subscription of its own consumer has a `SubscriptionConsumer`. An event that does not pass the filter
+costs a call of the filter and nothing else: no delivery, no turn of the agent. It is a gap in the log of this Trigger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import structlog
+
+from agents.bounded_wait import at_most
+from agents.config import DeliveryConfig
+from agents.consumer.commits import Commits, offsets
+from agents.consumer.memory_budget import RECORDS_MAX
+from agents.consumer.rebalance import RebalanceListener
+from agents.consumer.retained import RetainedOffsets, resumed
+from agents.fanout.group_offsets import GroupCommitter, GroupOffsets
+from agents.fanout.ranges import Range, covers
+from agents.ordering.offset_metadata import read
+from agents.ordering.partition import Batch, Delivery, PartitionState
+from knative.contract.records import Subscription
+from knative.filters import Matcher
+from knative.ports import Headers
+from tables.kafka.answers import GroupOffset
+
+log = structlog.get_logger(__name__)
+
+_COMMIT_LIMIT_S = 8.0
+
+
+class MemberListener(RebalanceListener, Protocol):
+    """Called on the event loop."""
+
+    def enqueue(self, batches: list[Batch]) -> None:
+        """What is to be delivered, in order. Call `FanoutMember.batches_enqueued` once per call."""
+
+    @property
+    def matcher(self) -> Matcher | None:
+        """Whether an event passes the filter of the present generation; None = every event does."""
+
+    @property
+    def filtered(self) -> Callable[[Headers], None] | None:
+        """Called with the headers of each event that does not pass."""
+
+    def waiting_for_kafka(self, waiting: bool) -> None:
+        """True: Kafka confirms no commits, so start nothing new. False: it does again."""
+
+    def failing(self) -> None:
+        """A partition has been stopped."""
+
+    def fatal(self, problem: BaseException) -> None:
+        """The process must end."""
+
+
+class Fanout(Protocol):
+    """What a member needs of the fan-out."""
+
+    @property
+    def rebalances(self) -> Mapping[str, int]:
+        """How often partitions were assigned, revoked and lost."""
+
+    @property
+    def poll_age_s(self) -> float:
+        """Seconds since the shared consumer last polled."""
+
+    async def leave(self, member: FanoutMember, drain_s: float) -> None:
+        """Drain, commit and read no more for it."""
+
+    def when_confirmed(self, member: FanoutMember) -> None:
+        """Call `send_commit` when the shared consumer is known to own its partitions."""
+
+
+#: Reads for this member too, from now on.
+Join = Callable[["FanoutMember"], Fanout]
+
+
+class FanoutMember:
+    """Event loop only, except for `has_room` and the properties."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        client_name: str,
+        config: DeliveryConfig,
+        owner: MemberListener,
+        join: Join,
+        group_offsets: GroupOffsets,
+    ) -> None:
+        self.subscription = subscription
+        self.client_name = client_name
+        self.retained = RetainedOffsets()
+        self.states: dict[int, PartitionState] = {}
+        self.positions: dict[int, int] = {}  #: partition -> the first offset that it has not taken
+        self._config = config
+        self._listener = owner
+        self._join = join
+        self._fanout: Fanout | None = None  # once it has joined
+        self._group_offsets = group_offsets
+        self._queued = 0  # calls of `enqueue` that the agent has not seen yet
+        self._halted = ""
+        self._commits_last = True
+        self.commits = Commits(
+            subscription.label,
+            config.commit_interval_s,
+            owner.fatal,
+            timeout_s=config.commit_timeout_s,
+            waiting=owner.waiting_for_kafka,
+            requested=self._on_commit_requested,
+        )
+        self._committer = GroupCommitter(group_offsets, subscription.group, self.commits.on_commit)
+
+    # -- for the runner, as `SubscriptionConsumer`
+
+    def start(self) -> None:
+        """Join the fan-out. Returns at once."""
+        self.commits.attach(self.states)
+        self._fanout = self._join(self)
+
+    async def stop(self, drain_s: float) -> None:
+        """Drain, commit and leave the fan-out, in `drain_s` plus some seconds."""
+        if self._fanout is not None:
+            await at_most(self._fanout.leave(self, drain_s), drain_s + 2 * _COMMIT_LIMIT_S)
+
+    def group_deleted(self) -> None:
+        """Commit nothing more."""
+        self._commits_last = False
+        self.commits.detach()
+
+    def halt(self, reason: str) -> None:
+        """Stop serving all partitions, also those assigned later, and report the reason."""
+        self._halted = reason
+        for number in self.states:
+            self.fail(number, reason)
+
+    @property
+    def partitions(self) -> list[PartitionState]:
+        """The partitions that it owns now."""
+        return list(self.states.values())
+
+    @property
+    def rebalances(self) -> Mapping[str, int]:
+        """How often partitions were assigned, revoked and lost."""
+        return self._fanout.rebalances if self._fanout is not None else {}
+
+    @property
+    def poll_age_s(self) -> float:
+        """Seconds since the shared consumer last polled."""
+        return self._fanout.poll_age_s if self._fanout is not None else 0.0
+
+    def batches_enqueued(self) -> None:
+        """The scheduler has the batches of one `enqueue`."""
+        self._queued -= 1
+
+    # -- for the fan-out: records
+
+    def take(self, found: Range) -> bool:
+        """Take what the range has for this member, if it covers its position, as far as there is room. True: it has
+        not taken all of it."""
+        number = found.number
+        state = self.states.get(number)
+        if state is None or not state.open or state.failure:
+            return False
+        position, end = self.positions[number], found.end
+        if position >= end:
+            return False
+        room = self._share() - state.held_bytes
+        if not covers(found.start, end, position) or room <= 0 or state.held >= RECORDS_MAX:
+            return True
+        matcher, filtered = self._listener.matcher, self._listener.filtered
+        attempts = state.tracker.attempts
+        deliveries: list[Delivery] = []
+        size = 0
+        for record in found.records:
+            offset = record.offset
+            if offset < position:
+                continue
+            # What is not a CloudEvent passes, and becomes a dead letter. What was attempted before the filter changed
+            # goes through the scheduler, which forgets the attempts.
+            if (
+                matcher is None
+                or (attributes := record.attributes) is None
+                or matcher(attributes)
+                or offset in attempts
+            ):
+                if size >= room:
+                    end = offset
+                    break
+                size += record.size
+                deliveries.append(
+                    Delivery(state, offset, record.key, record.value, record.headers, record.size, record.timestamp_ms)
+                )
+            elif filtered is not None:
+                filtered(record.headers)
+        self.positions[number] = end
+        if deliveries or self._queued:
+            state.fetched_count += len(deliveries)
+            state.fetched_bytes += size
+            self._queued += 1
+            self._listener.enqueue([(state, deliveries, end)])
+        elif end > state.tracker.fetched:
+            state.tracker.skip_to(end)
+        if len(deliveries) < len(found.records) or not deliveries:
+            self.commits.schedule_late_commit()
+        return end < found.end
+
+    def skip(self, number: int, low: int) -> int:
+        """The log of the partition begins at `low`. Returns how many offsets this member had not read."""
+        state, position = self.states.get(number), self.positions.get(number, low)
+        if state is None or position >= low:
+            return 0
+        self.positions[number] = low
+        self._queued += 1
+        self._listener.enqueue([(state, [], low)])
+        self.commits.schedule_commit()
+        return low - position
+
+    def behind(self, end: int, number: int) -> bool:
+        """Whether it has not taken all below `end`, and has room for more."""
+        state = self.states.get(number)
+        if state is None or not state.open or state.failure or self.positions[number] >= end:
+            return False
+        return self._room(state, 2)
+
+    def has_room(self, number: int, from_: int, part: int) -> bool:
+        """Whether it follows the reader at `from_`, and holds less than 1/`part` of what it may. Any thread."""
+        state, position = self.states.get(number), self.positions.get(number)
+        if state is None or position is None or position < from_ or not state.open or state.failure:
+            return False
+        return self._room(state, part)
+
+    def _room(self, state: PartitionState, part: int) -> bool:
+        return state.held_bytes < self._share() // part and state.held < RECORDS_MAX // part
+
+    def _share(self) -> int:
+        """The bytes that one partition may hold."""
+        return self._config.buffer_bytes_max // max(1, len(self.states))
+
+    # -- for the fan-out: partitions
+
+    def open(self, numbers: Sequence[int], found: Mapping[int, GroupOffset]) -> None:
+        """These partitions were assigned; `found`: what the group has committed."""
+        opened = []
+        for number in numbers:
+            start, metadata = found[number].offset, found[number].metadata
+            tracker = self.retained.tracker(number, start, read(start, metadata))
+            state = PartitionState(self.subscription.topic, number, tracker)
+            state.acknowledged = state.requested = start
+            opened.append(state)
+        self._listener.opened(opened)
+        for state in opened:
+            self.positions[state.number] = state.tracker.committable
+            self.states[state.number] = state
+        if any(state.tracker.changes for state in opened):  # this process knows more than Kafka: commit that
+            self.commits.schedule_commit()
+        if self._halted:
+            self.halt(self._halted)
+
+    async def release(self, numbers: Sequence[int], drain_s: float) -> None:
+        """Drain these partitions for up to `drain_s`, then commit and give them up."""
+        mine = [self.states[number] for number in numbers if number in self.states]
+        if not mine:
+            return
+        await self._listener.drain(mine, drain_s)
+        for state in mine:
+            self._pop(state)
+        # Popped before the commit: a request for a commit that is still waiting is then not sent.
+        if self._commits_last:
+            label, group = self.subscription.label, self.subscription.group
+            refused = await self._group_offsets.commit_now(group, offsets(mine), label, _COMMIT_LIMIT_S)
+            self.retained.keep([state for state in mine if state.number in refused])
+
+    async def lose(self, numbers: Sequence[int], drain_s: float) -> bool:
+        """Others may own these partitions already: no commit. True: Kafka was silent."""
+        mine = [self.states[number] for number in numbers if number in self.states]
+        await self._listener.drain(mine, drain_s)
+        for state in mine:
+            self._pop(state)
+        silent = self.commits.silent
+        self.retained.keep(mine, hand_over=silent)
+        # Only after the drain: it ends `waiting`, and first attempts would start again.
+        if not self.states:
+            self.commits.forget()
+        return silent
+
+    async def hand_over(self, assigned: Sequence[int]) -> None:
+        """Commit what this process knows of lost partitions that others own now, unless others have committed since."""
+        known = self.retained.joined(assigned)
+        if not known:
+            return
+        group, label = self.subscription.group, self.subscription.label
+        numbers = [state.number for state in known]
+        found = (await self._group_offsets.read(self.subscription.topic, {group: label}, numbers))[group]
+        wanted: list[PartitionState] = []
+        for state in known:
+            committed = found[state.number]
+            # The committed offset is still our last confirmed or requested one: no other worker has committed since.
+            if committed.offset in (state.acknowledged, state.requested):
+                metadata = read(committed.offset, committed.metadata)
+                merged = resumed(committed.offset, metadata, state.tracker, state.acknowledged)
+                wanted.append(PartitionState(state.topic, state.number, merged))
+        await self._group_offsets.commit_now(group, offsets(wanted), label, _COMMIT_LIMIT_S)
+        log.info("offsets handed over", subscription=label, partitions=[state.number for state in wanted])
+
+    def fail(self, number: int, reason: str) -> None:
+        """Stop serving this partition, although it is owned; the status reports the reason."""
+        state = self.states.get(number)
+        if state is None or state.failure:
+            return
+        state.failure = reason
+        log.error(
+            "partition stopped",
+            subscription=self.subscription.label,
+            partition=number,
+            reason=reason,
+            hint="delete the Trigger and add it again; with penstock.dev/start: earliest it gets all events",
+        )
+        self._listener.failing()
+
+    def _on_commit_requested(self) -> None:
+        if self._fanout is not None:
+            self._fanout.when_confirmed(self)
+
+    def renew(self) -> None:
+        """Commit all again. Kafka deletes offsets of a group without members that were not committed for some days."""
+        for state in self.states.values():
+            state.tracker.changes += 1
+        self.commits.schedule_late_commit()
+
+    def send_commit(self) -> None:
+        """Send the commit that was requested."""
+        self.commits.send_requested(self._committer)
+
+    def close(self) -> None:
+        """It has left."""
+        self.commits.detach()
+
+    def _pop(self, state: PartitionState) -> None:
+        if self.states.get(state.number) is state:
+            del self.states[state.number], self.positions[state.number]

@@ -1,0 +1,67 @@
+"""Ranges of a partition's log, and who may take them: what makes one fetch safe for many Triggers. Pure.
+
+    log        100 101 102 103 104 105 106 107 108          a range [start, end) holds every record of the log from
+    range               [--------------)                    `start` up to, without, `end`
+    position    A        B         C         D
+                |        |         |         +-- at the end or beyond: it has all of this
+                |        |         +------------ inside: takes what is left, and continues at `end`
+                |        +---------------------- at the start: takes all
+                +------------------------------- before the start: must not take it, or it would lose 100 and 101
+
+The position of a Trigger is the first offset that it has not taken. It moves only to the end of a range that covers it.
+So a Trigger may take ranges of any reader, in any order, and neither loses a record nor takes one twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+from knative.filters.attributes import attributes_of
+
+NEAR = 10_000  #: records: Triggers that are no further behind the first one start together with it
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One record of a partition, as all Triggers of this process see it."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    size: int  #: in memory, in bytes
+    timestamp_ms: int
+
+    @cached_property
+    def attributes(self) -> dict[str, str] | None:
+        """The attributes that filters see; None if it is not a CloudEvent."""
+        return attributes_of(self.headers, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What the log of one partition holds from `start` up to, without, `end`. Offsets without a record are possible."""
+
+    number: int
+    start: int
+    end: int
+    records: list[Record]
+
+    @property
+    def size(self) -> int:
+        """Of its records in memory, in bytes."""
+        return sum(record.size for record in self.records)
+
+
+def covers(start: int, end: int, position: int) -> bool:
+    """Whether a Trigger at this position takes the range."""
+    return start <= position < end
+
+
+def first_offset(positions: Collection[int]) -> int:
+    """Where the shared consumer begins to read a partition: at the hindmost of the Triggers that are near the first.
+    Those further behind catch up on their own, so that they hold nobody up."""
+    front = max(positions)
+    return min(position for position in positions if front - position <= NEAR)

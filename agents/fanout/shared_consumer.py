@@ -1,0 +1,377 @@
+"""Reads the topic of a broker once for all of its Triggers in this process: one consumer, in a thread of its own.
+
+    thread:  poll -> ranges by partition -> hand over; waits, or pauses partitions, while no Trigger has room
+             assigned, revoked, lost: asks the fan-out to open or release the partitions of all Triggers
+
+Its group decides which worker has which partitions. The groups of the Triggers have no members, and hold their offsets.
+A commit to a group without members is not fenced. So before they commit, this consumer commits its own position, which
+Kafka refuses when the partitions may belong to another worker (`confirm`).
+
+Does not start at its own committed offset: the Triggers' offsets decide.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Collection, Coroutine, Sequence
+from typing import Any, Protocol
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from agents.config import DeliveryConfig
+from agents.consumer.fetch import Fetcher
+from agents.consumer.log_end_offsets import LogEndOffsets
+from agents.consumer.membership import is_fatal, leave
+from agents.consumer.rebalance import HANDOVER_S, JOIN_LIMIT_S
+from agents.consumer.settings import consumer_settings
+from agents.consumer.stall_detector import StallDetector
+from agents.fanout.decode import Decoded, decode
+from agents.fanout.pauses import Pauses
+from agents.fanout.ranges import Range
+from agents.ordering.offset_tracker import OffsetTracker
+from agents.ordering.partition import PartitionState
+from knative.backoff import doubling_s
+from knative.ports import Observe
+from tables.kafka.errors import KafkaFailed
+from tables.kafka.loop_thread import LOOP_S, LoopThread
+
+log = structlog.get_logger(__name__)
+
+_POLL_S = 0.25  # at rest
+_BUSY_POLL_S = 0.03  # while a commit waits for a confirmation, or records came lately
+_BUSY_S = 1.0
+_PAUSED_POLL_S = 0.01
+_CONFIRM_AGAIN_S = 0.5
+_LOST_DRAIN_S = 0.5
+_REJOIN_S = (1.0, 10.0)
+_STEADY_S = 60.0
+_LEAVE_S = 4.0
+
+
+class FanoutPort(Protocol):
+    """What the shared consumer needs of the fan-out. On the event loop, except `room`."""
+
+    async def open(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Open these partitions for all Triggers. Returns the offset to read each from. Raises KafkaFailed."""
+
+    async def release(self, numbers: Sequence[int], limit_s: float) -> None:
+        """Drain these partitions of all Triggers and commit."""
+
+    async def lose(self, numbers: Sequence[int], limit_s: float) -> bool:
+        """Drain them, and do not commit. True: Kafka was silent, so other workers know more of some partitions."""
+
+    async def hand_over(self, numbers: Sequence[int]) -> None:
+        """After a loss, these were assigned: commit what is known of the others."""
+
+    def take(self, ranges: list[Range]) -> None:
+        """What was read, in order."""
+
+    def skip(self, number: int, low: int) -> None:
+        """The log begins at `low`, beyond the consumer's position."""
+
+    def fail(self, number: int, reason: str) -> None:
+        """The partition cannot be served."""
+
+    def confirmed(self, at: float) -> None:
+        """At this monotonic time it was a member of its group, and owned its partitions."""
+
+    def room(self, number: int, *, resume: bool) -> bool:
+        """Whether a Trigger that follows this consumer has room for more. Any thread. `resume`: after a pause."""
+
+    def ends(self, heads: Collection[PartitionState]) -> None:
+        """The log end offsets of these partitions may have changed."""
+
+    def fatal(self, problem: BaseException) -> None:
+        """The thread cannot continue."""
+
+
+class SharedConsumer:
+    """The thread and the Kafka client of one topic."""
+
+    def __init__(
+        self, topic: str, group: str, client_name: str, config: DeliveryConfig, owner: FanoutPort, observe: Observe
+    ) -> None:
+        self.topic = topic
+        self.client_name = client_name
+        self.rebalances = {"assigned": 0, "revoked": 0, "lost": 0}  #: number of each
+        #: Where it reads each partition: a partition without deliveries, whose tracker has the position.
+        self.heads: dict[int, PartitionState] = {}
+        self._instance_id = f"{client_name}-{uuid.uuid4().hex[:12]}"
+        self._group = group
+        self._config = config
+        self._owner = owner
+        self._observe = observe
+        self._thread = LoopThread(self._run, f"consumer-{topic}", owner.fatal)
+        self._stop = self._thread.stopping
+        self._fetcher = Fetcher(lambda number: self.heads.get(number) if number is not None else None)
+        self._log_end_offsets, self._stall_detector = LogEndOffsets(), StallDetector()
+        self._consumer: Consumer | None = None
+        self._polled_at = time.monotonic()
+        self._drain_s = 0.0
+        self._lost: set[int] = set()  # partitions that this process has owned and lost
+        self._joining = False  # they were lost because Kafka was silent, and none has been assigned since
+        self._pauses = Pauses(topic, owner.room, self._stop)
+        self._wants_confirmation = False
+        self._begin_client()
+
+    def _begin_client(self) -> None:
+        self._fatal: KafkaError | None = None
+        self._stuck = False  # the client cannot join its group again for minutes
+        self._deferred: dict[int, float] = {}  # assigned, to be opened at that monotonic time
+        self._pauses.begin()
+        self._absent_since: float | None = time.monotonic()  # it joins, and was not given an assignment since
+        self._busy_until = 0.0
+        self._asked = self._confirm_at = 0.0  # when the confirmation under way was sent (0 = none); not before
+        self.heads.clear()
+        self._fetcher.begin()
+
+    # -- event loop
+
+    def start(self) -> None:
+        """Join the group. Returns at once."""
+        self._thread.start()
+
+    async def stop(self, drain_s: float) -> None:
+        """Release all partitions and leave the group, in `drain_s` plus some seconds."""
+        self._drain_s = drain_s
+        if not await self._thread.stop(drain_s + 2 * _LEAVE_S):
+            log.error("the consumer did not stop in time", topic=self.topic)
+
+    def taken(self) -> None:
+        """The fan-out has taken the ranges of one `take`."""
+        self._pauses.taken()
+
+    def confirm(self) -> None:
+        """Ask Kafka whether it still owns its partitions; `FanoutPort.confirmed` follows if it does."""
+        self._wants_confirmation = True
+
+    @property
+    def poll_age_s(self) -> float:
+        """Seconds since the thread last polled."""
+        return time.monotonic() - self._polled_at
+
+    # -- thread
+
+    def _run(self) -> None:
+        waits_s = doubling_s(*_REJOIN_S)
+        while not self._stop.is_set():
+            began = self._polled_at = time.monotonic()
+            try:
+                self._session()
+            except (KafkaException, KafkaFailed) as problem:
+                log.warning("consumer failed; joining again", topic=self.topic, reason=str(problem))
+                if time.monotonic() - began > _STEADY_S:
+                    waits_s = doubling_s(*_REJOIN_S)
+                self._stop.wait(next(waits_s))
+
+    def _session(self) -> None:
+        settings = consumer_settings(self._config, self._group, self.client_name, self._instance_id)
+        consumer = Consumer({**settings, "on_commit": self._on_commit, "error_cb": self._on_error})
+        self._begin_client()
+        self._consumer = consumer
+        consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+        try:
+            while not (self._stop.is_set() or self._stuck):
+                if self._fatal is not None:
+                    raise KafkaException(self._fatal)
+                now = self._polled_at = time.monotonic()
+                self._send_confirmation(consumer, now)
+                self._watch(consumer, now)
+                paused = self._pauses.throttle(consumer, self.heads, now)
+                busy = self._asked or self._wants_confirmation or now < self._busy_until
+                wait_s = _PAUSED_POLL_S if paused else _BUSY_POLL_S if busy else _POLL_S
+                messages = self._fetcher.fetch(consumer, wait_s)
+                if messages:
+                    self._busy_until = now + _BUSY_S
+                    self._hand(consumer, messages)
+            if not self._stuck:
+                self._await(self._owner.release(list(self.heads), self._drain_s), self._drain_s)
+                self.heads.clear()
+                leave(consumer)
+        finally:
+            self._consumer = None
+            if self.heads:  # an exception has left them: as good as lost
+                self._lost |= self.heads.keys()
+                self._await(self._owner.lose(list(self.heads), 0.0), 0.0)
+                self.heads.clear()
+            if self._stuck or self._asked:  # `close` waits until the last commit has failed, which can take minutes
+                threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
+            else:
+                consumer.close()
+
+    def _await(self, work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
+        return self._thread.begin(work).result(limit_s + 2 * LOOP_S)
+
+    # -- records
+
+    def _hand(self, consumer: Consumer, messages: list[Message]) -> None:
+        decoded = decode(messages, self.heads)
+        if decoded.ranges:
+            for one in decoded.ranges:
+                if one.records:
+                    self._observe.consumed(self.client_name, self.topic, one.number, len(one.records))
+            self._pauses.handed()
+            self._thread.call_soon(self._owner.take, decoded.ranges)
+        self._on_message_errors(consumer, decoded)
+
+    def _on_message_errors(self, consumer: Consumer, decoded: Decoded) -> None:
+        for number in decoded.out_of_range:
+            self._out_of_range(consumer, self.heads[number])
+        for error in decoded.errors:
+            if is_fatal(error) or error.code() == KafkaError._MAX_POLL_EXCEEDED:
+                raise KafkaException(error)
+            log.warning("consumer", topic=self.topic, reason=error.str())
+
+    def _out_of_range(self, consumer: Consumer, head: PartitionState) -> None:
+        """The position is not in the log: below its start (retention) or beyond its end (the topic was created
+        again)."""
+        where = TopicPartition(self.topic, head.number)
+        low, high = consumer.get_watermark_offsets(where, timeout=10)
+        at = head.tracker.fetched
+        if at > high:
+            head.failure = f"offset {at} is beyond the end {high}: the topic was created again or truncated"
+            self._pauses.pause(consumer, head.number)
+            self._thread.call_soon(self._owner.fail, head.number, head.failure)
+            return
+        if at < low:
+            self._thread.call(self._owner.skip, head.number, low)
+        self._read_from(consumer, head, max(at, low))
+
+    def _read_from(self, consumer: Consumer, head: PartitionState, offset: int) -> None:
+        """Assign the partition again at `offset`: the client cannot seek after an out-of-range error."""
+        self._pauses.resume(consumer, head.number)
+        head.tracker.fetched = offset
+        where = TopicPartition(self.topic, head.number, offset)
+        consumer.incremental_unassign([where])
+        consumer.incremental_assign([where])
+
+    # -- between two polls
+
+    def _watch(self, consumer: Consumer, now: float) -> None:
+        due = [number for number, at in self._deferred.items() if at <= now]
+        if due:
+            for number in due:
+                del self._deferred[number]
+            # Assigned and paused so far. `_open` assigns them again, at the offsets that are committed by now.
+            places = [TopicPartition(self.topic, number) for number in due]
+            consumer.resume(places)
+            consumer.incremental_unassign(places)
+            self._open(consumer, due)
+        absent = self._absent_since
+        if absent is not None and now - absent > JOIN_LIMIT_S and self._config.group_protocol == "classic":
+            log.warning("the client has not joined its group; a new one replaces it", topic=self.topic)
+            self._stuck = True
+        heads = self.heads.values()
+        if self._log_end_offsets.refresh(consumer, heads, now):
+            self._thread.call_soon(self._owner.ends, list(heads))
+        for stalled in self._stall_detector.stalled(heads, self._pauses.paused, now):
+            log.warning(
+                "partition returns no records although its log has more; assigning it again",
+                topic=self.topic,
+                partition=stalled.number,
+                offset=stalled.tracker.fetched,
+                end=stalled.log_end_offset,
+            )
+            self._read_from(consumer, stalled, stalled.tracker.fetched)
+
+    # -- confirmations
+
+    def _send_confirmation(self, consumer: Consumer, now: float) -> None:
+        if not (self._wants_confirmation and self.heads) or self._asked or now < self._confirm_at:
+            return
+        self._wants_confirmation = False
+        self._asked, self._confirm_at = now, now + _CONFIRM_AGAIN_S
+        positions = [TopicPartition(self.topic, head.number, head.tracker.fetched) for head in self.heads.values()]
+        try:
+            consumer.commit(offsets=positions, asynchronous=True)
+        except KafkaException as problem:
+            self._refused(problem.args[0])
+
+    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        asked, self._asked = self._asked, 0.0
+        problem = error or next((one.error for one in partitions if one.error is not None), None)
+        if problem is None:
+            self._thread.call_soon(self._owner.confirmed, asked)
+        else:
+            self._refused(problem)
+
+    def _refused(self, error: KafkaError) -> None:
+        log.debug("Kafka does not confirm the assignment; asked again", topic=self.topic, reason=error.str())
+        self._asked, self._wants_confirmation = 0.0, True
+
+    # -- callbacks of the client, inside poll(); a replaced client that is still closing may call them too
+
+    def _on_error(self, error: KafkaError) -> None:
+        if is_fatal(error):  # only reported here; no call raises it
+            self._fatal = error
+        elif error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
+            log.warning("consumer", topic=self.topic, reason=error.str())
+
+    def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
+        if consumer is not self._consumer:
+            return
+        self._absent_since = None
+        numbers = [where.partition for where in assigned]
+        late: list[int] = []
+        if self._joining:
+            # The first assignment after Kafka was silent: commit what this process knows of partitions that others got,
+            # and give the others time to do the same for those that it got (see `agents/consumer/rebalance`).
+            late = [number for number in numbers if number not in self._lost]
+            self._joining = False
+            self._await(self._owner.hand_over(numbers), LOOP_S)
+        if not numbers:
+            return
+        self.rebalances["assigned"] += 1
+        if late:
+            due = time.monotonic() + HANDOVER_S
+            self._deferred.update((number, due) for number in late)
+            # Paused, because the client requires an assignment within the callback.
+            places = [TopicPartition(self.topic, number, 0) for number in late]
+            consumer.incremental_assign(places)
+            consumer.pause(places)
+        self._open(consumer, [number for number in numbers if number not in self._deferred])
+
+    def _open(self, consumer: Consumer, numbers: list[int]) -> None:
+        if not numbers:
+            return
+        starts = self._await(self._owner.open(numbers), LOOP_S)
+        self._lost.difference_update(numbers)
+        for number, start in starts.items():
+            self.heads[number] = PartitionState(self.topic, number, OffsetTracker(start))
+        consumer.incremental_assign([TopicPartition(self.topic, number, start) for number, start in starts.items()])
+        log.info("partitions assigned", topic=self.topic, partitions=numbers)
+
+    def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
+        if consumer is not self._consumer:
+            return
+        numbers = self._going(consumer, revoked)
+        self._await(self._owner.release(numbers, self._config.revoke_drain_s), self._config.revoke_drain_s)
+        if numbers:
+            self.rebalances["revoked"] += 1
+            self._absent_since = time.monotonic()
+            log.info("partitions revoked", topic=self.topic, partitions=numbers)
+
+    def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
+        """Others may own them already: no commit, and only a short wait for answers that are on their way."""
+        if consumer is not self._consumer:
+            return
+        self.rebalances["lost"] += 1
+        self._absent_since = time.monotonic()
+        numbers = self._going(consumer, lost)
+        self._lost.update(numbers)
+        # librdkafka joins again only when the commit under way has failed. With its retries that takes minutes.
+        self._stuck = bool(self._asked)
+        self._joining = self._await(self._owner.lose(numbers, _LOST_DRAIN_S), _LOST_DRAIN_S) or self._joining
+        log.warning("partitions lost", topic=self.topic, partitions=numbers)
+
+    def _going(self, consumer: Consumer, places: list[TopicPartition]) -> list[int]:
+        numbers = []
+        for where in places:
+            self._pauses.resume(consumer, where.partition)
+            self._deferred.pop(where.partition, None)
+            if self.heads.pop(where.partition, None) is not None:
+                numbers.append(where.partition)
+        return numbers

@@ -1,0 +1,43 @@
+"""What Kafka answers to requests for administration: the cluster, topics, groups and their offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+Place = tuple[str, int]  #: topic, partition
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """`id`: "" before Kafka 0.10. `topics`: name -> its partitions."""
+
+    id: str
+    brokers: int
+    topics: Mapping[str, Collection[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """`id`: another one when the topic is created again, "" before Kafka 2.8. `replicas`: of each partition."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo:
+    """`state`: Kafka's name for it, such as EMPTY or STABLE."""
+
+    state: str
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """What a group has committed for one partition."""
+
+    offset: int
+    metadata: str | None

@@ -1,0 +1,294 @@
+"""One fetch for many Triggers, on a real Kafka: positions apart, slow ones, several workers, retention, threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from agents.config import DeliveryConfig
+from agents.fanout.fanouts import Fanouts
+from agents.fanout.member import FanoutMember
+from agents.ordering.partition import Batch, Delivery, PartitionState
+from app.local.kafka import EmbeddedKafka
+from knative.contract.kafka_names import fanout_group
+from knative.contract.records import TRIGGER, Subscription
+from knative.delivery.policy import Addressable
+from knative.filters import Matcher
+from tables.kafka.admin import KafkaAdmin
+from tests.support.fakes import CountingObserve
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+
+LIMIT_S = 180.0
+
+
+class Trigger:
+    """A Trigger whose events are settled at once, or kept while it is `slow`."""
+
+    def __init__(self, kafka: EmbeddedKafka, topic: str, name: str, type_: str = "") -> None:
+        self.type = type_
+        self.slow = False
+        self.got: list[tuple[int, int]] = []
+        self.kept: list[Delivery] = []
+        self.filtered_count = 0
+        self.problems: list[BaseException] = []
+        self.member: FanoutMember
+        self.subscription = Subscription(
+            f"{topic}-{name}", 1, "ns", name, "c", "b", topic, f"{topic}.dlq", 1, f"g-{topic}-{name}",
+            Addressable("http://x/"), kind=TRIGGER,
+        )  # fmt: skip
+
+    @property
+    def matcher(self) -> Matcher | None:
+        return (lambda attributes: attributes["type"] == self.type) if self.type else None
+
+    def filtered(self, headers: object) -> None:
+        self.filtered_count += 1
+
+    def enqueue(self, batches: list[Batch]) -> None:
+        for state, deliveries, end in batches:
+            for one in deliveries if state.open else ():
+                if state.tracker.add(one.offset):
+                    self.got.append((state.number, one.offset))
+                    self.kept.append(one)
+            if state.open and end > state.tracker.fetched:
+                state.tracker.skip_to(end)
+        self.member.batches_enqueued()
+        if not self.slow:
+            self.settle()
+
+    def settle(self) -> None:
+        for one in self.kept:
+            if one.partition.owned:
+                one.partition.tracker.settle(one.offset)
+                one.partition.released += 1
+                one.partition.released_bytes += one.size
+        self.kept.clear()
+        self.member.commits.schedule_commit()
+
+    def opened(self, partitions: Sequence[PartitionState]) -> None: ...
+
+    async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
+        for state in partitions:
+            state.open = state.owned = False
+
+    def dropped(self, partitions: Sequence[PartitionState]) -> None: ...
+
+    def waiting_for_kafka(self, waiting: bool) -> None: ...
+
+    def failing(self) -> None: ...
+
+    def fatal(self, problem: BaseException) -> None:
+        self.problems.append(problem)
+
+
+class Worker:
+    """The fan-outs of one process, and its Triggers."""
+
+    def __init__(self, kafka: EmbeddedKafka, *, buffer_bytes: int = 4 * 1_048_576) -> None:
+        config = DeliveryConfig(
+            {"bootstrap.servers": kafka.bootstrap}, commit_interval_s=0.1, session_timeout_s=10.0,
+            buffer_bytes_max=buffer_bytes,
+        )  # fmt: skip
+        self.observe = CountingObserve()
+        self.problems: list[BaseException] = []
+        self.fanouts = Fanouts(config, self.observe, self.problems.append)
+        self.triggers: list[Trigger] = []
+
+    def add(self, *triggers: Trigger) -> None:
+        for trigger in triggers:
+            trigger.problems = self.problems
+            trigger.member = self.fanouts.member(trigger.subscription, trigger)
+            trigger.member.start()
+            self.triggers.append(trigger)
+
+    async def remove(self, trigger: Trigger) -> None:
+        self.triggers.remove(trigger)
+        await trigger.member.stop(1.0)
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(self.remove(trigger) for trigger in list(self.triggers)))
+        await self.fanouts.stop()
+
+
+@asynccontextmanager
+async def working(kafka: EmbeddedKafka, **options: int) -> AsyncIterator[Worker]:
+    worker = Worker(kafka, **options)
+    try:
+        yield worker
+    finally:
+        await worker.stop()
+    assert worker.problems == []
+
+
+async def until(what: str, condition: Callable[[], bool], *workers: Worker) -> None:
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            while not condition():
+                assert not [problem for worker in workers for problem in worker.problems]
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        pytest.fail(f"not within {LIMIT_S:g} s: {what}")
+
+
+def fill(kafka: EmbeddedKafka, topic: str, types: Sequence[str], partitions: int = 1, size: int = 10) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 20})
+    for number, type_ in enumerate(types):
+        headers = [("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", type_.encode()), ("ce_specversion", b"1.0")]
+        producer.produce(topic, b"x" * size, b"k", number % partitions, headers=list(headers))
+        if number % 10_000 == 9_999:
+            producer.flush(60)
+    assert producer.flush(60) == 0
+
+
+def committed(kafka: EmbeddedKafka, trigger: Trigger) -> int:
+    """The sum of what the Trigger's group has committed."""
+    admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
+    return sum(one.offset for one in admin.committed(trigger.subscription.group).values())
+
+
+async def commits_reach(kafka: EmbeddedKafka, trigger: Trigger, offset: int, *workers: Worker) -> None:
+    def reached() -> bool:
+        return committed(kafka, trigger) == offset
+
+    async with asyncio.timeout(LIMIT_S):
+        while not await asyncio.to_thread(reached):
+            await asyncio.sleep(0.1)
+
+
+def offsets_of(trigger: Trigger, partition: int = 0) -> list[int]:
+    return [offset for number, offset in trigger.got if number == partition]
+
+
+async def test_each_gets_what_passes_its_filter(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    """In order; the rest is settled and committed too, in the Trigger's own group; one group has the members."""
+    topic = make_topic(2)
+    fill(kafka, topic, ["a", "a", "b", "b"] * 100, 2)
+    async with working(kafka) as worker:
+        a, b, every = (Trigger(kafka, topic, name, type_) for name, type_ in (("a", "a"), ("b", "b"), ("every", "")))
+        worker.add(a, b, every)
+        await until("all is read", lambda: len(a.got) == len(b.got) == 200 and len(every.got) == 400, worker)
+        for trigger in (a, b, every):
+            await commits_reach(kafka, trigger, 400)
+        admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
+        about = admin.describe_group(fanout_group("penstock", topic))
+        assert about is not None
+        assert about.members == 1
+        assert admin.describe_group(a.subscription.group).members == 0  # type: ignore[union-attr]
+    assert a.filtered_count == b.filtered_count == 200
+    for partition in (0, 1):
+        assert offsets_of(every, partition) == list(range(200))
+        assert offsets_of(a, partition) == [offset for offset in range(200) if offset % 2 == 0]
+
+
+async def test_one_far_behind_catches_up_and_holds_nobody_up(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(1)
+    fill(kafka, topic, ["a"] * 30_000)
+    new, old = Trigger(kafka, topic, "new"), Trigger(kafka, topic, "old")
+    KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).commit(new.subscription.group, {(topic, 0): 30_000})
+    async with working(kafka) as worker:
+        worker.add(new, old)
+        fill(kafka, topic, ["a"] * 100)
+        await until("the new one has what is new", lambda: len(new.got) == 100, worker)
+        await until("the old one has all", lambda: len(old.got) == 30_100, worker)
+        fill(kafka, topic, ["a"] * 10)
+        await until("both go on together", lambda: len(new.got) == 110 and len(old.got) == 30_110, worker)
+        late = Trigger(kafka, topic, "late")
+        worker.add(late)
+        await until("one that comes later has all, too", lambda: len(late.got) == 30_110, worker)
+    assert offsets_of(new) == list(range(30_000, 30_110))
+    assert offsets_of(old) == offsets_of(late) == list(range(30_110))
+
+
+async def test_a_slow_one_misses_nothing_and_holds_nobody_up(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(1)
+    async with working(kafka, buffer_bytes=200_000) as worker:
+        slow, quick = Trigger(kafka, topic, "slow"), Trigger(kafka, topic, "quick")
+        slow.slow = True
+        worker.add(slow, quick)
+        fill(kafka, topic, ["a"] * 5_000, size=200)
+        await until("the quick one has all", lambda: len(quick.got) == 5_000, worker)
+        assert len(slow.got) < 1_000, "its buffer is full"
+        slow.slow = False
+        slow.settle()
+        await until("the slow one has all", lambda: len(slow.got) == 5_000, worker)
+        slow.slow = quick.slow = True
+        fill(kafka, topic, ["a"] * 5_000, size=200)
+        await until("both are full", lambda: worker_is_full(slow, quick), worker)
+        slow.slow = quick.slow = False
+        slow.settle()
+        quick.settle()
+        await until("both have all", lambda: len(slow.got) == len(quick.got) == 10_000, worker)
+    assert offsets_of(slow) == offsets_of(quick) == list(range(10_000))
+
+
+def worker_is_full(*triggers: Trigger) -> bool:
+    return all(trigger.kept and trigger.member.states[0].held_bytes > 50_000 for trigger in triggers)
+
+
+async def test_workers_share_the_partitions(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    """They move with what each Trigger has committed: nothing is lost, and nothing comes twice without a failure."""
+    topic = make_topic(4)
+    async with working(kafka) as one:
+        first, second = Trigger(kafka, topic, "a", "a"), Trigger(kafka, topic, "b")
+        one.add(first, second)
+        fill(kafka, topic, ["a", "b"] * 2_000, 4)
+        await until("all is read", lambda: len(second.got) == 4_000, one)
+        async with working(kafka) as two:
+            third, fourth = Trigger(kafka, topic, "a", "a"), Trigger(kafka, topic, "b")
+            two.add(third, fourth)
+            await until("each has two", lambda: len(second.member.states) == len(fourth.member.states) == 2, one, two)
+            fill(kafka, topic, ["a", "b"] * 2_000, 4)
+            await until("all is read", lambda: len(second.got) + len(fourth.got) == 8_000, one, two)
+            assert {*fourth.member.states} == {*third.member.states}
+        await until("one has all again", lambda: len(second.member.states) == 4, one)
+        fill(kafka, topic, ["a", "b"] * 100, 4)
+        await until("all is read", lambda: len(second.got) + len(fourth.got) == 8_200, one)
+        await until("all is read", lambda: len(first.got) + len(third.got) == 4_100, one)
+    assert len({*second.got, *fourth.got}) == 8_200
+    for trigger in (second, fourth):
+        for partition in range(4):
+            assert offsets_of(trigger, partition) == sorted(offsets_of(trigger, partition))
+
+
+async def test_retention_is_counted_for_each(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(1)
+    fill(kafka, topic, ["a"] * 100)
+    admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
+    low, high = Trigger(kafka, topic, "low"), Trigger(kafka, topic, "high")
+    admin.commit(low.subscription.group, {(topic, 0): 10})
+    admin.commit(high.subscription.group, {(topic, 0): 90})
+    client = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for removed in client.delete_records([TopicPartition(topic, 0, 50)]).values():
+        removed.result(60)
+    async with working(kafka) as worker:
+        worker.add(low, high)
+        await until("all that is left is read", lambda: len(low.got) == 50 and len(high.got) == 10, worker)
+        await commits_reach(kafka, low, 100)
+    assert offsets_of(low) == list(range(50, 100))
+    assert offsets_of(high) == list(range(90, 100))
+    assert worker.observe.others["expired", "ns/trigger:low"] == 40
+
+
+async def test_threads_do_not_grow_with_triggers(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(1)
+    async with working(kafka) as worker:
+        triggers = [Trigger(kafka, topic, f"t{number}") for number in range(30)]
+        worker.add(triggers[0])
+        await until("it is served", lambda: 0 in triggers[0].member.states, worker)
+        before = threading.active_count()
+        worker.add(*triggers[1:])
+        await until("all are served", lambda: all(0 in each.member.states for each in triggers), worker)
+        fill(kafka, topic, ["a"] * 100)
+        await until("all have all", lambda: all(len(each.got) == 100 for each in triggers), worker)
+        await until("no thread is left", lambda: threading.active_count() <= before, worker)

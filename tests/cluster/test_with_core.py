@@ -8,12 +8,28 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
+from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.penstock import PenstockInCluster
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
+
+#: Core's kind, as far as it matters here: that it is there.
+CHANNEL_KIND: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "channels.messaging.knative.dev"},
+    "spec": {
+        "group": "messaging.knative.dev",
+        "scope": "Namespaced",
+        "names": {"kind": "Channel", "listKind": "ChannelList", "plural": "channels", "singular": "channel"},
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
+    },
+}
 
 
 @pytest.fixture
@@ -69,3 +85,40 @@ def test_subscribers_are_what_core_wrote_without_ghosts(penstock: PenstockInClus
         penstock.delete("KafkaChannel", "orders")
         penstock.wait_gone("KafkaChannel", "orders")
         assert worker.terminate() == 0, worker.tail()
+
+
+def test_auto_finds_out_whether_core_is_there_and_says_so(penstock: PenstockInCluster) -> None:
+    auto = {"PENSTOCK_SUBSCRIPTIONS": "auto"}
+    penstock.channel("orders")
+    with penstock.worker("controller", auto) as controller:
+        penstock.subscription("billing", "orders", {"uri": "http://127.0.0.1:9/"})
+        penstock.wait(
+            "it is added, without core",
+            lambda: penstock.condition("Subscription", "billing", "AddedToChannel") == ("True", ""),
+        )
+        assert "does not have Knative's kind Channel, so subscriptions are own" in controller.log.read_text()
+        penstock.delete("Subscription", "billing")
+        penstock.wait_gone("Subscription", "billing")
+        assert controller.terminate() == 0, controller.tail()
+    admin = penstock.kube.admin
+    admin.apply(CHANNEL_KIND).must()
+    try:
+        api = "/apis/messaging.knative.dev/v1"
+        penstock.wait(
+            "the kind is served", lambda: "Channel" in {one["kind"] for one in admin.get(api).must()["resources"]}
+        )
+        with penstock.worker("controller", auto) as controller:
+            says_so = "the cluster has Knative's kind Channel, so subscriptions are core"
+            penstock.wait("it says so", lambda: says_so in controller.log.read_text(errors="replace"))
+            penstock.subscription("audit", "orders", {"uri": "http://127.0.0.1:9/"})
+            penstock.channel("more")
+            penstock.wait(
+                "a channel is published",
+                lambda: penstock.condition("KafkaChannel", "more", "ContractPublished") == ("True", ""),
+            )
+            subscription = penstock.read("Subscription", "audit")
+            assert "status" not in subscription
+            assert "finalizers" not in subscription["metadata"]
+            assert controller.terminate() == 0, controller.tail()
+    finally:
+        admin.delete(path_of(CHANNEL_KIND)).must()

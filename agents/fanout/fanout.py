@@ -106,7 +106,7 @@ class TopicFanout:
                             member.open(missing, found[member.subscription.group])
                             self._wake_if_behind(member)
                     return
-                except (KafkaFailed, TimeoutError) as problem:
+                except KafkaFailed as problem:
                     label = member.subscription.label
                     log.warning("the offsets cannot be read; tried again", subscription=label, reason=str(problem))
                     await asyncio.sleep(_OPEN_AGAIN_S)
@@ -173,7 +173,7 @@ class TopicFanout:
         async with self._lock:
             try:
                 await asyncio.gather(*(member.hand_over(numbers) for member in list(self._members)))
-            except (KafkaFailed, TimeoutError) as problem:
+            except KafkaFailed as problem:
                 log.warning("offsets were not handed over", topic=self.topic, reason=str(problem))
 
     def _gone(self, numbers: Sequence[int]) -> None:

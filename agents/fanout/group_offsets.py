@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from knative.ports import Observe
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.answers import GroupOffset, Place
-from tables.kafka.errors import KafkaFailed
+from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tables.kafka.loop_thread import call_in_thread
 
 log = structlog.get_logger(__name__)
@@ -35,9 +35,12 @@ class GroupOffsets:
 
     async def read(self, topic: str, groups: Mapping[str, str], numbers: Collection[int]) -> Starts:
         """Group -> partition -> where it starts. `groups`: group -> the label of its Trigger. A group without a
-        committed offset starts at the beginning of the log. Raises KafkaFailed, TimeoutError."""
+        committed offset starts at the beginning of the log. Raises KafkaFailed."""
         places = [(topic, number) for number in numbers]
-        return await call_in_thread(partial(self._read, groups, places), _READ_LIMIT_S, "group-offsets")
+        try:
+            return await call_in_thread(partial(self._read, groups, places), _READ_LIMIT_S, "group-offsets")
+        except TimeoutError as problem:
+            raise KafkaUnavailable(f"Kafka did not answer within {_READ_LIMIT_S:g} s") from problem
 
     def _read(self, groups: Mapping[str, str], places: list[Place]) -> Starts:
         committed = self._admin.committed_by(dict.fromkeys(groups, places))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+from knative.contract.kafka_names import fanout_group
 from tests.support.installation import Installation
 from tests.support.kafka_cluster import Broker, KafkaCluster
 
@@ -13,7 +14,9 @@ Breaks = Callable[[KafkaCluster, Installation], AbstractContextManager[None]]
 
 
 def coordinator(cluster: KafkaCluster, installation: Installation) -> Broker:
-    """The broker that takes the commits of the ordered subscription."""
+    """The broker that takes the commits of the ordered subscription; with triggers, the one that has their members."""
+    if installation.is_broker:
+        return cluster.coordinator(fanout_group(installation.name, installation.resources.topic))
     return cluster.coordinator(installation.group("ordered"))
 
 

@@ -54,7 +54,7 @@ def _run(scene: Scene, cluster: KafkaCluster, folder: Path, disk: SmallDisk | No
     workers = 1 if short else scene.workers
     pace = HALF if short else FULL
     subscriber = pace.slow if scene.slow else FLAKY
-    with world(cluster, folder, disk, workers=workers, subscriber=subscriber) as whole:
+    with world(cluster, folder, disk, workers=workers, subscriber=subscriber, is_broker=scene.broker) as whole:
         with load(whole, pace) as sending:
             whole.wait_flow()
             for worker in whole.beside:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.chaos import kafka
 from tests.chaos.kafka import Breaks, coordinator, leader
@@ -31,6 +31,7 @@ class Scene:
     refuses: bool = False  #: some events must have been refused, or nothing was broken
     disk: str = ""  #: what is on a disk of its own: `kafka` or `state`; such a scene has one broker
     workers: int = 1  #: from the start, in the long form
+    broker: bool = False  #: with triggers of a broker instead of subscriptions of a channel
     slow: bool = False  #: the subscriber is so slow that events wait in the workers' memory; else it is flaky
 
 
@@ -172,4 +173,21 @@ WORKERS = (
     Scene("200-changes-a-minute", _resources_change, 9, 180),
     Scene("workers-1-4-2-5-1", _workers_come_and_go, 1, 2, duplicates_max=0),
 )
-SCENES = (*KAFKA, *NETWORK, *WORKERS)
+
+
+def _with_triggers(name: str, short: int | None = None) -> Scene:
+    """The same with two triggers of a broker, which share a consumer."""
+    (scene,) = [one for one in (*KAFKA, *NETWORK, *WORKERS) if one.name == name]
+    return replace(scene, name=f"{name}-with-triggers", short=short, broker=True)
+
+
+TRIGGERS = (
+    _with_triggers("coordinator-frozen"),
+    _with_triggers("coordinator-killed"),
+    _with_triggers("leader-frozen"),
+    _with_triggers("all-killed"),
+    _with_triggers("rolling-restart"),
+    _with_triggers("30-worker-kills", 3),
+    _with_triggers("workers-1-4-2-5-1", 1),
+)
+SCENES = (*KAFKA, *NETWORK, *WORKERS, *TRIGGERS)

@@ -151,18 +151,30 @@ def _threads(process: Path, stacks: str) -> dict[str, int]:
 
 @contextmanager
 def world(
-    cluster: KafkaCluster, folder: Path, disk: SmallDisk | None = None, *, workers: int = 1, subscriber: str
+    cluster: KafkaCluster,
+    folder: Path,
+    disk: SmallDisk | None = None,
+    *,
+    workers: int = 1,
+    subscriber: str,
+    is_broker: bool = False,
 ) -> Iterator[World]:
-    """So many workers, ready, with the subscriptions. Statuses are in `folder`/state."""
+    """So many workers, ready, with the subscriptions of a channel, or the triggers of a broker. Statuses are in
+    `folder`/state."""
     replication = min(3, len(cluster.brokers))
     env = {"PENSTOCK_INTERNAL_REPLICATION": str(replication), "PENSTOCK_DEBUG": "true"}
-    installation = Installation(cluster.bootstrap, folder, PARTITIONS, env=env, replication=replication)
+    installation = Installation(
+        cluster.bootstrap, folder, PARTITIONS, env=env, replication=replication, is_broker=is_broker
+    )
     behaviours = {f"{NAMESPACE}/{order}": f"{subscriber},seed={SEED}" for order in ORDERS}
     with SinkProcess(folder, behaviours, folder / "received") as sink:
         installation.write(_wanted(sink))
         with installation.worker() as first:
             first.wait_ready()
-            installation.wait_subscribers(first, len(ORDERS), FLOW_LIMIT_S)
+            if is_broker:
+                installation.wait_triggers(ORDERS, FLOW_LIMIT_S)
+            else:
+                installation.wait_subscribers(first, len(ORDERS), FLOW_LIMIT_S)
             whole = World(cluster, installation, folder, sink, first, disk=disk)
             try:
                 for _ in range(workers - 1):

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.running import run_short
-from tests.chaos.scenes import WORKERS, Scene
+from tests.chaos.scenes import TRIGGERS, WORKERS, Scene
 from tests.support.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.system
 
 
-@pytest.mark.parametrize("scene", [one for one in WORKERS if one.short is not None], ids=lambda scene: scene.name)
+@pytest.mark.parametrize(
+    "scene", [one for one in (*WORKERS, *TRIGGERS) if one.short is not None], ids=lambda scene: scene.name
+)
 def test_nothing_is_lost_or_overtaken(scene: Scene, cluster: KafkaCluster, tmp_path: Path) -> None:
     run_short(scene, cluster, tmp_path)

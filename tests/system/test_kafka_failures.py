@@ -24,11 +24,12 @@ def _waiting(worker: Worker) -> set[str]:
     return set(re.findall(r'^penstock_waiting_for_kafka\{subscription="([^"]+)"\} 1', body.decode(), re.MULTILINE))
 
 
-def test_a_frozen_kafka_is_shown_and_repeats_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_broker", [False, True], ids=["channel", "broker"])
+def test_a_frozen_kafka_is_shown_and_repeats_nothing(tmp_path: Path, is_broker: bool) -> None:
     """The worker loses all partitions when its session ends, has them again, and goes on where it was."""
     with (
         KafkaCluster(tmp_path / "kafka", brokers=1) as cluster,
-        world(cluster, tmp_path, subscriber=HALF.slow) as whole,
+        world(cluster, tmp_path, subscriber=HALF.slow, is_broker=is_broker) as whole,
     ):
         with load(whole, HALF) as sending:
             whole.wait_flow()

@@ -109,3 +109,10 @@ def test_faults_are_found(tmp_path: Path) -> None:
     assert list(_dead_links(page)) == ["#three", "no.md"]
     assert list(_missing_paths(page)) == ["agents/nothing"]
     assert list(_unknown_names(page)) == ["code.py: A.c"]
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    """The same in its file name and in its heading, without gaps."""
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    assert [page.name for page in pages if not page.read_text().startswith(f"# {int(page.name[:4])}. ")] == []

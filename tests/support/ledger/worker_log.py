@@ -17,4 +17,6 @@ def pauses(log: Path) -> Iterator[Paused]:
     for line in log.read_bytes().splitlines():
         if WAITING_MESSAGE.encode() in line:
             entry = orjson.loads(line)
-            yield Paused(entry["subscription"], datetime.fromisoformat(entry["timestamp"]).timestamp())
+            yield Paused(
+                entry["subscription"].replace("/trigger:", "/"), datetime.fromisoformat(entry["timestamp"]).timestamp()
+            )

@@ -243,9 +243,13 @@ class TopicFanout:
                 log.warning("records expired before they were read", subscription=label, partition=number, count=count)
                 self._observe.expired(label, count)
 
-    def fail(self, number: int, reason: str) -> None:
+    def truncated(self, number: int, end: int) -> None:
+        self._ends[number] = end
         for member in self._members:
-            member.fail(number, reason)
+            position = member.positions.get(number, 0)
+            if position > end:  # the others read a new log, or did not get so far
+                reason = f"offset {position} is beyond the end {end}: the topic was created again or truncated"
+                member.fail(number, reason)
 
     def ends(self, heads: Collection[PartitionState]) -> None:
         if time.monotonic() - self._renewed_at > _RENEW_S:

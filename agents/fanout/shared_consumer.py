@@ -16,6 +16,7 @@ import threading
 import time
 import uuid
 from collections.abc import Collection, Coroutine, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -72,8 +73,8 @@ class FanoutPort(Protocol):
     def skip(self, number: int, low: int) -> None:
         """The log begins at `low`, beyond the consumer's position."""
 
-    def fail(self, number: int, reason: str) -> None:
-        """The partition cannot be served."""
+    def truncated(self, number: int, end: int) -> None:
+        """The log ends at `end`, before the consumer's position: the topic was created again or truncated."""
 
     def confirmed(self, at: float) -> None:
         """At this monotonic time it was a member of its group, and owned its partitions."""
@@ -118,6 +119,7 @@ class SharedConsumer:
         self._begin_client()
 
     def _begin_client(self) -> None:
+        self._client = object()  # so that an answer to a former client is not taken for one to this client
         self._fatal: KafkaError | None = None
         self._stuck = False  # the client cannot join its group again for minutes
         self._deferred: dict[int, float] = {}  # assigned, to be opened at that monotonic time
@@ -169,8 +171,9 @@ class SharedConsumer:
 
     def _session(self) -> None:
         settings = consumer_settings(self._config, self._group, self.client_name, self._instance_id)
-        consumer = Consumer({**settings, "on_commit": self._on_commit, "error_cb": self._on_error})
         self._begin_client()
+        on_commit = partial(self._on_commit, self._client)
+        consumer = Consumer({**settings, "on_commit": on_commit, "error_cb": self._on_error})
         self._consumer = consumer
         consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         try:
@@ -232,13 +235,10 @@ class SharedConsumer:
         low, high = consumer.get_watermark_offsets(where, timeout=10)
         at = head.tracker.fetched
         if at > high:
-            head.failure = f"offset {at} is beyond the end {high}: the topic was created again or truncated"
-            self._pauses.pause(consumer, head.number)
-            self._thread.call_soon(self._owner.fail, head.number, head.failure)
-            return
-        if at < low:
+            self._thread.call(self._owner.truncated, head.number, high)
+        elif at < low:
             self._thread.call(self._owner.skip, head.number, low)
-        self._read_from(consumer, head, max(at, low))
+        self._read_from(consumer, head, min(max(at, low), high))
 
     def _read_from(self, consumer: Consumer, head: PartitionState, offset: int) -> None:
         """Assign the partition again at `offset`: the client cannot seek after an out-of-range error."""
@@ -290,7 +290,9 @@ class SharedConsumer:
         except KafkaException as problem:
             self._refused(problem.args[0])
 
-    def _on_commit(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+    def _on_commit(self, client: object, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        if client is not self._client:
+            return
         asked, self._asked = self._asked, 0.0
         problem = error or next((one.error for one in partitions if one.error is not None), None)
         if problem is None:

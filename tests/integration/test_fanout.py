@@ -292,3 +292,23 @@ async def test_threads_do_not_grow_with_triggers(kafka: EmbeddedKafka, make_topi
         fill(kafka, topic, ["a"] * 100)
         await until("all have all", lambda: all(len(each.got) == 100 for each in triggers), worker)
         await until("no thread is left", lambda: threading.active_count() <= before, worker)
+
+
+async def test_a_position_beyond_the_end_fails_only_who_has_it(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    """As after a topic that was created again: Triggers that are added afterwards are served."""
+    topic = make_topic(1)
+    fill(kafka, topic, ["a"] * 20)
+    former, new = Trigger(kafka, topic, "former"), Trigger(kafka, topic, "new")
+    KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).commit(former.subscription.group, {(topic, 0): 1_000})
+    async with working(kafka) as worker:
+        worker.add(former)
+        await until("it has failed", lambda: any(one.failure for one in former.member.partitions), worker)
+        worker.add(new)
+        await until("the new one has all", lambda: len(new.got) == 20, worker)
+        fill(kafka, topic, ["a"] * 5)
+        await until("and what is new", lambda: len(new.got) == 25, worker)
+        assert "beyond the end 20" in former.member.partitions[0].failure
+    assert former.got == []
+    assert committed(kafka, former) == 1_000

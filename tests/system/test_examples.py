@@ -40,6 +40,8 @@ ELSEWHERE = {
     "penstock kafka status": "it shows the Kafka of `kafka up`: test_cli_kafka",
     "penstock census": "it needs files, topics and several processes at a time: test_census",
     "penstock job": "each starts a Spark: test_traffic_job, test_topology_job",
+    "penstock controller --kafka": "it needs a Kubernetes API server: tests/cluster",
+    "penstock controller --resources": "it needs a Kubernetes API server: tests/cluster",
     "penstock send --broker": "it needs a broker: test_triggers",
     "penstock tail default/shop": "it needs a broker: test_triggers",
     "penstock explain default/": "it needs a trigger in Kafka: test_triggers",
@@ -62,6 +64,7 @@ ENDS_WITH = {
     'penstock dlq redrive --channel default/quickstart --reason "answer was 500" --since 2h': (1, "redriven before 0"),
     "penstock dlq redrive --all --limit 100 --in-flight 10 -o json": (1, '"redriven": 0'),
     "penstock dlq redrive --with letter.json": (1, "the answer was 500"),
+    "penstock controller --once --resources my-resources": (2, "'my-resources' does not exist"),
     "penstock remove Subscription/default/old --yes": (1, "There is no Subscription/default/old"),
     "penstock remove KafkaChannel/default/old Subscription/default/old": (1, "There is no KafkaChannel/default/old"),
 }

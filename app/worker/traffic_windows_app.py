@@ -21,11 +21,12 @@ from typing import Any, NoReturn
 
 import structlog
 from faust.app.base import BootStrategy
+from faust.types import TP
 
 from controller.kafka.topics import ensure_traffic
 from knative.backoff import doubling_s
 from knative.contract import kafka_names
-from tables.faust_support import MemoryApp, crash_of, end_app
+from tables.faust_support import OffsetControlApp, crash_of, end_app
 from tables.kafka.admin import KafkaAdmin
 from tables.traffic_windows.faust_table import TrafficConfig, register
 
@@ -57,11 +58,22 @@ class _Boot(BootStrategy):
     enable_sensors = False
 
 
-class TrafficWindowsApp(MemoryApp):
+class TrafficWindowsApp(OffsetControlApp):
     """Faust's own consumer, producer and table; no web server."""
 
     BootStrategy = _Boot
     logger = logging.getLogger("mode.windows")
+    deltas: str  #: the topic
+
+    async def start_offsets(self, consumer: Any, committed: Mapping[TP, int]) -> Mapping[TP, int]:
+        """The beginning of the topic, until something is committed. After a rebalance Faust would go on where it has
+        fetched to, also if what it fetched was dropped by the rebalance: the first deltas would never be counted."""
+        mine = [tp for tp in consumer.assignment() if tp.topic == self.deltas and not committed.get(tp)]
+        return dict(await consumer.earliest_offsets(*mine)) if mine else {}
+
+    def offsets_to_commit(self, offsets: Mapping[TP, int]) -> Mapping[TP, int]:
+        """All of it."""
+        return offsets
 
 
 class Topics:
@@ -114,6 +126,7 @@ def build(config: TrafficWindowsConfig) -> TrafficWindowsApp:
         consumer_auto_offset_reset="earliest",
         worker_redirect_stdouts=False,
     )
+    app.deltas = config.traffic.topic
     register(app, config.traffic)
     return app
 

@@ -9,6 +9,7 @@ One client for all Triggers of a topic, without a group. It exists only while a 
 from __future__ import annotations
 
 import time
+from enum import Enum
 from typing import Protocol
 
 import structlog
@@ -30,10 +31,20 @@ _IDLE_S = 10.0  # without a turn for this long, the client is closed
 _LOOK_S = 0.05  # between two looks for a Trigger that has room again
 _POLL_S = 0.25
 _SILENT_S = 5.0  # a turn in which Kafka returns nothing for so long is ended
+_ROOM_S = 0.005  # between two offers of the same range
+_PATIENCE_S = 0.2  # with a Trigger that has no room, while others may wait for their turn
 _BATCH = 500
 _FETCH_BYTES = 1_048_576
 _AGAIN_S = (1.0, 10.0)
 _STOP_S = 3.0
+
+
+class Taken(Enum):
+    """How far the Trigger has come whose turn it is."""
+
+    ALL = "it has taken all, and is still behind"
+    PART = "it had no room for all: offer it again"
+    DONE = "it has caught up, or is gone"
 
 
 class CatchUpPort(Protocol):
@@ -42,8 +53,8 @@ class CatchUpPort(Protocol):
     def next_turn(self) -> tuple[int, int] | None:
         """Partition and position of a Trigger that is behind and has room; None if there is none."""
 
-    def take_missed(self, found: list[Range]) -> bool:
-        """What was read. True: the Trigger whose turn it is can take more."""
+    def take_missed(self, found: list[Range]) -> Taken:
+        """What was read. The answer is about the Trigger whose turn it is."""
 
     def skip(self, number: int, low: int) -> None:
         """The log begins at `low`."""
@@ -138,10 +149,18 @@ class CatchUp:
                     break
                 for error in found.errors:
                     raise KafkaException(error)
-                more = thread.call(self._owner.take_missed, found.ranges) and now - began < TURN_S
+                more = self._offer(thread, found.ranges, began + TURN_S)
             elif now - heard > _SILENT_S:
                 break
         consumer.unassign()
+
+    def _offer(self, thread: LoopThread, found: list[Range], until: float) -> bool:
+        """Offer what was read until the Trigger has all of it. True: it is still behind, and its turn is not over."""
+        patience = min(until, time.monotonic() + _PATIENCE_S)
+        while (taken := thread.call(self._owner.take_missed, found)) is Taken.PART and time.monotonic() < patience:
+            if thread.stopping.wait(_ROOM_S):
+                return False
+        return taken is Taken.ALL and time.monotonic() < until
 
     def _out_of_range(self, consumer: Consumer, thread: LoopThread, number: int, at: int) -> None:
         low, _ = consumer.get_watermark_offsets(TopicPartition(self._topic, number), timeout=10)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import structlog
 
 from agents.config import DeliveryConfig
-from agents.fanout.catch_up import CatchUp
+from agents.fanout.catch_up import CatchUp, Taken
 from agents.fanout.group_offsets import GroupOffsets, Starts
 from agents.fanout.member import FanoutMember
 from agents.fanout.ranges import Range, first_offset
@@ -200,15 +200,18 @@ class TopicFanout:
         finally:
             self._consumer.taken()
 
-    def take_missed(self, found: list[Range]) -> bool:
+    def take_missed(self, found: list[Range]) -> Taken:
         """See `CatchUpPort`, also for the next."""
         for one in found:
             for member in self._members:
                 member.take(one)
-        if self._turn is None:
-            return False
+        if self._turn is None or self._turn[0] not in self._members:
+            return Taken.DONE
         member, number = self._turn
-        return member.behind(self._ends.get(number, 0), number)
+        position = member.positions.get(number)
+        if position is None or position >= self._ends.get(number, 0):
+            return Taken.DONE
+        return Taken.PART if found and position < found[-1].end else Taken.ALL
 
     def next_turn(self) -> tuple[int, int] | None:
         waiting = [

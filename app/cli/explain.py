@@ -10,9 +10,10 @@ import typer
 
 from app.cli.options.completion import complete_trigger
 from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output.explanation import Explanation, as_json, as_lines
 from app.cli.output.format import Format, Output, print_json
-from app.operations.contract_snapshot import read_contract
+from app.operations.contract_snapshot import in_namespace, read_contract
 from app.operations.event_file import read_event
 from app.operations.triggers import TriggerView, trigger_in_contract, trigger_in_files
 from app.settings import load_settings
@@ -36,6 +37,9 @@ def explain(
         Path | None,
         typer.Option("--resources", help="Directory with YAML files: look there instead of in Kafka."),
     ] = None,
+    namespace: Namespace = "",
+    everywhere: AllNamespaces = False,
+    context: Context = "",
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
@@ -49,7 +53,8 @@ def explain(
     """
     headers, key, value = read_event(_content(event), "standard input" if event == "-" else event)
     attributes = attributes_of(headers, value) or {}
-    found = _from_kafka(trigger, kafka) if resources is None else trigger_in_files(resources, trigger)
+    where = chosen_namespace(namespace, everywhere, context)
+    found = _from_kafka(trigger, kafka, where) if resources is None else trigger_in_files(resources, trigger, where)
     matcher = compile_filter(found.filter)
     explanation = Explanation(
         trigger=found.label,
@@ -67,10 +72,10 @@ def explain(
         raise typer.Exit(1)
 
 
-def _from_kafka(trigger: str, kafka: str) -> TriggerView:
+def _from_kafka(trigger: str, kafka: str, namespace: str) -> TriggerView:
     client, instance = kafka_client(kafka), load_settings().instance
     try:
-        return trigger_in_contract(read_contract(client, instance), trigger)
+        return trigger_in_contract(in_namespace(read_contract(client, instance), namespace), trigger)
     except PenstockError as problem:
         if problem.exit_code == PenstockError.exit_code:  # 1 would say that the event does not match
             raise UsageError(problem.what, problem.hint) from problem

@@ -13,10 +13,11 @@ import typer
 
 from app.cli.options.completion import complete_channel, complete_subscription
 from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views
 from app.cli.output.time import show_duration
-from app.operations.contract_snapshot import choose_subscriptions, read_contract
+from app.operations.contract_snapshot import choose_subscriptions, in_namespace, read_contract
 from app.operations.group_offsets import read_group_offsets, timestamps
 from app.operations.lag import Lag, by_lag, events_behind, lag_of
 from app.settings import load_settings
@@ -70,6 +71,9 @@ def lag(
     behind: Annotated[bool, typer.Option("--behind", help="Only partitions that are behind.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
+    namespace: Namespace = "",
+    everywhere: AllNamespaces = False,
+    context: Context = "",
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
@@ -81,6 +85,7 @@ def lag(
     Examples:
       penstock lag
       penstock lag --behind -o wide
+      penstock lag -n default --behind
       penstock lag default/good -o json
       penstock lag default/picky --watch
       penstock lag --behind -o name
@@ -88,9 +93,10 @@ def lag(
     if name and subscription:
         raise UsageError("NAME and --subscription cannot be combined.", "Use one of them.")
     client, instance = kafka_client(kafka), load_settings().instance
+    where = chosen_namespace(namespace, everywhere, context)
 
     def read() -> list[dict[str, object]]:
-        contract = read_contract(client, instance)
+        contract = in_namespace(read_contract(client, instance), where)
         chosen = choose_subscriptions(contract, name or subscription, channel)
         now_s = time.time()
         found = [one for one in measure(client, chosen, now_s) if one.events or not behind]

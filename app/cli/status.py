@@ -15,11 +15,12 @@ import typer
 
 from app.cli.options.completion import complete_resource
 from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.options.resource import KINDS
 from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
 from app.cli.output.time import show_time
-from app.operations.contract_snapshot import Contract, read_contract
+from app.operations.contract_snapshot import Contract, in_namespace, read_contract
 from app.settings import load_settings
 from knative import filters
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel, ResourceProblem, Subscription
@@ -112,6 +113,9 @@ def status(
     limit_s: Annotated[float, typer.Option("--timeout", min=0, help="Most seconds to wait with --wait.")] = 60.0,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
+    namespace: Namespace = "",
+    everywhere: AllNamespaces = False,
+    context: Context = "",
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
@@ -129,6 +133,7 @@ def status(
     \b
     Examples:
       penstock status
+      penstock status -n default
       penstock status default/quickstart
       penstock status --wait --timeout 30
       penstock status subscription/default/picky -o wide
@@ -137,12 +142,13 @@ def status(
       penstock status --kafka 127.0.0.1:9092
     """
     client, instance = kafka_client(kafka), load_settings().instance
+    where = chosen_namespace(namespace, everywhere, context)
 
     def read() -> Rows:
         contract = read_contract(client, instance)
         if wait and contract.report is None:
             raise NotReadyError("No controller has reported its resources yet.", "Start a worker of role all.")
-        return chosen(rows(contract, time.time()), names or ())
+        return chosen(rows(in_namespace(contract, where), time.time()), names or ())
 
     if watch and wait:
         raise UsageError("--watch and --wait cannot be combined.", "Use one of them.")

@@ -23,6 +23,7 @@ from analytics.topology.engines.choice import LOCAL_EDGES_MAX, EngineChoice, cho
 from analytics.topology.model.document import SEVERITIES, Severity, Tier, Topology, from_json, to_json
 from analytics.topology.model.facts import facts_of
 from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.options.namespace import AllNamespaces, Context, chosen_namespace
 from app.cli.options.spark import Memory, interruptible
 from app.cli.options.time import read_time
 from app.cli.output.format import note, print_json
@@ -100,6 +101,8 @@ Shapes = Annotated[
 def topology(
     engine: Engines = EngineChoice.AUTO,
     namespace: Namespace = "",
+    everywhere: AllNamespaces = False,
+    context: Context = "",
     out: Out = None,
     diff: Diff = None,
     since: Since = _WINDOW,
@@ -127,7 +130,8 @@ def topology(
     need(ANALYTICS, "`penstock topology`", REPORT_MODULES)
     with interruptible():
         old = read_old(diff)
-        query = make_query(kafka, since, namespace, folder, traffic)
+        where = chosen_namespace(namespace, everywhere, context)
+        query = make_query(kafka, since, where, folder, traffic)
         if engine is EngineChoice.GRAPHFRAMES:
             check_jars(jars or [])
         from analytics.topology.build import build, collector_at_rest

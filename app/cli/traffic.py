@@ -16,9 +16,10 @@ import typer
 
 from app.cli.options.completion import complete_channel
 from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output import watch as watching
 from app.cli.output.format import Listing, View, Views, print_json, print_yaml
-from app.operations.contract_snapshot import choose_channel, read_contract
+from app.operations.contract_snapshot import choose_channel, in_namespace, read_contract
 from app.settings import load_settings
 from knative.contract import kafka_names
 from knative.contract.records import Channel
@@ -69,6 +70,9 @@ def traffic(
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Repeat until Ctrl-C.")] = False,
     every_s: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between updates with --watch.")] = 2.0,
+    namespace: Namespace = "",
+    everywhere: AllNamespaces = False,
+    context: Context = "",
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
@@ -80,6 +84,7 @@ def traffic(
       penstock traffic --watch
       penstock traffic --window 1m --last 60 --channel default/quickstart
       penstock traffic --each -o json
+      penstock traffic -n default
     """
     settings = load_settings()
     keep_s = {"10s": settings.traffic_10s_keep_s, "1m": settings.traffic_1m_keep_s}[window]
@@ -91,10 +96,12 @@ def traffic(
     if channel and (channel.count("/") not in (1, 2) or not all(channel.split("/"))):
         raise UsageError(f"--channel {channel!r} is not NAMESPACE/NAME.", "Write it as `penstock status` shows it.")
     client = kafka_client(kafka)
-    chosen = choose_channel(read_contract(client, settings.instance), channel) if channel else None
+    where = chosen_namespace(namespace, everywhere, context)
+    contract = in_namespace(read_contract(client, settings.instance), where) if channel or where else None
+    chosen = choose_channel(contract, channel) if channel and contract is not None else None
 
     def read() -> list[Line]:
-        return read_lines(client, settings.instance, _SECONDS[window], last, chosen)
+        return read_lines(client, settings.instance, _SECONDS[window], last, chosen, where)
 
     def tables(lines: list[Line]) -> list[tuple[Listing, list[dict[str, object]]]]:
         return [(_EACH if each else _LISTING, rows(lines, _SECONDS[window], last, each=each))]
@@ -118,9 +125,10 @@ _SECONDS: Mapping[Size, int] = {Size.SHORT: 10, Size.LONG: 60}
 
 
 def read_lines(
-    client: Mapping[str, Any], instance: str, size: int, last: int, channel: Channel | None = None
+    client: Mapping[str, Any], instance: str, size: int, last: int, channel: Channel | None = None, namespace: str = ""
 ) -> list[Line]:
-    """The last windows, of one channel or of all, from Kafka. Raises NotReadyError, PenstockError if there are none."""
+    """The last windows, of one channel, one namespace or all, from Kafka. Raises NotReadyError, PenstockError if there
+    are none."""
     topic = kafka_names.windows_changelog_topic(instance)
     begins = start_of(int(time.time()), size) - (last - 1) * size
     kept_s = last * size + LONG_S
@@ -136,7 +144,7 @@ def read_lines(
             "Start a worker of role all or controller with PENSTOCK_TRAFFIC=true; it writes them.",
         ) from problem
     if channel is None:
-        return found.lines(size, last)
+        return found.lines(size, last, namespace)
     return found.lines(size, last, channel.namespace, (channel.unique_name,))
 
 

@@ -6,7 +6,7 @@ Records of a newer schema raise an error that asks for a newer program.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from knative.contract.kafka_names import contract_topic, status_topic
@@ -67,6 +67,36 @@ def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[byte
         tuple(one for one in reports if isinstance(one, WorkerStatus)),
         next((one for one in reports if isinstance(one, ControllerReport)), None),
     )
+
+
+def in_namespace(contract: Contract, namespace: str) -> Contract:
+    """Only this namespace; "" = all. Problems of files stay: they may hide objects of any namespace.
+
+    Raises PenstockError, with the known namespaces, when there is nothing in this one."""
+    if not namespace:
+        return contract
+    report = contract.report
+    problems = report.problems if report is not None else ()
+    known = {one.namespace for one in (*contract.records, *problems)}
+    check_known(namespace, known - {""})
+    if report is not None:
+        report = replace(report, problems=tuple(one for one in problems if one.namespace in (namespace, "")))
+    return replace(
+        contract,
+        channels=tuple(one for one in contract.channels if one.namespace == namespace),
+        subscriptions=tuple(one for one in contract.subscriptions if one.namespace == namespace),
+        report=report,
+    )
+
+
+def check_known(namespace: str, known: Iterable[str]) -> None:
+    """Raises PenstockError when `namespace` is not one of these; "" always is."""
+    names = sorted(known)
+    if namespace and namespace not in names:
+        raise PenstockError(
+            f"There is no channel and no subscription in namespace {namespace}; known: {', '.join(names) or 'none'}.",
+            "Use one of them, or remove --namespace.",
+        )
 
 
 def choose_channel(contract: Contract, wish: str) -> Channel:

@@ -37,9 +37,9 @@ def trigger_in_contract(contract: Contract, wish: str) -> TriggerView:
     return _chosen([TriggerView(one.namespace, one.name, one.filter, one.order) for one in found], wish, "")
 
 
-def trigger_in_files(folder: Path, wish: str) -> TriggerView:
+def trigger_in_files(folder: Path, wish: str, namespace: str = "") -> TriggerView:
     """The same from YAML or JSON files, without Kafka. Raises UsageError also for a file with a problem that may hide
-    the Trigger."""
+    the Trigger. `namespace` "" = any."""
     directory = Directory(folder)
     directory.check()
     snapshot = directory.scan()
@@ -47,7 +47,7 @@ def trigger_in_files(folder: Path, wish: str) -> TriggerView:
     brokers = {(one.namespace, one.name): one for one in resources if isinstance(one, Broker)}
     views = []
     for one in resources:
-        if isinstance(one, Trigger):
+        if isinstance(one, Trigger) and namespace in ("", one.namespace):
             spec = of_trigger(one, brokers.get((one.namespace, one.broker)))
             views.append(TriggerView(one.namespace, one.name, spec.filter, spec.order))
     if not _named(views, wish):

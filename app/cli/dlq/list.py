@@ -9,6 +9,7 @@ import typer
 from app.cli.dlq.groups import GROUPS, group_rows
 from app.cli.dlq.selection import ChannelOption, Reason, Since, SubscriptionOption, Topic, Until, query
 from app.cli.options.kafka import Kafka
+from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output.format import Listing, View, Views
 from app.cli.output.time import show_time
 from app.operations.dead_letters.ledger import Ledger
@@ -38,6 +39,9 @@ def list_letters(
     since: Since = "",
     until: Until = "",
     each: Annotated[bool, typer.Option("--each", help="One row for each letter instead of groups.")] = False,
+    namespace: Namespace = "",
+    everywhere: AllNamespaces = False,
+    context: Context = "",
     kafka: Kafka = "",
     output: Views = View.TABLE,
 ) -> None:
@@ -49,8 +53,10 @@ def list_letters(
       penstock dlq list --since 1d --reason "was 500"
       penstock dlq list --subscription default/picky --each
       penstock dlq list --channel default/quickstart -o json
+      penstock dlq list -n default
     """
-    where = query(kafka, subscription, channel, topic, reason, since, until)
+    only = chosen_namespace(namespace, everywhere, context)
+    where = query(kafka, subscription, channel, topic, reason, since, until, only)
     ledger = where.ledger()
     if each:
         _LETTERS.show([letter_row(letter, ledger) for letter in where.letters()], output)

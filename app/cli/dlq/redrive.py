@@ -30,6 +30,7 @@ from app.cli.dlq.selection import (
     reject_both,
 )
 from app.cli.options.kafka import Kafka
+from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output.format import Format, Output, View, note, print_json
 from app.cli.output.records import as_json
 from app.operations.dead_letters.editing import edit, read_edited
@@ -56,7 +57,9 @@ def redrive(
     refs: Refs = None,
     subscription: SubscriptionOption = "",
     channel: ChannelOption = "",
-    everything: Annotated[bool, typer.Option("--all", help="The letters of all subscriptions.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The letters of all subscriptions, or with -n of those in a namespace.")
+    ] = False,
     topic: Topic = "",
     reason: Reason = "",
     since: Since = "",
@@ -72,6 +75,9 @@ def redrive(
         int, typer.Option("--in-flight", min=1, max=1000, help="Letters in flight at a time; 1 keeps their order.")
     ] = 1,
     failures: Annotated[int, typer.Option("--failures", min=1, help="Stop after this many failures in a row.")] = 10,
+    namespace: Namespace = "",
+    everywhere: AllNamespaces = False,
+    context: Context = "",
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
@@ -90,15 +96,18 @@ def redrive(
       penstock dlq show --last 1 -o json > letter.json
       penstock dlq redrive --with letter.json
     """
-    if edited is not None and (refs or subscription or channel or topic or everything or reason or since or until):
+    only = chosen_namespace(namespace, everywhere, context)
+    if edited is not None and (
+        refs or subscription or channel or topic or everything or reason or since or until or only
+    ):
         raise UsageError(
             "--with cannot be combined with other letters.", "The file names its letter: use --with alone."
         )
     if not (refs or subscription or channel or topic or everything or edited):
         raise UsageError("No letters are chosen.", "Use --subscription, --channel, letters, or --all.")
-    reject_both(refs, subscription, channel, topic, reason, since, until)
+    reject_both(refs, subscription, channel, topic, reason, since, until, only)
     config = RedriveConfig(read_rate(rate), limit, retries, in_flight, failures)
-    where = query(kafka, subscription, channel, topic, reason, since, until)
+    where = query(kafka, subscription, channel, topic, reason, since, until, only)
     letters = [_edited(where, edited)] if edited is not None else None
     if dry_run:
         _say_what(where, letters or _letters(where, refs or ()), limit, output)

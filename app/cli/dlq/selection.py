@@ -21,6 +21,7 @@ from app.operations.contract_snapshot import (
     Contract,
     choose_channel,
     has_subscription,
+    in_namespace,
     label_of,
     no_subscription,
     read_contract,
@@ -73,18 +74,20 @@ class DeadLetterQuery:
 
 
 def query(
-    kafka: str, subscription: str, channel: str, topic: str, reason: str, since: str, until: str
+    kafka: str, subscription: str, channel: str, topic: str, reason: str, since: str, until: str, namespace: str = ""
 ) -> DeadLetterQuery:
-    """The options of a command as a query. Raises UsageError, NotReadyError, PenstockError; for an unknown channel or
-    subscription, with the names that are known.
+    """The options of a command as a query; `namespace` "" = all. Raises UsageError, NotReadyError, PenstockError; for
+    an unknown channel or subscription, with the names that are known.
     """
+    if topic and namespace:
+        raise UsageError("--topic cannot be combined with a namespace.", "The topic has the letters of one channel.")
     for option, wish in (("--subscription", subscription), ("--channel", channel)):
         _check_name(option, wish)
     now_s = time.time()
     since_s = read_time(since, "--since", now_s) if since else None
     until_s = read_time(until, "--until", now_s) if until else None
     client, instance = kafka_client(kafka), load_settings().instance
-    contract = read_contract(client, instance)
+    contract = in_namespace(read_contract(client, instance), namespace)
     subscription = label_of(contract, subscription)
     selection = Selection(subscription, reason, since_s, until_s)
     if topic:

@@ -19,6 +19,7 @@ from app.cli.dlq.selection import (
     reject_both,
 )
 from app.cli.options.kafka import Kafka
+from app.cli.options.namespace import AllNamespaces, Context, Namespace, chosen_namespace
 from app.cli.output.format import Format, Output, print_json
 from app.cli.output.records import as_json, bytes_as, printable, split_headers
 from app.cli.output.time import show_time
@@ -36,6 +37,9 @@ def show(
     since: Since = "",
     until: Until = "",
     last: Annotated[int, typer.Option("--last", min=1, help="The last N of them.")] = 10,
+    namespace: Namespace = "",
+    everywhere: AllNamespaces = False,
+    context: Context = "",
     kafka: Kafka = "",
     output: Output = Format.TABLE,
 ) -> None:
@@ -47,8 +51,9 @@ def show(
       penstock dlq show --subscription default/picky --reason 500 -o json
       penstock dlq list --each -o name | head -1 | xargs penstock dlq show
     """
-    reject_both(refs, subscription, channel, topic, reason, since, until)
-    where = query(kafka, subscription, channel, topic, reason, since, until)
+    only = chosen_namespace(namespace, everywhere, context)
+    reject_both(refs, subscription, channel, topic, reason, since, until, only)
+    where = query(kafka, subscription, channel, topic, reason, since, until, only)
     ledger = where.ledger()
     newest = reversed(heapq.nlargest(last, where.letters(), key=_age)) if not refs else ()
     for letter in read_named(where.client, refs) if refs else newest:

@@ -30,8 +30,8 @@ from analytics.topology.spark.facts import SERVED_SCHEMA, FactFrames, collect, f
 from analytics.topology.spark.report import spark_report
 from analytics.topology.spark.selection import only
 from analytics.topology.spark.traffic import latest, of_deltas, of_windows, read_files
-from app.operations.contract_snapshot import contract_of
-from app.operations.topology.reading import STALE_S, TopologyQuery, check_known, state_of, states_of
+from app.operations.contract_snapshot import check_known, contract_of
+from app.operations.topology.reading import STALE_S, TopologyQuery, state_of, states_of
 from knative.contract.kafka_names import contract_topic, status_topic, traffic_topic
 from knative.contract.records import Channel, Subscription, WorkerStatus
 from knative.delivery.policy import Addressable

@@ -9,14 +9,14 @@ It joins no group and sends no request to a worker, so it works while no worker 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from analytics.topology.model.document import Tier, Window
 from analytics.topology.model.inputs import Inputs, State, Summing, Traffic
-from app.operations.contract_snapshot import Contract, read_contract
+from app.operations.contract_snapshot import Contract, check_known, read_contract
 from knative.contract.kafka_names import traffic_topic
 from knative.contract.subscription_stats import LastError
 from knative.errors import PenstockError
@@ -69,16 +69,6 @@ def check_namespace(contract: Contract, namespace: str) -> None:
     """Raises PenstockError, with the known namespaces, when this one is empty."""
     known = {one.namespace for one in contract.channels} | {one.namespace for one in contract.subscriptions}
     check_known(namespace, known)
-
-
-def check_known(namespace: str, spaces: Iterable[str]) -> None:
-    """Raises PenstockError when `namespace` is not in `spaces`."""
-    known = sorted(spaces)
-    if namespace and namespace not in known:
-        raise PenstockError(
-            f"There is no channel and no subscription in namespace {namespace}; known: {', '.join(known) or 'none'}.",
-            "Use one of them, or remove --namespace.",
-        )
 
 
 def states_of(contract: Contract, now: float, since: float) -> dict[str, State]:

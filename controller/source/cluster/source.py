@@ -45,6 +45,8 @@ _MEANS = {
     "core": "Knative's core resolves Subscriptions and writes them into spec.subscribers of their channels",
     "own": "this controller resolves Subscriptions",
 }
+_HINT = "it is tried again; check the API server, CRDs and RBAC with `penstock doctor`"
+_HINT_ABSENT = "to use this kind, install its CRD from knative/manifests/crds"
 OURS = ("KafkaChannel", "Subscription", "Broker", "Trigger")
 WRITES_MAX = 8  #: at the same time
 
@@ -154,8 +156,12 @@ class ClusterSource:
         )
 
     def _problems(self) -> tuple[FileProblem, ...]:
+        ours = [one for kind in OURS for one in self._lists(kind)]
+        absent = self._watches.absent().intersection(ours)
+        # Without Brokers, say, the other kinds are served in full; without any, the cluster is not prepared.
+        unused = absent if len(absent) < len(ours) else frozenset()
         return tuple(
-            FileProblem(f"cluster {one}", 0, "", why, "it is tried again; check the API server, CRDs and RBAC")
+            FileProblem(f"cluster {one}", 0, "", why, _HINT_ABSENT if one in absent else _HINT, ignored=one in unused)
             for one, why in sorted(self._watches.problems(), key=str)
         )
 

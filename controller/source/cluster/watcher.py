@@ -57,6 +57,7 @@ class Watcher:
         self.collection = collection
         self.store = store
         self.problem = ""  #: why it cannot be read now; "" = it can
+        self.absent = False  #: the reason is that its kind is not installed
         self._api = api
         self._changed = changed
 
@@ -109,7 +110,7 @@ class Watcher:
     def _recovered(self) -> None:
         if self.problem:
             log.info("the API server can be read again", path=str(self.collection))
-            self.problem = ""
+            self.problem, self.absent = "", False
             self._changed()
 
     async def _wait(self, problem: ApiError, failures: int) -> None:
@@ -126,7 +127,7 @@ class Watcher:
         elif problem.status == FORBIDDEN:
             pause_s = LONGEST_PAUSE_S
         if str(problem) != self.problem:
-            self.problem = str(problem)
+            self.problem, self.absent = str(problem), problem.status == NOT_FOUND
             log.warning("the API server cannot be read; keeping what is known", reason=str(problem))
             self._changed()
         await asyncio.sleep(max(pause_s, problem.retry_after_s))

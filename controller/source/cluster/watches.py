@@ -51,6 +51,10 @@ class Watches:
         """What cannot be read now."""
         return [(one, watcher.problem) for one, watcher in self._watchers.items() if watcher.problem]
 
+    def absent(self) -> frozenset[Collection]:
+        """What cannot be read because its kind is not installed."""
+        return frozenset(one for one, watcher in self._watchers.items() if watcher.absent)
+
     def _ended(self, task: asyncio.Task[None]) -> None:
         problem = None if task.cancelled() else task.exception()
         if problem is not None:

@@ -90,7 +90,7 @@ def test_a_channel_is_chosen_as_in_other_commands(wish: str, uid: str, monkeypat
     asked: list[Channel] = []
 
     def read_lines(*arguments: Any) -> list[Line]:
-        asked.append(arguments[-1])
+        asked.append(arguments[4])
         return []
 
     monkeypatch.setattr(traffic, "read_contract", lambda *_: Contract(BOTH, (), ()))

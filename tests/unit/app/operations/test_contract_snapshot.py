@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from app.operations.contract_snapshot import Contract, choose_channel, choose_subscriptions, has_subscription
-from knative.contract.records import Channel, Subscription
+from app.operations.contract_snapshot import (
+    Contract,
+    choose_channel,
+    choose_subscriptions,
+    has_subscription,
+    in_namespace,
+)
+from knative.contract.records import Channel, ControllerReport, ResourceProblem, Subscription
 from knative.delivery.policy import Addressable
 from knative.errors import PenstockError, UsageError
 
@@ -75,3 +81,24 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         choose_channel(CONTRACT, "ns/none")
     with pytest.raises(PenstockError, match=r"known: ns/trigger:bill, ns/bill, ns/trigger:all"):
         choose_subscriptions(CONTRACT, "ns/none")
+
+
+def _problem(kind: str, namespace: str) -> ResourceProblem:
+    return ResourceProblem(kind, namespace, "x", "False", "SpecInvalid", "")
+
+
+def test_a_namespace_has_its_own_resources_and_problems_and_those_of_files() -> None:
+    other = Channel("o", 1, "other", "orders", "t-o", "t-o.dlq", 1)
+    problems = (_problem("File", ""), _problem("Broker", "ns"), _problem("Trigger", "rejected"))
+    contract = Contract((*CONTRACT.channels, other), CONTRACT.subscriptions, (), ControllerReport(1.0, problems))
+    assert in_namespace(contract, "") == contract
+    only = in_namespace(contract, "other")
+    assert only.records == (other,)
+    assert only.report is not None
+    assert [one.kind for one in only.report.problems] == ["File"]
+    rejected = in_namespace(contract, "rejected")
+    assert rejected.records == ()
+    assert rejected.report is not None
+    assert [one.kind for one in rejected.report.problems] == ["File", "Trigger"]
+    with pytest.raises(PenstockError, match="in namespace nothing; known: ns, other, rejected"):
+        in_namespace(contract, "nothing")

@@ -1,18 +1,23 @@
-"""Writes docs/reference/configuration.md from the settings: `python -m app.settings.reference [--check]`.
+"""Writes what comes from the settings: `python -m app.settings.reference [--check]`.
 
-With `--check` it writes nothing and exits with 1 when the page differs. The texts are in `app/settings/fields`.
+    app/settings/fields -> docs/reference/configuration.md, knative/manifests/base/settings.env
+
+With `--check` it writes nothing and exits with 1 when a file differs.
 """
 
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from app.settings.describe import allowed, plain, unit, variable
 from app.settings.fields import Settings
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
+_REPOSITORY = Path(__file__).parents[2]
+PAGE = _REPOSITORY / "docs" / "reference" / "configuration.md"
+SETTINGS_FILE = _REPOSITORY / "knative" / "manifests" / "base" / "settings.env"
 
 _INTRODUCTION = """\
 # Configuration
@@ -34,6 +39,20 @@ similar name. `penstock config show` prints every value and its source; secrets 
 password in a URL. `penstock up` sets [some of them](command-line.md#up) itself.
 """
 
+_FILE_HEADING = """\
+# Every setting with its default. Generated from app/settings/fields.py by `make docs`; edits here are lost: set values
+# in the kustomization of an overlay, which makes the ConfigMap from both. It is also a file for PENSTOCK_CONFIG.
+#
+# Leave these out: the pods set PENSTOCK_ROLE and PENSTOCK_RESOURCES themselves; Knative Serving chooses the port for
+# events with PORT; probes, monitoring and network policies name the port 8081.
+"""
+_WIDTH = 120
+
+
+def files() -> dict[Path, str]:
+    """Every generated file with its content."""
+    return {PAGE: page(), SETTINGS_FILE: settings_file()}
+
 
 def page() -> str:
     """The whole page."""
@@ -51,15 +70,30 @@ def _rows() -> Iterator[str]:
         yield f"| `{variable(name)}` | {default} | {unit(field)} | {field.description} | {phrase} |"
 
 
+def settings_file() -> str:
+    """All settings as lines `#PENSTOCK_NAME=default`, each below its meaning."""
+    return _FILE_HEADING + "".join(f"{line}\n" for line in _settings_lines())
+
+
+def _settings_lines() -> Iterator[str]:
+    for name, field in Settings.model_fields.items():
+        if name in Settings.sections:
+            yield from ("", f"## {Settings.sections[name]}")
+        note = f"{field.description} Allowed: {allowed(field)}."
+        yield from ("", *textwrap.wrap(note, _WIDTH, initial_indent="# ", subsequent_indent="# "))
+        yield f"#{variable(name)}={plain(field.default)}"
+
+
 def main(arguments: list[str]) -> int:
-    """Write the page, or with `--check` report whether it is up to date."""
+    """Write the files, or with `--check` report those that are out of date."""
+    stale = [path for path, text in files().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     if arguments == ["--check"]:
-        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == page():
-            return 0
-        print(f"{PAGE.name} is out of date; run `make docs` and commit it.", file=sys.stderr)
-        return 1
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(page(), encoding="utf-8")
+        for path in stale:
+            print(f"{path.relative_to(_REPOSITORY)} is out of date; run `make docs` and commit it.", file=sys.stderr)
+        return int(bool(stale))
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files()[path], encoding="utf-8")
     return 0
 
 

@@ -119,9 +119,9 @@ class KubeClient:
         parameters = {"fieldValidation": "Strict", **parameters}
         return self.request("POST", path_of(document, with_name=False), document, **parameters)
 
-    def apply(self, document: Mapping[str, Any], manager: str = "tests") -> Answer:
+    def apply(self, document: Mapping[str, Any], manager: str = "tests", **parameters: str) -> Answer:
         """Server-side apply, with force."""
-        parameters = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        parameters = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict", **parameters}
         return self.request("PATCH", path_of(document), document, content_type=APPLY, **parameters)
 
     def merge(self, path: str, change: Mapping[str, Any]) -> Answer:

@@ -1,0 +1,174 @@
+"""The overlays as `kubectl apply -k` sends them: rendered by kustomize, and every field accepted by an API server."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.kube.client import path_of
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.kustomize import COMPONENTS, MANIFESTS, OVERLAYS, render, write_kustomization
+from tests.support.kube.manifests import install
+from tests.support.kube.serving_rules import problems
+from tests.support.processes import REPOSITORY
+
+#: Structural copies of what other projects bring into a cluster.
+FOREIGN_CRDS = sorted((REPOSITORY / "tests" / "data" / "crds").glob("*.yaml"))
+WITH = {
+    "knative": ("pod-monitor", "keda", "spark-jobs"),
+    "plain": ("pod-monitor", "keda", "spark-jobs"),
+    "dev": ("pod-monitor",),
+}
+#: What must be there before an API server takes the rest, also with a dry run.
+_FIRST = ("Namespace", "ServiceAccount")
+
+
+@pytest.fixture(scope="module")
+def with_foreign_crds(with_crds: KubeCluster) -> KubeCluster:
+    """With our CRDs and those that the manifests refer to."""
+    install(with_crds, *FOREIGN_CRDS)
+    return with_crds
+
+
+def _names(documents: list[dict[str, Any]], kind: str) -> set[str]:
+    return {one["metadata"]["name"] for one in documents if one["kind"] == kind}
+
+
+def _templates(documents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for one in documents:
+        spec = one.get("spec") or {}
+        spec = spec["jobTemplate"]["spec"] if "jobTemplate" in spec else spec
+        if "template" in spec:
+            yield one["metadata"]["name"], spec["template"]
+
+
+def test_every_overlay_and_component_is_tried() -> None:
+    assert {folder.name for folder in OVERLAYS.iterdir()} == set(WITH)
+    listed = {
+        Path(one).name
+        for overlay in OVERLAYS.iterdir()
+        for one in yaml.safe_load((overlay / "kustomization.yaml").read_text()).get("components", ())
+    }
+    assert {folder.name for folder in COMPONENTS.iterdir()} == listed | {"dispatcher-service"}.union(*WITH.values())
+
+
+@pytest.mark.parametrize("overlay", sorted(WITH))
+def test_api_server_accepts_each_overlay(
+    with_foreign_crds: KubeCluster, make_namespace: Callable[[], str], tmp_path: Path, overlay: str
+) -> None:
+    """In a namespace of the user's choice, with all components that go with it; the pods in a restricted namespace."""
+    namespace, admin = make_namespace(), with_foreign_crds.admin
+    user = write_kustomization(
+        tmp_path / "user", [OVERLAYS / overlay], [COMPONENTS / name for name in WITH[overlay]], namespace=namespace
+    )
+    documents = render(user)
+    for document in (one for one in documents if one["kind"] in _FIRST):
+        admin.apply(document).must()
+    for document in documents:
+        answer = admin.apply(document, dryRun="All")
+        assert answer.ok, f"{document['kind']} {document['metadata']['name']}: {answer.message}"
+    labels = admin.get(path_of({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})).must()
+    assert labels["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    for name, template in _templates(documents):
+        pod = _pod(namespace, name, template["spec"])
+        answer = admin.create(pod, dryRun="All")
+        assert answer.ok, f"the pod of {name}: {answer.message}"
+
+
+def _pod(namespace: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """As the Deployment, the Job or Serving makes it, without what only Serving knows."""
+    ours = {key: value for key, value in spec.items() if key not in ("containerConcurrency", "timeoutSeconds")}
+    for container in ours["containers"]:
+        for probe in (container.get("livenessProbe"), container.get("readinessProbe")):
+            if probe and "httpGet" in probe:
+                probe["httpGet"].setdefault("port", 8080)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name}, "spec": ours}
+
+
+def test_a_pod_with_more_rights_is_refused(
+    with_foreign_crds: KubeCluster, make_namespace: Callable[[], str], tmp_path: Path
+) -> None:
+    """So the namespace of the manifests enforces what the test before this one relies on."""
+    namespace, admin = make_namespace(), with_foreign_crds.admin
+    documents = render(write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], namespace=namespace))
+    for document in (one for one in documents if one["kind"] in _FIRST):
+        admin.apply(document).must()
+    name, template = next(_templates(documents))
+    pod = _pod(namespace, name, template["spec"])
+    del pod["spec"]["containers"][0]["securityContext"]["seccompProfile"]
+    answer = admin.create(pod, dryRun="All")
+    assert answer.status == 403
+    assert "restricted" in answer.message
+
+
+def test_a_field_that_does_not_exist_is_refused(with_foreign_crds: KubeCluster) -> None:
+    service = _knative_services(render(OVERLAYS / "knative"))[0]
+    service["metadata"]["namespace"] = "default"
+    service["spec"]["template"]["spec"]["container_concurrency"] = 1
+    answer = with_foreign_crds.admin.apply(service, dryRun="All")
+    assert not answer.ok
+    assert "container_concurrency" in answer.message
+
+
+def _knative_services(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for one in documents if one["apiVersion"].startswith("serving.knative.dev/")]
+
+
+def test_dispatcher_as_a_knative_service(with_foreign_crds: KubeCluster, tmp_path: Path) -> None:
+    """As the comment in the overlay says: one component in place of the other."""
+    shutil.copytree(MANIFESTS, tmp_path / "manifests")
+    kustomization = tmp_path / "manifests" / "overlays" / "knative" / "kustomization.yaml"
+    listed = "\n  - ../../components/dispatcher"
+    assert kustomization.read_text().count(f"{listed} ") == 1
+    kustomization.write_text(kustomization.read_text().replace(f"{listed} ", f"{listed}-service "))
+    documents = render(kustomization.parent)
+    services = _knative_services(documents)
+    assert {one["metadata"]["name"] for one in services} == {"penstock-ingress", "penstock-dispatcher"}
+    assert _names(documents, "Deployment") == {"penstock-controller"}
+    for service in services:
+        assert problems(service) == []
+        in_default = {**service, "metadata": {**service["metadata"], "namespace": "default"}}
+        with_foreign_crds.admin.apply(in_default, dryRun="All").must()
+
+
+@pytest.mark.parametrize("overlay", sorted(WITH))
+def test_everything_refers_to_what_is_there(overlay: str) -> None:
+    documents = render(OVERLAYS / overlay)
+    (settings,) = _names(documents, "ConfigMap")
+    accounts = _names(documents, "ServiceAccount")
+    ours = [(name, one) for name, one in _templates(documents) if name != "kafka"]
+    for name, template in ours:
+        (container,) = template["spec"]["containers"]
+        # The name ends with a hash, so pods are replaced when the settings change.
+        assert container["envFrom"][0]["configMapRef"]["name"] == settings, name
+        assert template["spec"]["serviceAccountName"] in accounts
+    pods = [template["metadata"]["labels"] for _, template in ours]
+    for one in documents:
+        selector = one.get("spec", {}).get("selector") if one["kind"] in ("Service", "PodDisruptionBudget") else None
+        if selector and "kafka" not in selector.values():
+            wanted = selector.get("matchLabels", selector)
+            assert [labels for labels in pods if wanted.items() <= labels.items()], one["metadata"]["name"]
+
+
+def test_keda_has_the_number_of_dispatchers_alone(tmp_path: Path) -> None:
+    documents = render(write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], [COMPONENTS / "keda"]))
+    (dispatcher,) = [
+        one for one in documents if one["metadata"]["name"] == "penstock-dispatcher" and one["kind"] == "Deployment"
+    ]
+    assert "replicas" not in dispatcher["spec"]
+    scaled = next(one for one in documents if one["kind"] == "ScaledObject")
+    assert scaled["spec"]["scaleTargetRef"]["name"] == "penstock-dispatcher"
+    (trigger,) = scaled["spec"]["triggers"]
+    assert f" {trigger['metadata']['threshold']} * " in trigger["metadata"]["query"]
+
+
+def test_example_of_a_secret_is_accepted_and_is_the_one_that_pods_read(with_foreign_crds: KubeCluster) -> None:
+    (secret,) = yaml.safe_load_all((MANIFESTS / "examples" / "secret.yaml").read_text())
+    in_default = {**secret, "metadata": {**secret["metadata"], "namespace": "default"}}
+    with_foreign_crds.admin.apply(in_default, dryRun="All").must()
+    assert secret["metadata"]["name"] == "penstock-secrets"

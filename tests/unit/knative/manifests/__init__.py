@@ -1,0 +1,1 @@
+"""The manifests as files; tests/cluster has them in an API server."""

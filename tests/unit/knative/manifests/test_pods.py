@@ -1,0 +1,137 @@
+"""The pods of the manifests: that they fit Pod Security, and what they say fits the product."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.settings.fields import PREFIX, Settings
+from app.worker import lifecycle
+from tests.support.kube.kustomize import COMPONENTS, MANIFESTS, OVERLAYS
+from tests.support.kube.manifests import documents
+from tests.support.processes import REPOSITORY
+
+#: Time for the container to end after the worker has given up, and for the first check of Kafka.
+_MARGIN_S = 5
+
+
+def _pods() -> Iterator[Any]:
+    for file in sorted([*COMPONENTS.rglob("*.yaml"), *OVERLAYS.rglob("*.yaml")]):
+        for document in documents(file):
+            spec = document.get("spec") or {}
+            if "jobTemplate" in spec:
+                spec = spec["jobTemplate"]["spec"]
+            if "template" in spec:
+                where = f"{file.relative_to(MANIFESTS)} {document['kind']} {document['metadata']['name']}"
+                yield pytest.param(document["apiVersion"], spec["template"], id=where)
+
+
+def _settings(variables: dict[str, str]) -> Settings:
+    """Raises if one of them is not a setting, or its value is not valid."""
+    return Settings(**{name.removeprefix(PREFIX).lower(): value for name, value in variables.items()})  # type: ignore[arg-type]
+
+
+PODS = list(_pods())
+OURS = [one for one in PODS if "kafka" not in one.id]
+WORKERS = [one for one in OURS if "CronJob" not in one.id]
+
+
+@pytest.mark.parametrize(("_api", "template"), PODS)
+def test_pod_is_restricted(_api: str, template: dict[str, Any]) -> None:
+    for container in template["spec"]["containers"]:
+        security = container["securityContext"]
+        assert security["runAsNonRoot"] is True
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert {"memory"} <= container["resources"]["limits"].keys()
+    # Otherwise a Service beside the pod becomes variables that look like settings.
+    assert template["spec"]["enableServiceLinks"] is False
+
+
+@pytest.mark.parametrize(("_api", "template"), OURS)
+def test_pod_writes_to_the_temporary_folder_and_to_claims_only(_api: str, template: dict[str, Any]) -> None:
+    (container,) = template["spec"]["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    volumes = {one["name"]: one for one in template["spec"]["volumes"]}
+    for mount in container["volumeMounts"]:
+        kind = "emptyDir" if mount["mountPath"] == "/tmp" else "persistentVolumeClaim"
+        assert kind in volumes[mount["name"]]
+
+
+@pytest.mark.parametrize(("_api", "template"), WORKERS)
+def test_worker_runs_as_any_user(_api: str, template: dict[str, Any]) -> None:
+    spec = template["spec"]
+    assert "securityContext" not in spec
+    assert not spec["containers"][0]["securityContext"].keys() & {"runAsUser", "runAsGroup"}
+
+
+@pytest.mark.parametrize(("api", "template"), WORKERS)
+def test_drain_fits_into_the_grace_period(api: str, template: dict[str, Any]) -> None:
+    spec = template["spec"]
+    (container,) = spec["containers"]
+    # In Knative Serving the time limit of a request is the grace period.
+    grace_s = spec["timeoutSeconds" if "serving" in api else "terminationGracePeriodSeconds"]
+    sleep_s = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+    assert grace_s >= sleep_s + Settings().drain_s + lifecycle._STOP_S + _MARGIN_S
+
+
+@pytest.mark.parametrize(("api", "template"), WORKERS)
+def test_probes_leave_time_for_kafka_at_start(api: str, template: dict[str, Any]) -> None:
+    (container,) = template["spec"]["containers"]
+    if "serving" in api:
+        limit_s = container["livenessProbe"]["initialDelaySeconds"]
+    else:
+        probe = container["startupProbe"]
+        limit_s = probe["periodSeconds"] * probe["failureThreshold"]
+    assert limit_s > Settings().kafka_wait_s + _MARGIN_S
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+
+
+@pytest.mark.parametrize(("api", "template"), WORKERS)
+def test_ports_are_those_of_the_settings(api: str, template: dict[str, Any]) -> None:
+    (container,) = template["spec"]["containers"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    admin = {} if "serving" in api else {"admin": Settings().admin_port}
+    assert ports == {"http1": Settings().http_port, **admin}
+
+
+@pytest.mark.parametrize(("_api", "template"), OURS)
+def test_variables_are_settings_with_valid_values(_api: str, template: dict[str, Any]) -> None:
+    (container,) = template["spec"]["containers"]
+    variables = {one["name"]: one["value"] for one in container["env"]}
+    _settings(variables)
+    if "PENSTOCK_ROLE" in variables:
+        assert template["metadata"]["labels"]["app.kubernetes.io/component"] == variables["PENSTOCK_ROLE"]
+    sources = [one.get("configMapRef", one.get("secretRef"))["name"] for one in container["envFrom"]]
+    assert sources == ["penstock-settings", "penstock-secrets"]
+
+
+@pytest.mark.parametrize(("_api", "template"), OURS)
+def test_only_the_controller_gets_a_token(_api: str, template: dict[str, Any]) -> None:
+    (container,) = template["spec"]["containers"]
+    reads = "PENSTOCK_RESOURCES" in [one["name"] for one in container["env"]]
+    assert template["spec"]["serviceAccountName"] == ("penstock-controller" if reads else "penstock-worker")
+
+
+@pytest.mark.parametrize("overlay", sorted(OVERLAYS.iterdir()), ids=lambda folder: folder.name)
+def test_overlays_set_valid_settings_and_the_version(overlay: Path) -> None:
+    kustomization = yaml.safe_load((overlay / "kustomization.yaml").read_text())
+    (generator,) = kustomization["configMapGenerator"]
+    pairs = dict(one.split("=", 1) for one in generator["literals"])
+    _settings(pairs)
+    assert {"PENSTOCK_KAFKA", "PENSTOCK_INGRESS_URL"} <= pairs.keys()
+    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+    tags = {one["name"]: one["newTag"] for one in kustomization["images"]}
+    pom = (REPOSITORY / "app/local/kafka/distribution/pom.xml").read_text()
+    kafka = re.search(r"<kafka.version>(.*)</kafka.version>", pom)
+    assert kafka is not None
+    assert tags.pop("apache/kafka", kafka[1]) == kafka[1]
+    assert set(tags.values()) == {version}

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-import uuid
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
@@ -27,7 +26,7 @@ from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits
 from agents.consumer.fetch import Fetcher
 from agents.consumer.log_end_offsets import LogEndOffsets, read_to_end, skip_to_end
-from agents.consumer.membership import is_fatal, leave
+from agents.consumer.membership import instance_id, is_fatal, leave
 from agents.consumer.memory_budget import record_bytes
 from agents.consumer.rebalance import Rebalance, RebalanceListener
 from agents.consumer.settings import consumer_settings
@@ -76,8 +75,8 @@ class SubscriptionConsumer:
         # Also a part of the member name, for which Kafka allows the characters of topic names only; names have no `_`.
         name = subscription.unique_name.replace(":", "_")
         self.client_name = f"{config.instance}-{subscription.namespace}-{name}"
-        #: The static member name in the group, kept when a new client replaces a failed one.
-        self.instance_id = f"{self.client_name}-{uuid.uuid4().hex[:12]}"
+        #: The static member name in the group. A client that replaces another keeps it, but not after a fatal error.
+        self.instance_id = instance_id(self.client_name)
         self._config = config
         self._listener = owner
         self._observe = observe
@@ -158,6 +157,8 @@ class SubscriptionConsumer:
                 self._session()
             except KafkaException as problem:
                 log.warning("consumer failed; joining again", subscription=self.subscription.label, reason=str(problem))
+                if is_fatal(problem.args[0]):
+                    self.instance_id = instance_id(self.client_name)
                 if time.monotonic() - began > _STEADY_S:
                     waits_s = doubling_s(*_REJOIN_S)
                 self._stop.wait(next(waits_s))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+import uuid
 
 from confluent_kafka import Consumer, KafkaError
 
+JOIN_LIMIT_S = 60.0  #: longer than the others need to drain, and than a session lasts
 _UNSUBSCRIBE_S = 2.0  # local work of the client; Kafka is not asked
 
 
@@ -16,9 +18,36 @@ def is_fatal(error: KafkaError) -> bool:
     return error.fatal() or error.code() in (KafkaError._FATAL, KafkaError.FENCED_INSTANCE_ID)
 
 
+def instance_id(client_name: str) -> str:
+    """A new name for a static member. A client that replaces a failed one keeps its name, and gets its assignment
+    without a rebalance. After a fatal error it needs a new one: Kafka may have taken partitions from the former member,
+    for others to get when that joins again. It never does, and nobody would own them."""
+    return f"{client_name}-{uuid.uuid4().hex[:12]}"
+
+
 def leave(consumer: Consumer) -> None:
     """Leave the group at once. A static member that only closes its client stays in it until its session ends."""
     consumer.unsubscribe()
     until = time.monotonic() + _UNSUBSCRIBE_S
     while consumer.assignment() and time.monotonic() < until:
         consumer.poll(0.02)
+
+
+class JoinWatch:
+    """Finds a client that never joins: after a Kafka that was frozen, librdkafka may wait for ever for an answer."""
+
+    def __init__(self, group_protocol: str) -> None:
+        self._watches = group_protocol == "classic"  # else, a member without partitions is not told that it has none
+        self._since: float | None = None  # monotonic
+
+    def joining(self) -> None:
+        """The client joins, or joins again."""
+        self._since = time.monotonic()
+
+    def joined(self) -> None:
+        """The client was given an assignment, with partitions or without."""
+        self._since = None
+
+    def failed(self, now: float) -> bool:
+        """Whether a new client must replace it. `now`: monotonic seconds."""
+        return self._watches and self._since is not None and now - self._since > JOIN_LIMIT_S

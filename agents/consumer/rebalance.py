@@ -27,9 +27,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from agents.config import DeliveryConfig
 from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits, commit_now, offsets
-from agents.consumer.retained import RetainedOffsets, resumed
+from agents.consumer.membership import JoinWatch
+from agents.consumer.retained import RetainedOffsets, handed_over
 from agents.consumer.start_offsets import committed_offsets, log_start
-from agents.ordering.offset_metadata import read
 from agents.ordering.partition import PartitionState
 from knative.contract.records import Subscription
 from knative.ports import Observe
@@ -38,7 +38,6 @@ from tables.kafka.loop_thread import LOOP_S, LoopThread
 log = structlog.get_logger(__name__)
 
 HANDOVER_S = 3.0  #: time for the others to rejoin and commit what they know; a heartbeat informs them within 1.2 s
-JOIN_LIMIT_S = 60.0  #: longer than the others need to drain, and than a session lasts
 _LOST_DRAIN_S = 0.5  # for answers that are on their way; the next owner may have started already
 _HANDOVER_LIMIT_S = 2.0
 
@@ -85,7 +84,7 @@ class Rebalance:
         self._deferred: dict[int, tuple[TopicPartition, float]] = {}  # assigned, to be opened at that monotonic time
         self._consumer: Consumer | None = None
         self.stuck = False  #: the client cannot rejoin its group for minutes; a new client must replace it
-        self._absent_since: float | None = None  # it joins, and was not given an assignment since; monotonic
+        self._join_watch = JoinWatch(config.group_protocol)
 
     def owner(self, number: int | None) -> object:
         """What stands for the present assignment of a partition; None if there is none."""
@@ -97,7 +96,7 @@ class Rebalance:
         self.partitions = {}
         self._deferred = {}
         self.stuck = False
-        self._absent_since = time.monotonic()
+        self._join_watch.joining()
         self._thread.call(self._commits.attach, self.partitions)
         consumer.subscribe([self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
 
@@ -107,7 +106,7 @@ class Rebalance:
         """Open the partitions that this process knows best; defer those of which other members may know more."""
         if consumer is not self._consumer:
             return
-        self._absent_since = None
+        self._join_watch.joined()
         late: list[TopicPartition] = []
         if self._retained.joining:
             # The first assignment after Kafka was silent. Commit what this process knows of partitions that others got,
@@ -130,7 +129,7 @@ class Rebalance:
         self.release(consumer, mine, self._config.revoke_drain_s)
         if mine:
             self.counts["revoked"] += 1
-            self._absent_since = time.monotonic()
+            self._join_watch.joining()
             log.info("partitions revoked", subscription=self._label, partitions=[p.number for p in mine])
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
@@ -138,7 +137,7 @@ class Rebalance:
         if consumer is not self._consumer:
             return
         self.counts["lost"] += 1
-        self._absent_since = time.monotonic()
+        self._join_watch.joining()
         self._forget_deferred(consumer, lost)
         mine = [self.partitions.pop(where.partition) for where in lost if where.partition in self.partitions]
         for partition in mine:
@@ -158,11 +157,8 @@ class Rebalance:
     # -- called by the consumer between two polls
 
     def check_joined(self, now: float) -> None:
-        """Give up a client that has not joined within JOIN_LIMIT_S. After a Kafka that was frozen, librdkafka may wait
-        for ever for an answer that never comes. `now`: monotonic seconds."""
-        if self._config.group_protocol != "classic":  # there, a member without partitions is not told that it has none
-            return
-        if self._absent_since is not None and now - self._absent_since > JOIN_LIMIT_S:
+        """Give up a client that cannot join its group. `now`: monotonic seconds."""
+        if self._join_watch.failed(now):
             log.warning("the client has not joined its group; a new one replaces it", subscription=self._label)
             self.stuck = True
 
@@ -217,13 +213,9 @@ class Rebalance:
         for found in committed_offsets(consumer, assigned, self._stop):
             start = found.offset
             if start < 0:  # nothing is committed
-                start = log_start(consumer, found, self._label)
-                if start:
-                    self._observe.expired(self._label, start)
-            tracker = self._retained.tracker(found.partition, start, read(start, found.metadata))
-            partition = PartitionState(found.topic, found.partition, tracker)
-            partition.acknowledged = partition.requested = start
-            opened.append(partition)
+                low, high = consumer.get_watermark_offsets(found, timeout=10.0)
+                start = log_start(self._label, found.partition, low, high, self._observe)
+            opened.append(self._retained.opened(found.topic, found.partition, start, found.metadata))
         # The loop must know the partitions before the client can fetch their records, hence the order of these calls.
         self._thread.call(self._listener.opened, opened)
         self.partitions.update((p.number, p) for p in opened)
@@ -261,14 +253,11 @@ class Rebalance:
         except KafkaException as problem:
             log.warning("offsets were not handed over", subscription=self._label, reason=problem.args[0].str())
             return
-        # The committed offset is still our last confirmed or requested one: no other member has committed since.
         wanted = []
         for partition, found in zip(partitions, committed, strict=True):
-            if found.error is None and found.offset in (partition.acknowledged, partition.requested):
-                known = read(found.offset, found.metadata)
-                merged = resumed(found.offset, known, partition.tracker, partition.acknowledged)
-                where = TopicPartition(partition.topic, partition.number, merged.committable, merged.metadata())
-                wanted.append(where)
+            known = handed_over(partition, found.offset, found.metadata) if found.error is None else None
+            if known is not None:
+                wanted.append(TopicPartition(partition.topic, partition.number, known.committable, known.metadata()))
         commit_now(consumer, wanted, self._label)
         log.info("offsets handed over", subscription=self._label, partitions=[w.partition for w in wanted])
 

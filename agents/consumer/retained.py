@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from agents.ordering.offset_metadata import NO_METADATA, OffsetMetadata
+from agents.ordering.offset_metadata import OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
 
@@ -44,6 +44,13 @@ def resumed(found: int, known: OffsetMetadata, kept: OffsetTracker, acknowledged
     return tracker
 
 
+def handed_over(lost: PartitionState, committed: int, metadata: str | None) -> OffsetTracker | None:
+    """What to commit for the next owner of a lost partition. None: another worker has committed since."""
+    if committed not in (lost.acknowledged, lost.requested):  # our last confirmed or requested commit
+        return None
+    return resumed(committed, read(committed, metadata), lost.tracker, lost.acknowledged)
+
+
 class RetainedOffsets:
     """Partitions that one consumer has lost. Consumer's thread only."""
 
@@ -64,12 +71,15 @@ class RetainedOffsets:
         """True for a partition that this process owned and lost."""
         return number in self._kept
 
-    def tracker(self, number: int, found: int, known: OffsetMetadata = NO_METADATA) -> OffsetTracker:
-        """The tracker of an assigned partition; consumes what was kept of it."""
-        kept = self._kept.pop(number, None)
-        if kept is None:
-            return OffsetTracker(found, known)
-        return resumed(found, known, kept.tracker, kept.acknowledged)
+    def opened(self, topic: str, number: int, start: int, metadata: str | None) -> PartitionState:
+        """An assigned partition, of which `start` and `metadata` are committed; consumes what was kept of it."""
+        known, kept = read(start, metadata), self._kept.pop(number, None)
+        tracker = (
+            OffsetTracker(start, known) if kept is None else resumed(start, known, kept.tracker, kept.acknowledged)
+        )
+        partition = PartitionState(topic, number, tracker)
+        partition.acknowledged = partition.requested = start
+        return partition
 
     def joined(self, assigned: Iterable[int]) -> list[PartitionState]:
         """After the first assignment since a loss: the partitions with uncommitted changes that went to others."""

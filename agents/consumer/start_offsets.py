@@ -12,6 +12,8 @@ import time
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from knative.ports import Observe
+
 log = structlog.get_logger(__name__)
 
 _LIMIT_S = 30.0
@@ -39,15 +41,17 @@ def committed_offsets(
         stop.wait(_PAUSE_S)
 
 
-def log_start(consumer: Consumer, where: TopicPartition, label: str) -> int:
-    """The start of the log, for a partition without a committed offset. Logs a warning if it ever had records."""
-    low, high = consumer.get_watermark_offsets(where, timeout=2 * _TRY_S)
+def log_start(label: str, number: int, low: int, high: int, observe: Observe) -> int:
+    """The start of the log, `low`, for a partition without a committed offset. Logs a warning if it ever had records,
+    and counts those that have expired."""
+    assert high >= low
     if high > 0:
         log.warning(
             "no committed offset; reading from the start of the log",
             subscription=label,
-            partition=where.partition,
+            partition=number,
             offset=low,
         )
-    assert high >= low
+    if low:
+        observe.expired(label, low)
     return low

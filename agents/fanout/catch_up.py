@@ -102,16 +102,16 @@ class CatchUp:
         while not thread.stopping.is_set():
             consumer = Consumer(self._settings)
             try:
-                if self._serve(consumer, thread):
-                    return
+                self._serve(consumer, thread)
+                return
             except KafkaException as problem:
                 log.warning("the catch-up consumer failed; it starts again", topic=self._topic, reason=str(problem))
                 thread.stopping.wait(next(waits_s))
             finally:
                 consumer.close()
 
-    def _serve(self, consumer: Consumer, thread: LoopThread) -> bool:
-        """Turns, until none is needed (True) or the thread is stopped."""
+    def _serve(self, consumer: Consumer, thread: LoopThread) -> None:
+        """Turns, until none is needed or the thread is stopped."""
         idle_since = time.monotonic()
         while not thread.stopping.is_set():
             turn = thread.call(self._owner.next_turn)
@@ -119,10 +119,9 @@ class CatchUp:
                 self._turn(consumer, thread, *turn)
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > _IDLE_S and thread.call(self._ended):
-                return True
+                return
             else:
                 thread.stopping.wait(_LOOK_S)
-        return True
 
     def _ended(self) -> bool:
         """On the event loop, so that no `wake` comes between the look and the end."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
+from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
 from agents.fanout.catch_up import CatchUp, Taken
 from agents.fanout.group_offsets import GroupOffsets, Starts
@@ -27,7 +28,7 @@ from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)
 
-_CONFIRMED_S = 1.0  # how long a confirmation of the assignment holds; far shorter than a session
+_CONFIRM_LIMIT_S = 5.0  # for a Trigger that leaves
 _OPEN_AGAIN_S = 1.0
 _RENEW_S = 3600.0  # far below the time for which Kafka keeps the offsets of a group without members (7 days by default)
 _STOP_DRAIN_S = 0.0
@@ -54,6 +55,7 @@ class TopicFanout:
         self._observe = observe
         self._group_offsets = group_offsets
         self._members: list[FanoutMember] = []
+        self._leaving: list[FanoutMember] = []  # they take nothing more, and have partitions until they are released
         self._started = False
         self._owned: set[int] = set()  # partitions that are open
         self._ends: dict[int, int] = {}  # partition -> the end of what the shared consumer has handed over
@@ -62,7 +64,11 @@ class TopicFanout:
         self._turn: tuple[FanoutMember, int] | None = None
         self._turns: dict[tuple[str, int], int] = {}  # (uid, partition) -> number of its last turn
         self._turns_made = 0
-        self._confirmed_at = -_CONFIRMED_S
+        self._confirmed_s = (
+            config.session_timeout_s / 2
+        )  # how long a confirmation holds: others own nothing before a session ends
+        self._confirmed_at = -self._confirmed_s
+        self._confirmation = asyncio.Event()  # the next one
         self._renewed_at = time.monotonic()
         self._unconfirmed: list[FanoutMember] = []  # they have a commit to send
         self._opening: dict[FanoutMember, asyncio.Task[None]] = {}
@@ -120,11 +126,16 @@ class TopicFanout:
         opening = self._opening.pop(member, None)
         if opening is not None:
             opening.cancel()
-        # Not under the lock: a rebalance that drains others must not delay it, and releases nothing twice.
+        # Not under the lock, because a rebalance that drains others must not delay it. A rebalance may release some of
+        # its partitions meanwhile.
         self._members.remove(member)
-        await member.release(list(member.states), drain_s)
+        self._leaving.append(member)
+        if await member.drain(list(member.states), drain_s):
+            await self._confirm()
+        await member.release(list(member.states))
+        self._leaving.remove(member)
         member.close()
-        if not self._members:
+        if not self._members and not self._leaving:
             self._emptied(self)
 
     def _wake_if_behind(self, member: FanoutMember) -> None:
@@ -158,23 +169,29 @@ class TopicFanout:
         groups = {member.subscription.group: member.subscription.label for member in members}
         return await self._group_offsets.read(self.topic, groups, numbers)
 
-    async def release(self, numbers: Sequence[int], limit_s: float) -> None:
+    async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
         async with self._lock:
             self._gone(numbers)
-            await asyncio.gather(*(member.release(numbers, limit_s) for member in list(self._members)))
+            return any(await asyncio.gather(*(member.drain(numbers, limit_s) for member in self._all())))
+
+    async def release(self, numbers: Sequence[int]) -> None:
+        async with self._lock:
+            await asyncio.gather(*(member.release(numbers) for member in self._all()))
 
     async def lose(self, numbers: Sequence[int], limit_s: float) -> bool:
         async with self._lock:
             self._gone(numbers)
-            silent = await asyncio.gather(*(member.lose(numbers, limit_s) for member in list(self._members)))
-            return any(silent)
+            return any(await asyncio.gather(*(member.lose(numbers, limit_s) for member in self._all())))
 
     async def hand_over(self, numbers: Sequence[int]) -> None:
         async with self._lock:
             try:
-                await asyncio.gather(*(member.hand_over(numbers) for member in list(self._members)))
+                await asyncio.gather(*(member.hand_over(numbers) for member in self._all()))
             except KafkaFailed as problem:
                 log.warning("offsets were not handed over", topic=self.topic, reason=str(problem))
+
+    def _all(self) -> list[FanoutMember]:
+        return [*self._members, *self._leaving]
 
     def _gone(self, numbers: Sequence[int]) -> None:
         self._owned.difference_update(numbers)
@@ -273,8 +290,18 @@ class TopicFanout:
 
     # -- commits
 
+    @property
+    def confirmed_lately(self) -> bool:
+        return time.monotonic() - self._confirmed_at < self._confirmed_s
+
+    async def _confirm(self) -> None:
+        """Return when the assignment is confirmed, or at the latest after a limit."""
+        if not self.confirmed_lately:
+            self._consumer.confirm()
+            await at_most(self._confirmation.wait(), _CONFIRM_LIMIT_S)
+
     def when_confirmed(self, member: FanoutMember) -> None:
-        if time.monotonic() - self._confirmed_at < _CONFIRMED_S:
+        if self.confirmed_lately:
             member.send_commit()
         else:
             self._unconfirmed.append(member)
@@ -282,6 +309,8 @@ class TopicFanout:
 
     def confirmed(self, at: float) -> None:
         self._confirmed_at = at
+        self._confirmation.set()
+        self._confirmation = asyncio.Event()
         waiting, self._unconfirmed = self._unconfirmed, []
         for member in waiting:
             member.send_commit()

@@ -9,6 +9,7 @@ costs a call of the filter and nothing else: no delivery, no turn of the agent. 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -19,10 +20,9 @@ from agents.config import DeliveryConfig
 from agents.consumer.commits import Commits, offsets
 from agents.consumer.memory_budget import RECORDS_MAX
 from agents.consumer.rebalance import RebalanceListener
-from agents.consumer.retained import RetainedOffsets, resumed
+from agents.consumer.retained import RetainedOffsets, handed_over
 from agents.fanout.group_offsets import GroupCommitter, GroupOffsets
 from agents.fanout.ranges import Range, covers
-from agents.ordering.offset_metadata import read
 from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.filters import Matcher
@@ -72,6 +72,10 @@ class Fanout(Protocol):
     async def leave(self, member: FanoutMember, drain_s: float) -> None:
         """Drain, commit and read no more for it."""
 
+    @property
+    def confirmed_lately(self) -> bool:
+        """Whether the shared consumer is known to own its partitions. Any thread."""
+
     def when_confirmed(self, member: FanoutMember) -> None:
         """Call `send_commit` when the shared consumer is known to own its partitions."""
 
@@ -113,7 +117,8 @@ class FanoutMember:
             waiting=owner.waiting_for_kafka,
             requested=self._on_commit_requested,
         )
-        self._committer = GroupCommitter(group_offsets, subscription.group, self.commits.on_commit)
+        self._committer = GroupCommitter(group_offsets, subscription.group, self.commits.on_commit, self._confirmed)
+        self._releasing = asyncio.Lock()
 
     # -- for the runner, as `SubscriptionConsumer`
 
@@ -245,13 +250,10 @@ class FanoutMember:
 
     def open(self, numbers: Sequence[int], found: Mapping[int, GroupOffset]) -> None:
         """These partitions were assigned; `found`: what the group has committed."""
-        opened = []
-        for number in numbers:
-            start, metadata = found[number].offset, found[number].metadata
-            tracker = self.retained.tracker(number, start, read(start, metadata))
-            state = PartitionState(self.subscription.topic, number, tracker)
-            state.acknowledged = state.requested = start
-            opened.append(state)
+        topic = self.subscription.topic
+        opened = [
+            self.retained.opened(topic, number, found[number].offset, found[number].metadata) for number in numbers
+        ]
         self._listener.opened(opened)
         for state in opened:
             self.positions[state.number] = state.tracker.committable
@@ -261,23 +263,31 @@ class FanoutMember:
         if self._halted:
             self.halt(self._halted)
 
-    async def release(self, numbers: Sequence[int], drain_s: float) -> None:
-        """Drain these partitions for up to `drain_s`, then commit and give them up."""
-        mine = [self.states[number] for number in numbers if number in self.states]
-        if not mine:
-            return
-        await self._listener.drain(mine, drain_s)
-        for state in mine:
-            self._pop(state)
-        # Popped before the commit: a request for a commit that is still waiting is then not sent.
-        if self._commits_last:
-            label, group = self.subscription.label, self.subscription.group
-            refused = await self._group_offsets.commit_now(group, offsets(mine), label, _COMMIT_LIMIT_S)
-            self.retained.keep([state for state in mine if state.number in refused])
+    async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
+        """Drain these partitions for up to `limit_s`. True: `release` will have something to commit."""
+        mine = self._mine(numbers)
+        if mine:
+            await self._listener.drain(mine, limit_s)
+        return self._commits_last and any(state.tracker.changes != state.committed for state in mine)
+
+    async def release(self, numbers: Sequence[int]) -> None:
+        """Commit these partitions, which are drained, and give them up."""
+        async with self._releasing:  # whoever comes second returns when they are committed
+            mine = self._mine(numbers)
+            for state in mine:
+                self._pop(state)
+            # Popped before the commit: a request for a commit that is still waiting is then not sent.
+            if self._commits_last:
+                await self._commit_now(mine)
+
+    async def _commit_now(self, states: list[PartitionState]) -> None:
+        wanted, label = offsets(states), self.subscription.label
+        refused = await self._group_offsets.commit_now(self._committer, wanted, label, _COMMIT_LIMIT_S)
+        self.retained.keep([state for state in states if state.number in refused])
 
     async def lose(self, numbers: Sequence[int], drain_s: float) -> bool:
         """Others may own these partitions already: no commit. True: Kafka was silent."""
-        mine = [self.states[number] for number in numbers if number in self.states]
+        mine = self._mine(numbers)
         await self._listener.drain(mine, drain_s)
         for state in mine:
             self._pop(state)
@@ -293,18 +303,15 @@ class FanoutMember:
         known = self.retained.joined(assigned)
         if not known:
             return
-        group, label = self.subscription.group, self.subscription.label
-        numbers = [state.number for state in known]
-        found = (await self._group_offsets.read(self.subscription.topic, {group: label}, numbers))[group]
+        label, numbers = self.subscription.label, [state.number for state in known]
+        committed = await self._group_offsets.committed(self.subscription.topic, self.subscription.group, numbers)
         wanted: list[PartitionState] = []
         for state in known:
-            committed = found[state.number]
-            # The committed offset is still our last confirmed or requested one: no other worker has committed since.
-            if committed.offset in (state.acknowledged, state.requested):
-                metadata = read(committed.offset, committed.metadata)
-                merged = resumed(committed.offset, metadata, state.tracker, state.acknowledged)
-                wanted.append(PartitionState(state.topic, state.number, merged))
-        await self._group_offsets.commit_now(group, offsets(wanted), label, _COMMIT_LIMIT_S)
+            found = committed.get(state.number)
+            tracker = handed_over(state, found.offset, found.metadata) if found is not None else None
+            if tracker is not None:
+                wanted.append(PartitionState(state.topic, state.number, tracker))
+        await self._group_offsets.commit_now(self._committer, offsets(wanted), label, _COMMIT_LIMIT_S)
         log.info("offsets handed over", subscription=label, partitions=[state.number for state in wanted])
 
     def fail(self, number: int, reason: str) -> None:
@@ -339,6 +346,12 @@ class FanoutMember:
     def close(self) -> None:
         """It has left."""
         self.commits.detach()
+
+    def _confirmed(self) -> bool:
+        return self._fanout is not None and self._fanout.confirmed_lately
+
+    def _mine(self, numbers: Sequence[int]) -> list[PartitionState]:
+        return [self.states[number] for number in numbers if number in self.states]
 
     def _pop(self, state: PartitionState) -> None:
         if self.states.get(state.number) is state:

@@ -49,11 +49,6 @@ class Range:
     end: int
     records: list[Record]
 
-    @property
-    def size(self) -> int:
-        """Of its records in memory, in bytes."""
-        return sum(record.size for record in self.records)
-
 
 def covers(start: int, end: int, position: int) -> bool:
     """Whether a Trigger at this position takes the range."""

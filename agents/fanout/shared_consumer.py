@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Collection, Coroutine, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -25,10 +23,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from agents.config import DeliveryConfig
 from agents.consumer.fetch import Fetcher
 from agents.consumer.log_end_offsets import LogEndOffsets
-from agents.consumer.membership import is_fatal, leave
-from agents.consumer.rebalance import HANDOVER_S, JOIN_LIMIT_S
+from agents.consumer.membership import JoinWatch, instance_id, is_fatal, leave
+from agents.consumer.rebalance import HANDOVER_S
 from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
+from agents.fanout.confirmation import Confirmation, positions
 from agents.fanout.decode import Decoded, decode
 from agents.fanout.pauses import Pauses
 from agents.fanout.ranges import Range
@@ -45,7 +44,6 @@ _POLL_S = 0.25  # at rest
 _BUSY_POLL_S = 0.03  # while a commit waits for a confirmation, or records came lately
 _BUSY_S = 1.0
 _PAUSED_POLL_S = 0.01
-_CONFIRM_AGAIN_S = 0.5
 _LOST_DRAIN_S = 0.5
 _REJOIN_S = (1.0, 10.0)
 _STEADY_S = 60.0
@@ -58,8 +56,11 @@ class FanoutPort(Protocol):
     async def open(self, numbers: Sequence[int]) -> dict[int, int]:
         """Open these partitions for all Triggers. Returns the offset to read each from. Raises KafkaFailed."""
 
-    async def release(self, numbers: Sequence[int], limit_s: float) -> None:
-        """Drain these partitions of all Triggers and commit."""
+    async def drain(self, numbers: Sequence[int], limit_s: float) -> bool:
+        """Drain these partitions of all Triggers. True: there is something to commit."""
+
+    async def release(self, numbers: Sequence[int]) -> None:
+        """Commit them and give them up."""
 
     async def lose(self, numbers: Sequence[int], limit_s: float) -> bool:
         """Drain them, and do not commit. True: Kafka was silent, so other workers know more of some partitions."""
@@ -100,7 +101,7 @@ class SharedConsumer:
         self.rebalances = {"assigned": 0, "revoked": 0, "lost": 0}  #: number of each
         #: Where it reads each partition: a partition without deliveries, whose tracker has the position.
         self.heads: dict[int, PartitionState] = {}
-        self._instance_id = f"{client_name}-{uuid.uuid4().hex[:12]}"
+        self._instance_id = instance_id(client_name)
         self._group = group
         self._config = config
         self._owner = owner
@@ -112,21 +113,24 @@ class SharedConsumer:
         self._consumer: Consumer | None = None
         self._polled_at = time.monotonic()
         self._drain_s = 0.0
-        self._lost: set[int] = set()  # partitions that this process has owned and lost
+        self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
         self._joining = False  # they were lost because Kafka was silent, and none has been assigned since
         self._pauses = Pauses(topic, owner.room, self._stop)
-        self._wants_confirmation = False
+        self._confirmation = Confirmation(topic, self._confirmed)
+        self._join_watch = JoinWatch(config.group_protocol)
         self._begin_client()
 
     def _begin_client(self) -> None:
-        self._client = object()  # so that an answer to a former client is not taken for one to this client
+        # A new one for each client, so that an answer to a former client is not taken for one to this client.
+        wanted, self._confirmation = self._confirmation.pending, Confirmation(self.topic, self._confirmed)
+        if wanted:
+            self._confirmation.want()
         self._fatal: KafkaError | None = None
         self._stuck = False  # the client cannot join its group again for minutes
         self._deferred: dict[int, float] = {}  # assigned, to be opened at that monotonic time
         self._pauses.begin()
-        self._absent_since: float | None = time.monotonic()  # it joins, and was not given an assignment since
+        self._join_watch.joining()
         self._busy_until = 0.0
-        self._asked = self._confirm_at = 0.0  # when the confirmation under way was sent (0 = none); not before
         self.heads.clear()
         self._fetcher.begin()
 
@@ -148,7 +152,7 @@ class SharedConsumer:
 
     def confirm(self) -> None:
         """Ask Kafka whether it still owns its partitions; `FanoutPort.confirmed` follows if it does."""
-        self._wants_confirmation = True
+        self._confirmation.want()
 
     @property
     def poll_age_s(self) -> float:
@@ -165,6 +169,8 @@ class SharedConsumer:
                 self._session()
             except (KafkaException, KafkaFailed) as problem:
                 log.warning("consumer failed; joining again", topic=self.topic, reason=str(problem))
+                if isinstance(problem, KafkaException) and is_fatal(problem.args[0]):
+                    self._instance_id = instance_id(self.client_name)
                 if time.monotonic() - began > _STEADY_S:
                     waits_s = doubling_s(*_REJOIN_S)
                 self._stop.wait(next(waits_s))
@@ -172,8 +178,7 @@ class SharedConsumer:
     def _session(self) -> None:
         settings = consumer_settings(self._config, self._group, self.client_name, self._instance_id)
         self._begin_client()
-        on_commit = partial(self._on_commit, self._client)
-        consumer = Consumer({**settings, "on_commit": on_commit, "error_cb": self._on_error})
+        consumer = Consumer({**settings, "on_commit": self._confirmation.answered, "error_cb": self._on_error})
         self._consumer = consumer
         consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         try:
@@ -181,29 +186,34 @@ class SharedConsumer:
                 if self._fatal is not None:
                     raise KafkaException(self._fatal)
                 now = self._polled_at = time.monotonic()
-                self._send_confirmation(consumer, now)
+                self._confirmation.ask(consumer, self.heads, now)
                 self._watch(consumer, now)
                 paused = self._pauses.throttle(consumer, self.heads, now)
-                busy = self._asked or self._wants_confirmation or now < self._busy_until
+                busy = self._confirmation.pending or now < self._busy_until
                 wait_s = _PAUSED_POLL_S if paused else _BUSY_POLL_S if busy else _POLL_S
                 messages = self._fetcher.fetch(consumer, wait_s)
                 if messages:
                     self._busy_until = now + _BUSY_S
                     self._hand(consumer, messages)
             if not self._stuck:
-                self._await(self._owner.release(list(self.heads), self._drain_s), self._drain_s)
+                heads = list(self.heads.values())
                 self.heads.clear()
+                self._release(consumer, heads, self._drain_s)
                 leave(consumer)
         finally:
             self._consumer = None
             if self.heads:  # an exception has left them: as good as lost
-                self._lost |= self.heads.keys()
-                self._await(self._owner.lose(list(self.heads), 0.0), 0.0)
+                self._lose(list(self.heads.values()), 0.0)
                 self.heads.clear()
-            if self._stuck or self._asked:  # `close` waits until the last commit has failed, which can take minutes
+            if (
+                self._stuck or self._confirmation.under_way
+            ):  # `close` waits until the last commit has failed, which can take minutes
                 threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
             else:
                 consumer.close()
+
+    def _confirmed(self, at: float) -> None:
+        self._thread.call_soon(self._owner.confirmed, at)
 
     def _await(self, work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
         return self._thread.begin(work).result(limit_s + 2 * LOOP_S)
@@ -260,8 +270,7 @@ class SharedConsumer:
             consumer.resume(places)
             consumer.incremental_unassign(places)
             self._open(consumer, due)
-        absent = self._absent_since
-        if absent is not None and now - absent > JOIN_LIMIT_S and self._config.group_protocol == "classic":
+        if self._join_watch.failed(now):
             log.warning("the client has not joined its group; a new one replaces it", topic=self.topic)
             self._stuck = True
         heads = self.heads.values()
@@ -277,33 +286,6 @@ class SharedConsumer:
             )
             self._read_from(consumer, stalled, stalled.tracker.fetched)
 
-    # -- confirmations
-
-    def _send_confirmation(self, consumer: Consumer, now: float) -> None:
-        if not (self._wants_confirmation and self.heads) or self._asked or now < self._confirm_at:
-            return
-        self._wants_confirmation = False
-        self._asked, self._confirm_at = now, now + _CONFIRM_AGAIN_S
-        positions = [TopicPartition(self.topic, head.number, head.tracker.fetched) for head in self.heads.values()]
-        try:
-            consumer.commit(offsets=positions, asynchronous=True)
-        except KafkaException as problem:
-            self._refused(problem.args[0])
-
-    def _on_commit(self, client: object, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        if client is not self._client:
-            return
-        asked, self._asked = self._asked, 0.0
-        problem = error or next((one.error for one in partitions if one.error is not None), None)
-        if problem is None:
-            self._thread.call_soon(self._owner.confirmed, asked)
-        else:
-            self._refused(problem)
-
-    def _refused(self, error: KafkaError) -> None:
-        log.debug("Kafka does not confirm the assignment; asked again", topic=self.topic, reason=error.str())
-        self._asked, self._wants_confirmation = 0.0, True
-
     # -- callbacks of the client, inside poll(); a replaced client that is still closing may call them too
 
     def _on_error(self, error: KafkaError) -> None:
@@ -315,7 +297,7 @@ class SharedConsumer:
     def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
         if consumer is not self._consumer:
             return
-        self._absent_since = None
+        self._join_watch.joined()
         numbers = [where.partition for where in assigned]
         late: list[int] = []
         if self._joining:
@@ -323,7 +305,8 @@ class SharedConsumer:
             # and give the others time to do the same for those that it got (see `agents/consumer/rebalance`).
             late = [number for number in numbers if number not in self._lost]
             self._joining = False
-            self._await(self._owner.hand_over(numbers), LOOP_S)
+            if self._lost and self._confirmation.ask_now(consumer, self._lost):
+                self._await(self._owner.hand_over(numbers), LOOP_S)
         if not numbers:
             return
         self.rebalances["assigned"] += 1
@@ -340,7 +323,8 @@ class SharedConsumer:
         if not numbers:
             return
         starts = self._await(self._owner.open(numbers), LOOP_S)
-        self._lost.difference_update(numbers)
+        for number in numbers:
+            self._lost.pop(number, None)
         for number, start in starts.items():
             self.heads[number] = PartitionState(self.topic, number, OffsetTracker(start))
         consumer.incremental_assign([TopicPartition(self.topic, number, start) for number, start in starts.items()])
@@ -349,31 +333,45 @@ class SharedConsumer:
     def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
         if consumer is not self._consumer:
             return
-        numbers = self._going(consumer, revoked)
-        self._await(self._owner.release(numbers, self._config.revoke_drain_s), self._config.revoke_drain_s)
-        if numbers:
+        going = self._going(consumer, revoked)
+        if going:
+            self._release(consumer, going, self._config.revoke_drain_s)
             self.rebalances["revoked"] += 1
-            self._absent_since = time.monotonic()
-            log.info("partitions revoked", topic=self.topic, partitions=numbers)
+            self._join_watch.joining()
+            log.info("partitions revoked", topic=self.topic, partitions=[head.number for head in going])
 
     def _on_lost(self, consumer: Consumer, lost: list[TopicPartition]) -> None:
         """Others may own them already: no commit, and only a short wait for answers that are on their way."""
         if consumer is not self._consumer:
             return
         self.rebalances["lost"] += 1
-        self._absent_since = time.monotonic()
-        numbers = self._going(consumer, lost)
-        self._lost.update(numbers)
+        self._join_watch.joining()
+        going = self._going(consumer, lost)
         # librdkafka joins again only when the commit under way has failed. With its retries that takes minutes.
-        self._stuck = bool(self._asked)
-        self._joining = self._await(self._owner.lose(numbers, _LOST_DRAIN_S), _LOST_DRAIN_S) or self._joining
-        log.warning("partitions lost", topic=self.topic, partitions=numbers)
+        self._stuck = self._confirmation.under_way
+        self._lose(going, _LOST_DRAIN_S)
+        log.warning("partitions lost", topic=self.topic, partitions=[head.number for head in going])
 
-    def _going(self, consumer: Consumer, places: list[TopicPartition]) -> list[int]:
-        numbers = []
+    def _going(self, consumer: Consumer, places: list[TopicPartition]) -> list[PartitionState]:
+        going = []
         for where in places:
             self._pauses.resume(consumer, where.partition)
             self._deferred.pop(where.partition, None)
-            if self.heads.pop(where.partition, None) is not None:
-                numbers.append(where.partition)
-        return numbers
+            head = self.heads.pop(where.partition, None)
+            if head is not None:
+                going.append(head)
+        return going
+
+    def _release(self, consumer: Consumer, going: list[PartitionState], drain_s: float) -> None:
+        """Drain, and commit if they are still ours then: a process that was frozen meanwhile has lost them."""
+        numbers = [head.number for head in going]
+        commits = self._await(self._owner.drain(numbers, drain_s), drain_s)
+        if commits and not self._confirmation.ask_now(consumer, positions(going)):
+            self._lose(going, 0.0)
+        else:
+            self._await(self._owner.release(numbers), LOOP_S)
+
+    def _lose(self, going: list[PartitionState], drain_s: float) -> None:
+        self._lost.update(positions(going))
+        numbers = [head.number for head in going]
+        self._joining = self._await(self._owner.lose(numbers, drain_s), drain_s) or self._joining

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from agents.consumer import rebalance, stall_detector
+from agents.consumer import membership, stall_detector
 from agents.consumer.commits import Commits
 from agents.consumer.consumer import SubscriptionConsumer
 from agents.ordering.partition import Batch
@@ -116,7 +116,7 @@ async def test_a_client_that_cannot_join_is_replaced(
 ) -> None:
     """A member that does not answer the rebalance holds up all that join. A new client tries again, until it can."""
     topic = make_topic()
-    monkeypatch.setattr(rebalance, "JOIN_LIMIT_S", 2.0)
+    monkeypatch.setattr(membership, "JOIN_LIMIT_S", 2.0)
     fill(kafka, topic, 10)
     silent = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}", "group.instance.id": "silent",
                        "partition.assignment.strategy": "cooperative-sticky", "enable.auto.commit": False})  # fmt: skip

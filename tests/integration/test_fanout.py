@@ -2,168 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from agents.config import DeliveryConfig
-from agents.fanout.fanouts import Fanouts
-from agents.fanout.member import FanoutMember
-from agents.ordering.partition import Batch, Delivery, PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
-from knative.contract.records import TRIGGER, Subscription
-from knative.delivery.policy import Addressable
-from knative.filters import Matcher
 from tables.kafka.admin import KafkaAdmin
-from tests.support.fakes import CountingObserve
+from tests.support.fanout import Trigger, commits_reach, committed, fill, offsets_of, until, working
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
-
-LIMIT_S = 180.0
-
-
-class Trigger:
-    """A Trigger whose events are settled at once, or kept while it is `slow`."""
-
-    def __init__(self, kafka: EmbeddedKafka, topic: str, name: str, type_: str = "") -> None:
-        self.type = type_
-        self.slow = False
-        self.got: list[tuple[int, int]] = []
-        self.kept: list[Delivery] = []
-        self.filtered_count = 0
-        self.problems: list[BaseException] = []
-        self.member: FanoutMember
-        self.subscription = Subscription(
-            f"{topic}-{name}", 1, "ns", name, "c", "b", topic, f"{topic}.dlq", 1, f"g-{topic}-{name}",
-            Addressable("http://x/"), kind=TRIGGER,
-        )  # fmt: skip
-
-    @property
-    def matcher(self) -> Matcher | None:
-        return (lambda attributes: attributes["type"] == self.type) if self.type else None
-
-    def filtered(self, headers: object) -> None:
-        self.filtered_count += 1
-
-    def enqueue(self, batches: list[Batch]) -> None:
-        for state, deliveries, end in batches:
-            for one in deliveries if state.open else ():
-                if state.tracker.add(one.offset):
-                    self.got.append((state.number, one.offset))
-                    self.kept.append(one)
-            if state.open and end > state.tracker.fetched:
-                state.tracker.skip_to(end)
-        self.member.batches_enqueued()
-        if not self.slow:
-            self.settle()
-
-    def settle(self) -> None:
-        for one in self.kept:
-            if one.partition.owned:
-                one.partition.tracker.settle(one.offset)
-                one.partition.released += 1
-                one.partition.released_bytes += one.size
-        self.kept.clear()
-        self.member.commits.schedule_commit()
-
-    def opened(self, partitions: Sequence[PartitionState]) -> None: ...
-
-    async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
-        for state in partitions:
-            state.open = state.owned = False
-
-    def dropped(self, partitions: Sequence[PartitionState]) -> None: ...
-
-    def waiting_for_kafka(self, waiting: bool) -> None: ...
-
-    def failing(self) -> None: ...
-
-    def fatal(self, problem: BaseException) -> None:
-        self.problems.append(problem)
-
-
-class Worker:
-    """The fan-outs of one process, and its Triggers."""
-
-    def __init__(self, kafka: EmbeddedKafka, *, buffer_bytes: int = 4 * 1_048_576) -> None:
-        config = DeliveryConfig(
-            {"bootstrap.servers": kafka.bootstrap}, commit_interval_s=0.1, session_timeout_s=10.0,
-            buffer_bytes_max=buffer_bytes,
-        )  # fmt: skip
-        self.observe = CountingObserve()
-        self.problems: list[BaseException] = []
-        self.fanouts = Fanouts(config, self.observe, self.problems.append)
-        self.triggers: list[Trigger] = []
-
-    def add(self, *triggers: Trigger) -> None:
-        for trigger in triggers:
-            trigger.problems = self.problems
-            trigger.member = self.fanouts.member(trigger.subscription, trigger)
-            trigger.member.start()
-            self.triggers.append(trigger)
-
-    async def remove(self, trigger: Trigger) -> None:
-        self.triggers.remove(trigger)
-        await trigger.member.stop(1.0)
-
-    async def stop(self) -> None:
-        await asyncio.gather(*(self.remove(trigger) for trigger in list(self.triggers)))
-        await self.fanouts.stop()
-
-
-@asynccontextmanager
-async def working(kafka: EmbeddedKafka, **options: int) -> AsyncIterator[Worker]:
-    worker = Worker(kafka, **options)
-    try:
-        yield worker
-    finally:
-        await worker.stop()
-    assert worker.problems == []
-
-
-async def until(what: str, condition: Callable[[], bool], *workers: Worker) -> None:
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            while not condition():
-                assert not [problem for worker in workers for problem in worker.problems]
-                await asyncio.sleep(0.02)
-    except TimeoutError:
-        pytest.fail(f"not within {LIMIT_S:g} s: {what}")
-
-
-def fill(kafka: EmbeddedKafka, topic: str, types: Sequence[str], partitions: int = 1, size: int = 10) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 20})
-    for number, type_ in enumerate(types):
-        headers = [("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", type_.encode()), ("ce_specversion", b"1.0")]
-        producer.produce(topic, b"x" * size, b"k", number % partitions, headers=list(headers))
-        if number % 10_000 == 9_999:
-            producer.flush(60)
-    assert producer.flush(60) == 0
-
-
-def committed(kafka: EmbeddedKafka, trigger: Trigger) -> int:
-    """The sum of what the Trigger's group has committed."""
-    admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap})
-    return sum(one.offset for one in admin.committed(trigger.subscription.group).values())
-
-
-async def commits_reach(kafka: EmbeddedKafka, trigger: Trigger, offset: int, *workers: Worker) -> None:
-    def reached() -> bool:
-        return committed(kafka, trigger) == offset
-
-    async with asyncio.timeout(LIMIT_S):
-        while not await asyncio.to_thread(reached):
-            await asyncio.sleep(0.1)
-
-
-def offsets_of(trigger: Trigger, partition: int = 0) -> list[int]:
-    return [offset for number, offset in trigger.got if number == partition]
 
 
 async def test_each_gets_what_passes_its_filter(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.consumer.retained import RetainedOffsets, resumed
+from agents.consumer.retained import RetainedOffsets, handed_over, resumed
 from agents.ordering.offset_metadata import OffsetMetadata, read
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
@@ -92,9 +92,9 @@ def test_uncommitted_partitions_of_others_are_handed_over_once() -> None:
     assert retained.joined([0]) == [unsaid]
     assert [*joining, retained.joining] == [True, False]
     assert retained.joined([]) == []
-    assert retained.tracker(0, 100).committable == 101
-    assert retained.tracker(2, 100).committable == 101, "it may still come back"
-    assert retained.tracker(2, 100).committable == 100, "what was kept is used up"
+    assert retained.opened("t", 0, 100, "").tracker.committable == 101
+    assert retained.opened("t", 2, 100, "").tracker.committable == 101, "it may still come back"
+    assert retained.opened("t", 2, 100, "").tracker.committable == 100, "what was kept is used up"
 
 
 def test_a_process_that_was_frozen_hands_nothing_over() -> None:
@@ -102,10 +102,23 @@ def test_a_process_that_was_frozen_hands_nothing_over() -> None:
     retained = RetainedOffsets()
     retained.keep([partition(0, {100}, 101)])
     assert (retained.joining, retained.joined([])) == (False, [])
-    assert retained.tracker(0, 100).committable == 101
+    assert retained.opened("t", 0, 100, "").tracker.committable == 101
 
 
 def test_a_partition_that_was_never_owned_starts_where_kafka_says() -> None:
     retained = RetainedOffsets()
     assert not retained.knows(3)
-    assert retained.tracker(3, 7, OffsetMetadata(frozenset({9}))).settled == {9}
+    known = OffsetTracker(7, OffsetMetadata(frozenset({9})))
+    opened = retained.opened("t", 3, 7, known.metadata())
+    assert (opened.tracker.settled, opened.acknowledged, opened.requested) == ({9}, 7, 7)
+
+
+def test_the_next_owner_is_handed_nothing_if_others_have_committed_since() -> None:
+    lost = partition(0, {100, 102}, 103)
+    lost.acknowledged, lost.requested = 90, 100
+    assert [handed_over(lost, committed, "") is None for committed in (89, 90, 91, 100, 101)] == [
+        True, False, True, False, True,
+    ]  # fmt: skip
+    tracker = handed_over(lost, 100, "")
+    assert tracker is not None
+    assert (tracker.committable, tracker.settled) == (101, {102})

@@ -1,0 +1,84 @@
+"""Asks Kafka whether a consumer is still a member of its group, by a commit of its own position.
+
+Kafka accepts a commit only from a member of the present generation, and only another member can own its partitions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from agents.consumer.commits import commit_now
+from agents.ordering.partition import PartitionState
+
+log = structlog.get_logger(__name__)
+
+_AGAIN_S = 0.5
+
+
+def positions(heads: Iterable[PartitionState]) -> dict[int, int]:
+    """Partition -> the offset that is read next."""
+    return {head.number: head.tracker.fetched for head in heads}
+
+
+class Confirmation:
+    """For one client. Its own thread only, except `want`."""
+
+    def __init__(self, topic: str, confirmed: Callable[[float], None]) -> None:
+        """`confirmed`: called with the monotonic time at which Kafka was asked."""
+        self._topic = topic
+        self._confirmed = confirmed
+        self._wanted = False
+        self._asked = self._not_before = 0.0  # when the question under way was sent (0 = none)
+
+    @property
+    def under_way(self) -> bool:
+        """Kafka was asked, and has not answered."""
+        return bool(self._asked)
+
+    @property
+    def pending(self) -> bool:
+        """It is wanted or under way, so the thread should poll often."""
+        return self._wanted or self.under_way
+
+    def want(self) -> None:
+        """Have it asked soon. Any thread."""
+        self._wanted = True
+
+    def ask(self, consumer: Consumer, heads: Mapping[int, PartitionState], now: float) -> None:
+        """Ask if it is wanted; the answer comes to `answered`. `now`: monotonic."""
+        if not (self._wanted and heads) or self._asked or now < self._not_before:
+            return
+        self._wanted = False
+        self._asked, self._not_before = now, now + _AGAIN_S
+        try:
+            consumer.commit(offsets=self._places(positions(heads.values())), asynchronous=True)
+        except KafkaException as problem:
+            self._refused(problem.args[0])
+
+    def answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        """The callback of the client."""
+        asked, self._asked = self._asked, 0.0
+        problem = error or next((one.error for one in partitions if one.error is not None), None)
+        if problem is None:
+            self._confirmed(asked)
+        else:
+            self._refused(problem)
+
+    def ask_now(self, consumer: Consumer, places: Mapping[int, int]) -> bool:
+        """Ask and wait for the answer, inside a callback too. `places`: partition -> position, of any partition."""
+        asked = time.monotonic()
+        if commit_now(consumer, self._places(places), self._topic):
+            return False
+        self._confirmed(asked)
+        return True
+
+    def _places(self, places: Mapping[int, int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, number, position) for number, position in places.items()]
+
+    def _refused(self, error: KafkaError) -> None:
+        log.debug("Kafka does not confirm the assignment; asked again", topic=self._topic, reason=error.str())
+        self._asked, self._wanted = 0.0, True

@@ -1,0 +1,104 @@
+"""A worker that was frozen while its group went on without it moves no offset of a Trigger back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+
+from app.local.kafka import EmbeddedKafka
+from knative.contract.kafka_names import fanout_group
+from tables.kafka.admin import KafkaAdmin
+from tests.support.fanout import LIMIT_S, Trigger, commits_reach, committed, fill, offsets_of, until, working
+from tests.support.processes import wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+
+
+def expel(kafka: EmbeddedKafka, topic: str, *further: tuple[Trigger, int]) -> Callable[[], None]:
+    """What happens to a worker that is frozen while it drains: the group goes on without it, and these Triggers are
+    committed further. Made while it is the only member."""
+    admin, group = AdminClient({"bootstrap.servers": kafka.bootstrap}), fanout_group("penstock", topic)
+
+    def members() -> dict[str, str]:
+        about = admin.describe_consumer_groups([group])[group].result(LIMIT_S)
+        return {one.group_instance_id: one.member_id for one in about.members}
+
+    ((instance, member),) = members().items()
+    done: list[int] = []
+    places = {
+        trigger.subscription.group: [(topic, number) for number in trigger.member.states] for trigger, _ in further
+    }
+
+    def carry_out() -> None:
+        if done:
+            return
+        done.append(1)
+        heir = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "group.instance.id": instance,
+                         "partition.assignment.strategy": "cooperative-sticky",
+                         "session.timeout.ms": 6_000})  # fmt: skip
+        heir.subscribe([topic])
+        wait_until("it is replaced", lambda: not heir.poll(0.1) and members()[instance] != member, LIMIT_S)
+        for trigger, offset in further:
+            own = trigger.subscription.group
+            KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).commit(own, dict.fromkeys(places[own], offset))
+        threading.Thread(target=heir.close, daemon=True).start()
+
+    return carry_out
+
+
+async def test_who_was_expelled_while_it_drained_commits_nothing(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str]
+) -> None:
+    """A rebalance asks for a partition, and the worker is frozen before its last commit: others own it by then."""
+    topic = make_topic(2)
+    async with working(kafka) as one:
+        first = Trigger(kafka, topic, "a")
+        one.add(first)
+        fill(kafka, topic, ["a"] * 200, 2)
+        await until("all is read", lambda: len(first.got) == 200, one)
+        await commits_reach(kafka, first, 200)
+        first.slow = True
+        fill(kafka, topic, ["a"] * 200, 2)
+        await until("the rest is in flight", lambda: len(first.kept) == 200, one)
+        go_on = expel(kafka, topic, (first, 150))
+
+        def drain() -> None:
+            for number in (0, 1):
+                for delivery in [kept for kept in first.kept if kept.partition.number == number][:10]:
+                    delivery.partition.tracker.settle(delivery.offset)
+            go_on()
+
+        first.while_draining = drain
+        async with working(kafka) as two:
+            second = Trigger(kafka, topic, "a")
+            two.add(second)
+            await until("each has one", lambda: len(first.member.states) == len(second.member.states) == 1, one, two)
+            (moved,) = second.member.states
+            await until("the rest is read", lambda: len(offsets_of(second, moved)) >= 50, two)
+            assert offsets_of(second, moved) == list(range(150, 200))
+
+
+async def test_who_was_expelled_and_stops_commits_nothing(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(1)
+    async with working(kafka) as worker:
+        trigger = Trigger(kafka, topic, "a")
+        worker.add(trigger)
+        fill(kafka, topic, ["a"] * 100)
+        await until("all is read", lambda: len(trigger.got) == 100, worker)
+        await commits_reach(kafka, trigger, 100)
+        trigger.slow = True
+        fill(kafka, topic, ["a"] * 100)
+        await until("the rest is in flight", lambda: len(trigger.kept) == 100, worker)
+        go_on = expel(kafka, topic, (trigger, 150))
+
+        def drain() -> None:
+            for delivery in trigger.kept[:10]:
+                delivery.partition.tracker.settle(delivery.offset)
+            go_on()
+
+        trigger.while_draining = drain
+    assert committed(kafka, trigger) == 150

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Message
 from confluent_kafka.admin import AdminClient
 
+from agents.consumer.fetch import Fetcher
 from app.local.kafka import EmbeddedKafka
 from knative.contract.kafka_names import fanout_group
 from tables.kafka.admin import KafkaAdmin
@@ -82,8 +84,18 @@ async def test_who_was_expelled_while_it_drained_commits_nothing(
             assert offsets_of(second, moved) == list(range(150, 200))
 
 
-async def test_who_was_expelled_and_stops_commits_nothing(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
-    topic = make_topic(1)
+async def test_who_was_expelled_and_stops_commits_nothing(
+    kafka: EmbeddedKafka, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker wakes and stops before its consumer has heard that it was expelled."""
+    topic, frozen, fetch = make_topic(1), threading.Event(), Fetcher.fetch
+
+    def fetch_unless_frozen(self: Fetcher, consumer: Consumer, wait_s: float) -> list[Message]:
+        while frozen.is_set():
+            time.sleep(0.01)
+        return fetch(self, consumer, wait_s)
+
+    monkeypatch.setattr(Fetcher, "fetch", fetch_unless_frozen)
     async with working(kafka) as worker:
         trigger = Trigger(kafka, topic, "a")
         worker.add(trigger)
@@ -96,9 +108,12 @@ async def test_who_was_expelled_and_stops_commits_nothing(kafka: EmbeddedKafka, 
         go_on = expel(kafka, topic, (trigger, 150))
 
         def drain() -> None:
+            frozen.set()
             for delivery in trigger.kept[:10]:
                 delivery.partition.tracker.settle(delivery.offset)
             go_on()
 
         trigger.while_draining = drain
-    assert committed(kafka, trigger) == 150
+        await worker.remove(trigger)
+        assert committed(kafka, trigger) == 150
+        frozen.clear()

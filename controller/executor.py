@@ -32,6 +32,7 @@ from controller.plan.actions import (
     ObservedKafka,
     PublishChannel,
     PublishSubscription,
+    RecordCreations,
     Remember,
     Retract,
     Wanted,
@@ -81,6 +82,11 @@ class Executor:
     def removals(self) -> Mapping[str, Removal]:
         """Removals in progress, by uid."""
         return self._state.state.removals
+
+    @property
+    def creations(self) -> Mapping[str, Removal]:
+        """What is created for resources that the contract does not have, by uid."""
+        return self._state.state.creations
 
     def begin_term(self) -> None:
         """Forget the failures of an earlier term."""
@@ -193,7 +199,7 @@ class Executor:
             return partial(self._admin.delete_group, action.group)
         if isinstance(action, CommitStart):
             return partial(self._offsets.commit_start, action.group, action.topic, action.partitions, action.start)
-        assert not isinstance(action, WriteStatus), "the service writes all statuses together"
+        assert not isinstance(action, RecordCreations | WriteStatus), "the service writes all of them together"
         raise TypeError(f"unknown action {action!r}")
 
 

@@ -23,7 +23,7 @@ from controller.kafka.publisher import Publisher
 from controller.kafka.topics import ensure_compacted
 from controller.model import FileProblem, Record
 from controller.place import Place, directory
-from controller.plan.actions import ObservedKafka, World, WriteStatus
+from controller.plan.actions import Action, ObservedKafka, RecordCreations, World, WriteStatus
 from controller.plan.reconcile import reconcile, wanted
 from controller.source.interface import Scan
 from controller.status.reporter import StatusReporter
@@ -251,9 +251,9 @@ class Controller:
                 world = self._world(term)
             decided = reconcile(world, self._config)
             statuses = [action for action in decided if isinstance(action, WriteStatus)]
-            actions = [action for action in decided if not isinstance(action, WriteStatus)]
+            actions = [action for action in decided if not isinstance(action, RecordCreations | WriteStatus)]
             self._executor.keep_failures_of(frozenset(action.target for action in actions))
-            await self._state.write(replace(self._state.state, identities=self._source.unpublished(self._published())))
+            await self._record_new(decided)
             # Failed actions wait for `retry_at`; the others must not wait for them.
             due = time.monotonic() >= term.retry_at
             actions = [action for action in actions if due or action.target not in world.failures]
@@ -268,9 +268,18 @@ class Controller:
                 self._retry_later(term, "")
         retained = [record for record in self._published() if record.uid in world.retained]
         await self._write(term, [*statuses, *self._source.statuses()], retained)
-        held = {record.uid for record in self._published()} | self._executor.removals.keys()
+        published = {record.uid for record in self._published()}
+        held = published | self._executor.removals.keys() | self._executor.creations.keys()
         await self._source.release(frozenset(held))
         self._schedule(term)
+
+    async def _record_new(self, decided: list[Action]) -> None:
+        """Record the identities and creations of what the contract does not have, before any of it is created."""
+        state = replace(self._state.state, identities=self._source.unpublished(self._published()))
+        for action in decided:
+            if isinstance(action, RecordCreations):
+                state = replace(state, creations={one.uid: one for one in action.creations})
+        await self._state.write(state)
 
     async def _find_foreign(self, term: _Term) -> None:
         """Record which resources are foreign before anything is published. Otherwise, after the first publication, the
@@ -306,6 +315,9 @@ class Controller:
         retracted = removals.keys() - self._contract.channels.keys() - self._contract.subscriptions.keys()
         objects = self._source.objects(published, retracted)
         complete = term.scan.complete and time.monotonic() >= term.keep_until
+        retained = self._source.retained(complete, published, objects)
+        if not complete:
+            retained |= self._executor.creations.keys()
         return World(
             objects=objects,
             observed=term.observed or ObservedKafka(),
@@ -313,7 +325,8 @@ class Controller:
             subscriptions=dict(self._contract.subscriptions),
             workers=dict(self._status.workers),
             removals=removals,
-            retained=self._source.retained(complete, published, objects),
+            creations=self._executor.creations,
+            retained=retained,
             failures=self._executor.failures,
             now=time.time(),
             cluster=self._source.view(),

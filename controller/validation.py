@@ -22,6 +22,7 @@ from controller.plan.actions import (
     ObservedTopic,
     PublishChannel,
     PublishSubscription,
+    RecordCreations,
     World,
     WriteStatus,
 )
@@ -88,7 +89,7 @@ def _settle(world: World, config: ControllerConfig) -> list[Action]:
     """The statuses after a Kafka that grants everything has carried out all actions."""
     for _ in range(_ROUNDS_MAX):
         actions = reconcile(world, config)
-        steps = [action for action in actions if not isinstance(action, WriteStatus)]
+        steps = [action for action in actions if not isinstance(action, RecordCreations | WriteStatus)]
         if not steps:
             break
         for step in steps:

@@ -113,6 +113,7 @@ class World:
     subscriptions: Mapping[str, records.Subscription] = field(default_factory=dict)
     workers: Mapping[str, records.WorkerStatus] = field(default_factory=dict)
     removals: Mapping[str, Removal] = field(default_factory=dict)  #: by uid
+    creations: Mapping[str, Removal] = field(default_factory=dict)  #: by uid: recorded before anything is created
     retained: frozenset[str] = (
         frozenset()
     )  #: uids of the contract whose file cannot be read: neither changed nor removed
@@ -145,6 +146,8 @@ class Action:
                 return f"removal {self.removal.uid}"
             case Forget() | CancelRemoval():
                 return f"removal {self.uid}"
+            case RecordCreations():
+                return "creations"
             case WriteStatus():
                 return f"status {self.kind} {self.namespace}/{self.name}"
         raise TypeError(f"unknown action {self!r}")
@@ -232,6 +235,14 @@ class Remember(Action):
     """Record a removal before its contract record is retracted: a crash must not leave an unknown topic."""
 
     removal: Removal
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCreations(Action):
+    """Record these creations and no others, before any other action: until the contract has a resource, nothing else
+    tells of its topics and its group."""
+
+    creations: tuple[Removal, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ lower partitions, rename a published topic, or publish a channel before both its
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controller.config import KIB, ControllerConfig
@@ -25,6 +26,7 @@ from controller.plan.actions import (
 from controller.plan.ownership import Ownership, channel_owner, channel_topic, service_hosts
 from controller.plan.specs import ChannelSpec
 from knative.contract import kafka_names, records
+from knative.contract.leader_state import Removal
 from knative.resources.conditions import Condition, false, true, unknown
 
 #: The configs that every topic of ours has.
@@ -42,6 +44,7 @@ class ChannelPlan:
     record: records.Channel | None  #: as served now, or after the actions; None = not served
     conditions: tuple[Condition, ...]  #: TopicReady, ContractPublished, Addressable
     actions: tuple[Action, ...] = ()
+    creation: Removal | None = None  #: what its actions create
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,8 @@ def plan_channel(
         if published is None:
             addressable = unknown("Addressable", topics.condition.reason, "waits for the topic")
         conditions = (topics.condition, contract_published, addressable)
-        return ChannelPlan(channel, topic, dlq_topic, published, conditions, topics.actions)
+        creation = _creation(channel, topic, topics.actions) if published is None else None
+        return ChannelPlan(channel, topic, dlq_topic, published, conditions, topics.actions, creation)
     record = records.Channel(
         uid=channel.uid,
         generation=channel.generation,
@@ -91,6 +95,14 @@ def plan_channel(
         addressable = unknown("Addressable", "BeingPublished", "the address is being published")
     conditions = (topics.condition, published_condition(bool(publish), channel.uid, world), addressable)
     return ChannelPlan(channel, topic, dlq_topic, record, conditions, (*topics.actions, *publish))
+
+
+def _creation(channel: Object[ChannelSpec], topic: str, actions: Iterable[Action]) -> Removal | None:
+    resource = channel.resource
+    new = tuple(one.topic for one in actions if isinstance(one, CreateTopic))
+    if resource.keep_topic or not new:
+        return None
+    return Removal(channel.uid, resource.kind, f"{resource.namespace}/{resource.name}", topic, topics=new)
 
 
 def published_condition(pending: bool, uid: str, world: World, type_: str = "ContractPublished") -> Condition:

@@ -4,13 +4,15 @@
            `-> cancelled, if the resource is in a file again before it is retracted
 
 The removal is recorded before the retraction, so that a crash in between does not leave unknown topics and groups. The
-next leader continues it, and may see another state of the files: only the retraction is final. Does not delete a topic
-that another channel uses, or a retained resource whose file cannot be read.
+next leader continues it, and may see another state of the files: only the retraction is final. Of a resource that goes
+before it is in the contract, the creation that was recorded becomes the removal. Does not delete a topic that another
+channel uses, or a retained resource whose file cannot be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from controller.config import ControllerConfig
 from controller.plan.actions import (
@@ -20,6 +22,7 @@ from controller.plan.actions import (
     DeleteTopic,
     Forget,
     GroupState,
+    RecordCreations,
     Remember,
     Retract,
     World,
@@ -33,6 +36,8 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
     keep = alive | world.retained | world.removals.keys()
     records: list[Channel | Subscription] = [*world.subscriptions.values(), *world.channels.values()]
     actions: list[Action] = [Remember(_removal(record, world.now)) for record in records if record.uid not in keep]
+    lost = (one for one in _unpublished(world).values() if one.uid not in keep)
+    actions += [Remember(replace(one, since=world.now)) for one in lost]
     used = {
         topic
         for record in world.channels.values()
@@ -42,6 +47,22 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
     for removal in world.removals.values():
         actions.extend(_next_step(removal, world, alive, used, config))
     return actions
+
+
+def record_creations(world: World, new: Iterable[Removal]) -> list[Action]:
+    """Record what is created for resources that are not published yet, as long as they are not. `new`: what the next
+    actions create."""
+    creations = dict(_unpublished(world))
+    for one in new:
+        known = creations.get(one.uid, one).topics
+        creations[one.uid] = replace(one, topics=tuple(dict.fromkeys((*known, *one.topics))))
+    return [] if creations == world.creations else [RecordCreations(tuple(creations.values()))]
+
+
+def _unpublished(world: World) -> Mapping[str, Removal]:
+    """The creations that are still needed."""
+    known = world.channels.keys() | world.subscriptions.keys() | world.removals.keys()
+    return {uid: one for uid, one in world.creations.items() if uid not in known}
 
 
 def _removal(record: Channel | Subscription, now: float) -> Removal:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from controller.config import ControllerConfig
 from controller.plan.actions import Action, Object, Wanted, World
 from controller.plan.channels import in_order_of_precedence, plan_channel
-from controller.plan.deletion import plan_removals
+from controller.plan.deletion import plan_removals, record_creations
 from controller.plan.destinations import AddressResolver
 from controller.plan.ownership import channel_topic, first_claims
 from controller.plan.specs import (
@@ -66,7 +66,8 @@ def wanted(world: World, config: ControllerConfig) -> Wanted:
 
 
 def reconcile(world: World, config: ControllerConfig) -> list[Action]:
-    """The next actions in the order to carry them out, then one WriteStatus for each object."""
+    """RecordCreations if they change, the next actions in the order to carry them out, then one WriteStatus for each
+    object."""
     found = _sort(world, config)
     claims = first_claims(found.channels, world, config)
     channels = [plan_channel(one, world, config, claims) for one in in_order_of_precedence(found.channels, world)]
@@ -82,6 +83,8 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     alive = {plan.object.uid for plan in channels} | {plan.object.uid for plan in subscriptions if not plan.remove}
     # Removals first: a name that is being removed must be free before its next owner's topics are created.
     actions = plan_removals(world, frozenset(alive), config)
+    planned = [*(plan.creation for plan in channels), *(plan.creation for plan in subscriptions)]
+    actions[:0] = record_creations(world, [one for one in planned if one is not None])
     for channel in channels:
         actions.extend(channel.actions)
     for subscription in subscriptions:

@@ -17,6 +17,7 @@ from controller.plan.channels import ChannelPlan, published_condition
 from controller.plan.destinations import AddressResolver, Unresolved
 from controller.plan.specs import ChannelKey, ChannelSpec, SubscriptionSpec
 from knative.contract import kafka_names, records
+from knative.contract.leader_state import Removal
 from knative.contract.records import SUBSCRIPTION
 from knative.resources.conditions import Condition, false, true, unknown
 
@@ -31,6 +32,7 @@ class SubscriptionPlan:
     record: records.Subscription | None = None  #: as published now; None = not published
     remove: bool = False  #: remove it from the contract, because its channel is gone
     actions: tuple[Action, ...] = ()
+    creation: Removal | None = None  #: what its actions create
 
 
 def entries(channel: Object[ChannelSpec]) -> list[Object[SubscriptionSpec]]:
@@ -181,7 +183,9 @@ def _publish(
                 if failure
                 else unknown("AddedToChannel", "StartBeingCommitted", "its start offsets are being committed")
             )
-            return SubscriptionPlan(one, resolved, added, actions=(commit,))
+            label = f"{record.namespace}/{record.name}"
+            creation = Removal(one.uid, record.kind, label, record.topic, group=record.group)
+            return SubscriptionPlan(one, resolved, added, actions=(commit,), creation=creation)
     # Partitions that were added later have no committed offset: the group starts there at the beginning of the log.
     pending = record != published
     added = _other_topic(record, world) or published_condition(pending, one.uid, world, "AddedToChannel")

@@ -2,6 +2,7 @@
 
     /leader/7-9f2c                            claim: term 7 has begun, and its records are complete
     /leader/7-9f2c/removal/<uid>              a removal in progress
+    /leader/7-9f2c/creation/<uid>             what is created before the resource is published
     /leader/7-9f2c/foreign/<uid>              a foreign resource
     /leader/7-9f2c/identity/<kind>/<ns>/<name>    uid and generation that the contract does not have yet
 
@@ -51,6 +52,8 @@ class LeaderState:
     removals: Mapping[str, Removal] = field(default_factory=dict)  #: in progress, by uid
     foreign: frozenset[str] = frozenset()  #: uids of foreign resources
     identities: Mapping[Key, Identity] = field(default_factory=dict)  #: those that the contract does not have
+    #: by uid: what a removal would have to delete if the resource goes before the contract has it
+    creations: Mapping[str, Removal] = field(default_factory=dict)
 
     def without_removal(self, uid: str) -> LeaderState:
         """The state without this removal."""
@@ -88,12 +91,18 @@ def rows_of(state: LeaderState) -> dict[str, Row]:
     """The state as rows."""
     rows: dict[str, Row] = {}
     for removal in state.removals.values():
-        rows[f"removal/{removal.uid}"] = {"removal": {**asdict(removal), "topics": list(removal.topics)}}
+        rows[f"removal/{removal.uid}"] = {"removal": _row_of(removal)}
+    for creation in state.creations.values():
+        rows[f"creation/{creation.uid}"] = {"creation": _row_of(creation)}
     for uid in state.foreign:
         rows[f"foreign/{uid}"] = {"foreign": uid}
     for key, identity in state.identities.items():
         rows[f"identity/{'/'.join(key)}"] = {"identity": asdict(identity), "key": list(key)}
     return rows
+
+
+def _row_of(removal: Removal) -> Row:
+    return {**asdict(removal), "topics": list(removal.topics)}
 
 
 def difference(before: LeaderState, after: LeaderState) -> dict[str, Row | None]:
@@ -102,11 +111,13 @@ def difference(before: LeaderState, after: LeaderState) -> dict[str, Row | None]
         {uid: one for uid, one in after.removals.items() if before.removals.get(uid) != one},
         after.foreign - before.foreign,
         {key: one for key, one in after.identities.items() if before.identities.get(key) != one},
+        {uid: one for uid, one in after.creations.items() if before.creations.get(uid) != one},
     )
     gone = LeaderState(
         {uid: one for uid, one in before.removals.items() if uid not in after.removals},
         before.foreign - after.foreign,
         {key: one for key, one in before.identities.items() if key not in after.identities},
+        {uid: one for uid, one in before.creations.items() if uid not in after.creations},
     )
     return {**dict.fromkeys(rows_of(gone)), **rows_of(changed)}
 
@@ -114,12 +125,16 @@ def difference(before: LeaderState, after: LeaderState) -> dict[str, Row | None]
 def state_of(rows: Mapping[str, Row]) -> LeaderState:
     """The state of rows. Raises KeyError, TypeError or ValueError if one is not valid."""
     removals: dict[str, Removal] = {}
+    creations: dict[str, Removal] = {}
     foreign: set[str] = set()
     identities: dict[Key, Identity] = {}
     for row in rows.values():
         if "removal" in row:
             removal = removal_of(row["removal"])
             removals[removal.uid] = removal
+        elif "creation" in row:
+            creation = removal_of(row["creation"])
+            creations[creation.uid] = creation
         elif "foreign" in row:
             foreign.add(str(row["foreign"]))
         elif "identity" in row:
@@ -129,7 +144,7 @@ def state_of(rows: Mapping[str, Row]) -> LeaderState:
             identities[kind, namespace, name] = identity
         else:
             raise ValueError(f"the row has none of the known kinds: {', '.join(row)}")
-    return LeaderState(removals, frozenset(foreign), identities)
+    return LeaderState(removals, frozenset(foreign), identities, creations)
 
 
 def removal_of(row: Row) -> Removal:

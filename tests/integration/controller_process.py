@@ -9,17 +9,12 @@ leads, and `deposed` when it does not any more.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
 from pathlib import Path
 
-from controller.executor import Executor
-from controller.plan.actions import Action
 from tests.integration.controller_fixture import ControllerFixture
+from tests.support.controller_faults import plant
 from tests.support.processes import Child
-
-SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 class ControllerProcess(Child):
@@ -28,24 +23,6 @@ class ControllerProcess(Child):
     def __init__(self, bootstrap: str, folder: Path, instance: str, fault: str = "none", step: str = "") -> None:
         arguments = (bootstrap, str(folder), instance, fault, step)
         super().__init__("controller", [sys.executable, "-m", __name__, *arguments], folder)
-
-
-def plant(fault: str, step: str) -> None:
-    """The first action of this kind gets the fault: after all that is checked before it, or when it is done."""
-    name, _, moment = fault.partition("-")
-    do, hit = Executor._do, False
-
-    async def faulty(self: Executor, action: Action) -> None:
-        nonlocal hit
-        due = not hit and type(action).__name__ == step
-        hit = hit or due
-        if due and moment == "before":
-            os.kill(os.getpid(), SIGNALS[name])
-        await do(self, action)
-        if due and moment == "after":
-            os.kill(os.getpid(), SIGNALS[name])
-
-    Executor._do = faulty  # type: ignore[method-assign]
 
 
 async def main(bootstrap: str, folder: str, instance: str, fault: str, step: str) -> None:

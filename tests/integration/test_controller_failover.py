@@ -109,6 +109,32 @@ async def test_the_next_leader_finishes_a_removal_at_whatever_step_the_last_one_
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(("step", "gone"), [("CreateTopic", "kept"), ("CommitStart", "billing")])
+async def test_what_a_leader_created_and_never_published_goes_with_its_file(
+    step: str, gone: str, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """The last leader is killed in between, and the file is gone when the next one begins."""
+    pair = Pair(kafka, tmp_path, "kill-after", step)
+    pair.second.remove(gone)
+    async with pair:
+        second = pair.second
+        await second.until(lambda: not pair.leader.running, "its end")
+        label = f"default/{gone}"
+
+        def recorded() -> list[Removal]:
+            return [one for one in second.status.leaders.state().creations.values() if one.label == label]
+
+        await second.until(lambda: bool(recorded()), "what was created is recorded")
+        (created,) = recorded()
+        await second.until(lambda: second.published("orders") is not None, "the others are served")
+        await second.until(lambda: second.status.leaders.state() == LeaderState(), "all is done")
+        assert second.published(gone) is None
+        assert [await second.look(topic) for topic in created.topics] == [None] * len(created.topics)
+        state = await asyncio.to_thread(group_states, second.admin, [created.group or "none"])
+        assert set(state.values()) == {GroupState.ABSENT}
+
+
+@pytest.mark.asyncio
 async def test_what_is_in_the_next_leaders_files_is_not_removed_although_the_last_one_had_begun_to(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ from controller.plan.actions import (
     ObservedTopic,
     PublishChannel,
     PublishSubscription,
+    RecordCreations,
     Remember,
     Retract,
     World,
@@ -109,15 +110,22 @@ class Kafka:
         return replace(world, observed=observed)
 
     def decide(self, *objects: AnyObject, **more: Any) -> list[Action]:
-        """What reconcile says now, without the statuses."""
+        """What reconcile says now, without what the service writes together: statuses and creations."""
         decided = reconcile(self.look(*objects, **more), self.config)
-        return [action for action in decided if not isinstance(action, WriteStatus)]
+        return [action for action in decided if not isinstance(action, RecordCreations | WriteStatus)]
+
+    def record(self, *objects: AnyObject, **more: Any) -> None:
+        """Record creations, as the service does before it acts."""
+        for action in reconcile(self.look(*objects, **more), self.config):
+            if isinstance(action, RecordCreations):
+                self.act(action)
 
     def settle(self, *objects: AnyObject, **more: Any) -> list[Action]:
         """Act until nothing is left to do; what was done."""
         done: list[Action] = []
         for _ in range(20):
             actions = self.decide(*objects, **more)
+            self.record(*objects, **more)
             if not actions:
                 self.done += done
                 return done
@@ -191,6 +199,8 @@ def _publish(world: World, action: Action) -> World:
         )
     if isinstance(action, Remember):
         return replace(world, removals={**world.removals, action.removal.uid: action.removal})
+    if isinstance(action, RecordCreations):
+        return replace(world, creations={one.uid: one for one in action.creations})
     assert isinstance(action, Forget | CancelRemoval), action
     return replace(world, removals={uid: one for uid, one in world.removals.items() if uid != action.uid})
 

@@ -16,6 +16,7 @@ from controller.plan.actions import (
     Forget,
     PublishChannel,
     PublishSubscription,
+    RecordCreations,
     Remember,
     Retract,
     WriteStatus,
@@ -45,6 +46,7 @@ ROWS: list[tuple[Action, str]] = [
     (Remember(Removal("u", "KafkaChannel", "ns/orders", "t")), "removal u"),
     (Forget("u"), "removal u"),
     (CancelRemoval("u"), "removal u"),
+    (RecordCreations(()), "creations"),
     (WriteStatus("KafkaChannel", "ns", "orders", "u", 1, (), {}), "status KafkaChannel ns/orders"),
 ]
 

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controller.plan.actions import CancelRemoval, DeleteTopic, Forget, GroupState, Remember, Retract
+from controller.plan.actions import (
+    Action,
+    CancelRemoval,
+    CommitStart,
+    CreateTopic,
+    DeleteTopic,
+    Forget,
+    GroupState,
+    ObservedTopic,
+    PublishChannel,
+    RecordCreations,
+    Remember,
+    Retract,
+)
+from controller.plan.reconcile import reconcile
 from knative.resources.conditions import ConditionStatus
 from tests.unit.controller.worlds import (
     CONFIG,
@@ -153,3 +167,82 @@ def test_a_removal_that_never_succeeds_is_given_up_loudly() -> None:
     (given_up,) = kafka.decide(channel(), now=NOW + CONFIG.removal_limit_s + 1)
     assert isinstance(given_up, Forget)
     assert "kafka.s-billing" in given_up.why
+
+
+def created(*actions: type[Action]) -> Kafka:
+    """A new channel, and a subscription if its start is committed, of which only these kinds of action were carried
+    out."""
+    kafka = Kafka()
+    objects = (channel(), subscription()) if CommitStart in actions else (channel(),)
+    for _ in range(5):
+        kafka.record(*objects)
+        for action in kafka.decide(*objects):
+            if isinstance(action, actions):
+                kafka.act(action)
+    return kafka
+
+
+def test_topics_of_a_channel_that_goes_before_it_is_published() -> None:
+    kafka = created(CreateTopic)
+    assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
+    assert not kafka.world.channels
+    assert names_of(kafka.settle()) == ["Remember", "DeleteTopic", "DeleteTopic", "Forget"]
+    assert not kafka.topics
+    assert kafka.world.creations == {}
+
+
+def test_the_group_of_a_subscription_that_goes_before_it_is_published() -> None:
+    kafka = created(CreateTopic, PublishChannel, CommitStart)
+    assert kafka.groups == {"kafka.s-billing": GroupState.EMPTY}
+    assert names_of(kafka.settle(channel())) == ["Remember", "DeleteGroup", "Forget"]
+    assert not kafka.groups
+    assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
+
+
+def test_a_creation_is_recorded_before_it_begins_and_forgotten_once_it_is_published() -> None:
+    kafka = Kafka()
+    first = reconcile(kafka.look(channel()), CONFIG)[0]
+    assert isinstance(first, RecordCreations)
+    assert [(one.uid, one.topics) for one in first.creations] == [("c-orders", (TOPIC, f"{TOPIC}.dlq"))]
+    kafka.settle(channel(), subscription())
+    assert kafka.world.creations == {}
+
+
+def test_what_was_there_before_a_channel_that_is_never_published_stays() -> None:
+    kafka = Kafka({TOPIC: ObservedTopic(1, 1)})
+    kafka.record(channel())
+    for action in kafka.decide(channel()):
+        if isinstance(action, CreateTopic):
+            kafka.act(action)
+    kafka.settle()
+    assert set(kafka.topics) == {TOPIC}
+
+
+def test_a_topic_that_is_to_be_kept_stays_although_its_channel_was_never_published() -> None:
+    kafka = Kafka()
+    kept = channel(keep_topic=True)
+    kafka.record(kept)
+    for action in kafka.decide(kept):
+        kafka.act(action)
+    kafka.settle()
+    assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
+
+
+def test_a_creation_is_continued_by_the_next_leader() -> None:
+    kafka = created(CreateTopic)
+    assert names_of(kafka.settle(channel(), subscription())) == ["PublishChannel", "CommitStart", "PublishSubscription"]
+
+
+def test_a_creation_whose_file_cannot_be_read_waits() -> None:
+    kafka = created(CreateTopic)
+    assert kafka.decide(retained=frozenset({"c-orders"})) == []
+    assert list(kafka.world.creations) == ["c-orders"]
+
+
+def test_the_next_channel_of_the_name_gets_the_topic_of_one_that_was_never_published() -> None:
+    kafka = created(CreateTopic)
+    kafka.settle(channel(uid="c-next"))
+    assert list(kafka.world.channels) == ["c-next"]
+    assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
+    assert not kafka.world.removals
+    assert not kafka.world.creations

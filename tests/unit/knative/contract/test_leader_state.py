@@ -28,6 +28,7 @@ STATE = LeaderState(
     {"u": REMOVAL},
     frozenset({"f"}),
     {("Subscription", "default", "billing"): Identity("i", 2, "h")},
+    {"n": Removal("n", "Subscription", "default/new", "t", group="kafka.n")},
 )
 
 _uids = st.sampled_from(["a", "b", "c"])
@@ -38,6 +39,7 @@ states = st.builds(
     st.lists(_removals).map(lambda found: {one.uid: one for one in found}),
     st.frozensets(_uids),
     st.dictionaries(_keys, st.builds(Identity, _uids, st.integers(1, 3), _uids)),
+    st.lists(_removals).map(lambda found: {one.uid: one for one in found}),
 )
 
 
@@ -52,7 +54,9 @@ def test_the_form_of_the_rows() -> None:
         "topics": ["t", "t.dlq"],
         "since": 1.5,
     }
+    creation = {"uid": "n", "kind": "Subscription", "label": "default/new", "topic": "t", "group": "kafka.n"}
     assert rows_of(STATE) == {
+        "creation/n": {"creation": {**creation, "topics": [], "since": 0.0}},
         "removal/u": {"removal": removal},
         "foreign/f": {"foreign": "f"},
         "identity/Subscription/default/billing": {

@@ -1,0 +1,41 @@
+"""Has a controller kill or stop its own process at one step.
+
+python -m tests.support.controller_faults FAULT STEP ARGUMENT...    `penstock ARGUMENT...` with this fault
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from controller.executor import Executor
+from controller.plan.actions import Action
+
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
+def plant(fault: str, step: str) -> None:
+    """The first action of this kind gets the fault: after all that is checked before it, or when it is done."""
+    name, _, moment = fault.partition("-")
+    do, hit = Executor._do, False
+
+    async def faulty(self: Executor, action: Action) -> None:
+        nonlocal hit
+        due = not hit and type(action).__name__ == step
+        hit = hit or due
+        if due and moment == "before":
+            os.kill(os.getpid(), SIGNALS[name])
+        await do(self, action)
+        if due and moment == "after":
+            os.kill(os.getpid(), SIGNALS[name])
+
+    Executor._do = faulty  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    from app.cli import main
+
+    plant(*sys.argv[1:3])
+    del sys.argv[1:3]
+    main()

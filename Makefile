@@ -10,6 +10,7 @@ PARALLEL_RINGS := $(wildcard $(addprefix tests/,unit process contract security))
 KAFKA_RINGS := $(wildcard $(addprefix tests/,integration system))
 WORKERS ?= 2
 KAFKA_WORKERS ?= 4
+KUBE_WORKERS ?= 2
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -42,7 +43,7 @@ test: $(STAMP) ## Run all tests: unit, process, contract, security, integration,
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(KAFKA_WORKERS) --dist loadfile --no-loadscope-reorder $(KAFKA_RINGS)
 
 test-cluster: kube ## Run the tests with a real Kubernetes API server, which is built first (needs Go)
-	HYPOTHESIS_PROFILE=ci $(BIN)/pytest tests/cluster
+	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(KUBE_WORKERS) --dist loadfile --no-loadscope-reorder tests/cluster
 
 t: $(STAMP) ## Run the unit tests: those that failed last time first, and stop at the first failure
 	@! grep -qs '"tests/unit' .pytest_cache/v/cache/lastfailed || \

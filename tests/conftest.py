@@ -130,6 +130,11 @@ _LONGEST = (
     "test_graceful_shutdown",
     "test_kafka_failures",
     "test_controller_retained",
+    "test_streams",
+    "test_killed",
+    "test_failures",
+    "test_kafka_away",
+    "test_with_core",
 )
 _RANKS = {name: rank for rank, name in enumerate((*itertools.chain(*_GROUPS.values()), *_LONGEST))}
 _GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}

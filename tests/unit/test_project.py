@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.kube.build import GO_LEAST
+
 _REPOSITORY = Path(__file__).parents[2]
 _LOCKS = ("requirements.lock", "requirements-all.lock", "requirements-dev.lock")
 
@@ -44,6 +46,29 @@ def test_hosted_ci_runs_the_oldest_and_a_newer_python() -> None:
     for step in job["steps"]:
         if "uses" in step:
             assert re.search(r"@[0-9a-f]{40}$", step["uses"]), "an action is pinned by its commit"
+
+
+def test_ci_has_the_go_that_the_api_server_of_the_tests_is_built_with() -> None:
+    workflow: Any = yaml.safe_load(_text(".github/workflows/ci.yml"))
+    (step,) = (one for one in workflow["jobs"]["all"]["steps"] if "setup-go" in one.get("uses", ""))
+    least = ".".join(map(str, GO_LEAST))
+    assert step["with"]["go-version"] == least
+    assert (_REPOSITORY / step["with"]["cache-dependency-path"]).is_file()
+    assert re.search(rf"^go {re.escape(least)}\.", _text("tests/support/kube/server/go.mod"), re.MULTILINE)
+    script = _text(".ci/run")
+    assert re.search(rf"^go_toolchain=go{re.escape(least)}\.\d+$", script, re.MULTILINE)
+    assert f"go_is_at_least {GO_LEAST[1]} " in script
+
+
+def test_ci_runs_every_ring() -> None:
+    steps = re.search(r"^for step in (.*); do$", _text(".ci/run"), re.MULTILINE)
+    assert steps is not None
+    makefile = _text("Makefile")
+    rings = {path.name for path in (_REPOSITORY / "tests").iterdir() if any(path.glob("**/test_*.py"))}
+    run = "".join(re.findall(r"^(?:PARALLEL_RINGS|KAFKA_RINGS) :=.*", makefile, re.MULTILINE))
+    in_test = {ring for ring in rings if re.search(rf"\b{ring}\b", run)}
+    assert rings - in_test == {"cluster"}
+    assert {"check", "test", "test-cluster"} <= set(steps[1].split())
 
 
 @pytest.mark.parametrize(("part", "whole"), [_LOCKS[:2], _LOCKS[1:]])

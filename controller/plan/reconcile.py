@@ -94,7 +94,8 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         statuses += [left_alone_status(*one) for one in found.others]
     for plan in subscriptions:
         if plan.object.uid in found.written:
-            statuses.append(subscription_status(plan, by_key.get(plan.object.resource.channel_key), world))
+            channel_plan = by_key.get(plan.object.resource.channel_key)
+            statuses.append(subscription_status(plan, channel_plan, world, destinations))
     return [*actions, *statuses]
 
 

@@ -12,7 +12,7 @@ from controller.plan.channels import ChannelPlan
 from controller.plan.destinations import AddressResolver, Unresolved
 from controller.plan.subscriptions import SubscriptionPlan
 from knative.contract.records import CHANNEL, TRIGGER, SubscriberStatus, Subscription
-from knative.delivery.policy import Addressable
+from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.brokers import BROKER_CLASS, DEPENDENCY, KAFKA_CLASS, NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready, true, unknown, with_note
 from knative.resources.values import Broker, Subscriber, Trigger
@@ -24,11 +24,8 @@ GHOSTS = "GhostSubscribers"  #: reason of a True SubscribersReady
 PATH_NOTE = "penstock.dev/path"
 GROUP_NOTE = "penstock.dev/group"
 
-#: Reason why a Trigger's references are not resolved -> the condition that says so; others are about its broker.
-_PART_OF = {
-    "SubscriberNotResolved": "SubscriberResolved",
-    "DeadLetterSinkNotResolved": "DeadLetterSinkResolved",
-}
+#: Why a Trigger's references are not resolved if it is not for its broker.
+_NOT_RESOLVED = frozenset({"SubscriberNotResolved", "DeadLetterSinkNotResolved"})
 
 
 def channel_status(
@@ -74,12 +71,34 @@ def _subscribers(
         key=lambda record: (record.name, record.uid),
     )
     rows = [subscriber_status(record, world.workers.values(), world.now) for record in mine]
+    labels = [record.label for record in mine]
+    for sub in _waiting_entries(plan, subscriptions):
+        rows.append(_not_added(sub))
+        labels.append(f"{sub.object.resource.namespace}/{sub.object.resource.name}")
     shown = [
         {"uid": row.uid, "observedGeneration": row.observed_generation, "ready": row.ready}
         | ({"message": row.message} if row.message else {})
         for row in rows
     ]
-    return shown, _with_ghosts(_subscribers_ready(mine, rows), one.resource.ghosts)
+    return shown, _with_ghosts(_subscribers_ready(labels, rows), one.resource.ghosts)
+
+
+def _waiting_entries(plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan]) -> list[SubscriptionPlan]:
+    """The entries of the channel that are not published yet. They have no status of their own that would say why."""
+    uids = {entry.uid for entry in plan.object.resource.subscribers}
+    if not uids:
+        return []
+    key = plan.object.resource.key
+    return [
+        sub
+        for sub in subscriptions
+        if sub.record is None and sub.object.uid in uids and sub.object.resource.channel_key == key
+    ]
+
+
+def _not_added(sub: SubscriptionPlan) -> SubscriberStatus:
+    why = sub.added if sub.resolved.status is ConditionStatus.TRUE else sub.resolved
+    return SubscriberStatus(sub.object.uid, sub.object.generation, why.status, why.message, why.reason)
 
 
 def _with_ghosts(found: Condition, ghosts: Sequence[Subscriber]) -> Condition:
@@ -106,10 +125,12 @@ def _channel_body(
     return body
 
 
-def subscription_status(plan: SubscriptionPlan, channel: ChannelPlan | None, world: World) -> WriteStatus:
+def subscription_status(
+    plan: SubscriptionPlan, channel: ChannelPlan | None, world: World, destinations: AddressResolver
+) -> WriteStatus:
     """`Ready` = ReferencesResolved, AddedToChannel, ChannelReady; see `_trigger_status` for Triggers."""
     if plan.object.resource.kind == TRIGGER:
-        return _trigger_status(plan, channel, world)
+        return _trigger_status(plan, channel, world, destinations)
     one = plan.object
     parts = (plan.resolved, plan.added, _channel_ready(plan, channel, world))
     body: dict[str, Any] = {}
@@ -125,24 +146,48 @@ def _uris(record: Subscription) -> dict[str, Any]:
     return {"subscriberUri": record.subscriber.uri, "deadLetterSinkUri": sink.uri if sink else ""}
 
 
-def _trigger_status(plan: SubscriptionPlan, broker: ChannelPlan | None, world: World) -> WriteStatus:
+def _trigger_status(
+    plan: SubscriptionPlan, broker: ChannelPlan | None, world: World, destinations: AddressResolver
+) -> WriteStatus:
     """`Ready` = BrokerReady, SubscriberResolved, DeadLetterSinkResolved, Subscribed, DependencyReady."""
     one = plan.object
-    resolved = {part: true(part) for part in ("BrokerReady", "SubscriberResolved", "DeadLetterSinkResolved")}
-    if plan.resolved.status is not ConditionStatus.TRUE:
-        part = _PART_OF.get(plan.resolved.reason, "BrokerReady")
-        resolved[part] = replace(plan.resolved, type=part)
-    elif broker is not None:
-        resolved["BrokerReady"] = replace(ready(broker.conditions), type="BrokerReady")
     subscribed = replace(plan.added, type="Subscribed")
     if subscribed.status is ConditionStatus.TRUE and plan.record is not None:
         row = subscriber_status(plan.record, world.workers.values(), world.now)
         subscribed = serving("Subscribed", row)
-    parts = (*resolved.values(), subscribed, _dependency_ready(one.resource.dependency))
+    resolved = _trigger_resolved(plan, broker, destinations)
+    parts = (_broker_ready(plan, broker), *resolved, subscribed, _dependency_ready(one.resource.dependency))
     body: dict[str, Any] = {}
     if plan.record is not None and plan.resolved.status is ConditionStatus.TRUE:
         body = {**_uris(plan.record), "annotations": {GROUP_NOTE: plan.record.group}}
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), (subscribed,)), *parts), body)
+
+
+def _broker_ready(plan: SubscriptionPlan, broker: ChannelPlan | None) -> Condition:
+    of_others = plan.resolved.status is ConditionStatus.TRUE or plan.resolved.reason in _NOT_RESOLVED
+    if broker is not None and of_others:
+        return replace(ready(broker.conditions), type="BrokerReady")
+    return replace(plan.resolved, type="BrokerReady")
+
+
+def _trigger_resolved(
+    plan: SubscriptionPlan, broker: ChannelPlan | None, destinations: AddressResolver
+) -> tuple[Condition, Condition]:
+    """SubscriberResolved and DeadLetterSinkResolved, each for itself: the plan ends at the first problem."""
+    if plan.resolved.status is ConditionStatus.TRUE:
+        return true("SubscriberResolved"), true("DeadLetterSinkResolved")
+    resource = plan.object.resource
+    brokers = broker.object.resource.delivery if broker is not None else None
+    subscriber, sink = true("SubscriberResolved"), true("DeadLetterSinkResolved")
+    try:
+        destinations.resolve(resource.subscriber, resource.namespace, "spec.subscriber", "SubscriberNotResolved")
+    except Unresolved as problem:
+        subscriber = problem.condition(subscriber.type)
+    try:
+        destinations.delivery(resource.delivery, brokers, DeliverySpec(), resource.namespace, resource.channel_noun)
+    except Unresolved as problem:
+        sink = problem.condition(sink.type)
+    return subscriber, sink
 
 
 def _dependency_ready(dependency: str) -> Condition:
@@ -168,20 +213,17 @@ def _dead_letter_sink(plan: ChannelPlan, destinations: AddressResolver) -> tuple
     return sink, true("DeadLetterSinkResolved")
 
 
-def _subscribers_ready(records: Sequence[Subscription], rows: Sequence[SubscriberStatus]) -> Condition:
-    parts = [
-        serving("SubscribersReady", row, f"Subscription {record.label}")
-        for record, row in zip(records, rows, strict=True)
-    ]
+def _subscribers_ready(labels: Sequence[str], rows: Sequence[SubscriberStatus]) -> Condition:
+    parts = [serving("SubscribersReady", row, f"Subscription {label}") for label, row in zip(labels, rows, strict=True)]
     return replace(with_note(ready(parts), parts), type="SubscribersReady")
 
 
 def _channel_ready(plan: SubscriptionPlan, channel: ChannelPlan | None, world: World) -> Condition:
-    if plan.record is None or plan.remove:
-        return unknown("ChannelReady", "NotAddedToChannel", "waits until it is added to its channel")
-    if channel is not None:
+    if channel is not None and not plan.remove:
         for condition in channel.conditions[:2]:
             if condition.status is not ConditionStatus.TRUE:
                 return Condition("ChannelReady", condition.status, condition.reason, condition.message)
+    if plan.record is None or plan.remove:
+        return unknown("ChannelReady", "NotAddedToChannel", "waits until it is added to its channel")
     row = subscriber_status(plan.record, world.workers.values(), world.now)
     return serving("ChannelReady", row)

@@ -1,0 +1,220 @@
+"""Rows for `test_conditions`: Brokers."""
+
+from __future__ import annotations
+
+from controller.plan.actions import ObservedTopic
+from knative.delivery.policy import Addressable
+from knative.resources.destination import Destination, Ref
+from knative.resources.values import Subscriber
+from tests.unit.controller.plan.condition_rows import (
+    CREATED,
+    MISSING_SINK,
+    Row,
+    begin_to_remove,
+    fails,
+    refers,
+    sees,
+    sink,
+)
+from tests.unit.controller.worlds import (
+    BAD,
+    BROKER_DLQ,
+    BROKER_TOPIC,
+    CONFIG_REF,
+    THEIRS,
+    TOPIC,
+    broker,
+    channel,
+    config_map,
+    trigger,
+)
+
+LONG = "x" * 230
+ENTRY = Subscriber("e-1", "entry", 1, Destination(uri="http://entry/"))
+GHOST = Subscriber("e-2", "ghost", 1, Destination(uri="http://ghost/"))
+NO_INGRESS = {"ingress_url": ""}
+
+BROKERS = [
+    Row("new", "Unknown TopicBeingCreated: Ready, TopicReady, ContractPublished, Addressable", (broker(),)),
+    Row(
+        "its topics are there",
+        "Unknown BeingPublished: Ready, ContractPublished, Addressable",
+        (broker(),),
+        topics={**CREATED, BROKER_TOPIC: ObservedTopic(10, 1), BROKER_DLQ: ObservedTopic(10, 1)},
+    ),
+    Row(
+        "its topic has too few partitions",
+        "Unknown PartitionsBeingRaised: Ready, TopicReady, ContractPublished, Addressable",
+        (broker(),),
+        topics=CREATED,
+    ),
+    Row(
+        "topic refused",
+        "False KafkaRefused: Ready, TopicReady; Unknown KafkaRefused: ContractPublished, Addressable",
+        (broker(),),
+        more=fails(f"topic {BROKER_TOPIC}"),
+    ),
+    Row(
+        "contract not written",
+        "False ContractNotWritten: Ready, ContractPublished; Unknown BeingPublished: Addressable",
+        (broker(config=CONFIG_REF), config_map(partitions="1")),
+        topics=CREATED,
+        more=fails("contract b-main"),
+    ),
+    Row("published", "True: Ready", (broker(),), None),
+    Row("published without ingress", "False NoAddress: Ready, Addressable", (broker(),), None, config=NO_INGRESS),
+    Row("without ingress, with a host", "True: Ready", (broker(hosts=("main.test",)),), None, config=NO_INGRESS),
+    Row(
+        "host of another",
+        "False HostTaken: Ready, Addressable",
+        (broker(hosts=("one.test",)), broker("a", hosts=("one.test",))),
+        None,
+    ),
+    Row(
+        "name too long",
+        "False TopicNameTooLong: Ready, TopicReady; Unknown TopicNameTooLong: ContractPublished, Addressable",
+        (broker(LONG),),
+    ),
+    Row(
+        "name not valid",
+        "False TopicNameInvalid: Ready, TopicReady; Unknown TopicNameInvalid: ContractPublished, Addressable",
+        (broker(),),
+        config={"broker_template": "a b.{namespace}.{name}"},
+    ),
+    Row(
+        "name reserved",
+        "False TopicNameReserved: Ready, TopicReady; Unknown TopicNameReserved: ContractPublished, Addressable",
+        (broker(),),
+        config={"broker_template": "penstock.{namespace}.{name}"},
+    ),
+    Row(
+        "topic of another",
+        "False TopicConflict: Ready, TopicReady; Unknown TopicConflict: ContractPublished, Addressable",
+        (broker(external_topic=TOPIC), channel()),
+        (channel(),),
+    ),
+    Row(
+        "topic of one that is being removed",
+        "Unknown TopicBeingRemoved: Ready, TopicReady, ContractPublished, Addressable",
+        (broker(uid="b-next"), trigger()),
+        (broker(), trigger()),
+        change=begin_to_remove(),
+    ),
+    Row(
+        "ConfigMap missing",
+        "False ConfigMapNotFound: Ready, TopicReady; Unknown ConfigMapNotFound: ContractPublished, Addressable",
+        (broker(config=CONFIG_REF),),
+    ),
+    Row(
+        "ConfigMap not valid",
+        "False ConfigMapInvalid: Ready, TopicReady; Unknown ConfigMapInvalid: ContractPublished, Addressable",
+        (broker(config=CONFIG_REF), BAD),
+    ),
+    Row(
+        "ConfigMap gone",
+        "False ConfigMapNotFound: Ready, TopicReady",
+        (broker(config=CONFIG_REF),),
+        (broker(config=CONFIG_REF), config_map(partitions="1")),
+    ),
+    Row(
+        "ConfigMap not valid any more",
+        "False ConfigMapInvalid: Ready, TopicReady",
+        (broker(config=CONFIG_REF), BAD),
+        (broker(config=CONFIG_REF), config_map(partitions="1")),
+    ),
+    Row(
+        "ConfigMap lowers partitions",
+        "True TopicDiffers: Ready, TopicReady",
+        (broker(config=CONFIG_REF), config_map(partitions="1")),
+        (broker(config=CONFIG_REF), config_map(partitions="3")),
+    ),
+    Row(
+        "ConfigMap raises partitions",
+        "Unknown PartitionsBeingRaised: Ready, TopicReady",
+        (broker(config=CONFIG_REF), config_map(partitions="5")),
+        (broker(config=CONFIG_REF), config_map(partitions="3")),
+    ),
+    Row(
+        "another ConfigMap",
+        "False Immutable: Ready, TopicReady; Unknown OlderGenerationServed: ContractPublished",
+        (broker(generation=2, config=CONFIG_REF), config_map(partitions="1")),
+        (broker(),),
+    ),
+    Row(
+        "another class",
+        "False Immutable: Ready, TopicReady; Unknown OlderGenerationServed: ContractPublished",
+        (broker(generation=2, class_="MTChannelBasedBroker"),),
+        (broker(),),
+    ),
+    Row(
+        "another topic",
+        "False Immutable: Ready, TopicReady; Unknown OlderGenerationServed: ContractPublished",
+        (broker(generation=2, external_topic=THEIRS),),
+        (broker(),),
+        topics={THEIRS: ObservedTopic(1, 1)},
+    ),
+    Row("of another class from the beginning", "Unknown NotOurClass: Ready", (broker(class_="MTChannelBasedBroker"),)),
+    Row("without class", "Unknown NotOurClass: Ready", (broker(class_=""),)),
+    Row(
+        "external topic missing",
+        "False TopicNotFound: Ready, TopicReady; Unknown TopicNotFound: ContractPublished, Addressable",
+        (broker(external_topic=THEIRS),),
+    ),
+    Row("external topic", "True: Ready", (broker(external_topic=THEIRS),), None, topics={THEIRS: ObservedTopic(2, 3)}),
+    Row(
+        "external topic deleted",
+        "False TopicNotFound: Ready, TopicReady",
+        (broker(external_topic=THEIRS),),
+        None,
+        topics={THEIRS: ObservedTopic(2, 3)},
+        change=lambda kafka: kafka.topics.pop(THEIRS),
+    ),
+    Row(
+        "change not written",
+        "False ContractNotWritten: Ready, ContractPublished",
+        (broker(generation=2, hosts=("a.test",)),),
+        (broker(),),
+        more=fails("contract b-main"),
+    ),
+    Row(
+        "sink is missing",
+        "False DeadLetterSinkNotResolved: Ready, DeadLetterSinkResolved",
+        (broker(delivery=MISSING_SINK),),
+        None,
+    ),
+    Row(
+        "sink is not published",
+        "Unknown TopicBeingCreated: Ready, TopicReady, ContractPublished, Addressable; "
+        "Unknown DeadLetterSinkNotResolved: DeadLetterSinkResolved",
+        (broker(delivery=MISSING_SINK), channel("failed")),
+    ),
+    Row("sink is published", "True: Ready", (broker(delivery=MISSING_SINK), channel("failed")), None),
+    Row(
+        "sink has no address",
+        "False NoAddress: Ready, Addressable; False DeadLetterSinkNotResolved: DeadLetterSinkResolved",
+        (broker(delivery=sink(refers("Broker", "a"))), broker("a")),
+        None,
+        config=NO_INGRESS,
+    ),
+    Row(
+        "sink is a kind that is not installed",
+        "False DeadLetterSinkNotResolved: Ready, DeadLetterSinkResolved",
+        (broker(delivery=sink(refers("Thing", "a"))),),
+        None,
+        more=sees(unknown={("eventing.knative.dev/v1", "Thing"): "there is no such kind"}),
+    ),
+    Row(
+        "sink has no address yet",
+        "Unknown DeadLetterSinkNotResolved: Ready, DeadLetterSinkResolved",
+        (broker(delivery=sink(refers("Thing", "a"))),),
+        None,
+        more=sees({Ref("eventing.knative.dev/v1", "Thing", "default", "a"): None}),
+    ),
+    Row(
+        "sink is any Addressable",
+        "True: Ready",
+        (broker(delivery=sink(refers("Thing", "a"))),),
+        None,
+        more=sees({Ref("eventing.knative.dev/v1", "Thing", "default", "a"): Addressable("http://thing/")}),
+    ),
+]

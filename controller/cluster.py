@@ -19,10 +19,13 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
     """The cluster of the config. `worker_id`: names this process to people; it may have the name of another."""
     api = ApiServer(config.kubeconfig, config.context)
     me = f"{worker_id}_{secrets.token_hex(4)}"
-    elected: list[Election] = []
+    elected: list[LeaseElection] = []
 
     def may_write() -> bool:
         return any(one.held for one in elected)
+
+    def has_lease() -> bool:
+        return any(one.has_lease for one in elected)
 
     source = ClusterSource(api, config.namespaces, config.subscriptions, crashed, may_write)
 
@@ -39,4 +42,5 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
         store, raw = found
         return LiveObject(raw, path_of(kind, namespace, name), API_VERSIONS[kind], store.put)
 
-    return Place(source, ClusterStatus(api, live, may_write, me), elect, api.open, api.close)
+    # The Lease alone fences what is written to the API server; what else needs the lock in Kafka is not done without.
+    return Place(source, ClusterStatus(api, live, has_lease, me), elect, api.open, api.close, has_lease)

@@ -64,6 +64,7 @@ class Executor:
         election: Election,
     ) -> None:
         self._admin = admin
+        self._contract_topic = config.contract_topic
         self._offsets = Offsets(admin, config.admin_timeout_s)
         self._publisher = publisher
         self._state = state
@@ -103,6 +104,14 @@ class Executor:
     async def observe(self, wanted: Wanted) -> ObservedKafka:
         """The state in Kafka of everything in `wanted`. Raises KafkaFailed."""
         return await self._blocking(partial(self._observe, wanted))
+
+    async def unavailable(self) -> str:
+        """Why Kafka cannot be observed; "" = it can."""
+        try:
+            await self.observe(Wanted(frozenset({self._contract_topic}), (), frozenset()))
+        except KafkaFailed as problem:
+            return str(problem)
+        return ""
 
     def _observe(self, wanted: Wanted) -> ObservedKafka:
         topics = observe_topics(self._admin, wanted.topics)

@@ -35,6 +35,8 @@ class Place:
     elect: Elect = by_lock
     open: Callable[[], Awaitable[None]] = _nothing  #: comes first; raises UsageError
     close: Callable[[], Awaitable[None]] = _nothing  #: comes last
+    #: whether this process may write statuses although it does not lead, because Kafka is away
+    reports_outage: Callable[[], bool] = lambda: False
 
 
 def directory(config: ControllerConfig) -> Place:

@@ -26,6 +26,7 @@ from controller.place import Place, directory
 from controller.plan.actions import Action, ObservedKafka, RecordCreations, World, WriteStatus
 from controller.plan.reconcile import reconcile, wanted
 from controller.source.interface import Scan
+from controller.status.problems import ProblemLog
 from controller.status.reporter import StatusReporter
 from knative.backoff import exponential_s
 from knative.contract import kafka_names
@@ -91,11 +92,12 @@ class Controller:
         self._contract_changed = self._status_changed = False
         self._stopping = False
         self.settled = asyncio.Event()  #: set when everything was as the resources say, at least once
+        self._outage_due_s = 0.0
         self.trouble = ""  #: why there was no progress at the last try
         self._task: asyncio.Task[None] | None = None
         self._place = place or directory(config)
         self._source, self._sink = self._place.source, self._place.sink
-        self._problems: tuple[FileProblem, ...] = ()
+        self._problems = ProblemLog(self._sink)
         self._election = self._place.elect(self._lock, self._on_election)
         status_topic = kafka_names.status_topic(config.instance)
         self._reporter = StatusReporter(produce, status, status_topic)
@@ -172,7 +174,23 @@ class Controller:
                 term = _Term(self._election.term)
             if term is not None:
                 await self._round(term)
+            elif self._place.reports_outage():
+                await self._report_outage()
             await self._pause()
+
+    async def _report_outage(self) -> None:
+        """Have the statuses say that Kafka is away, which takes leadership from everybody."""
+        tables_loaded = self._contract.loaded and self._status.loaded
+        if not tables_loaded or time.monotonic() < self._outage_due_s:
+            return
+        self._outage_due_s = time.monotonic() + self._config.status_tick_s
+        why = await self._executor.unavailable()
+        scan = await self._source.scan()
+        if not why or not scan.complete or self._election.held:
+            return
+        world = replace(self._world(_Term(0, scan)), unavailable=why)
+        statuses = [action for action in reconcile(world, self._config) if isinstance(action, WriteStatus)]
+        await self._sink.write([*statuses, *self._source.statuses()], (), time.time())
 
     async def _pause(self) -> None:
         try:
@@ -208,7 +226,7 @@ class Controller:
         if now - term.scanned_at >= self._config.poll_s * 0.9:  # two scans must be apart: they decide what was removed
             term.scanned_at = now
             scan = await self._source.scan()
-            await self._report_problems((*scan.problems, *term.wrong_place))
+            await self._problems.report((*scan.problems, *term.wrong_place))
             if scan != term.scan:
                 term.observed, term.scan = None, scan
                 term.retry_at, term.failed_tries = 0.0, 0
@@ -340,28 +358,6 @@ class Controller:
         self._state.sweep()
         await self._sink.write(statuses, retained, time.time())
 
-    async def _report_problems(self, problems: tuple[FileProblem, ...]) -> None:
-        for problem in problems:
-            if problem not in self._problems:
-                log.warning(
-                    _what_is_wrong(problem),
-                    file=f"{problem.file}:{problem.line}" if problem.line else problem.file,
-                    object=problem.object,
-                    field=problem.field,
-                    problem=problem.what,
-                    hint=problem.hint,
-                )
-        fixed = {one.file for one in self._problems} - {one.file for one in problems}
-        for file in sorted(fixed):
-            from_cluster = file.startswith("cluster")
-            solved = "the cluster can be read again" if from_cluster else "resource file is valid again, or was removed"
-            log.info(solved, file=file)
-        self._problems = problems
-        try:
-            await self._sink.write_problems(problems)
-        except OSError as error:
-            log.error("problems.json cannot be written", reason=str(error))
-
     def _retry_later(self, term: _Term, failure: str) -> None:
         """Retry after a pause that grows with each consecutive failure."""
         term.failed_tries += 1
@@ -370,13 +366,3 @@ class Controller:
         if failure and failure != term.failure:
             log.warning("controller cannot make progress; retrying", reason=failure)
         self.trouble = term.failure = failure or term.failure
-
-
-def _what_is_wrong(problem: FileProblem) -> str:
-    if problem.file.startswith("cluster"):
-        return "problem of the cluster"
-    if problem.file == ".":
-        return "problem of the resources directory"
-    return (
-        "problem in a resource file" if problem.ignored else "resource file was rejected; keeping its last good state"
-    )

@@ -54,13 +54,14 @@ class LeaseElection:
         self._problem = ""
 
     @property
-    def _has_lease(self) -> bool:
+    def has_lease(self) -> bool:
+        """Whether this process has the Lease, as far as it knows."""
         return self._renewed_s is not None and _now_s() - self._renewed_s < RENEW_LIMIT_S
 
     @property
     def held(self) -> bool:
         """Whether this process has both, as far as it knows."""
-        return self._has_lease and self._lock is not None and self._lock.held
+        return self.has_lease and self._lock is not None and self._lock.held
 
     @property
     def term(self) -> int:
@@ -82,7 +83,7 @@ class LeaseElection:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        had = self._has_lease
+        had = self.has_lease
         await self._lose("stopped")
         if had:
             try:
@@ -93,13 +94,13 @@ class LeaseElection:
 
     async def confirm(self) -> bool:
         """Whether Kafka confirms the lock, and the Lease is not about to expire."""
-        return self._has_lease and self._lock is not None and await self._lock.confirm()
+        return self.has_lease and self._lock is not None and await self._lock.confirm()
 
     # -- the Lease
 
     async def _run(self) -> None:
         while True:
-            if self._renewed_s is not None and not self._has_lease:
+            if self._renewed_s is not None and not self.has_lease:
                 await self._lose("it was not renewed in time")
             try:
                 await self._step()

@@ -118,6 +118,7 @@ class World:
         frozenset()
     )  #: uids of the contract whose file cannot be read: neither changed nor removed
     failures: Mapping[str, str] = field(default_factory=dict)  #: `Action.target` -> why its last try failed
+    unavailable: str = ""  #: why Kafka could not be observed; then the actions are not to be carried out
     now: float = 0.0  #: Unix seconds
     cluster: ClusterView | None = None  #: None = the objects are from files
 

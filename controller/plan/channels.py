@@ -109,10 +109,18 @@ def published_condition(pending: bool, uid: str, world: World, type_: str = "Con
     """Whether the contract record is published as planned."""
     if not pending:
         return true(type_)
+    if world.unavailable:
+        return kafka_unavailable(type_, world)
     failure = world.failures.get(contract_target(uid))
     if failure:
         return false(type_, "ContractNotWritten", failure)
     return unknown(type_, "BeingPublished", "the contract record is being written")
+
+
+def kafka_unavailable(type_: str, world: World) -> Condition:
+    """What waits for Kafka."""
+    message = f"the controller cannot reach Kafka ({world.unavailable}); until it can, nothing is changed or removed"
+    return unknown(type_, "KafkaUnavailable", message)
 
 
 def _older(channel: Object[ChannelSpec], published: records.Channel) -> Condition:
@@ -162,6 +170,8 @@ def _plan_topics(
     if owner is not None:
         message = f"topic {topic!r} or {dlq_topic!r} belongs to {owner.label}; rename this one or that one"
         return _Topics(false("TopicReady", "TopicConflict", message))
+    if world.unavailable:
+        return _Topics(kafka_unavailable("TopicReady", world))
     seen = world.observed.topics.get(topic)
     if resource.external and seen is None:
         message = f"there is no topic {topic!r}, which is not created because the annotation names it; create it"

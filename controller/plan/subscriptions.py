@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from controller.config import ControllerConfig
 from controller.plan.actions import Action, CommitStart, Object, PublishSubscription, World
-from controller.plan.channels import ChannelPlan, published_condition
+from controller.plan.channels import ChannelPlan, kafka_unavailable, published_condition
 from controller.plan.destinations import AddressResolver, Unresolved
 from controller.plan.specs import ChannelKey, ChannelSpec, SubscriptionSpec
 from knative.contract import kafka_names, records
@@ -172,6 +172,8 @@ def _publish(
     one: Object[SubscriptionSpec], record: records.Subscription, published: records.Subscription | None, world: World
 ) -> SubscriptionPlan:
     resolved = true("ReferencesResolved")
+    if published is None and world.unavailable:
+        return SubscriptionPlan(one, resolved, kafka_unavailable("AddedToChannel", world))
     if published is None:
         committed = world.observed.committed.get(record.group, frozenset())
         missing = tuple(p for p in range(record.partitions) if p not in committed)

@@ -1,7 +1,8 @@
-"""Deletion while Kafka is away: the object waits with its finalizer, and nothing is forgotten."""
+"""Kafka is away: conditions say so, objects that are deleted wait with their finalizers, and nothing is forgotten."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,42 @@ def test_a_channel_that_is_deleted_while_kafka_is_away(kube: KubeCluster, tmp_pa
         assert set(observe_topics(admin, [topic, kept])) == {kept}
         assert penstock.condition("KafkaChannel", "kept", "ContractPublished") == published
         assert controller.terminate() == 0, controller.tail()
+
+
+def test_conditions_while_kafka_is_away_and_after_it(kube: KubeCluster, tmp_path: Path) -> None:
+    port, folder = free_port(), tmp_path / "kafka"
+
+    def broker() -> EmbeddedKafka:
+        return EmbeddedKafka(folder, port=port, heap="384m", jars_root=REPOSITORY / ".penstock" / "kafka")
+
+    away, names = ("Unknown", "KafkaUnavailable"), ("kept", "changed", "goes")
+    with ExitStack() as running:
+        with broker() as kafka:
+            penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)
+            worker = running.enter_context(penstock.worker())
+            worker.wait_ready()
+            for name in names:
+                penstock.channel(name)
+            penstock.subscription("billing", "kept", {"uri": "http://127.0.0.1:9/"})
+            penstock.wait_ready("KafkaChannel", *names)
+            penstock.wait_ready("Subscription", "billing")
+            address = penstock.read("KafkaChannel", "kept")["status"]["address"]
+            admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 60.0)
+            before = observe_topics(admin, [penstock.topic("kept")])
+        penstock.delete("KafkaChannel", "goes")
+        penstock.kube.admin.merge(penstock.path("KafkaChannel", "changed"), {"spec": {"numPartitions": 3}}).must()
+        penstock.channel("new")
+        penstock.subscription("of-new", "new", {"uri": "http://127.0.0.1:9/"})
+        for name in ("kept", "changed", "new"):
+            penstock.wait(f"{name} says it", lambda name=name: penstock.condition("KafkaChannel", name) == away)  # type: ignore[misc]
+        penstock.wait("so does its Subscription", lambda: penstock.condition("Subscription", "billing") == away)
+        assert penstock.condition("Subscription", "of-new", "ChannelReady") == away
+        assert penstock.read("KafkaChannel", "kept")["status"]["address"] == address
+        assert FINALIZER in penstock.read("KafkaChannel", "goes")["metadata"]["finalizers"]
+        with broker():
+            penstock.wait_ready("KafkaChannel", "kept", "changed", "new")
+            penstock.wait_ready("Subscription", "billing", "of-new")
+            penstock.wait_gone("KafkaChannel", "goes")
+            assert observe_topics(admin, [penstock.topic("kept"), penstock.topic("goes")]) == before
+            assert observe_topics(admin, [penstock.topic("changed")])[penstock.topic("changed")].partitions == 3
+            assert worker.terminate() == 0, worker.tail()

@@ -61,7 +61,7 @@ class ClusterStatus:
     """See `controller.status.interface`."""
 
     def __init__(self, api: ApiServer, live: Live, may_write: Callable[[], bool], reporter: str) -> None:
-        """`may_write`: whether this process leads, asked before each write."""
+        """`may_write`: whether this process has the Lease, asked before each write."""
         self._api = api
         self._live = live
         self._may_write = may_write

@@ -7,6 +7,7 @@ from knative.delivery.policy import Addressable
 from knative.resources.destination import Destination, Ref
 from knative.resources.values import Subscriber
 from tests.unit.controller.plan.condition_rows import (
+    AWAY,
     CREATED,
     MISSING_SINK,
     Row,
@@ -216,5 +217,26 @@ BROKERS = [
         (broker(delivery=sink(refers("Thing", "a"))),),
         None,
         more=sees({Ref("eventing.knative.dev/v1", "Thing", "default", "a"): Addressable("http://thing/")}),
+    ),
+    Row(
+        "Kafka unavailable, new",
+        "Unknown KafkaUnavailable: Ready, TopicReady, ContractPublished, Addressable",
+        (broker(),),
+        more=AWAY,
+    ),
+    Row("Kafka unavailable, published", "Unknown KafkaUnavailable: Ready, TopicReady", (broker(),), None, more=AWAY),
+    Row(
+        "Kafka unavailable, with an external topic",
+        "Unknown KafkaUnavailable: Ready, TopicReady",
+        (broker(external_topic=THEIRS),),
+        None,
+        topics={THEIRS: ObservedTopic(2, 3)},
+        more=AWAY,
+    ),
+    Row(
+        "Kafka unavailable, and its ConfigMap is missing",
+        "False ConfigMapNotFound: Ready, TopicReady; Unknown ConfigMapNotFound: ContractPublished, Addressable",
+        (broker(config=CONFIG_REF),),
+        more=AWAY,
     ),
 ]

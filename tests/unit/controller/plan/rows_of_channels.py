@@ -7,6 +7,7 @@ from knative.contract.records import WorkerState
 from knative.resources.destination import Destination, Ref
 from knative.resources.values import Subscriber
 from tests.unit.controller.plan.condition_rows import (
+    AWAY,
     CREATED,
     MISSING_SINK,
     Row,
@@ -264,5 +265,32 @@ CHANNELS = [
         (channel(delivery=sink(refers())),),
         None,
         more=sees({Ref("v1", "Service", "default", "billing"): None}),
+    ),
+    Row(
+        "Kafka unavailable, new",
+        "Unknown KafkaUnavailable: Ready, TopicReady, ContractPublished, Addressable",
+        (channel(),),
+        more=AWAY,
+    ),
+    Row(
+        "Kafka unavailable, published",
+        "Unknown KafkaUnavailable: Ready, TopicReady; Unknown SubscriberNotServed: SubscribersReady",
+        (channel(), subscription()),
+        None,
+        more=AWAY,
+        workers=served_long_ago,
+    ),
+    Row(
+        "Kafka unavailable, changed",
+        "Unknown KafkaUnavailable: Ready, TopicReady; Unknown OlderGenerationServed: ContractPublished",
+        (channel(generation=2, hosts=("a.test",)),),
+        (channel(),),
+        more=AWAY,
+    ),
+    Row(
+        "Kafka unavailable, and its name is too long",
+        "False TopicNameTooLong: Ready, TopicReady; Unknown TopicNameTooLong: ContractPublished, Addressable",
+        (channel(LONG),),
+        more=AWAY,
     ),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from knative.contract.records import WorkerState
 from knative.resources.destination import Destination, Ref
 from tests.unit.controller.plan.condition_rows import (
+    AWAY,
     MISSING_SINK,
     Row,
     begin_to_remove,
@@ -333,5 +334,42 @@ SUBSCRIPTIONS = [
         BOTH,
         more=fails("contract c-orders"),
         workers=serves,
+    ),
+    Row(
+        "Kafka unavailable, new",
+        "Unknown KafkaUnavailable: Ready, AddedToChannel, ChannelReady",
+        BOTH,
+        (channel(),),
+        more=AWAY,
+    ),
+    Row(
+        "Kafka unavailable, and its channel is new",
+        "Unknown ChannelNotReady: Ready, AddedToChannel; Unknown KafkaUnavailable: ChannelReady",
+        BOTH,
+        more=AWAY,
+    ),
+    Row(
+        "Kafka unavailable, served",
+        "Unknown KafkaUnavailable: Ready, ChannelReady",
+        BOTH,
+        None,
+        more=AWAY,
+        workers=served_long_ago,
+    ),
+    Row(
+        "Kafka unavailable, changed",
+        "Unknown KafkaUnavailable: Ready, AddedToChannel, ChannelReady",
+        (subscription(generation=2, concurrency=5), channel()),
+        BOTH,
+        more=AWAY,
+        workers=served_long_ago,
+    ),
+    Row(
+        "Kafka unavailable, and its subscriber is missing",
+        "False SubscriberNotResolved: Ready, ReferencesResolved; Unknown SubscriberNotResolved: AddedToChannel; "
+        "Unknown KafkaUnavailable: ChannelReady",
+        (subscription(subscriber=LATE), channel()),
+        (channel(),),
+        more=AWAY,
     ),
 ]

@@ -6,6 +6,7 @@ from knative.contract.records import WorkerState
 from knative.delivery.policy import Addressable
 from knative.resources.destination import Ref
 from tests.unit.controller.plan.condition_rows import (
+    AWAY,
     MISSING_SINK,
     Row,
     begin_to_remove,
@@ -284,5 +285,28 @@ TRIGGERS = [
         (trigger(dependency="Thing default/a"), broker()),
         None,
         workers=serves,
+    ),
+    Row(
+        "Kafka unavailable, new",
+        "Unknown KafkaUnavailable: Ready, BrokerReady, Subscribed",
+        PAIR,
+        (broker(),),
+        more=AWAY,
+    ),
+    Row(
+        "Kafka unavailable, served",
+        "Unknown KafkaUnavailable: Ready, BrokerReady; Unknown SubscriberNotServed: Subscribed",
+        PAIR,
+        None,
+        more=AWAY,
+        workers=served_long_ago,
+    ),
+    Row(
+        "Kafka unavailable, changed",
+        "Unknown KafkaUnavailable: Ready, BrokerReady, Subscribed",
+        (trigger(generation=2, concurrency=5), broker()),
+        PAIR,
+        more=AWAY,
+        workers=served_long_ago,
     ),
 ]

@@ -1,0 +1,52 @@
+"""Logs each problem of the resources when it is found, and when it is solved."""
+
+from __future__ import annotations
+
+import structlog
+
+from controller.model import FileProblem
+from controller.status.interface import Sink
+
+log = structlog.get_logger(__name__)
+
+
+class ProblemLog:
+    """The problems of the last scan."""
+
+    def __init__(self, sink: Sink) -> None:
+        """`sink`: stores them too."""
+        self._sink = sink
+        self._problems: tuple[FileProblem, ...] = ()
+
+    async def report(self, problems: tuple[FileProblem, ...]) -> None:
+        """Log what is new or gone, and store them all."""
+        for problem in problems:
+            if problem not in self._problems:
+                log.warning(
+                    _what_is_wrong(problem),
+                    file=f"{problem.file}:{problem.line}" if problem.line else problem.file,
+                    object=problem.object,
+                    field=problem.field,
+                    problem=problem.what,
+                    hint=problem.hint,
+                )
+        fixed = {one.file for one in self._problems} - {one.file for one in problems}
+        for file in sorted(fixed):
+            from_cluster = file.startswith("cluster")
+            solved = "the cluster can be read again" if from_cluster else "resource file is valid again, or was removed"
+            log.info(solved, file=file)
+        self._problems = problems
+        try:
+            await self._sink.write_problems(problems)
+        except OSError as error:
+            log.error("problems.json cannot be written", reason=str(error))
+
+
+def _what_is_wrong(problem: FileProblem) -> str:
+    if problem.file.startswith("cluster"):
+        return "problem of the cluster"
+    if problem.file == ".":
+        return "problem of the resources directory"
+    return (
+        "problem in a resource file" if problem.ignored else "resource file was rejected; keeping its last good state"
+    )

@@ -36,6 +36,7 @@ def plant(fault: str, step: str) -> None:
 if __name__ == "__main__":
     from app.cli import main
 
-    plant(*sys.argv[1:3])
+    if sys.argv[1] != "none":
+        plant(*sys.argv[1:3])
     del sys.argv[1:3]
     main()

@@ -62,10 +62,12 @@ class PenstockInCluster:
         settings = self._settings(api_port if role in ("all", "controller") else None)
         return Worker(role, self._bootstrap, self.folder, None, {**settings, **(env or {})}, LIMIT_S)
 
-    def command(self, *arguments: str) -> Child:
-        """A started `penstock` command with the settings of a controller."""
+    def command(self, *arguments: str, fault: tuple[str, str] = ("none", "")) -> Child:
+        """A started `penstock` command with the settings of a controller. `fault`: what `controller_faults` does to it,
+        unless it starts another program."""
         settings = {**self._settings(0), "PENSTOCK_KAFKA": self._bootstrap}
-        return Child(arguments[0], [sys.executable, "-m", "app.cli", *arguments], self.folder, settings)
+        command = [sys.executable, "-m", "tests.support.controller_faults", *fault, *arguments]
+        return Child(arguments[0], command, self.folder, settings)
 
     def _settings(self, api_port: int | None) -> dict[str, str]:
         settings = {
@@ -118,6 +120,10 @@ class PenstockInCluster:
         answer = self.kube.admin.get(self.path(kind, name))
         return dict(answer.body) if answer.ok else {}
 
+    def exists(self, name: str, kind: str = "KafkaChannel") -> bool:
+        """Whether the API server has it."""
+        return bool(self.read(kind, name))
+
     def delete(self, kind: str, name: str) -> None:
         """Ask for it to be deleted."""
         self.kube.admin.delete(self.path(kind, name)).must()
@@ -132,6 +138,14 @@ class PenstockInCluster:
             if one["type"] == type_:
                 return one["status"], one.get("reason", "")
         return "", ""
+
+    def is_published(self, name: str, kind: str = "KafkaChannel") -> bool:
+        """Whether the contract has the present generation of a channel or Broker."""
+        return self.condition(kind, name, "ContractPublished") == ("True", "")
+
+    def topic(self, name: str) -> str:
+        """The topic of a KafkaChannel."""
+        return self.topics.format(namespace=self.namespace, name=name)
 
     def wait_ready(self, kind: str, *names: str) -> None:
         """Until all of them are ready."""

@@ -1,0 +1,65 @@
+"""What objects refer to comes late, goes, and comes again: conditions say what is missing, and events arrive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.local.kafka import EmbeddedKafka
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.penstock import CHANNELS, EVENTING, KAFKA_CLASS, PenstockInCluster
+from tests.support.subscriber import ScriptedSubscriber, says
+from tests.system.sending import post
+
+pytestmark = [pytest.mark.cluster, pytest.mark.integration]
+
+SINK = {"ref": {"apiVersion": CHANNELS, "kind": "KafkaChannel", "name": "failed"}}
+MISSING = ("False", "DeadLetterSinkNotResolved")
+RESOLVED = ("True", "")
+
+
+@pytest.fixture
+def penstock(kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path) -> PenstockInCluster:
+    return PenstockInCluster(kube, kafka.bootstrap, tmp_path)
+
+
+def test_a_dead_letter_sink_that_comes_late(penstock: PenstockInCluster) -> None:
+    """A channel is the sink of a channel, of a Subscription and of a Trigger. In the end dead letters go there."""
+    with ScriptedSubscriber() as subscriber, penstock.worker("ingress") as ingress:
+        address = {"PENSTOCK_INGRESS_URL": f"http://127.0.0.1:{ingress.port}"}
+        with penstock.worker(env=address) as worker:
+            worker.wait_ready()
+            ingress.wait_ready()
+            _sinks_come_late(penstock, subscriber, ingress.port)
+            assert worker.terminate() == 0, worker.tail()
+        assert ingress.terminate() == 0, ingress.tail()
+
+
+def _sinks_come_late(penstock: PenstockInCluster, subscriber: ScriptedSubscriber, port: int) -> None:
+    fails = {"uri": subscriber.script("/fails", says(400))}
+    delivery = {"retry": 0, "deadLetterSink": SINK}
+    penstock.channel("orders", delivery=delivery)
+    penstock.subscription("billing", "orders", fails, delivery=delivery)
+    penstock.create(EVENTING, "Broker", "main", {}, annotations=KAFKA_CLASS)
+    spec: dict[str, Any] = {"broker": "main", "subscriber": fails, "delivery": delivery}
+    penstock.create(EVENTING, "Trigger", "mine", spec)
+    where = {
+        "KafkaChannel": ("orders", "DeadLetterSinkResolved"),
+        "Subscription": ("billing", "ReferencesResolved"),
+        "Trigger": ("mine", "DeadLetterSinkResolved"),
+    }
+    for kind, (name, type_) in where.items():
+        penstock.wait(f"{kind} says it", lambda k=kind, n=name, t=type_: penstock.condition(k, n, t) == MISSING)  # type: ignore[misc]
+        assert penstock.condition(kind, name) == MISSING
+        assert "deadLetterSinkUri" not in penstock.read(kind, name)["status"]
+    penstock.channel("failed")
+    penstock.subscription("dead", "failed", {"uri": subscriber.script("/dead", says(202))})
+    for kind, (name, type_) in where.items():
+        penstock.wait(f"{kind} is resolved", lambda k=kind, n=name, t=type_: penstock.condition(k, n, t) == RESOLVED)  # type: ignore[misc]
+    penstock.wait_ready("Subscription", "billing", "dead")
+    target = f"/channels/{penstock.namespace}/orders"
+    penstock.wait("an event is stored", lambda: post(port, target, "one").status == 202)
+    penstock.wait("the sink has it", lambda: bool(subscriber.requests("/dead")))
+    assert [one.attributes["id"] for one in subscriber.requests("/dead")] == ["one"]

@@ -1,0 +1,167 @@
+"""Measures a controller with a real Kubernetes API server, by the number of objects. Prints facts, without targets.
+
+    python -m benchmarks.cluster [--objects 1000] [--changes 20] [--idle 30]
+
+Two runs: Subscriptions of one KafkaChannel, until a controller alone has added them; Triggers of one Broker, until a
+worker in the role all serves them. They are created all at once, rest, and are changed one after the other. Needs Go,
+for the API server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.local.kafka import EmbeddedKafka
+from tests.support.kube.audit import Request, service_account
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, PenstockInCluster
+from tests.support.processes import REPOSITORY, Worker, wait_until
+
+_LIMIT_S = 900.0
+_POLL_S = 0.02
+_URI = "http://127.0.0.1:9/"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is created, and the condition that says that it is done."""
+
+    kind: str
+    role: str
+    done: str
+
+
+SCENES = (Scene("Subscription", "controller", "AddedToChannel"), Scene("Trigger", "all", "Ready"))
+
+
+def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, given: argparse.Namespace) -> dict[str, Any]:
+    """One run."""
+    penstock = PenstockInCluster(kube, bootstrap, folder)
+    env = {"PENSTOCK_INGRESS_URL": "http://ingress.test", "PENSTOCK_SUBSCRIPTIONS": "own"}
+    names = [f"n{number:04}" for number in range(given.objects)]
+    with penstock.worker(scene.role, env) as worker:
+        worker.wait_ready()
+        _first(penstock, scene)
+        began_s, began_cpu_s = time.monotonic(), worker.cpu_s()
+        for name in names:
+            _create(penstock, scene, name)
+        sent_s = time.monotonic() - began_s
+        wait_until("all are done", lambda: _done(penstock, scene) == len(names), _LIMIT_S, poll_s=0.5)
+        figures: dict[str, Any] = {
+            "kind": scene.kind,
+            "role": scene.role,
+            "objects": len(names),
+            "created_s": round(time.monotonic() - began_s, 1),
+            "of_which_sending_s": round(sent_s, 1),
+            "created_cpu_s": round(worker.cpu_s() - began_cpu_s, 1),
+            "created_requests_each": round(len(_requests(kube, penstock)) / len(names), 2),
+        }
+        _wait("nothing is written any more", lambda: _is_quiet(kube, penstock))
+        figures |= _idle(kube, penstock, worker, given.idle)
+        figures |= _changes(kube, penstock, scene, names[:: max(1, len(names) // given.changes)][: given.changes])
+        figures["rss_mb"] = round(worker.rss_bytes() / 1e6, 1)
+    return figures
+
+
+def _first(penstock: PenstockInCluster, scene: Scene) -> None:
+    if scene.kind == "Trigger":
+        penstock.create(EVENTING, "Broker", "main", {}, annotations=KAFKA_CLASS)
+        _wait("the Broker is published", lambda: penstock.is_published("main", "Broker"))
+    else:
+        penstock.channel("orders")
+        _wait("the channel is published", lambda: penstock.is_published("orders"))
+
+
+def _create(penstock: PenstockInCluster, scene: Scene, name: str) -> None:
+    if scene.kind == "Trigger":
+        penstock.create(EVENTING, "Trigger", name, {"broker": "main", "subscriber": {"uri": _URI}})
+    else:
+        penstock.subscription(name, "orders", {"uri": _URI})
+
+
+def _done(penstock: PenstockInCluster, scene: Scene) -> int:
+    """How many are done, by one list."""
+    items = penstock.kube.admin.get(penstock.path(scene.kind)).must()["items"]
+    conditions = [
+        {one["type"]: one["status"] for one in item.get("status", {}).get("conditions", ())} for item in items
+    ]
+    return sum(found.get(scene.done) == "True" for found in conditions)
+
+
+def _idle(kube: KubeCluster, penstock: PenstockInCluster, worker: Worker, seconds: float) -> dict[str, Any]:
+    before, cpu_s, began_s = len(_requests(kube, penstock)), worker.cpu_s(), time.monotonic()
+    time.sleep(seconds)
+    took_s = time.monotonic() - began_s
+    return {
+        "idle_cpu_percent": round(100 * (worker.cpu_s() - cpu_s) / took_s, 2),
+        "idle_requests_per_min": round(60 * (len(_requests(kube, penstock)) - before) / took_s, 1),
+    }
+
+
+def _changes(kube: KubeCluster, penstock: PenstockInCluster, scene: Scene, names: list[str]) -> dict[str, Any]:
+    """Each has another subscriber, one after the other."""
+    times_s, requests = [], 0
+    for name in names:
+        before, began_s = len(_writes(kube, penstock)), time.monotonic()
+        change = {"spec": {"subscriber": {"uri": f"{_URI}{name}"}}}
+        penstock.kube.admin.merge(penstock.path(scene.kind, name), change).must()
+        _wait(f"{name} is done", lambda name=name: penstock.condition(scene.kind, name, scene.done)[0] == "True")  # type: ignore[misc]
+        times_s.append(time.monotonic() - began_s)
+        _wait("nothing is written any more", lambda: _is_quiet(kube, penstock))
+        requests += len(_writes(kube, penstock)) - before
+    return {
+        "change_median_s": round(statistics.median(times_s), 2),
+        "change_max_s": round(max(times_s), 2),
+        "change_requests_each": round(requests / len(names), 2),
+    }
+
+
+def _requests(kube: KubeCluster, penstock: PenstockInCluster) -> list[Request]:
+    """Of the controller, without those that it makes in any case: its Lease."""
+    user = service_account(penstock.namespace, "controller")
+    return [one for one in kube.requests() if one.user == user and one.resource != "leases"]
+
+
+def _writes(kube: KubeCluster, penstock: PenstockInCluster) -> list[Request]:
+    return [one for one in _requests(kube, penstock) if one.verb not in ("get", "list", "watch")]
+
+
+def _is_quiet(kube: KubeCluster, penstock: PenstockInCluster) -> bool:
+    before = len(_writes(kube, penstock))
+    time.sleep(1.0)
+    return len(_writes(kube, penstock)) == before
+
+
+def _wait(what: str, holds: Callable[[], bool]) -> None:
+    wait_until(what, holds, _LIMIT_S, poll_s=_POLL_S)
+
+
+def main() -> None:
+    """The command line; prints one JSON object for each run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--objects", type=int, default=1000, help="so many of each kind")
+    parser.add_argument("--changes", type=int, default=20, help="so many of them are changed")
+    parser.add_argument("--idle", type=float, default=30.0, help="seconds at rest")
+    given = parser.parse_args()
+    jars = REPOSITORY / ".penstock" / "kafka"
+    with tempfile.TemporaryDirectory(prefix="cluster-") as name:
+        folder = Path(name)
+        with (
+            EmbeddedKafka(folder / "kafka", port=0, heap="512m", jars_root=jars) as kafka,
+            KubeCluster(folder / "kube") as kube,
+        ):
+            for scene in SCENES:
+                figures = measure(kube, kafka.bootstrap, folder / scene.kind, scene, given)
+                print(json.dumps(figures), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -191,12 +191,12 @@ def _trigger_resolved(
 
 
 def _dependency_ready(dependency: str) -> Condition:
-    """Unknown if the Trigger names a dependency: only a cluster knows whether that is ready. Events are delivered all
+    """Unknown if the Trigger names a dependency, which is not looked at. Events are delivered all
     the same, as Knative does it."""
     if not dependency:
         return true("DependencyReady")
     message = (
-        f"whether {dependency} is ready cannot be checked without a cluster; events are delivered all the same. "
+        f"whether {dependency} is ready is not checked; events are delivered all the same. "
         f"Remove the annotation {DEPENDENCY} if this Trigger does not wait for it"
     )
     return unknown("DependencyReady", "DependencyNotChecked", message)

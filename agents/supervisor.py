@@ -1,6 +1,9 @@
 """Keeps one `SubscriptionRunner` running for every subscription of the contract, and follows its changes.
 
 contract changes -> diff by uid -> start | update in place | stop (each bounded, none waits for another)
+
+A subscription that a seek has stopped is drained, commits, and is then reported as stopped. What this process remembers
+of its offsets is forgotten with its runner.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from agents.consumer.topic_identity import TopicIdentity
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.runner import SubscriptionRunner
 from agents.fanout.fanouts import Fanouts
-from knative.contract.records import Subscription, WorkerSubscription
+from knative.contract.records import Subscription, WorkerState, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
 from tables.faust_support import forget_service
 
@@ -47,6 +50,7 @@ class Supervisor:
         self._fanouts = Fanouts(context.config, context.observe, context.fatal)
         self._runners: dict[str, SubscriptionRunner] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
+        self._stopped: dict[str, Subscription] = {}  # those that a seek has stopped
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -74,7 +78,12 @@ class Supervisor:
 
     def statuses(self) -> dict[str, WorkerSubscription]:
         """The status of each subscription in this process, by uid."""
-        return {uid: runner.view.status() for uid, runner in self._runners.items()}
+        stopped = {
+            uid: WorkerSubscription(one.generation, (), WorkerState.STOPPED, one.seek)
+            for uid, one in self._stopped.items()
+            if uid not in self._leaving
+        }
+        return {**stopped, **{uid: runner.view.status() for uid, runner in self._runners.items()}}
 
     def poll_age_s(self) -> float:
         """The largest poll age of all consumers, in seconds; 0 without any."""
@@ -110,13 +119,25 @@ class Supervisor:
             self._context.fatal(problem)
 
     async def _apply(self, wanted: dict[str, Subscription]) -> None:
+        stopped = {uid: one for uid, one in wanted.items() if one.stopped}
+        if stopped != self._stopped:
+            self._stopped = stopped
+            self._context.changed()
         for uid in [uid for uid in self._runners if uid not in wanted]:
             self._remove(uid, 0.0, deleted=True)
         for uid, subscription in wanted.items():
             runner = self._runners.get(uid)
+            if subscription.stopped:
+                if runner is not None:
+                    self._remove(uid, self._context.config.revoke_drain_s)
+                continue  # reported as stopped once it has left
             # Another topic or group means other offsets: that needs a new consumer, not an update.
             if runner is not None and _moved(runner.subscription, subscription):
                 self._remove(uid, self._context.config.revoke_drain_s)
+                runner = None
+            # A seek was over before this process noticed it. What it would commit now belongs to the time before.
+            if runner is not None and runner.subscription.seek != subscription.seek:
+                self._remove(uid, 0.0, deleted=True)
                 runner = None
             if runner is None:
                 await self._add(subscription)
@@ -142,8 +163,13 @@ class Supervisor:
             runner.group_deleted()
         task = asyncio.get_running_loop().create_task(self._leave(runner, drain_s))
         self._leaving[uid] = task
-        task.add_done_callback(lambda _: self._leaving.pop(uid, None))
+        task.add_done_callback(lambda _: self._left(uid))
         self._context.changed()
+
+    def _left(self, uid: str) -> None:
+        del self._leaving[uid]
+        if uid in self._stopped:
+            self._context.changed()
 
     async def _leave(self, runner: SubscriptionRunner, drain_s: float) -> None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -28,17 +29,24 @@ from controller.plan.actions import (
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
+    FindOffsets,
     Forget,
+    ForgetSeek,
+    MoveOffsets,
     ObservedKafka,
     PublishChannel,
     PublishSubscription,
     RecordCreations,
     Remember,
+    RememberSeek,
     Retract,
     Wanted,
     WriteStatus,
 )
+from controller.plan.seeks import in_phase
 from knative.contract.leader_state import Removal
+from knative.contract.seeks import Seek, SeekPhase
+from knative.resources.seek_position import seek_position
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tables.kafka.loop_thread import call_in_thread
@@ -78,6 +86,11 @@ class Executor:
     def failures(self) -> Mapping[str, str]:
         """Target -> why its last action failed."""
         return dict(self._failures)
+
+    @property
+    def seeks(self) -> Mapping[str, Seek]:
+        """Seeks, by id."""
+        return self._state.state.seeks
 
     @property
     def removals(self) -> Mapping[str, Removal]:
@@ -120,7 +133,12 @@ class Executor:
             for group, topic in wanted.starts
             if topic in topics
         }
-        return ObservedKafka(topics, committed, group_states(self._admin, wanted.groups))
+        offsets = {
+            group: self._offsets.committed(group, topic, range(topics[topic].partitions))
+            for group, topic in wanted.offsets
+            if topic in topics
+        }
+        return ObservedKafka(topics, committed, group_states(self._admin, wanted.groups), offsets)
 
     async def carry_out(self, actions: Sequence[Action]) -> None:
         """Carry out actions in order. Raises LeadershipLost, and KafkaUnavailable because then the rest would fail
@@ -177,8 +195,27 @@ class Executor:
                 "resource is in a file again before it was removed; it stays", kind=removal.kind, resource=removal.label
             )
             await self._state.write(self._state.state.without_removal(action.uid))
+        elif isinstance(action, RememberSeek):
+            await self._remember_seek(action.seek)
+        elif isinstance(action, ForgetSeek):
+            await self._state.write(self._state.state.without_seek(action.id))
+        elif isinstance(action, FindOffsets):
+            await self._find_offsets(action.seek, action.partitions)
         else:
             await self._blocking(self._kafka_call(action))
+
+    async def _remember_seek(self, seek: Seek) -> None:
+        await self._state.write(self._state.state.with_seek(seek))
+        what = {"kind": seek.kind, "subscription": f"{seek.namespace}/{seek.name}", "to": seek.to}
+        if seek.reason:
+            log.warning("offsets are not moved", **what, by=seek.asked_by, phase=seek.phase.value, reason=seek.message)
+        else:
+            log.info("offsets are being moved", **what, by=seek.asked_by, phase=seek.phase.value)
+
+    async def _find_offsets(self, seek: Seek, partitions: int) -> None:
+        position = seek_position(seek.to)
+        moves = await self._blocking(partial(self._offsets.moves, seek.group, seek.topic, partitions, position))
+        await self._remember_seek(replace(in_phase(seek, SeekPhase.MOVING, time.time()), moves=moves))
 
     @staticmethod
     def _log_removal(removal: Removal) -> None:
@@ -206,6 +243,8 @@ class Executor:
             return partial(delete_topic, self._admin, action.topic)
         if isinstance(action, DeleteGroup):
             return partial(self._admin.delete_group, action.group)
+        if isinstance(action, MoveOffsets):
+            return partial(self._offsets.move, action.group, action.topic, action.moves)
         if isinstance(action, CommitStart):
             return partial(self._offsets.commit_start, action.group, action.topic, action.partitions, action.start)
         assert not isinstance(action, RecordCreations | WriteStatus), "the service writes all of them together"

@@ -25,6 +25,7 @@ from controller.model import FileProblem, Record
 from controller.place import Place, directory
 from controller.plan.actions import Action, ObservedKafka, RecordCreations, World, WriteStatus
 from controller.plan.reconcile import reconcile, wanted
+from controller.plan.seeks import active
 from controller.source.interface import Scan
 from controller.status.problems import ProblemLog
 from controller.status.reporter import StatusReporter
@@ -230,6 +231,8 @@ class Controller:
             if scan != term.scan:
                 term.observed, term.scan = None, scan
                 term.retry_at, term.failed_tries = 0.0, 0
+        if self._status_changed and active(self._executor.seeks.values()):
+            term.observed = None  # what was committed before a worker stopped does not count
         if self._contract_changed or now >= term.retry_at or now - term.observed_at >= self._config.resync_s:
             term.observed = None
         if term.failure and now < term.retry_at:
@@ -322,7 +325,8 @@ class Controller:
         if self._executor.failures:
             return  # `_retry_later` has set the time
         term.failed_tries = 0
-        waits = bool(self._executor.removals)  # for members to leave a group
+        # for members to leave a group, and for workers to stop
+        waits = bool(self._executor.removals) or bool(active(self._executor.seeks.values()))
         if term.scan.complete and not waits:
             self.settled.set()
         term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
@@ -348,6 +352,10 @@ class Controller:
             failures=self._executor.failures,
             now=time.time(),
             cluster=self._source.view(),
+            complete=complete,
+            seeks=self._executor.seeks,
+            seek_requests=self._reporter.seek_requests(self._executor.seeks, time.time()),
+            silent=self._reporter.silent(time.monotonic()),
         )
 
     async def _write(self, term: _Term, statuses: list[WriteStatus], retained: list[Record]) -> None:
@@ -355,6 +363,7 @@ class Controller:
             raise LeadershipLost
         self._reporter.report(statuses, term.scan.problems, term.wrong_place, self._state.state.foreign)
         self._reporter.sweep(time.monotonic())
+        self._reporter.drop_seek_requests(self._executor.seeks, time.time())
         self._state.sweep()
         await self._sink.write(statuses, retained, time.time())
 

@@ -23,6 +23,7 @@ from controller.plan.actions import (
     PublishChannel,
     PublishSubscription,
     RecordCreations,
+    RememberSeek,
     World,
     WriteStatus,
 )
@@ -41,12 +42,14 @@ _FIELDS = {
     "ReferencesResolved": "spec",
     "BrokerReady": "spec.broker",
     "SubscriberResolved": "spec.subscriber",
+    "RefMapped": "spec.ref",
 }
 #: Reason -> the field, if it is another one than that of its condition.
 _FIELDS_OF_REASONS = {
     "ChannelNotFound": "spec.channel.name",
     "ConfigMapNotFound": "spec.config",
     "ConfigMapInvalid": "spec.config",
+    "TimeInFuture": "spec.offset.time",
 }
 
 
@@ -110,6 +113,8 @@ def _granted(world: World, step: Action) -> World:
     if isinstance(step, PublishSubscription):
         one = step.subscription
         return replace(world, subscriptions={**world.subscriptions, one.uid: one})
+    if isinstance(step, RememberSeek) and step.seek.is_over:
+        return replace(world, seeks={**world.seeks, step.seek.id: step.seek})
     return world  # other actions change or remove existing things, and here everything is new
 
 

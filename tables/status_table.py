@@ -27,6 +27,7 @@ from knative.contract.records import (
     WorkerState,
     WorkerStatus,
 )
+from knative.contract.seeks import SeekRequest
 from knative.resources.conditions import Condition, false, true, unknown
 from tables.kafka.compacted_topic import CompactedReader, Record
 from tables.subscriber_details import SubscriberDetails, details
@@ -37,12 +38,14 @@ FRESH_S = 10.0  #: an older record does not count
 RECORD_BYTES_MAX = 512 * 1024  #: of a record with `stats`, and of a report; a topic accepts 1 MiB by default
 REPORT_KEY = b"/controller"  #: no worker's id has a slash
 REQUEST_KEY = b"/remove/"  #: a uid follows
+SEEK_KEY = b"/seek/"  #: the id of a request follows
 LEADER_KEY = PREFIX.encode()  #: what follows: `knative/contract/leader_state`
 #: Reasons of conditions that follow from the workers' records. Readers of the topic work them out themselves.
 SUBSCRIBER_FAILED = "SubscriberFailed"
 SUBSCRIBER_NOT_SERVED = "SubscriberNotServed"
 SUBSCRIBER_WAITS_FOR_KAFKA = "WaitingForKafka"
 SUBSCRIBER_NEEDS_NEWER_WORKER = "WorkerTooOld"
+SUBSCRIBER_STOPPED = "OffsetsBeingMoved"
 
 
 def encode_status(status: WorkerStatus) -> bytes:
@@ -58,9 +61,10 @@ def encode_report(report: ControllerReport) -> bytes:
     return orjson.dumps(codec.record_of_report(report))
 
 
-def encode_request(request: RemovalRequest) -> tuple[bytes, bytes]:
+def encode_request(request: RemovalRequest | SeekRequest) -> tuple[bytes, bytes]:
     """Key and value for the status topic."""
-    return REQUEST_KEY + request.uid.encode(), orjson.dumps(codec.record_of_request(request))
+    key = SEEK_KEY + request.id.encode() if isinstance(request, SeekRequest) else REQUEST_KEY + request.uid.encode()
+    return key, orjson.dumps(codec.record_of_request(request))
 
 
 def encode_row(row: Row) -> bytes:
@@ -80,6 +84,9 @@ def _unreadable(uid: str, problem: Exception) -> None:
 def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus], now: float) -> SubscriberStatus:
     """True if fresh workers of the current generation own every partition, False if a worker failed, or if one is too
     old and the others do not own them all, else Unknown."""
+    if subscription.stopped:
+        message = "stopped on all workers while its offsets are moved"
+        return SubscriberStatus(subscription.uid, subscription.generation, "Unknown", message, SUBSCRIBER_STOPPED)
     owned: set[int] = set()
     current = stale = 0
     failures: list[str] = []
@@ -159,6 +166,7 @@ class StatusTable:
         self.workers: dict[str, WorkerStatus] = {}
         self.report: ControllerReport | None = None
         self.requests: dict[str, RemovalRequest] = {}  #: by uid
+        self.seek_requests: dict[str, SeekRequest] = {}  #: by id
         self.leaders = LeaderLog()  #: what the leading controllers recorded
         self._listeners: list[Callable[[], None]] = []
         self._reader = CompactedReader(topic, kafka, apply=self.apply, caught_up=self._caught_up, crashed=crashed)
@@ -189,6 +197,10 @@ class StatusTable:
                 continue
             if key.startswith(REQUEST_KEY):
                 self._apply_request(key.removeprefix(REQUEST_KEY).decode("utf-8", "replace"), value)
+                changed = True
+                continue
+            if key.startswith(SEEK_KEY):
+                self._apply_seek_request(key.removeprefix(SEEK_KEY).decode("utf-8", "replace"), value)
                 changed = True
                 continue
             worker = key.decode("utf-8", "replace")
@@ -226,6 +238,18 @@ class StatusTable:
             return
         if isinstance(request, RemovalRequest) and request.uid == uid:
             self.requests[uid] = request
+
+    def _apply_seek_request(self, id_: str, value: bytes | None) -> None:
+        self.seek_requests.pop(id_, None)
+        if value is None:
+            return
+        try:
+            request = decode_status(value)
+        except (ValueError, KeyError, TypeError) as problem:
+            log.warning("seek request cannot be read; ignoring it", id=id_, reason=str(problem))
+            return
+        if isinstance(request, SeekRequest) and request.id == id_:
+            self.seek_requests[id_] = request
 
     def _apply_leader(self, key: str, value: bytes | None) -> bool:
         try:

@@ -77,6 +77,11 @@ _COMMANDS = (
         "Show the traffic of channels and subscriptions, of the last minute by default.",
     ),
     Entry(
+        "seek",
+        "app.cli.seek:seek",
+        "Move the offsets of a subscription or trigger: to repeat events, or to skip them.",
+    ),
+    Entry(
         "remove",
         "app.cli.remove:remove",
         "Remove resources that are in no file: a subscription with its group, a channel with its topics.",

@@ -14,22 +14,21 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from confluent_kafka import KafkaError, KafkaException, Producer
 
 from app.cli.options.completion import complete_foreign
 from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.options.resource import KINDS
 from app.cli.output.format import Format, Output, note, print_json, print_table
 from app.operations.contract_snapshot import Contract, foreign_names, read_contract
+from app.operations.requests import store_requests
 from app.settings import load_settings
-from knative.contract.kafka_names import status_topic
 from knative.contract.records import TRIGGER, Channel, RemovalRequest, Subscription
 from knative.errors import NotReadyError, PenstockError, UsageError
 from tables.kafka.admin import KafkaAdmin
 from tables.status_table import REQUEST_KEY, encode_request
 
 _POLL_S = 0.5
-_STORE_LIMIT_S = 10.0
+_ASK_LIMIT_S = 10.0
 _COLUMNS = {"resource": "RESOURCE", "group": "GROUP", "topics": "TOPICS"}
 
 
@@ -151,31 +150,13 @@ def _doomed(name: str, record: Channel | Subscription) -> RemovalTarget:
 
 
 def _ask(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
-    _store(client, instance, [encode_request(RemovalRequest(one.uid, time.time())) for one in doomed])
+    store_requests(client, instance, [encode_request(RemovalRequest(one.uid, time.time())) for one in doomed])
 
 
 def _take_back(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget]) -> None:
     """Withdraw the requests, so that nothing is removed after this command has ended."""
     note("Not completed. The request is withdrawn; what is already removed stays removed.")
-    _store(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
-
-
-def _store(client: Mapping[str, Any], instance: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-    producer = Producer({"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 0, **client})
-    failures: list[str] = []
-
-    def done(error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            failures.append(error.str())
-
-    try:
-        for key, value in records:
-            producer.produce(status_topic(instance), value, key, on_delivery=done)
-        waiting = producer.flush(_STORE_LIMIT_S)
-    except (KafkaException, BufferError) as problem:
-        raise NotReadyError(f"Kafka did not store the request ({problem}).", "Try again.") from problem
-    if waiting or failures:
-        raise NotReadyError(f"Kafka did not store the request ({(failures or ['time limit'])[0]}).", "Try again.")
+    store_requests(client, instance, [(REQUEST_KEY + one.uid.encode(), None) for one in doomed])
 
 
 def _wait(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarget], limit_s: float) -> None:
@@ -197,5 +178,5 @@ def _left(client: Mapping[str, Any], instance: str, doomed: Sequence[RemovalTarg
     wanted = {topic for one in doomed for topic in one.topics}
     if records or not wanted:
         return records
-    there = KafkaAdmin(client, _STORE_LIMIT_S).cluster().topics
+    there = KafkaAdmin(client, _ASK_LIMIT_S).cluster().topics
     return sorted(f"topic {topic}" for topic in wanted & there.keys())

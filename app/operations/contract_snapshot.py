@@ -9,12 +9,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
+
+from knative.contract.codec import leader_row_of
 from knative.contract.kafka_names import contract_topic, status_topic
+from knative.contract.leader_state import LeaderLog
 from knative.contract.records import BROKER, TRIGGER, Channel, ControllerReport, Subscription, WorkerStatus
+from knative.contract.seeks import Seek
 from knative.errors import PenstockError, UsageError
 from tables.contract_table import decode_entry
 from tables.kafka.topic_reader import NoSuchTopicError, TopicReader
-from tables.status_table import decode_status
+from tables.status_table import LEADER_KEY, decode_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +56,27 @@ def read_contract(client: Mapping[str, Any], instance: str, limit_s: float = 10.
     return contract_of(instance, entries, statuses.values())
 
 
+def read_seeks(client: Mapping[str, Any], instance: str, limit_s: float = 10.0) -> Mapping[str, Seek]:
+    """The seeks that the leading controller has recorded, by id. Raises as `read_contract`."""
+    leaders = LeaderLog()
+    try:
+        for key, value in _latest(status_topic(instance), client, limit_s).items():
+            if key.startswith(LEADER_KEY):
+                leaders.apply(key.decode(), leader_row_of(orjson.loads(value)))
+        return leaders.state().seeks
+    except NoSuchTopicError:
+        return {}
+    except (ValueError, KeyError, TypeError) as problem:
+        raise _too_new(instance, problem) from problem
+
+
 def contract_of(instance: str, entries: Iterable[bytes], statuses: Iterable[bytes]) -> Contract:
     """Decode the latest values of the two topics. Raises PenstockError for values that cannot be decoded."""
     try:
         found = [decode_entry(value) for value in entries]
         reports = [decode_status(value) for value in statuses]
     except (ValueError, KeyError, TypeError) as problem:
-        raise PenstockError(
-            f"The contract of instance {instance} cannot be read ({problem}).",
-            "A newer Penstock wrote it: use that version's command.",
-        ) from problem
+        raise _too_new(instance, problem) from problem
     return Contract(
         tuple(sorted((e for e in found if isinstance(e, Channel)), key=lambda e: (e.namespace, e.name))),
         tuple(sorted((e for e in found if isinstance(e, Subscription)), key=lambda e: (e.namespace, e.name))),
@@ -97,6 +113,13 @@ def check_known(namespace: str, known: Iterable[str]) -> None:
             f"There is no channel and no subscription in namespace {namespace}; known: {', '.join(names) or 'none'}.",
             "Use one of them, or remove --namespace.",
         )
+
+
+def _too_new(instance: str, problem: Exception) -> PenstockError:
+    return PenstockError(
+        f"The contract of instance {instance} cannot be read ({problem}).",
+        "A newer Penstock wrote it: use that version's command.",
+    )
 
 
 def choose_channel(contract: Contract, wish: str) -> Channel:

@@ -14,6 +14,8 @@ from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
+from knative.contract.seeks import Move
+from knative.resources.seek_position import SeekPosition, Shift, shifted
 from knative.resources.values import Start, StartPosition, StartTime
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.answers import Place
@@ -51,6 +53,23 @@ class Offsets:
                 f"committing the start of group {group}: read back {found} after committing {wished}; "
                 "check whether another client uses the group"
             )
+
+    def moves(self, group: str, topic: str, partitions: int, to: SeekPosition) -> tuple[Move, ...]:
+        """The old and the new offset of each partition. Nothing is committed."""
+        places = [(topic, partition) for partition in range(partitions)]
+        old = self.committed(group, topic, range(partitions))
+        if isinstance(to, Shift):
+            low = self._with_retries(lambda: self._admin.first_offsets(places))
+            high = self._with_retries(lambda: self._admin.end_offsets(places))
+            new = {place: shifted(to, old.get(place[1], -1), low[place], high[place]) for place in places}
+        else:
+            new = self._with_retries(lambda: self._look_up(places, to))
+        return tuple(Move(place[1], old.get(place[1], -1), new[place]) for place in places)
+
+    def move(self, group: str, topic: str, moves: Iterable[Move]) -> None:
+        """Commit the new offsets, without metadata: what was settled above the old ones is forgotten."""
+        wish = {(topic, move.partition): move.new for move in moves}
+        self._with_retries(lambda: self._admin.commit(group, wish))
 
     def _look_up(self, places: Sequence[Place], start: StartPosition) -> dict[Place, int]:
         if not isinstance(start, StartTime):

@@ -12,10 +12,19 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from knative.contract import records
 from knative.contract.leader_state import Removal
+from knative.contract.seeks import Move, Seek, SeekRequest
 from knative.delivery.policy import Addressable
 from knative.resources.conditions import Condition
 from knative.resources.destination import Ref
-from knative.resources.values import Broker, ConfigMap, KafkaChannel, StartPosition, Subscription, Trigger
+from knative.resources.values import (
+    Broker,
+    ConfigMap,
+    KafkaChannel,
+    ResetOffset,
+    StartPosition,
+    Subscription,
+    Trigger,
+)
 
 
 class Named(Protocol):
@@ -53,7 +62,14 @@ class Object(Generic[R]):
         return self.resource.kind, self.resource.namespace, self.resource.name
 
 
-AnyObject = Object[KafkaChannel] | Object[Subscription] | Object[Broker] | Object[Trigger] | Object[ConfigMap]
+AnyObject = (
+    Object[KafkaChannel]
+    | Object[Subscription]
+    | Object[Broker]
+    | Object[Trigger]
+    | Object[ConfigMap]
+    | Object[ResetOffset]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +97,7 @@ class ObservedKafka:
     topics: Mapping[str, ObservedTopic] = field(default_factory=dict)
     committed: Mapping[str, frozenset[int]] = field(default_factory=dict)  #: group -> partitions with an offset
     groups: Mapping[str, GroupState] = field(default_factory=dict)
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: group -> partition -> committed offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +107,7 @@ class Wanted:
     topics: frozenset[str]
     starts: tuple[tuple[str, str], ...]  #: (group, topic) of subscriptions that are not published yet
     groups: frozenset[str]
+    offsets: tuple[tuple[str, str], ...] = ()  #: (group, topic) whose offsets are being moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +139,10 @@ class World:
     unavailable: str = ""  #: why Kafka could not be observed; then the actions are not to be carried out
     now: float = 0.0  #: Unix seconds
     cluster: ClusterView | None = None  #: None = the objects are from files
+    complete: bool = True  #: what is not in `objects` does not exist
+    seeks: Mapping[str, Seek] = field(default_factory=dict)  #: as recorded, by id
+    seek_requests: tuple[SeekRequest, ...] = ()
+    silent: frozenset[str] = frozenset()  #: workers whose record has not changed for so long that they are gone
 
 
 class Action:
@@ -135,7 +157,7 @@ class Action:
         match self:
             case CreateTopic() | AlterTopicConfig() | AddPartitions() | DeleteTopic():
                 return f"topic {self.topic}"
-            case CommitStart() | DeleteGroup():
+            case CommitStart() | DeleteGroup() | MoveOffsets():
                 return f"group {self.group}"
             case PublishChannel():
                 return contract_target(self.channel.uid)
@@ -149,6 +171,10 @@ class Action:
                 return f"removal {self.uid}"
             case RecordCreations():
                 return "creations"
+            case RememberSeek() | FindOffsets():
+                return f"seek {self.seek.id}"
+            case ForgetSeek():
+                return f"seek {self.id}"
             case WriteStatus():
                 return f"status {self.kind} {self.namespace}/{self.name}"
         raise TypeError(f"unknown action {self!r}")
@@ -259,6 +285,37 @@ class CancelRemoval(Action):
     """Forget a removal of which nothing was carried out yet, because the resource is in a file again."""
 
     uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RememberSeek(Action):
+    """Record a seek in its present phase, before the first step of that phase."""
+
+    seek: Seek
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetSeek(Action):
+    """Forget a seek that is over and that nobody asks for any more."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindOffsets(Action):
+    """Look up the old and the new offset of each partition, and record both: the seek is MOVING then."""
+
+    seek: Seek
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveOffsets(Action):
+    """Commit the new offsets of a group that nobody uses. What is settled above the old ones is forgotten."""
+
+    group: str
+    topic: str
+    moves: tuple[Move, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from controller.config import ControllerConfig
-from controller.plan.actions import Action, Object, Wanted, World
+from controller.plan.actions import Action, Object, PublishSubscription, Wanted, World
 from controller.plan.channels import in_order_of_precedence, plan_channel
 from controller.plan.deletion import plan_removals, record_creations
 from controller.plan.destinations import AddressResolver
 from controller.plan.ownership import channel_topic, first_claims
+from controller.plan.seek_status import seek_status
+from controller.plan.seeks import active, plan_seeks, wish_of, wish_of_request
 from controller.plan.specs import (
     ChannelKey,
     ChannelSpec,
@@ -30,8 +32,9 @@ from controller.plan.specs import (
 from controller.plan.statuses import channel_status, left_alone_status, subscription_status
 from controller.plan.subscriptions import entries, plan_subscription
 from knative.contract import kafka_names
+from knative.contract.seeks import SeekPhase
 from knative.resources.brokers import KAFKA_CLASS
-from knative.resources.values import Broker, ConfigMap, KafkaChannel, Subscription, Trigger
+from knative.resources.values import Broker, ConfigMap, KafkaChannel, ResetOffset, Subscription, Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class _Sorted:
     subscriptions: list[Object[SubscriptionSpec]]  #: objects of their own, then entries of channels
     written: frozenset[str]  #: uids of the subscriptions that are objects of their own
     others: list[tuple[Object[Broker] | Object[Trigger], Broker]]  #: Brokers of other classes and their Triggers
+    resets: list[Object[ResetOffset]]
 
 
 def wanted(world: World, config: ControllerConfig) -> Wanted:
@@ -62,7 +66,13 @@ def wanted(world: World, config: ControllerConfig) -> Wanted:
         topics.update(removal.topics)
         if removal.group:
             groups.add(removal.group)
-    return Wanted(frozenset(topics), tuple(starts), frozenset(groups))
+    moved = []
+    for seek in active(world.seeks.values()):
+        topics.add(seek.topic)
+        groups.add(seek.group)
+        if seek.phase is SeekPhase.MOVING:
+            moved.append((seek.group, seek.topic))
+    return Wanted(frozenset(topics), tuple(starts), frozenset(groups), tuple(moved))
 
 
 def reconcile(world: World, config: ControllerConfig) -> list[Action]:
@@ -89,6 +99,10 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         actions.extend(channel.actions)
     for subscription in subscriptions:
         actions.extend(subscription.actions)
+    publishing = frozenset(one.subscription.uid for one in actions if isinstance(one, PublishSubscription))
+    wishes = [*map(wish_of, found.resets), *map(wish_of_request, world.seek_requests)]
+    seeks = plan_seeks(wishes, world, config, publishing)
+    actions.extend(seeks.actions)
     statuses: list[Action] = [channel_status(plan, subscriptions, world, destinations) for plan in channels]
     if world.cluster is None:  # in a cluster, another implementation writes their status
         statuses += [left_alone_status(*one) for one in found.others]
@@ -96,6 +110,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         if plan.object.uid in found.written:
             channel_plan = by_key.get(plan.object.resource.channel_key)
             statuses.append(subscription_status(plan, channel_plan, world, destinations))
+    statuses += [seek_status(one, world, seeks.waiting.get(one.uid, "")) for one in found.resets]
     return [*actions, *statuses]
 
 
@@ -112,6 +127,7 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
     channels: list[Object[ChannelSpec]] = []
     subscriptions: list[Object[SubscriptionSpec]] = []
     others: list[tuple[Object[Broker] | Object[Trigger], Broker]] = []
+    resets: list[Object[ResetOffset]] = []
     ignored: dict[tuple[str, str], Broker] = {}  # of other classes; objects are sorted: Triggers come after them
     for one in objects:
         identity = one.uid, one.generation, one.spec_hash
@@ -131,6 +147,8 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
                 subscriptions.append(Object(*identity, of_trigger(trigger, broker_of)))
             case Trigger() as trigger:
                 others.append((Object(*identity, trigger), ignored[trigger.namespace, trigger.broker]))
+            case ResetOffset() as reset:
+                resets.append(Object(*identity, reset))
             case _:  # a ConfigMap
                 pass
     written = frozenset(one.uid for one in subscriptions)
@@ -140,4 +158,4 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
             if entry.uid not in seen:  # a uid is served once, even if two channels list it
                 seen.add(entry.uid)
                 subscriptions.append(entry)
-    return _Sorted(channels, subscriptions, written, others)
+    return _Sorted(channels, subscriptions, written, others, resets)

@@ -109,7 +109,10 @@ def plan_subscription(
     # The id of the topic that its offsets belong to, as recorded when they were committed. It must not follow the
     # topic: if the topic is deleted and created again, the committed offsets are meaningless (see `_other_topic`).
     began_with = (published.topic_id if published is not None else "") or _topic_id(record.topic, world)
-    record = _never_older(replace(record, topic_id=began_with), published)
+    record = replace(record, topic_id=began_with)
+    if published is not None:
+        record = replace(record, seek=published.seek, stopped=published.stopped)
+    record = _never_older(record, published)
     return _publish(one, record, published, world)
 
 

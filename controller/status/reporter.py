@@ -8,7 +8,7 @@ stay forever, so they are removed after ten minutes of silence, measured by this
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 import orjson
@@ -18,16 +18,20 @@ from controller.model import FileProblem
 from controller.plan.actions import WriteStatus
 from controller.plan.channels import TOPIC_DIFFERS
 from knative.contract.records import ControllerReport, ResourceProblem
+from knative.contract.seeks import Seek, SeekRequest
 from knative.ports import Produce, ProduceFailure
 from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import Condition, ConditionStatus, ready
 from tables.status_table import (
+    FRESH_S,
     RECORD_BYTES_MAX,
     REPORT_KEY,
     REQUEST_KEY,
+    SEEK_KEY,
     SUBSCRIBER_FAILED,
     SUBSCRIBER_NEEDS_NEWER_WORKER,
     SUBSCRIBER_NOT_SERVED,
+    SUBSCRIBER_STOPPED,
     SUBSCRIBER_WAITS_FOR_KAFKA,
     StatusTable,
     encode_report,
@@ -39,7 +43,13 @@ SILENT_S = 600.0  #: a worker that was silent for so long will not come back und
 FOREIGN_MAX = 5_000  #: uids of foreign resources in one record
 REQUEST_LIVES_S = 120.0  #: older requests are dropped, because the command that made them has given up
 _SEEN_BY_READERS = frozenset(
-    {SUBSCRIBER_FAILED, SUBSCRIBER_NOT_SERVED, SUBSCRIBER_WAITS_FOR_KAFKA, SUBSCRIBER_NEEDS_NEWER_WORKER}
+    {
+        SUBSCRIBER_FAILED,
+        SUBSCRIBER_NOT_SERVED,
+        SUBSCRIBER_STOPPED,
+        SUBSCRIBER_WAITS_FOR_KAFKA,
+        SUBSCRIBER_NEEDS_NEWER_WORKER,
+    }
 )
 _URGENCY = {"False": 0, "Unknown": 1, "True": 2}
 
@@ -136,12 +146,30 @@ class StatusReporter:
         for uid in self._table.requests:
             self._send(REQUEST_KEY + uid.encode(), None)
 
-    def sweep(self, now_s: float) -> None:
-        """Remove the records of workers that have been silent for long. `now_s`: of a clock that never goes back."""
+    def seek_requests(self, seeks: Mapping[str, Seek], now: float) -> tuple[SeekRequest, ...]:
+        """Those that count: the recorded ones, and new ones that are not too old. `now`: Unix seconds."""
+        requests = self._table.seek_requests.values()
+        return tuple(one for one in requests if one.id in seeks or abs(now - one.time) <= REQUEST_LIVES_S)
+
+    def drop_seek_requests(self, seeks: Mapping[str, Seek], now: float) -> None:
+        """Drop requests whose seek is over, and those that are too old to begin."""
+        count = {one.id for one in self.seek_requests(seeks, now)}
+        for id_ in self._table.seek_requests:
+            if id_ not in count or (id_ in seeks and seeks[id_].is_over):
+                self._send(SEEK_KEY + id_.encode(), None)
+
+    def silent(self, now_s: float) -> frozenset[str]:
+        """Workers whose record has not changed for FRESH_S, by our own clock: theirs may differ. `now_s`: of a clock
+        that never goes back."""
         self._heard = {
             name: before if (before := self._heard.get(name)) and before[0] == worker.time else (worker.time, now_s)
             for name, worker in self._table.workers.items()
         }
+        return frozenset(name for name, (_, since) in self._heard.items() if now_s - since >= FRESH_S)
+
+    def sweep(self, now_s: float) -> None:
+        """Remove the records of workers that have been silent for long. `now_s`: as for `silent`."""
+        self.silent(now_s)
         for name, (_, since) in self._heard.items():
             if now_s - since >= SILENT_S:
                 log.info("removing the record of a worker that is gone", gone=name, silent_s=round(now_s - since))

@@ -2,7 +2,7 @@
 
     Channel, Subscription           --record_of-->         record  --JSON-->  contract topic
     WorkerStatus                    --record_of_worker-->  record  --JSON-->  status topic
-    ControllerReport, RemovalRequest  likewise
+    ControllerReport, RemovalRequest, SeekRequest  likewise
     LeaderState                     --rows of `leader_state`, each a record-->  status topic
 
 The dataclasses are the list of fields: each is stored under its own name. A later version of the same schema may only
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from knative import filters
@@ -37,6 +37,7 @@ from knative.contract.records import (
     WorkerStatus,
     WorkerSubscription,
 )
+from knative.contract.seeks import SeekRequest, request_of
 from knative.contract.subscription_stats import FailingDelivery, LastError, SubscriptionStats
 from knative.delivery.policy import (
     Addressable,
@@ -50,7 +51,7 @@ from knative.filters.dialects import ALL_EVENTS, Filter
 
 Record = dict[str, Any]
 Entry = Channel | Subscription
-Status = WorkerStatus | ControllerReport | RemovalRequest | LeaderRow
+Status = WorkerStatus | ControllerReport | RemovalRequest | SeekRequest | LeaderRow
 T = TypeVar("T")
 
 #: `what` a record of the contract is.
@@ -200,8 +201,10 @@ def record_of_report(report: ControllerReport) -> Record:
     return {"schema": SCHEMA_VERSION, "controller": body}
 
 
-def record_of_request(request: RemovalRequest) -> Record:
+def record_of_request(request: RemovalRequest | SeekRequest) -> Record:
     """A request in the status topic."""
+    if isinstance(request, SeekRequest):
+        return {"schema": SCHEMA_VERSION, "seek": asdict(request)}
     return {"schema": SCHEMA_VERSION, "remove": _plain(request)}
 
 
@@ -236,6 +239,8 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
         return LeaderRow(leader_row_of(record))
     if "remove" in record:
         return RemovalRequest(str(record["remove"]["uid"]), float(record["remove"]["time"]))
+    if "seek" in record:
+        return request_of(record["seek"])
     subscriptions = {uid: _served(row) for uid, row in record["subscriptions"].items()}
     stats = _stats(record.get("progress"), unreadable)
     return WorkerStatus(record["worker"], float(record["time"]), record["role"], subscriptions, stats)

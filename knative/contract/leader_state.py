@@ -5,6 +5,7 @@
     /leader/7-9f2c/creation/<uid>             what is created before the resource is published
     /leader/7-9f2c/foreign/<uid>              a foreign resource
     /leader/7-9f2c/identity/<kind>/<ns>/<name>    uid and generation that the contract does not have yet
+    /leader/7-9f2c/seek/<id>                  a seek in progress, or one that must not be repeated
 
 Each term of leadership writes keys of its own, so a record that a deposed leader sends late overwrites nothing, also
 after compaction. A new leader copies the state under its own keys and then writes its claim. The claim with the highest
@@ -16,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from knative.contract.seeks import Seek, seek_of, seek_row
 
 PREFIX = "/leader/"  #: no worker's id has a slash
 
@@ -54,6 +57,7 @@ class LeaderState:
     identities: Mapping[Key, Identity] = field(default_factory=dict)  #: those that the contract does not have
     #: by uid: what a removal would have to delete if the resource goes before the contract has it
     creations: Mapping[str, Removal] = field(default_factory=dict)
+    seeks: Mapping[str, Seek] = field(default_factory=dict)  #: by id, also those that are over
 
     def without_removal(self, uid: str) -> LeaderState:
         """The state without this removal."""
@@ -62,6 +66,14 @@ class LeaderState:
     def with_removal(self, removal: Removal) -> LeaderState:
         """The state with one more removal."""
         return replace(self, removals={**self.removals, removal.uid: removal})
+
+    def with_seek(self, seek: Seek) -> LeaderState:
+        """The state with this seek, in place of its former state."""
+        return replace(self, seeks={**self.seeks, seek.id: seek})
+
+    def without_seek(self, id_: str) -> LeaderState:
+        """The state without this seek."""
+        return replace(self, seeks={one: seek for one, seek in self.seeks.items() if one != id_})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,8 @@ def rows_of(state: LeaderState) -> dict[str, Row]:
         rows[f"foreign/{uid}"] = {"foreign": uid}
     for key, identity in state.identities.items():
         rows[f"identity/{'/'.join(key)}"] = {"identity": asdict(identity), "key": list(key)}
+    for seek in state.seeks.values():
+        rows[f"seek/{seek.id}"] = {"seek": seek_row(seek)}
     return rows
 
 
@@ -112,12 +126,14 @@ def difference(before: LeaderState, after: LeaderState) -> dict[str, Row | None]
         after.foreign - before.foreign,
         {key: one for key, one in after.identities.items() if before.identities.get(key) != one},
         {uid: one for uid, one in after.creations.items() if before.creations.get(uid) != one},
+        {id_: one for id_, one in after.seeks.items() if before.seeks.get(id_) != one},
     )
     gone = LeaderState(
         {uid: one for uid, one in before.removals.items() if uid not in after.removals},
         before.foreign - after.foreign,
         {key: one for key, one in before.identities.items() if key not in after.identities},
         {uid: one for uid, one in before.creations.items() if uid not in after.creations},
+        {id_: one for id_, one in before.seeks.items() if id_ not in after.seeks},
     )
     return {**dict.fromkeys(rows_of(gone)), **rows_of(changed)}
 
@@ -128,6 +144,7 @@ def state_of(rows: Mapping[str, Row]) -> LeaderState:
     creations: dict[str, Removal] = {}
     foreign: set[str] = set()
     identities: dict[Key, Identity] = {}
+    seeks: dict[str, Seek] = {}
     for row in rows.values():
         if "removal" in row:
             removal = removal_of(row["removal"])
@@ -142,9 +159,12 @@ def state_of(rows: Mapping[str, Row]) -> LeaderState:
             found = row["identity"]
             identity = Identity(str(found["uid"]), int(found["generation"]), str(found["spec_hash"]))
             identities[kind, namespace, name] = identity
+        elif "seek" in row:
+            seek = seek_of(row["seek"])
+            seeks[seek.id] = seek
         else:
             raise ValueError(f"the row has none of the known kinds: {', '.join(row)}")
-    return LeaderState(removals, frozenset(foreign), identities, creations)
+    return LeaderState(removals, frozenset(foreign), identities, creations, seeks)
 
 
 def removal_of(row: Row) -> Removal:

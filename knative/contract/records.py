@@ -106,6 +106,8 @@ class Subscription:
     spec_hash: str = ""  #: as for a channel
     filter: Filter = ALL_EVENTS  #: of a Trigger
     topic_id: str = ""  #: Kafka's id of the topic that its start offsets belong to; "" = not known
+    seek: str = ""  #: id of the last seek; another one means that offsets which a worker remembers do not count
+    stopped: bool = False  #: no worker may serve it, because this seek moves its offsets
 
     @property
     def unique_name(self) -> str:
@@ -158,6 +160,7 @@ class WorkerState(StrEnum):
     WAITING_FOR_KAFKA = "waiting for Kafka"  #: starts no new deliveries, because Kafka does not confirm commits
     FAILED = "failed"  #: does not serve some of its partitions
     UNSUPPORTED = "unsupported"  #: does not serve it, because it needs a newer version
+    STOPPED = "stopped"  #: has stopped it for the seek with the id in `reason`, and has committed its last offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ class WorkerSubscription:
     generation: int
     partitions: tuple[int, ...]
     state: WorkerState
-    reason: str = ""  #: of FAILED and UNSUPPORTED
+    reason: str = ""  #: of FAILED, UNSUPPORTED and STOPPED
 
     @property
     def state_text(self) -> str:

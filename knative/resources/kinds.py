@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeVar
 
 from knative.resources.brokers import (
     BROKER,
@@ -28,7 +27,7 @@ from knative.resources.fields import CONCURRENCY, EXHAUSTED, HOSTS, KEEP_TOPIC, 
 from knative.resources.object_reader import FieldProblem, ObjectReader
 from knative.resources.reset_offsets import RESET_OFFSET, read_reset_offset
 from knative.resources.schema import Kind
-from knative.resources.values import ResetOffset, Resource
+from knative.resources.values import Resource
 
 #: Annotations that count as part of the spec: a change of one is a new generation.
 SPEC_ANNOTATIONS = frozenset((ORDER, CONCURRENCY, START, EXHAUSTED, HOSTS, KEEP_TOPIC, BROKER_CLASS, EXTERNAL_TOPIC))
@@ -59,26 +58,15 @@ def parse(value: Mapping[str, object]) -> Resource | None:
 
     Raises Invalid with every problem found. `spec` may be absent if all its fields have defaults.
     """
-    return _parse(value, KINDS)
-
-
-def parse_reset_offset(value: Mapping[str, object]) -> ResetOffset | None:
-    """A ResetOffset, which is in clusters only; None for any other kind. Raises Invalid with every problem found."""
-    return _parse(value, {(RESET_OFFSET.group, RESET_OFFSET.name): (RESET_OFFSET.versions, read_reset_offset)})
-
-
-def _parse(
-    value: Mapping[str, object], kinds: Mapping[tuple[str, str], tuple[tuple[str, ...], _Read[_R]]]
-) -> _R | None:
     problems: list[FieldProblem] = []
     reader = ObjectReader(value, (), problems)
     api_version, kind = reader.text("apiVersion", required=True), reader.text("kind", required=True)
     if problems:
         raise Invalid(problems)
     group, _, version = api_version.rpartition("/")
-    if (group, kind) not in kinds:
+    if (group, kind) not in KINDS:
         return None
-    versions, read = kinds[group, kind]
+    versions, read = KINDS[group, kind]
     if version not in versions:
         reader.problem("apiVersion", f"{api_version!r} is not served", f"write {_api_version(group, versions[0])}")
     namespace, name, annotations = _metadata(reader)
@@ -137,14 +125,14 @@ def _metadata(reader: ObjectReader) -> tuple[str, str, ObjectReader]:
     return namespace, name, annotations or ObjectReader({}, ("metadata", "annotations"), reader.problems)
 
 
-_R = TypeVar("_R")
-_Read = Callable[[ObjectReader, str, str, ObjectReader], _R]
+_Read = Callable[[ObjectReader, str, str, ObjectReader], Resource]
 
 #: (API group, kind) -> (served versions, the preferred one first; reader of the object). What may be in a directory.
-KINDS: dict[tuple[str, str], tuple[tuple[str, ...], _Read[Resource]]] = {
+KINDS: dict[tuple[str, str], tuple[tuple[str, ...], _Read]] = {
     (KAFKA_CHANNEL.group, KAFKA_CHANNEL.name): (KAFKA_CHANNEL.versions, read_channel),
     (SUBSCRIPTION.group, SUBSCRIPTION.name): (SUBSCRIPTION.versions, read_subscription),
     (BROKER.group, BROKER.name): (BROKER.versions, read_broker),
     (TRIGGER.group, TRIGGER.name): (TRIGGER.versions, read_trigger),
+    (RESET_OFFSET.group, RESET_OFFSET.name): (RESET_OFFSET.versions, read_reset_offset),
     ("", "ConfigMap"): (("v1",), read_config_map),
 }

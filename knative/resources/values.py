@@ -149,4 +149,4 @@ class ResetOffset:
     kind: str = "ResetOffset"
 
 
-Resource = KafkaChannel | Subscription | Broker | Trigger | ConfigMap
+Resource = KafkaChannel | Subscription | Broker | Trigger | ConfigMap | ResetOffset

@@ -2,8 +2,8 @@
 
     python -m tests.integration.controller_process BOOTSTRAP FOLDER INSTANCE FAULT STEP
 
-FAULT: `kill-before`, `kill-after`, `stop-before` or `none`; STEP: the name of an action. It writes `leads` when it
-leads, and `deposed` when it does not any more.
+FAULT: `kill-before`, `kill-after`, `stop-before` or `none`; STEP: the name of an action, or a name and a part of how it
+is written, such as `RememberSeek:moving`. It writes `leads` when it leads, and `deposed` when it does not any more.
 """
 
 from __future__ import annotations

@@ -18,8 +18,11 @@ from controller.plan.actions import (
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
+    FindOffsets,
     Forget,
+    ForgetSeek,
     GroupState,
+    MoveOffsets,
     Object,
     ObservedKafka,
     ObservedTopic,
@@ -27,16 +30,20 @@ from controller.plan.actions import (
     PublishSubscription,
     RecordCreations,
     Remember,
+    RememberSeek,
     Retract,
     World,
     WriteStatus,
 )
 from controller.plan.reconcile import reconcile, wanted
+from controller.plan.seeks import in_phase
 from knative.contract import records
+from knative.contract.seeks import Move, SeekPhase
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.conditions import ConditionStatus
 from knative.resources.destination import Destination, Ref
-from knative.resources.values import Broker, ConfigMap, KafkaChannel, Subscription, Trigger
+from knative.resources.seek_position import Shift, seek_position, shifted
+from knative.resources.values import Broker, ConfigMap, KafkaChannel, ResetOffset, Start, Subscription, Trigger
 
 CONFIG = ControllerConfig(kafka={}, resources_dir=Path("none"), state_dir=Path("none"))
 TOPIC = "knative-messaging-kafka.default.orders"
@@ -84,6 +91,17 @@ def config_map(name: str = "config", **data: str) -> Object[ConfigMap]:
     return Object(f"m-{name}", 1, "h1", ConfigMap("default", name, found))
 
 
+def reset(
+    name: str = "again", to: str = "earliest", ref: str = "billing", generation: int = 1, **fields: Any
+) -> Object[ResetOffset]:
+    """A ResetOffset of a Subscription with uid `r-<name>`."""
+    position = seek_position(to)
+    assert not isinstance(position, Shift)
+    fields.setdefault("ref_kind", "Subscription")
+    resource = ResetOffset("default", name, position, ref_name=ref, **fields)
+    return Object(f"r-{name}", generation, f"h{generation}", resource)
+
+
 BAD = config_map(partitions="many")
 
 
@@ -94,6 +112,8 @@ class Kafka:
     topics: dict[str, ObservedTopic] = field(default_factory=dict)
     committed: dict[str, set[int]] = field(default_factory=dict)
     groups: dict[str, GroupState] = field(default_factory=dict)
+    offsets: dict[str, dict[int, int]] = field(default_factory=dict)  #: group -> committed offsets, for seeks
+    ends: dict[int, int] = field(default_factory=dict)  #: of the partitions of every log; all begin at 0
     world: World = field(default_factory=lambda: World(now=NOW))
     done: list[Action] = field(default_factory=list)
     config: ControllerConfig = CONFIG
@@ -106,6 +126,7 @@ class Kafka:
             topics={name: self.topics[name] for name in asked.topics if name in self.topics},
             committed={group: frozenset(self.committed.get(group, ())) for group, _ in asked.starts},
             groups={group: self.groups.get(group, GroupState.ABSENT) for group in asked.groups},
+            offsets={group: dict(self.offsets.get(group, {})) for group, _ in asked.offsets},
         )
         return replace(world, observed=observed)
 
@@ -169,8 +190,25 @@ class Kafka:
         elif isinstance(action, DeleteGroup):
             assert self.groups.pop(action.group) is GroupState.EMPTY
             self.committed.pop(action.group, None)
+        elif isinstance(action, RememberSeek):
+            self.world = replace(world, seeks={**world.seeks, action.seek.id: action.seek})
+        elif isinstance(action, ForgetSeek):
+            self.world = replace(world, seeks={id_: one for id_, one in world.seeks.items() if id_ != action.id})
+        elif isinstance(action, FindOffsets):
+            moves = tuple(self._move(action, partition) for partition in range(action.partitions))
+            seek = replace(in_phase(action.seek, SeekPhase.MOVING, world.now), moves=moves)
+            self.world = replace(world, seeks={**world.seeks, seek.id: seek})
+        elif isinstance(action, MoveOffsets):
+            self.offsets.setdefault(action.group, {}).update({one.partition: one.new for one in action.moves})
         else:
             self.world = _publish(world, action)
+
+    def _move(self, action: FindOffsets, partition: int) -> Move:
+        old, end = self.offsets.get(action.seek.group, {}).get(partition, -1), self.ends.get(partition, 0)
+        to = seek_position(action.seek.to)
+        if isinstance(to, Shift):
+            return Move(partition, old, shifted(to, old, 0, end))
+        return Move(partition, old, 0 if to is Start.EARLIEST else end)
 
 
 def kafka_with_ingress(**topics: ObservedTopic) -> Kafka:

@@ -13,17 +13,22 @@ from controller.plan.actions import (
     CreateTopic,
     DeleteGroup,
     DeleteTopic,
+    FindOffsets,
     Forget,
+    ForgetSeek,
+    MoveOffsets,
     PublishChannel,
     PublishSubscription,
     RecordCreations,
     Remember,
+    RememberSeek,
     Retract,
     WriteStatus,
     contract_target,
 )
 from knative.contract import records
 from knative.contract.leader_state import Removal
+from knative.contract.seeks import Seek, SeekPhase
 from knative.delivery.policy import Addressable
 from knative.resources.values import Start
 
@@ -31,6 +36,7 @@ CHANNEL = records.Channel("u", 1, "ns", "orders", "t", "t.dlq", 1)
 SUBSCRIPTION = records.Subscription(
     "u", 1, "ns", "billing", "c", "orders", "t", "t.dlq", 1, "g", Addressable("http://h/")
 )
+SEEK = Seek("q", "", "Subscription", "ns", "billing", "+1", SeekPhase.STOPPING, 0.0)
 
 
 ROWS: list[tuple[Action, str]] = [
@@ -47,6 +53,10 @@ ROWS: list[tuple[Action, str]] = [
     (Forget("u"), "removal u"),
     (CancelRemoval("u"), "removal u"),
     (RecordCreations(()), "creations"),
+    (RememberSeek(SEEK), "seek q"),
+    (FindOffsets(SEEK, 1), "seek q"),
+    (ForgetSeek("q"), "seek q"),
+    (MoveOffsets("g", "t", ()), "group g"),
     (WriteStatus("KafkaChannel", "ns", "orders", "u", 1, (), {}), "status KafkaChannel ns/orders"),
 ]
 

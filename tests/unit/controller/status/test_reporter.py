@@ -6,12 +6,13 @@ import pytest
 
 from controller.model import FileProblem
 from controller.plan.actions import WriteStatus
-from controller.status.reporter import SILENT_S, StatusReporter, fitting, resource_problems
+from controller.status.reporter import REQUEST_LIVES_S, SILENT_S, StatusReporter, fitting, resource_problems
 from knative.contract.records import ResourceProblem, WorkerStatus
+from knative.contract.seeks import Seek, SeekPhase, SeekRequest
 from knative.ports import ProduceProblem
 from knative.resources.brokers import NOT_OUR_CLASS
 from knative.resources.conditions import Condition, false, ready, true, unknown
-from tables.status_table import REPORT_KEY, StatusTable, encode_status
+from tables.status_table import FRESH_S, REPORT_KEY, SEEK_KEY, StatusTable, encode_request, encode_status
 from tests.support.fakes import MemoryProduce
 
 PROBLEM = FileProblem("a.yaml", 4, "spec.numPartitions", "'x' is no whole number", "write one from 1")
@@ -130,3 +131,33 @@ def test_a_silent_worker_is_forgotten_whatever_its_clock_says() -> None:
     topic.hear("killed", 2e9)  # it was only away
     topic.teller.sweep(SILENT_S + 1)
     assert topic.read() == []
+
+
+def test_a_worker_is_silent_when_its_record_does_not_change_whatever_its_clock_says() -> None:
+    topic = _Topic()
+    topic.hear("killed", 1e9)
+    topic.hear("alive", 5.0)
+    assert topic.teller.silent(0.0) == frozenset()
+    topic.hear("alive", 6.0)
+    assert topic.teller.silent(FRESH_S - 0.1) == frozenset()
+    assert topic.teller.silent(FRESH_S) == {"killed"}
+    topic.hear("killed", 2e9)
+    assert topic.teller.silent(FRESH_S) == frozenset(), "it was only away"
+
+
+def test_a_seek_is_not_begun_when_its_command_has_given_up() -> None:
+    topic = _Topic()
+    ref = ("Subscription", "ns", "billing")
+    old, new, begun = (
+        SeekRequest(name, *ref, "latest", time) for name, time in (("old", 0.0), ("new", 200.0), ("begun", 0.0))
+    )
+    topic.table.apply([(*encode_request(one), 0) for one in (old, new, begun)])
+    now = REQUEST_LIVES_S + 1
+    seeks = {"begun": Seek("begun", "", *ref, "latest", SeekPhase.STOPPING, 0.0)}
+    assert {one.id for one in topic.teller.seek_requests(seeks, now)} == {"new", "begun"}
+    topic.teller.drop_seek_requests(seeks, now)
+    assert topic.read() == [SEEK_KEY + b"old"]
+    seeks = {"begun": Seek("begun", "", *ref, "latest", SeekPhase.DONE, 0.0)}
+    topic.teller.drop_seek_requests(seeks, now)
+    assert topic.read() == [SEEK_KEY + b"begun"]
+    assert topic.table.seek_requests == {"new": new}

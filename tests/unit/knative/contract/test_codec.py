@@ -87,7 +87,7 @@ STORED: list[tuple[Entry, str]] = [
         '"subscriber":{"uri":"http://s/","ca_certs":""},"reply":null,"delivery":{"retry":0,'
         '"backoff_policy":"exponential","backoff_delay_s":0.2,"timeout_s":300.0,"retry_after_max_s":null,'
         '"dead_letter_sink":null,"format":"binary"},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
-        '"kind":"Subscription","spec_hash":"","filter":"","topic_id":""}}',
+        '"kind":"Subscription","spec_hash":"","filter":"","topic_id":"","seek":"","stopped":false}}',
     ),
     (
         TRIGGER,
@@ -99,7 +99,7 @@ STORED: list[tuple[Entry, str]] = [
         '"retry_after_max_s":60.0,"dead_letter_sink":{"uri":"http://d/","ca_certs":""},"format":"json"},'
         '"order":"key-ordered","concurrency":7,"exhausted":"ignore","kind":"Trigger","spec_hash":"6a",'
         '"filter":"{\\"all\\":[{\\"exact\\":{\\"type\\":\\"ü\\"}},'
-        '{\\"not\\":{\\"cesql\\":\\"a = \'b\'\\"}}]}","topic_id":"topic-id"}}',
+        '{\\"not\\":{\\"cesql\\":\\"a = \'b\'\\"}}]}","topic_id":"topic-id","seek":"","stopped":false}}',
     ),
 ]
 
@@ -118,6 +118,14 @@ PROBLEM = ResourceProblem("File", "", "orders.yaml:4", "False", "Bad", 'it is "b
 def test_the_bytes_of_an_entry(entry: Entry, stored: str) -> None:
     assert encode_entry(entry).decode() == stored
     assert decode_entry(stored.encode()) == entry
+
+
+def test_a_stopped_subscription_needs_a_reader_that_stops_it() -> None:
+    stopped = replace(SUBSCRIPTION, seek="r", stopped=True)
+    record = record_of(stopped)
+    assert (record["schema"], record["needs"]) == (2, ["stopped"])
+    assert entry_of(record) == stopped
+    assert record_of(replace(stopped, stopped=False))["schema"] == 1
 
 
 #: What was stored before Brokers and Triggers were served.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.contract.codec import leader_row_of, record_of_leader, status_of
+from knative.contract.codec import leader_row_of, record_of_leader, record_of_request, status_of
 from knative.contract.leader_state import (
     Identity,
     LeaderLog,
@@ -22,13 +22,25 @@ from knative.contract.leader_state import (
     split_key,
     state_of,
 )
+from knative.contract.seeks import Move, Seek, SeekPhase, SeekRequest
 
+SEEK = Seek(
+    "r",
+    "default/again",
+    *("Subscription", "default", "billing"),
+    "earliest",
+    SeekPhase.MOVING,
+    2.5,
+    *("u", "t", "kafka.u"),
+    (Move(0, -1, 0), Move(1, 7, 3)),
+)
 REMOVAL = Removal("u", "KafkaChannel", "default/orders", "t", topics=("t", "t.dlq"), since=1.5)
 STATE = LeaderState(
     {"u": REMOVAL},
     frozenset({"f"}),
     {("Subscription", "default", "billing"): Identity("i", 2, "h")},
     {"n": Removal("n", "Subscription", "default/new", "t", group="kafka.n")},
+    {"r": SEEK},
 )
 
 _uids = st.sampled_from(["a", "b", "c"])
@@ -40,6 +52,9 @@ states = st.builds(
     st.frozensets(_uids),
     st.dictionaries(_keys, st.builds(Identity, _uids, st.integers(1, 3), _uids)),
     st.lists(_removals).map(lambda found: {one.uid: one for one in found}),
+    st.lists(st.builds(replace, st.just(SEEK), id=_uids, phase=st.sampled_from(SeekPhase), uid=_uids)).map(
+        lambda found: {one.id: one for one in found}
+    ),
 )
 
 
@@ -62,6 +77,24 @@ def test_the_form_of_the_rows() -> None:
         "identity/Subscription/default/billing": {
             "identity": {"uid": "i", "generation": 2, "spec_hash": "h"},
             "key": ["Subscription", "default", "billing"],
+        },
+        "seek/r": {
+            "seek": {
+                "id": "r",
+                "reset": "default/again",
+                "kind": "Subscription",
+                "namespace": "default",
+                "name": "billing",
+                "to": "earliest",
+                "phase": "moving",
+                "since": 2.5,
+                "uid": "u",
+                "topic": "t",
+                "group": "kafka.u",
+                "moves": [[0, -1, 0], [1, 7, 3]],
+                "reason": "",
+                "message": "",
+            }
         },
     }
     record = record_of_leader({"foreign": "f"})
@@ -91,6 +124,15 @@ def test_a_difference_turns_one_state_into_the_other(before: LeaderState, after:
 def test_a_record_that_is_not_valid_is_rejected(record: object) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         leader_row_of(record)
+
+
+def test_the_form_of_a_request() -> None:
+    request = SeekRequest("q", "Trigger", "default", "billing", "-3", 4.5)
+    row = {"id": "q", "kind": "Trigger", "namespace": "default", "name": "billing", "to": "-3", "time": 4.5}
+    assert record_of_request(request) == {"schema": 1, "seek": row}
+    assert status_of(record_of_request(request)) == request
+    with pytest.raises(KeyError):
+        status_of({"schema": 1, "seek": {}})
 
 
 def test_a_row_of_an_unknown_kind_is_rejected() -> None:

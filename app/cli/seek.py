@@ -1,0 +1,133 @@
+"""`penstock seek`: moves the offsets of a subscription or trigger, so that it gets events again, or skips them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from app.cli.options.completion import complete_subscription
+from app.cli.options.kafka import Kafka, kafka_client
+from app.cli.output.format import Format, Output, note, print_json, print_table
+from app.operations.contract_snapshot import Contract, choose_subscriptions, read_contract
+from app.operations.seek import Installation, controller_runs, planned_moves, seek_by_controller, seek_directly
+from app.settings import load_settings
+from knative.contract.records import Subscription
+from knative.contract.seeks import Move, SeekPhase
+from knative.errors import PenstockError, UsageError
+from knative.resources.seek_position import HINT, SeekPosition, in_future, seek_position
+
+_COLUMNS = {"partition": "PARTITION", "old": "OLD", "new": "NEW", "change": "CHANGE"}
+_PHASES = {
+    "stopping": "Stopping it on all workers ...",
+    "moving": "Moving its offsets ...",
+    "starting": "Starting it again ...",
+}
+
+
+def seek(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUBSCRIPTION",
+            help="The subscription or trigger NAMESPACE/NAME.",
+            autocompletion=complete_subscription,
+        ),
+    ],
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="earliest|latest|TIME|+N|-N", help="Where to; a TIME is 2026-01-31T08:00:00Z."),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be moved.")] = False,
+    limit_s: Annotated[float, typer.Option("--timeout", min=1, help="Seconds to wait until it is done.")] = 60.0,
+    kafka: Kafka = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Move the offsets of a subscription or trigger: to repeat events, or to skip them.
+
+    It is stopped on all workers, its offsets are moved once, and it is started again. Other subscriptions of the
+    channel go on. +N and -N count from the committed offset of each partition. After a move back, events are
+    delivered again.
+
+    OLD: the committed offset; empty if there was none. CHANGE: events to be repeated (-) or skipped (+).
+
+    \b
+    Examples:
+      penstock seek default/good --to -10 --dry-run
+      penstock seek default/good --to earliest
+      penstock seek default/good --to 2026-01-31T08:00:00Z
+      penstock seek default/good --to latest -o json
+    """
+    position = _position(to)
+    at = Installation(kafka_client(kafka), load_settings().instance)
+    contract = read_contract(at.client, at.instance)
+    one = _choose(contract, name)
+    if dry_run:
+        _show(one, to, planned_moves(at, one, position), output, moved=False)
+        return
+    if controller_runs(at):
+        moves = _by_controller(at, one, to, limit_s)
+    else:
+        moves = seek_directly(at, contract, one, position)
+        note("No controller and no worker runs: the offsets were moved directly.")
+    _show(one, to, moves, output, moved=True)
+
+
+def _say(phase: str) -> None:
+    if phase in _PHASES:
+        note(_PHASES[phase])
+
+
+def _position(to: str) -> SeekPosition:
+    try:
+        position = seek_position(to)
+    except ValueError as problem:
+        raise UsageError(f"--to: {problem}.", f"{HINT[0].upper()}{HINT[1:]}.") from problem
+    if in_future(position, time.time()):
+        raise UsageError(f"--to: {to} is in the future.", "Write a time that has passed, or latest to skip all.")
+    return position
+
+
+def _choose(contract: Contract, name: str) -> Subscription:
+    found = choose_subscriptions(contract, name)
+    if len(found) > 1:
+        both = " or ".join(f"{one.kind}/{one.namespace}/{one.name}" for one in found)
+        raise UsageError(f"A subscription and a trigger have the name {name}.", f"Write {both}.")
+    return found[0]
+
+
+def _by_controller(at: Installation, one: Subscription, to: str, limit_s: float) -> tuple[Move, ...]:
+    try:
+        done = seek_by_controller(at, one, to, limit_s, _say)
+    except KeyboardInterrupt:
+        note("Interrupted. The request is withdrawn; if the offsets are being moved already, that is completed.")
+        raise typer.Exit(130) from None
+    if done.phase is SeekPhase.REFUSED:
+        raise PenstockError(f"Refused ({done.reason}): {done.message}.")
+    return done.moves
+
+
+def _show(one: Subscription, to: str, moves: Sequence[Move], output: Format, *, moved: bool) -> None:
+    name = f"{one.kind}/{one.namespace}/{one.name}"
+    if output is Format.JSON:
+        rows = [{"partition": move.partition, "old": _old(move), "new": move.new} for move in moves]
+        print_json({"subscription": name, "to": to, "moved": moved, "partitions": rows})
+        return
+    shown = [
+        {
+            "partition": move.partition,
+            "old": _old(move),
+            "new": move.new,
+            "change": "" if move.old < 0 else f"{move.new - move.old:+d}",
+        }
+        for move in moves
+    ]
+    print_table(_COLUMNS, shown, "The topic has no partitions.")
+    if not moved:
+        note("Dry run: nothing was moved.")
+
+
+def _old(move: Move) -> int | None:
+    return None if move.old < 0 else move.old

@@ -1,0 +1,32 @@
+"""Stores the requests of commands to the leading controller in the status topic, and withdraws them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from knative.contract.kafka_names import status_topic
+from knative.errors import NotReadyError
+
+_LIMIT_S = 10.0
+
+
+def store_requests(client: Mapping[str, Any], instance: str, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+    """Store these keys and values; None withdraws a request. Raises NotReadyError."""
+    producer = Producer({"acks": "all", "enable.idempotence": True, "linger.ms": 0, "log_level": 0, **client})
+    failures: list[str] = []
+
+    def done(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failures.append(error.str())
+
+    try:
+        for key, value in records:
+            producer.produce(status_topic(instance), value, key, on_delivery=done)
+        waiting = producer.flush(_LIMIT_S)
+    except (KafkaException, BufferError) as problem:
+        raise NotReadyError(f"Kafka did not store the request ({problem}).", "Try again.") from problem
+    if waiting or failures:
+        raise NotReadyError(f"Kafka did not store the request ({(failures or ['time limit'])[0]}).", "Try again.")

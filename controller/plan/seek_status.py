@@ -1,0 +1,90 @@
+"""Makes the status of a ResetOffset: `Ready` = RefMapped, ConsumerGroupsStopped, OffsetsUpdated, ConsumerGroupsStarted.
+
+The names of the conditions are those of the ResetOffset in Knative's former Kafka channel. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from controller.plan.actions import FindOffsets, MoveOffsets, Object, World, WriteStatus
+from controller.plan.seeks import not_stopped, wish_of
+from knative.contract.seeks import Seek, SeekPhase
+from knative.resources.conditions import Condition, ConditionStatus, false, ready, true, unknown
+from knative.resources.values import ResetOffset
+
+_PARTS = ("RefMapped", "ConsumerGroupsStopped", "OffsetsUpdated", "ConsumerGroupsStarted")
+#: Reason of a refusal -> the condition that is False.
+_FALSE = {"NotStopped": "ConsumerGroupsStopped", "OffsetsNotMoved": "OffsetsUpdated", "Withdrawn": "OffsetsUpdated"}
+#: Phase -> the condition that it works on; those before are True.
+_WORKS_ON = {
+    SeekPhase.STOPPING: "ConsumerGroupsStopped",
+    SeekPhase.MOVING: "OffsetsUpdated",
+    SeekPhase.STARTING: "ConsumerGroupsStarted",
+}
+_BEING = {
+    "ConsumerGroupsStopped": "Stopping",
+    "OffsetsUpdated": "MovingOffsets",
+    "ConsumerGroupsStarted": "Starting",
+}
+
+
+def seek_status(one: Object[ResetOffset], world: World, waits_for: str) -> WriteStatus:
+    """The status of a ResetOffset. `waits_for`: why it has not begun."""
+    seek = world.seeks.get(one.uid)
+    if seek is None:
+        waiting = unknown("RefMapped", "Pending", waits_for or "it begins shortly")
+        parts = (waiting, *(unknown(part, "Pending", "has not begun") for part in _PARTS[1:]))
+        return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), {})
+    parts = _conditions(seek, world)
+    found = ready(parts)
+    if found.status is ConditionStatus.TRUE:
+        moved = sum(move.old != move.new for move in seek.moves)
+        found = replace(found, reason="OffsetsMoved", message=f"moved {moved} of {len(seek.moves)} partitions")
+    wish = wish_of(one)
+    if (wish.kind, wish.name, wish.to) != (seek.kind, seek.name, seek.to):
+        message = (
+            f"spec cannot be changed: it asked for {seek.to} of {seek.kind} {seek.name}, and nothing else is done. "
+            "Undo the change, and create another ResetOffset for what you want now"
+        )
+        found = false("Ready", "Immutable", message)
+    return WriteStatus(*one.key, one.uid, one.generation, (found, *parts), _body(seek))
+
+
+def _body(seek: Seek) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    if seek.uid:
+        body = {"topic": seek.topic, "group": seek.group}
+    if seek.moves:
+        rows = [{"partition": one.partition, "oldOffset": one.old, "newOffset": one.new} for one in seek.moves]
+        body["partitions"] = rows
+    return body
+
+
+def _conditions(seek: Seek, world: World) -> tuple[Condition, ...]:
+    if seek.phase is SeekPhase.DONE:
+        return tuple(map(true, _PARTS))
+    if seek.reason:  # refused, or about to be: it is only started again
+        failed = _FALSE.get(seek.reason, "OffsetsUpdated" if seek.uid else "RefMapped")
+        current = false(failed, seek.reason, seek.message)
+    else:
+        failed = _WORKS_ON[seek.phase]
+        current = unknown(failed, _BEING[failed], _progress(seek, world))
+    at = _PARTS.index(failed)
+    later = (unknown(part, current.reason, "waits for the steps before it") for part in _PARTS[at + 1 :])
+    return (*map(true, _PARTS[:at]), current, *later)
+
+
+def _progress(seek: Seek, world: World) -> str:
+    failure = next(
+        (
+            world.failures[target]
+            for target in (FindOffsets(seek, 0).target, MoveOffsets(seek.group, seek.topic, ()).target)
+            if target in world.failures
+        ),
+        "",
+    )
+    record = world.subscriptions.get(seek.uid)
+    waits = not_stopped(seek, record, world) if record is not None and seek.phase is not SeekPhase.STARTING else []
+    return failure or "; ".join(waits) or "in progress"

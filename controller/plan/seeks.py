@@ -1,0 +1,206 @@
+"""Plans seeks: moving the offsets of a subscription once, while no worker serves it. Pure.
+
+    asked -> refused, or recorded -> stopped on all workers -> old and new offsets recorded -> committed and read back
+          -> started again -> over
+
+The phases are those of `knative/contract/seeks`. A leader that takes over sees the recorded phase, the contract, what
+workers report and what Kafka holds, and repeats at most the step that was under way.
+
+A worker that did not answer for ten seconds counts as gone. Kafka refuses what a frozen one would commit later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from controller.config import ControllerConfig
+from controller.plan.actions import (
+    Action,
+    FindOffsets,
+    ForgetSeek,
+    GroupState,
+    MoveOffsets,
+    Object,
+    PublishSubscription,
+    RememberSeek,
+    World,
+)
+from knative.contract import records
+from knative.contract.records import TRIGGER, WorkerState
+from knative.contract.seeks import TRANSITIONS, Seek, SeekPhase, SeekRequest
+from knative.resources.seek_position import HINT, in_future, seek_position
+from knative.resources.values import ResetOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A seek that somebody asks for."""
+
+    id: str
+    reset: str
+    kind: str
+    namespace: str
+    name: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeekPlan:
+    """The next steps of all seeks, and why some wishes have to wait."""
+
+    actions: tuple[Action, ...]
+    waiting: dict[str, str]  #: id of the wish -> what it waits for
+
+
+def wish_of(one: Object[ResetOffset]) -> Wish:
+    """What a ResetOffset asks for."""
+    resource = one.resource
+    reset = f"{resource.namespace}/{resource.name}"
+    return Wish(one.uid, reset, resource.ref_kind, resource.namespace, resource.ref_name, str(resource.to))
+
+
+def wish_of_request(one: SeekRequest) -> Wish:
+    """What a command asks for."""
+    return Wish(one.id, "", one.kind, one.namespace, one.name, one.to)
+
+
+def plan_seeks(wishes: Sequence[Wish], world: World, config: ControllerConfig, publishing: frozenset[str]) -> SeekPlan:
+    """The next steps. `publishing`: uids whose contract record is published in this round for another reason."""
+    asked = {wish.id: wish for wish in wishes}
+    actions: list[Action] = []
+    for seek in world.seeks.values():
+        action = _next_step(seek, seek.id in asked, world, config)
+        if not (isinstance(action, PublishSubscription) and action.subscription.uid in publishing):
+            actions += [action] if action is not None else []
+    busy = {seek.uid: seek for seek in active(world.seeks.values())}
+    waiting: dict[str, str] = {}
+    for wish in wishes:
+        if wish.id in world.seeks:
+            continue
+        begun = _begin(wish, world, busy)
+        if isinstance(begun, Seek):
+            busy.setdefault(begun.uid, begun)
+            actions.append(RememberSeek(begun))
+        else:
+            waiting[wish.id] = begun
+    # Without its seek, which somebody must have deleted from the status topic, nothing would start it again.
+    actions += [
+        PublishSubscription(replace(record, stopped=False))
+        for record in world.subscriptions.values()
+        if record.stopped and record.uid not in busy and record.uid not in publishing
+    ]
+    return SeekPlan(tuple(actions), waiting)
+
+
+def _begin(wish: Wish, world: World, busy: dict[str, Seek]) -> Seek | str:
+    """The seek to record, at once refused or not; or what the wish waits for."""
+    seek = Seek(wish.id, wish.reset, wish.kind, wish.namespace, wish.name, wish.to, SeekPhase.STOPPING, world.now)
+    try:
+        position = seek_position(wish.to)
+    except ValueError as problem:
+        return _refused(seek, "PositionInvalid", f"{problem}; {HINT}", world)
+    if in_future(position, world.now):
+        message = f"{wish.to} is in the future; write a time that has passed, or latest to skip all that is stored"
+        return _refused(seek, "TimeInFuture", message, world)
+    label = f"{wish.kind} {wish.namespace}/{wish.name}"
+    record = next((one for one in world.subscriptions.values() if _ref(one) == seek.ref), None)
+    if record is None or record.uid in world.removals:
+        if any(one.key == seek.ref for one in world.objects):
+            return f"{label} is not served yet"
+        if not world.complete:
+            return "not all resources are read yet"
+        return _refused(seek, f"{wish.kind}NotFound", f"there is no {label}; correct spec.ref in a new object", world)
+    seen = world.observed.topics.get(record.topic)
+    if seen is not None and seen.id and record.topic_id not in ("", seen.id):
+        message = f"topic {record.topic} was deleted and created again; delete the {wish.kind} and add it again"
+        return _refused(seek, "TopicReplaced", message, world)
+    if record.uid in busy:
+        return f"waits for {busy[record.uid].asked_by}, which moves the same offsets"
+    return replace(seek, uid=record.uid, topic=record.topic, group=record.group)
+
+
+def _ref(record: records.Subscription) -> tuple[str, str, str]:
+    return record.kind, record.namespace, record.name
+
+
+def in_phase(seek: Seek, phase: SeekPhase, now: float, reason: str = "", message: str = "") -> Seek:
+    """The seek in its next phase."""
+    assert phase in TRANSITIONS[seek.phase], f"{seek.phase} is not followed by {phase}"
+    return replace(seek, phase=phase, since=now, reason=reason or seek.reason, message=message or seek.message)
+
+
+def _refused(seek: Seek, reason: str, message: str, world: World) -> Seek:
+    return in_phase(seek, SeekPhase.REFUSED, world.now, reason, message)
+
+
+def _next_step(seek: Seek, asked: bool, world: World, config: ControllerConfig) -> Action | None:
+    """The next step of a recorded seek; None: it waits. `asked`: somebody still wants it."""
+    if seek.is_over:
+        kept = asked or not world.complete or (not seek.reset and world.now - seek.since < config.seek_kept_s)
+        return None if kept else ForgetSeek(seek.id)
+    record = world.subscriptions.get(seek.uid)
+    if record is None or seek.uid in world.removals:
+        message = f"{seek.kind} {seek.namespace}/{seek.name} was deleted meanwhile"
+        return RememberSeek(_refused(seek, "Deleted", message, world))
+    if seek.phase is SeekPhase.STARTING:
+        if record.stopped:
+            return PublishSubscription(replace(record, stopped=False))
+        return RememberSeek(in_phase(seek, SeekPhase.REFUSED if seek.reason else SeekPhase.DONE, world.now))
+    waits = not_stopped(seek, record, world)
+    late = world.now - seek.since > config.seek_limit_s
+    if seek.phase is SeekPhase.STOPPING:
+        return _stop(seek, record, waits, world, asked=asked or not world.complete, late=late)
+    if late:
+        why = world.failures.get(MoveOffsets(seek.group, seek.topic, ()).target) or "; ".join(waits) or "time limit"
+        message = f"the new offsets could not be committed: {why}. Check the offsets with `penstock lag`, and try again"
+        return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "OffsetsNotMoved", message))
+    if waits:
+        return None
+    # What is committed counts only if it was observed after all workers had stopped: the last commit of a worker that
+    # appeared late may have come after ours.
+    if world.observed.offsets.get(seek.group) == {move.partition: move.new for move in seek.moves}:
+        return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now))
+    return MoveOffsets(seek.group, seek.topic, seek.moves)
+
+
+def _stop(
+    seek: Seek, record: records.Subscription, waits: list[str], world: World, *, asked: bool, late: bool
+) -> Action | None:
+    if not asked:
+        message = "it was withdrawn before the offsets were moved"
+        return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "Withdrawn", message))
+    if late:
+        why = "; ".join(waits) or world.failures.get(f"seek {seek.id}") or "time limit"
+        message = f"nothing was moved, because it could not be stopped everywhere: {why}"
+        return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "NotStopped", message))
+    if not record.stopped or record.seek != seek.id:
+        return PublishSubscription(replace(record, stopped=True, seek=seek.id))
+    if waits:
+        return None
+    seen = world.observed.topics.get(record.topic)
+    return FindOffsets(seek, max(record.partitions, seen.partitions if seen is not None else 0))
+
+
+def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[str]:
+    """What may still commit an offset of the subscription."""
+    if not record.stopped or record.seek != seek.id:
+        return ["workers are asked to stop it"]
+    found = []
+    for name, worker in sorted(world.workers.items()):
+        if name in world.silent:
+            continue
+        mine = worker.subscriptions.get(seek.uid)
+        if mine is None or not (
+            mine.state is WorkerState.UNSUPPORTED or (mine.state is WorkerState.STOPPED and mine.reason == seek.id)
+        ):
+            found.append(f"worker {name} has not stopped it yet")
+    # The groups of Triggers have no members.
+    if record.kind != TRIGGER and world.observed.groups.get(seek.group, GroupState.ABSENT) is GroupState.LIVE:
+        found.append(f"group {seek.group} still has members")
+    return found
+
+
+def active(seeks: Iterable[Seek]) -> list[Seek]:
+    """Those that are not over."""
+    return [seek for seek in seeks if not seek.is_over]

@@ -1,0 +1,426 @@
+"""Seeks: what is refused, what they wait for, and that a controller may die at every step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.plan.actions import (
+    Action,
+    FindOffsets,
+    ForgetSeek,
+    GroupState,
+    MoveOffsets,
+    Object,
+    PublishSubscription,
+    RememberSeek,
+)
+from controller.plan.seeks import in_phase
+from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
+from knative.contract.seeks import TRANSITIONS, Move, Seek, SeekPhase, SeekRequest
+from knative.resources.values import ResetOffset
+from tests.unit.controller.worlds import (
+    CONFIG,
+    FALSE,
+    NOW,
+    TRUE,
+    UNKNOWN,
+    Kafka,
+    channel,
+    condition,
+    message,
+    names_of,
+    reset,
+    subscription,
+    trigger,
+)
+
+UID = "s-billing"
+GROUP = f"kafka.{UID}"
+OBJECTS = (channel(partitions=2), subscription())
+
+
+def served(**fields: Any) -> Kafka:
+    """A Kafka in which the subscription is served, at 5 and 7 of logs that end at 9."""
+    kafka = Kafka(**fields)
+    kafka.settle(*OBJECTS)
+    kafka.offsets[GROUP], kafka.ends = {0: 5, 1: 7}, {0: 9, 1: 9}
+    return kafka
+
+
+def working(
+    kafka: Kafka, state: WorkerState = WorkerState.STOPPED, reason: str = "r-again", name: str = "w"
+) -> WorkerStatus:
+    """A worker that reports this of the subscription."""
+    generation = kafka.world.subscriptions[UID].generation
+    return WorkerStatus(name, kafka.world.now, "all", {UID: WorkerSubscription(generation, (), state, reason)})
+
+
+def seen(kafka: Kafka, *workers: WorkerStatus, **more: Any) -> None:
+    """The leader sees these workers."""
+    kafka.world = replace(kafka.world, workers={one.worker: one for one in workers}, **more)
+
+
+def phase(kafka: Kafka, id_: str = "r-again") -> SeekPhase:
+    return kafka.world.seeks[id_].phase
+
+
+def test_a_reset_stops_moves_and_starts() -> None:
+    kafka, wish = served(), reset(to="earliest")
+    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
+    assert names_of(kafka.settle(*OBJECTS, wish)) == ["RememberSeek", "PublishSubscription"]
+    record = kafka.world.subscriptions[UID]
+    assert (record.stopped, record.seek, phase(kafka)) == (True, "r-again", SeekPhase.STOPPING)
+    assert condition(kafka.status(wish, *OBJECTS)) == (UNKNOWN, "Stopping")
+    assert "worker w has not stopped it yet" in message(kafka.status(wish, *OBJECTS))
+    seen(kafka, working(kafka))
+    assert names_of(kafka.settle(*OBJECTS, wish)) == [
+        "FindOffsets",
+        "MoveOffsets",
+        "RememberSeek",
+        "PublishSubscription",
+        "RememberSeek",
+    ]
+    assert kafka.offsets[GROUP] == {0: 0, 1: 0}
+    assert not kafka.world.subscriptions[UID].stopped
+    status = kafka.status(wish, *OBJECTS)
+    assert [part.status for part in status.conditions] == [TRUE] * 5
+    assert status.body == {
+        "topic": kafka.world.subscriptions[UID].topic,
+        "group": GROUP,
+        "partitions": [
+            {"partition": 0, "oldOffset": 5, "newOffset": 0},
+            {"partition": 1, "oldOffset": 7, "newOffset": 0},
+        ],
+    }
+    assert kafka.settle(*OBJECTS, wish) == [], "it is not repeated"
+
+
+@pytest.mark.parametrize(
+    ("wish", "reason", "part"),
+    [
+        (reset(to="2099-01-01T00:00:00Z"), "TimeInFuture", "RefMapped"),
+        (reset(ref="nope"), "SubscriptionNotFound", "RefMapped"),
+        (reset(ref="billing", ref_kind="Trigger"), "TriggerNotFound", "RefMapped"),
+    ],
+)
+def test_refused_for_good(wish: Object[ResetOffset], reason: str, part: str) -> None:
+    kafka = served()
+    assert names_of(kafka.settle(*OBJECTS, wish)) == ["RememberSeek"]
+    status = kafka.status(wish, *OBJECTS)
+    assert condition(status) == condition(status, part) == (FALSE, reason)
+    assert not kafka.world.subscriptions[UID].stopped
+    seek = kafka.world.seeks["r-again"]
+    kafka.settle(*OBJECTS, subscription("nope"), trigger(), wish, now=5e9)
+    assert kafka.world.seeks == {"r-again": seek}, "also when the time has come, or the missing object"
+
+
+def test_waits_for_a_subscription_that_is_there_but_not_published() -> None:
+    kafka, wish = Kafka(), reset()
+    assert kafka.decide(subscription(), wish) == [], "its channel is missing"
+    assert "not served yet" in message(kafka.status(wish, subscription()))
+
+
+def test_waits_until_all_resources_are_read() -> None:
+    kafka, wish = served(), reset(ref="nope")
+    assert kafka.decide(*OBJECTS, wish, complete=False) == []
+    assert condition(kafka.status(wish, *OBJECTS, complete=False)) == (UNKNOWN, "Pending")
+
+
+def test_one_at_a_time_for_each_subscription() -> None:
+    kafka, first, second = served(), reset("again"), reset("later", to="latest")
+    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
+    kafka.settle(*OBJECTS, first, second)
+    assert kafka.world.seeks.keys() == {"r-again"}
+    assert "ResetOffset default/again" in message(kafka.status(second, first, *OBJECTS))
+    seen(kafka, working(kafka))
+    kafka.settle(*OBJECTS, first, second)
+    assert phase(kafka) is SeekPhase.DONE
+    seen(kafka, working(kafka, reason="r-later"))
+    kafka.settle(*OBJECTS, first, second)
+    assert [(one.old, one.new) for one in kafka.world.seeks["r-later"].moves] == [(0, 9), (0, 9)]
+
+
+def test_a_worker_that_stopped_for_an_earlier_seek_has_not_stopped_for_this_one() -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka, reason="r-earlier"))
+    kafka.settle(*OBJECTS, wish)
+    assert phase(kafka) is SeekPhase.STOPPING
+
+
+@pytest.mark.parametrize(
+    ("state", "silent", "moves"),
+    [
+        (WorkerState.RUNNING, False, False),
+        (WorkerState.RUNNING, True, True),
+        (WorkerState.STARTING, False, False),
+        (WorkerState.FAILED, False, False),
+        (WorkerState.UNSUPPORTED, False, True),
+    ],
+)
+def test_which_workers_it_waits_for(state: WorkerState, silent: bool, moves: bool) -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka, state, "x"), silent=frozenset({"w"} if silent else ()))
+    kafka.settle(*OBJECTS, wish)
+    assert (phase(kafka) is SeekPhase.DONE) is moves
+
+
+def test_waits_for_a_worker_that_reports_nothing_of_it() -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, WorkerStatus("w", NOW, "all", {}))
+    kafka.settle(*OBJECTS, wish)
+    assert phase(kafka) is SeekPhase.STOPPING
+
+
+def test_waits_for_the_members_of_the_group_to_leave() -> None:
+    kafka, wish = served(), reset()
+    kafka.groups[GROUP] = GroupState.LIVE
+    kafka.settle(*OBJECTS, wish)
+    assert phase(kafka) is SeekPhase.STOPPING
+    kafka.groups[GROUP] = GroupState.EMPTY
+    kafka.settle(*OBJECTS, wish)
+    assert phase(kafka) is SeekPhase.DONE
+
+
+def test_is_given_up_when_a_worker_does_not_stop_and_started_again() -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
+    kafka.settle(*OBJECTS, wish)
+    kafka.world = replace(kafka.world, now=NOW + CONFIG.seek_limit_s + 1)
+    kafka.settle(*OBJECTS, wish)
+    assert phase(kafka) is SeekPhase.REFUSED
+    assert not kafka.world.subscriptions[UID].stopped
+    assert kafka.offsets[GROUP] == {0: 5, 1: 7}
+    status = kafka.status(wish, *OBJECTS)
+    assert condition(status) == (FALSE, "NotStopped")
+    assert "worker w" in message(status)
+
+
+def test_withdrawn_before_anything_is_moved() -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
+    kafka.settle(*OBJECTS, wish)
+    kafka.settle(*OBJECTS)
+    assert not kafka.world.subscriptions[UID].stopped
+    assert kafka.offsets[GROUP] == {0: 5, 1: 7}
+    assert kafka.world.seeks == {}
+
+
+def test_completed_although_it_is_withdrawn_while_offsets_are_moved() -> None:
+    kafka, wish = served(), reset()
+    kafka.settle(*OBJECTS, wish)
+    moving = replace(kafka.world.seeks["r-again"], phase=SeekPhase.MOVING)
+    record = replace(kafka.world.subscriptions[UID], stopped=True)
+    kafka.offsets[GROUP] = {0: 5, 1: 0}  # one partition was moved when the leader died
+    kafka.world = replace(kafka.world, seeks={"r-again": moving}, subscriptions={UID: record})
+    done = kafka.settle(*OBJECTS)
+    assert names_of(done) == ["MoveOffsets", "RememberSeek", "PublishSubscription", "RememberSeek", "ForgetSeek"]
+    assert kafka.offsets[GROUP] == {0: 0, 1: 0}
+
+
+def test_a_late_commit_of_a_worker_is_moved_again_before_the_start() -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
+    kafka.settle(*OBJECTS, wish)
+    seen(kafka, working(kafka))
+    (find,) = kafka.decide(*OBJECTS, wish)
+    kafka.act(find)
+    (move,) = kafka.decide(*OBJECTS, wish)
+    kafka.act(move)
+    kafka.offsets[GROUP][0] = 6
+    seen(kafka, working(kafka), working(kafka, WorkerState.STARTING, "", "late"))
+    assert kafka.decide(*OBJECTS, wish) == [], "a worker that appears must stop first"
+    seen(kafka, working(kafka), working(kafka, name="late"))
+    (again,) = kafka.decide(*OBJECTS, wish)
+    assert again == move
+
+
+def test_a_subscription_that_is_deleted_meanwhile() -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
+    kafka.settle(*OBJECTS, wish)
+    kafka.settle(channel(partitions=2), wish)
+    assert (phase(kafka), kafka.world.seeks["r-again"].reason) == (SeekPhase.REFUSED, "Deleted")
+
+
+def test_a_change_of_the_spec_does_not_start_it() -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
+    kafka.settle(*OBJECTS, wish)
+    changed = subscription(generation=2, concurrency=7)
+    kafka.settle(OBJECTS[0], changed, wish)
+    record = kafka.world.subscriptions[UID]
+    assert (record.generation, record.concurrency, record.stopped, record.seek) == (2, 7, True, "r-again")
+
+
+def test_a_change_of_the_spec_and_a_seek_at_once() -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
+    kafka.act(RememberSeek(_recorded(kafka)))
+    changed = subscription(generation=2)
+    for _ in range(2):
+        published = [
+            action.subscription
+            for action in kafka.decide(OBJECTS[0], changed, wish)
+            if isinstance(action, PublishSubscription)
+        ]
+        assert [one.generation for one in published] == [2], "a record that looks older would be ignored"
+        kafka.act(PublishSubscription(published[0]))
+    assert kafka.world.subscriptions[UID].stopped
+
+
+def _recorded(kafka: Kafka) -> Seek:
+    record = kafka.world.subscriptions[UID]
+    ref = ("Subscription", "default", "billing")
+    return Seek("r-again", "default/again", *ref, "earliest", SeekPhase.STOPPING, NOW, UID, record.topic, GROUP)
+
+
+def test_a_changed_spec_of_a_reset_changes_nothing() -> None:
+    kafka, wish = served(), reset()
+    kafka.settle(*OBJECTS, wish)
+    changed = reset(to="latest", generation=2)
+    assert kafka.settle(*OBJECTS, changed) == []
+    assert condition(kafka.status(changed, *OBJECTS)) == (FALSE, "Immutable")
+
+
+def test_a_deleted_reset_is_forgotten() -> None:
+    kafka, wish = served(), reset()
+    kafka.settle(*OBJECTS, wish)
+    assert kafka.decide(*OBJECTS, complete=False) == []
+    assert kafka.settle(*OBJECTS) == [ForgetSeek("r-again")]
+
+
+def test_a_subscription_without_its_seek_is_started_again() -> None:
+    kafka = served()
+    record = replace(kafka.world.subscriptions[UID], stopped=True, seek="r-lost")
+    kafka.world = replace(kafka.world, subscriptions={UID: record})
+    assert kafka.settle(*OBJECTS) == [PublishSubscription(replace(record, stopped=False))]
+
+
+@pytest.mark.parametrize(
+    ("to", "expected"),
+    [("+2", {0: 7, 1: 9}), ("-6", {0: 0, 1: 1}), ("+100", {0: 9, 1: 9}), ("latest", {0: 9, 1: 9})],
+)
+def test_a_request_of_a_command(to: str, expected: dict[int, int]) -> None:
+    kafka = served()
+    request = SeekRequest("q", "Subscription", "default", "billing", to, NOW)
+    kafka.settle(*OBJECTS, seek_requests=(request,))
+    assert kafka.offsets[GROUP] == expected
+    assert phase(kafka, "q") is SeekPhase.DONE
+    assert kafka.settle(*OBJECTS) == [], "the command reads how it went"
+    kafka.world = replace(kafka.world, now=NOW + CONFIG.seek_kept_s + 1)
+    assert kafka.settle(*OBJECTS) == [ForgetSeek("q")]
+
+
+def test_a_request_that_makes_no_sense_is_refused() -> None:
+    kafka = served()
+    kafka.settle(*OBJECTS, seek_requests=(SeekRequest("q", "Subscription", "default", "billing", "soon", NOW),))
+    assert (phase(kafka, "q"), kafka.world.seeks["q"].reason) == (SeekPhase.REFUSED, "PositionInvalid")
+
+
+@given(before=st.sampled_from(SeekPhase), after=st.sampled_from(SeekPhase))
+def test_no_phase_is_followed_by_one_that_is_not_in_the_table(before: SeekPhase, after: SeekPhase) -> None:
+    seek = replace(_recorded(served()), phase=before)
+    if after in TRANSITIONS[before]:
+        assert in_phase(seek, after, NOW).phase is after
+    else:
+        with pytest.raises(AssertionError):
+            in_phase(seek, after, NOW)
+
+
+class _Workers:
+    """Workers that follow the contract, deliver and commit, each at a time of its own."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.kafka = kafka
+        self.applied: dict[str, tuple[bool, str]] = {}  #: worker -> (stopped, seek) as it has read it
+        self.first: dict[int, int] = {}  #: partition -> where delivery went on after the seek
+
+    def follow(self, name: str) -> None:
+        """Read the contract; what was remembered is forgotten."""
+        record = self.kafka.world.subscriptions[UID]
+        self.applied[name] = record.stopped, record.seek
+        self.report()
+
+    def leave(self, name: str) -> None:
+        """Stop for good."""
+        self.applied.pop(name, None)
+        self.report()
+
+    def deliver(self, name: str, partition: int) -> None:
+        """Deliver one event and commit it, unless stopped."""
+        if self.applied.get(name, (True, ""))[0]:
+            return
+        at = self.kafka.offsets[GROUP][partition]
+        if self.applied[name][1] == "r-again":
+            self.first.setdefault(partition, at)
+        self.kafka.offsets[GROUP][partition] = min(at + 1, self.kafka.ends[partition])
+
+    def report(self) -> None:
+        """What the leader sees."""
+        states = {
+            name: working(self.kafka, WorkerState.STOPPED if stopped else WorkerState.RUNNING, seek, name)
+            for name, (stopped, seek) in self.applied.items()
+        }
+        live = any(not stopped for stopped, _ in self.applied.values())
+        self.kafka.groups[GROUP] = GroupState.LIVE if live else GroupState.EMPTY
+        seen(self.kafka, *states.values())
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("lead"), st.integers(0, 3)),  # a leader carries out so many actions, and dies
+    st.tuples(st.sampled_from(["follow", "leave"]), st.sampled_from("ab")),
+    st.tuples(st.just("deliver"), st.sampled_from("ab"), st.integers(0, 1)),
+    st.tuples(st.just("store"), st.integers(0, 1)),
+)
+
+
+@given(steps=st.lists(STEPS, max_size=40), to=st.sampled_from(["earliest", "latest"]))
+def test_offsets_are_moved_once_whenever_the_controller_dies(steps: list[tuple[Any, ...]], to: str) -> None:
+    kafka, wish = served(), reset(to=to)
+    workers = _Workers(kafka)
+    workers.follow("a")
+    phases = [SeekPhase.STOPPING]
+    recorded: set[tuple[Move, ...]] = set()
+
+    def lead(count: int) -> bool:
+        actions: list[Action] = kafka.decide(*OBJECTS, wish)
+        for action in actions[:count]:
+            if isinstance(action, FindOffsets | MoveOffsets):
+                assert all(stopped for stopped, _ in workers.applied.values()), "a worker still commits"
+            kafka.act(action)
+        seek = kafka.world.seeks.get("r-again")
+        if seek is not None and seek.phase is not phases[-1]:
+            assert seek.phase in TRANSITIONS[phases[-1]]
+            phases.append(seek.phase)
+        if seek is not None and seek.moves:
+            recorded.add(seek.moves)
+        return bool(actions)
+
+    for step in steps:
+        match step:
+            case ("lead", count):
+                lead(count)
+            case ("follow", name):
+                workers.follow(name)
+            case ("leave", name):
+                workers.leave(name)
+            case ("deliver", name, partition):
+                workers.deliver(name, partition)
+            case (_, partition):
+                kafka.ends[partition] += 1
+    for _ in range(12):  # from here on nobody dies
+        for name in "ab":
+            workers.follow(name)
+        lead(1)
+    for name in "ab":
+        workers.follow(name)
+    for partition in (0, 1):
+        workers.deliver("a", partition)
+    assert phases == [SeekPhase.STOPPING, SeekPhase.MOVING, SeekPhase.STARTING, SeekPhase.DONE]
+    assert len(recorded) == 1, "new offsets are worked out once"
+    assert workers.first == {move.partition: move.new for move in recorded.pop()}

@@ -55,6 +55,8 @@ T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
+_MOVES_LOGGED = 100  # partitions in one line of the log
+
 
 class LeadershipLost(Exception):
     """Another process leads now. It will carry out the remaining actions."""
@@ -209,6 +211,9 @@ class Executor:
         what = {"kind": seek.kind, "subscription": f"{seek.namespace}/{seek.name}", "to": seek.to}
         if seek.reason:
             log.warning("offsets are not moved", **what, by=seek.asked_by, phase=seek.phase.value, reason=seek.message)
+        elif seek.is_over:
+            moves = {move.partition: f"{move.old} -> {move.new}" for move in seek.moves[:_MOVES_LOGGED]}
+            log.info("offsets were moved", **what, by=seek.asked_by, partitions=moves)
         else:
             log.info("offsets are being moved", **what, by=seek.asked_by, phase=seek.phase.value)
 

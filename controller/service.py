@@ -231,8 +231,6 @@ class Controller:
             if scan != term.scan:
                 term.observed, term.scan = None, scan
                 term.retry_at, term.failed_tries = 0.0, 0
-        if self._status_changed and active(self._executor.seeks.values()):
-            term.observed = None  # what was committed before a worker stopped does not count
         if self._contract_changed or now >= term.retry_at or now - term.observed_at >= self._config.resync_s:
             term.observed = None
         if term.failure and now < term.retry_at:
@@ -266,10 +264,11 @@ class Controller:
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):
             world = self._world(term)
-            if term.observed is None:
+            if term.observed is None or active(world.seeks.values()):
                 term.observed_at = time.monotonic()
                 term.observed = await self._executor.observe(wanted(world, self._config))
-                world = self._world(term)
+                # Workers as they were before: one that has reported since may have committed after the observation.
+                world = replace(self._world(term), workers=world.workers, silent=world.silent)
             decided = reconcile(world, self._config)
             statuses = [action for action in decided if isinstance(action, WriteStatus)]
             actions = [action for action in decided if not isinstance(action, RecordCreations | WriteStatus)]

@@ -16,8 +16,9 @@ SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 def plant(fault: str, step: str) -> None:
-    """The first action of this kind gets the fault: after all that is checked before it, or when it is done. `step`: the
-    name of an action, or a name and a part of how it is written, such as `RememberSeek:'moving'`."""
+    """The first action of this kind gets the fault: after all that is checked before it, or when it is done.
+
+    `step`: the name of an action, or a name and a part of how it is written, such as `RememberSeek:'moving'`."""
     name, _, moment = fault.partition("-")
     kind, _, part = step.partition(":")
     do, hit = Executor._do, False

@@ -11,11 +11,18 @@ from tests.support.processes import REPOSITORY
 from tests.unit.controller.plan.condition_rows import Row
 from tests.unit.controller.plan.rows_of_brokers import BROKERS
 from tests.unit.controller.plan.rows_of_channels import CHANNELS
+from tests.unit.controller.plan.rows_of_resets import MOVED_SUBSCRIPTION, RESETS
 from tests.unit.controller.plan.rows_of_subscriptions import SUBSCRIPTIONS
 from tests.unit.controller.plan.rows_of_triggers import TRIGGERS
 
 TRUE = ConditionStatus.TRUE
-ROWS = {"KafkaChannel": CHANNELS, "Broker": BROKERS, "Subscription": SUBSCRIPTIONS, "Trigger": TRIGGERS}
+ROWS = {
+    "KafkaChannel": CHANNELS,
+    "Broker": BROKERS,
+    "Subscription": [*SUBSCRIPTIONS, MOVED_SUBSCRIPTION],
+    "Trigger": TRIGGERS,
+    "ResetOffset": RESETS,
+}
 
 
 @pytest.mark.parametrize(

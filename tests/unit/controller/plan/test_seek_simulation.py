@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.plan.actions import Action, FindOffsets, GroupState, MoveOffsets
@@ -61,6 +61,10 @@ STEPS = st.one_of(
 )
 
 
+@example(steps=[("lead", 3)] * 4, to="earliest")  # nobody stops
+@example(  # a worker that appears late, and commits between the move and the start
+    steps=[("lead", 3), ("lead", 3), ("follow", "a"), ("lead", 3), ("lead", 3), ("deliver", "b", 0)], to="earliest"
+)
 @given(steps=st.lists(STEPS, max_size=40), to=st.sampled_from(["earliest", "latest"]))
 def test_offsets_are_moved_once_whenever_the_controller_dies(steps: list[tuple[Any, ...]], to: str) -> None:
     kafka, wish = served(), reset(to=to)

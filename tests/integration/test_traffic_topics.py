@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,8 @@ from analytics.traffic.read import read_windows
 from analytics.traffic.topic_identity import TopicNow
 from app.local.kafka import EmbeddedKafka
 from app.operations.traffic_topics import KafkaTopics
+from knative.errors import NotReadyError
+from tests.support.processes import wait_until
 from tests.support.traffic import Sent, shown
 
 if TYPE_CHECKING:
@@ -29,17 +30,31 @@ BEGIN_S = 1_790_000_040  # a whole minute
 _LIMIT_S = 180.0
 
 
-def _recreate(admin: AdminClient, topic: str) -> None:
+def _recreate(kafka: EmbeddedKafka, topic: str) -> None:
+    admin, topics = (
+        AdminClient({"bootstrap.servers": kafka.bootstrap}),
+        KafkaTopics({"bootstrap.servers": kafka.bootstrap}),
+    )
+    former = topics.describe([topic], False)[topic].id
     admin.delete_topics([topic])[topic].result(_LIMIT_S)
-    end_s = time.monotonic() + _LIMIT_S
-    while True:
+
+    def created() -> bool:
         try:
             admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "-1"})])[topic].result(_LIMIT_S)
-            return
         except KafkaException:  # the old one is not quite gone
-            if time.monotonic() > end_s:
-                raise
-            time.sleep(0.1)
+            return False
+        return True
+
+    def served() -> bool:
+        """A broker learns of both later than the controller. Until then it appends to the old log, and acknowledges."""
+        try:
+            now = topics.describe([topic], True).get(topic)
+        except NotReadyError:  # it leads the partitions of neither
+            return False
+        return now is not None and now.id != former and all(end == 0 for _, end in now.bounds.values())
+
+    wait_until("the topic is created", created, _LIMIT_S)
+    wait_until("the new log is served", served, _LIMIT_S)
 
 
 def test_topics_recreated_between_runs_and_within_one(
@@ -66,7 +81,7 @@ def test_topics_recreated_between_runs_and_within_one(
     assert not TrafficJob(spark, plan).run().notes
 
     for topic in (a, sent.traffic_topic):
-        _recreate(admin, topic)
+        _recreate(kafka, topic)
     sent.records(a, 40, BEGIN_S + 300, 300)
     sent.records(b, 5, BEGIN_S + 300, 300)
     sent.deltas("w", ("ns", "a"), range(BEGIN_S + 300, BEGIN_S + 310))
@@ -81,7 +96,7 @@ def test_topics_recreated_between_runs_and_within_one(
     def too_late(topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
         if a in topics and not bounds and not times:
             times.append(1)
-            _recreate(admin, a)
+            _recreate(kafka, a)
             sent.records(a, 90, BEGIN_S + 600, 60)
         return describe(topics, bounds)
 
@@ -92,7 +107,7 @@ def test_topics_recreated_between_runs_and_within_one(
     def without_ids(topics: Collection[str], bounds: bool) -> Mapping[str, TopicNow]:
         return {topic: replace(one, id="") for topic, one in describe(topics, bounds).items()}
 
-    _recreate(admin, a)
+    _recreate(kafka, a)
     sent.records(a, 7, BEGIN_S + 900, 60)
     summary = TrafficJob(spark, replace(plan, describe=without_ids)).run()
     assert [("ends before the last offset read" in note) for note in summary.notes] == [True]

@@ -12,7 +12,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from analytics.traffic.windows import COUNTS, Window
 from knative.contract.kafka_names import traffic_topic
@@ -36,6 +36,17 @@ class Sent:
         self._sums: dict[Key, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         self._sketches: dict[Key, latency_sketch.LatencySketch] = collections.defaultdict(dict)
         self._numbers: collections.Counter[str] = collections.Counter()
+        self._errors: list[KafkaError] = []
+
+    def _produce(self, topic: str, *record: Any, **options: Any) -> None:
+        self._producer.produce(topic, *record, **{**options, "on_delivery": self._delivered})
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self._errors.append(error)
+
+    def _flush(self) -> None:
+        assert (self._producer.flush(180), self._errors) == (0, [])
 
     def records(self, topic: str, count: int, begin_s: int, seconds: int, partitions: int = 2) -> None:
         """Events at seeded moments of `seconds` from `begin_s` on; some without a type, some with a type twice."""
@@ -50,11 +61,11 @@ class Sent:
                 headers.append(("ce_type", type_.encode()))
             if number % 10 == 0:
                 headers.append(("ce_type", b"a second one that does not count")) if type_ else None
-            self._producer.produce(topic, body, None, number % partitions, headers=headers, timestamp=at_ms)
+            self._produce(topic, body, None, number % partitions, headers=headers, timestamp=at_ms)
             self._producer.poll(0)
             key = (at_ms // 60_000 * 60, "stored", namespace, channel, "", type_, source)
             self._sums[key].update(events=1, bytes=len(body))
-        assert self._producer.flush(180) == 0
+        self._flush()
 
     def deltas(self, by: str, channel: tuple[str, str], time_options: Iterable[int], copies: int = 1) -> list[bytes]:
         """One report of a worker for each second: of ingress and of subscription `sub` in turn. Gives their values."""
@@ -65,18 +76,18 @@ class Sent:
             delta = self._delta(by, number, at, *channel)
             values.append(encode(delta))
             for _ in range(copies):
-                self._producer.produce(self.traffic_topic, values[-1], key_of(delta), timestamp=at * 1000 + 900)
+                self._produce(self.traffic_topic, values[-1], key_of(delta), timestamp=at * 1000 + 900)
             key = (at // 60 * 60, delta.kind, *channel, delta.subscription, delta.type, delta.source)
             self._sums[key].update({column(name): count for name, count in delta.counts.nonzero().items()})
             latency_sketch.merge(self._sketches[key], delta.latency)
-        assert self._producer.flush(180) == 0
+        self._flush()
         return values
 
     def raw(self, values: Sequence[bytes | None]) -> None:
         """Any values into the traffic topic; they are expected to change nothing."""
         for value in values:
-            self._producer.produce(self.traffic_topic, value, b"k")
-        assert self._producer.flush(180) == 0
+            self._produce(self.traffic_topic, value, b"k")
+        self._flush()
 
     def expected(self) -> list[tuple[Key, dict[str, int], latency_sketch.LatencySketch]]:
         """What the windows of a minute must say, but for what came late."""

@@ -49,6 +49,7 @@ class ControllerConfig:
     namespaces: tuple[str, ...] = ()  #: of a cluster; () = all
     kubeconfig: str = ""  #: "" = the one of kubectl, or the pod's ServiceAccount
     context: str = ""  #: of the kubeconfig; "" = its current one
+    version: str = ""  #: of Penstock, for the controller's report
     subscriptions: str = "auto"  #: core, own or auto: who resolves Subscriptions in a cluster
     stop_timeout_s: float = 3.0  #: for the current step, and again for leaving the lock group
 

@@ -62,6 +62,11 @@ _COMMANDS = (
         "Show channels, brokers, subscriptions, triggers. Exit code: 0 if all are ready, all files accepted, else 3.",
     ),
     Entry(
+        "doctor",
+        "app.cli.doctor:doctor",
+        "Check settings, Kafka, workers, topics and resources, and say what to do. Exit code: 1 if there is a problem.",
+    ),
+    Entry(
         "explain",
         "app.cli.explain:explain",
         "Show whether an event would match a trigger, and why. Exit code: 0 if it matches, 1 if not, 2 for an error.",
@@ -154,6 +159,7 @@ def penstock(
       penstock up             run everything on this machine, with an example
       penstock send           send an event to the example's channel
       penstock status         channels and subscriptions, and whether they are ready
+      penstock doctor         what is wrong with the installation, and what to do
       penstock lag            how far each subscription is behind
       penstock traffic        traffic of the last minute
       penstock dlq list       events that could not be delivered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,4 +39,5 @@ def controller_config(
         kubeconfig=settings.kubeconfig,
         context=settings.kube_context,
         subscriptions=settings.subscriptions,
+        version=version("penstock"),
     )

@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -34,6 +35,7 @@ from app.worker.watchdog import Watchdog
 from controller.config import ControllerConfig
 from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
+from knative.contract.features import SUPPORTED
 from knative.contract.records import SubscriberStatus, WorkerStatus, named_channel
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.errors import PenstockError
@@ -50,6 +52,7 @@ log = structlog.get_logger(__name__)
 
 EXIT_FAILED = 1
 EXIT_NOT_READY = 3
+_VERSION, _FEATURES = version("penstock"), tuple(sorted(SUPPORTED))
 _SOON_S = 0.05
 _ASK_LIMIT_S = 2.0  # at start, for each request that checks whether Kafka answers
 _GONE_S = 1.0  # for Faust's own stop, when everything of ours has stopped
@@ -322,7 +325,9 @@ class Lifecycle:
                     stats = parts.supervisor.stats()
                 unsupported = {uid: one.status for uid, one in parts.contract.unsupported.items()}
                 served = {**unsupported, **parts.supervisor.statuses()}
-                status = WorkerStatus(parts.worker_id, time.time(), parts.settings.role, served, stats)
+                status = WorkerStatus(
+                    parts.worker_id, time.time(), parts.settings.role, served, stats, _VERSION, _FEATURES
+                )
                 if parts.producer.connected:
                     self._send_status(encode_status(status))
                 try:

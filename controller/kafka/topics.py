@@ -13,9 +13,10 @@ from tables.kafka.admin import KafkaAdmin
 from tables.kafka.answers import GroupInfo
 from tables.kafka.errors import KafkaNotFound, leave_out
 
-_INTERNAL = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "segment.ms": "3600000"}
+#: Configs of the contract topic, the status topic and the redrive ledger.
+INTERNAL = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "segment.ms": "3600000"}
 #: Small segments, so that compaction soon removes overwritten rows and reading a topic stays fast.
-_CHANGELOG = {
+CHANGELOG = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.1",
     "segment.ms": "600000",
@@ -61,14 +62,18 @@ def delete_topic(admin: KafkaAdmin, topic: str) -> None:
 def ensure_compacted(admin: KafkaAdmin, names: Iterable[str], replication: int) -> None:
     """Create the internal topics (one partition, compacted) unless they exist."""
     for name in names:
-        admin.create_topic(name, 1, replication, _INTERNAL)
+        admin.create_topic(name, 1, replication, INTERNAL)
+
+
+def traffic_configs(retention_s: float) -> dict[str, str]:
+    """Configs of the traffic topic."""
+    return {"cleanup.policy": "delete", "retention.ms": str(int(retention_s * 1000))}
 
 
 def ensure_traffic(
     admin: KafkaAdmin, topic: str, retention_s: float, changelogs: Iterable[str], replication: int
 ) -> None:
     """Create the traffic topic and the compacted topics made from it (one partition each) unless they exist."""
-    kept = {"cleanup.policy": "delete", "retention.ms": str(int(retention_s * 1000))}
-    admin.create_topic(topic, 1, replication, kept)
+    admin.create_topic(topic, 1, replication, traffic_configs(retention_s))
     for name in changelogs:
-        admin.create_topic(name, 1, replication, _CHANGELOG)
+        admin.create_topic(name, 1, replication, CHANGELOG)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,20 @@ class ApiServer:
         content_type: str = "application/json",
     ) -> Json:
         """One request and its answer."""
+        return (await self._answer(method, path, params, body, content_type))[0]
+
+    async def version(self) -> tuple[str, float | None]:
+        """The version of the server, and what time it is there in Unix seconds; None = it does not say."""
+        found, headers = await self._answer("GET", "/version", None, None, "application/json")
+        try:
+            now_s = parsedate_to_datetime(headers.get("Date", "")).timestamp()
+        except ValueError:
+            return str(found.get("gitVersion", "")), None
+        return str(found.get("gitVersion", "")), now_s
+
+    async def _answer(
+        self, method: str, path: str, params: Params | None, body: Mapping[str, Any] | None, content_type: str
+    ) -> tuple[Json, Mapping[str, str]]:
         what = f"{method} {path}"
         try:
             async with asyncio.timeout(REQUEST_S):
@@ -106,7 +121,7 @@ class ApiServer:
             raise _no_answer(what, problem) from problem
         if response.status >= 400:
             raise _refused(what, response, data)
-        return _parsed(what, data)
+        return _parsed(what, data), response.headers
 
     async def watch(self, path: str, params: Params, seconds: int) -> AsyncGenerator[Json, None]:
         """The events of a watch, which the server ends after `seconds`. A stream that goes on for longer is half open:

@@ -110,10 +110,11 @@ def _resource_problem(status: WriteStatus, one: Condition) -> ResourceProblem:
 class StatusReporter:
     """Writes to the status topic. Event loop only; only while this process leads."""
 
-    def __init__(self, produce: Produce, table: StatusTable, topic: str) -> None:
+    def __init__(self, produce: Produce, table: StatusTable, topic: str, version: str = "") -> None:
         self._produce = produce
         self._table = table
         self._topic = topic
+        self._version = version
         self._heard: dict[
             str, tuple[float, float]
         ] = {}  #: worker -> (time in its last record, our time when we first saw that)
@@ -132,8 +133,9 @@ class StatusReporter:
         uids = tuple(sorted(foreign))[:FOREIGN_MAX]
         found, left_out = fitting(resource_problems(statuses, problems, notes), RECORD_BYTES_MAX - 40 * len(uids))
         last = self._table.report
-        if last is None or (last.problems, last.left_out, last.foreign) != (found, left_out, uids):
-            self._send(REPORT_KEY, encode_report(ControllerReport(time.time(), found, left_out, uids)))
+        report = ControllerReport(time.time(), found, left_out, uids, self._version)
+        if last is None or replace(last, time=report.time) != report:
+            self._send(REPORT_KEY, encode_report(report))
 
     def requested(self, now: float) -> frozenset[str]:
         """Uids of foreign resources that a person asks to remove, without requests that are too old. `now`: Unix

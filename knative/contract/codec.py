@@ -186,6 +186,8 @@ def record_of_worker(status: WorkerStatus) -> Record:
         "role": status.role,
         "subscriptions": {uid: _served_row(one) for uid, one in status.subscriptions.items()},
     }
+    if status.version:
+        record |= {"version": status.version, "features": status.features}
     rows = {uid: row for uid, one in status.stats.items() if (row := stats_row(one)) is not None}
     return {**record, "progress": rows} if rows else record
 
@@ -198,6 +200,8 @@ def record_of_report(report: ControllerReport) -> Record:
         "left_out": report.left_out,
         "foreign": list(report.foreign),
     }
+    if report.version:
+        body["version"] = report.version
     return {"schema": SCHEMA_VERSION, "controller": body}
 
 
@@ -234,7 +238,8 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
         report = record["controller"]
         problems = (ResourceProblem(*(str(row[name]) for name in _NAMES[ResourceProblem])) for row in report["remarks"])
         foreign = tuple(map(str, report.get("foreign", ())))
-        return ControllerReport(float(report["time"]), tuple(problems), int(report["left_out"]), foreign)
+        version = str(report.get("version", ""))
+        return ControllerReport(float(report["time"]), tuple(problems), int(report["left_out"]), foreign, version)
     if "leader" in record:
         return LeaderRow(leader_row_of(record))
     if "remove" in record:
@@ -243,7 +248,10 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
         return request_of(record["seek"])
     subscriptions = {uid: _served(row) for uid, row in record["subscriptions"].items()}
     stats = _stats(record.get("progress"), unreadable)
-    return WorkerStatus(record["worker"], float(record["time"]), record["role"], subscriptions, stats)
+    version, features = str(record.get("version", "")), tuple(map(str, record.get("features", ())))
+    return WorkerStatus(
+        record["worker"], float(record["time"]), record["role"], subscriptions, stats, version, features
+    )
 
 
 def _served_row(one: WorkerSubscription) -> Record:

@@ -72,6 +72,11 @@ def controller_group(instance: str) -> str:
     return f"{instance}.controller"
 
 
+def doctor_group(instance: str) -> str:
+    """The group in which `penstock doctor` commits one offset, to see what time a broker writes; then it is deleted."""
+    return f"{instance}.doctor"
+
+
 def subscription_group(uid: str) -> str:
     """The consumer group of a Subscription. By uid, so that a Subscription created again inherits no offsets."""
     return f"kafka.{uid}"

@@ -187,6 +187,8 @@ class WorkerStatus:
     role: str
     subscriptions: dict[str, WorkerSubscription] = field(default_factory=dict)  #: by subscription uid
     stats: dict[str, SubscriptionStats] = field(default_factory=dict)  #: by subscription uid; may be missing
+    version: str = ""  #: of Penstock; "" = one that did not report it yet
+    features: tuple[str, ...] = ()  #: those that it supports
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,7 @@ class ControllerReport:
     foreign: tuple[
         str, ...
     ] = ()  #: uids of foreign resources: served, but in no file; kept until a person removes them
+    version: str = ""  #: of Penstock, as of a worker
 
 
 @dataclass(frozen=True, slots=True)

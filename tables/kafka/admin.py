@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
+    ListOffsetsResultInfo,
     OffsetSpec,
     ResourceType,
 )
@@ -188,19 +189,28 @@ class KafkaAdmin:
         """The offset of the first record from this time on; -1 where there is none."""
         return self._offsets(places, OffsetSpec.for_timestamp(timestamp_ms), _RAISE)
 
+    def newest_timestamps(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The newest timestamp of the records of each partition, in milliseconds; -1 where there are none."""
+        return {place: found.timestamp for place, found in self._listed(places, OffsetSpec.max_timestamp(), _RAISE)}
+
     def _offsets(
         self, places: Iterable[Place], spec: OffsetSpec, on_error: Callable[[Place, KafkaFailed], None]
     ) -> dict[Place, int]:
+        return {place: found.offset for place, found in self._listed(places, spec, on_error)}
+
+    def _listed(
+        self, places: Iterable[Place], spec: OffsetSpec, on_error: Callable[[Place, KafkaFailed], None]
+    ) -> list[tuple[Place, ListOffsetsResultInfo]]:
         wanted = {TopicPartition(*place): spec for place in places}
         if not wanted:
-            return {}
+            return []
         asked = self._client.list_offsets(wanted, request_timeout=self._limit_s)
         found = self._answers(
             {(one.topic, one.partition): answer for one, answer in asked.items()},
             lambda place: (f"looking up offsets of {place[0]}", f"Describe on topic {place[0]}"),
             on_error,
         )
-        return {place: answer.offset for place, answer in found.items()}
+        return list(found.items())
 
     # -- groups
 
@@ -384,4 +394,5 @@ def _topic_info(name: str, about: Any) -> TopicInfo:
         topic_id(about.topic_id),
         tuple(one.id for one in partitions),
         tuple(len(one.replicas) for one in partitions),
+        tuple(len(one.isr) for one in partitions),
     )

@@ -19,12 +19,14 @@ class ClusterInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """`id`: another one when the topic is created again, "" before Kafka 2.8. `replicas`: of each partition."""
+    """`id`: another one when the topic is created again, "" before Kafka 2.8. `replicas`, `in_sync`: how many each
+    partition has."""
 
     name: str
     id: str
     partitions: tuple[int, ...]
     replicas: tuple[int, ...]
+    in_sync: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

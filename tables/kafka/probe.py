@@ -18,7 +18,7 @@ def refusal(bootstrap: str) -> str:
     """
     reasons: list[str] = []
     for broker in bootstrap.split(","):
-        host, port = _split(broker.strip())
+        host, port = split_address(broker.strip())
         try:
             socket.create_connection((host, port), _CONNECT_LIMIT_S).close()
         except ConnectionRefusedError:
@@ -32,7 +32,8 @@ def refusal(bootstrap: str) -> str:
     return "; ".join(dict.fromkeys(reasons))
 
 
-def _split(broker: str) -> tuple[str, int]:
+def split_address(broker: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`."""
     address = broker.rpartition("://")[2]
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():

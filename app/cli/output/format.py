@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 
 _UNFOLDED_CHARS = 10_000
+#: Cells with these texts have a colour.
+STYLES = {
+    **dict.fromkeys(("True", "up", "ok"), "green"),
+    **dict.fromkeys(("False", "down", "problem"), "red"),
+    **dict.fromkeys(("Unknown", "warning"), "yellow"),
+}
 
 
 class Format(StrEnum):
@@ -114,7 +120,7 @@ def _cell(value: object) -> str:
     from rich.markup import escape
 
     text = "" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
-    style = {"True": "green", "up": "green", "False": "red", "down": "red", "Unknown": "yellow"}.get(text)
+    style = STYLES.get(text)
     return f"[{style}]{text}[/]" if style else escape(text)
 
 

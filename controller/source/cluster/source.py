@@ -20,6 +20,7 @@ from controller.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
 from controller.source.cluster import keeping
+from controller.source.cluster.mode import CORE_PATH, MEANS, find_mode
 from controller.source.cluster.objects import (
     FinalizerChange,
     Known,
@@ -30,21 +31,17 @@ from controller.source.cluster.objects import (
     read_object,
     trimmed,
 )
-from controller.source.cluster.references import config_maps_of, find_kind, group_path, refs_of
+from controller.source.cluster.references import config_maps_of, refs_of
 from controller.source.cluster.referred import Referred
 from controller.source.cluster.store import ObjectStore, name_of, uid_of, version_of
 from controller.source.cluster.watcher import Collection as Listed
 from controller.source.cluster.watches import Trim, Watches
 from controller.source.interface import Scan
 from knative.contract.leader_state import Identity, LeaderState
-from knative.resources.values import MESSAGING, Broker, KafkaChannel, Resource, Subscriber
+from knative.resources.values import Broker, KafkaChannel, Resource, Subscriber
 
 log = structlog.get_logger(__name__)
 
-_MEANS = {
-    "core": "Knative's core resolves Subscriptions and writes them into spec.subscribers of their channels",
-    "own": "this controller resolves Subscriptions",
-}
 _HINT = "it is tried again; check the API server, CRDs and RBAC with `penstock doctor`"
 _HINT_ABSENT = "to use this kind, install its CRD from knative/manifests/crds"
 OURS = ("KafkaChannel", "Subscription", "Broker", "Trigger")
@@ -134,20 +131,15 @@ class ClusterSource:
         """For `auto`: look once whether Knative's core is there. Without an answer nothing is decided."""
         if self._mode != "auto":
             return
-        path = group_path(f"{MESSAGING}/v1")
         try:
-            self._core = find_kind(await self._api.get(path), f"{MESSAGING}/v1", "Channel") is not None
+            listed: Mapping[str, object] | None = await self._api.get(CORE_PATH)
         except ApiError as problem:
             if problem.status != NOT_FOUND:
                 return  # the watchers say what is wrong with the API server
-            self._core = False
-        self._mode = "core" if self._core else "own"
-        why = "has" if self._core else "does not have"
-        log.info(
-            f"the cluster {why} Knative's kind Channel, so subscriptions are {self._mode}",
-            subscriptions=self._mode,
-            means=_MEANS[self._mode],
-        )
+            listed = None
+        found = find_mode(listed)
+        self._mode, self._core = found.value, found.value == "core"
+        log.info(found.why, subscriptions=found.value, means=MEANS[found.value])
 
     def _synced(self) -> bool:
         stores = [store for kind in OURS for store in self._stores(kind)]

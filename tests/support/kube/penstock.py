@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from app.operations.manifests import crd_file
 from knative.resources.kinds import OURS
+from knative.resources.schema import Kind
 from tests.support.kube.client import resource_path
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.manifests import controller_role, install
@@ -30,16 +31,17 @@ Json = dict[str, Any]
 class PenstockInCluster:
     """One installation."""
 
-    def __init__(self, kube: KubeCluster, bootstrap: str, folder: Path) -> None:
+    def __init__(self, kube: KubeCluster, bootstrap: str, folder: Path, kinds: Sequence[Kind] = OURS) -> None:
+        """`kinds`: whose CRDs are installed, unless they are already."""
         self.kube, self._bootstrap, self.folder = kube, bootstrap, folder
         self.name = f"i{uuid.uuid4().hex[:8]}"
         self.namespace = f"t-{self.name}"
         self.topics = f"{self.name}-t.{{namespace}}.{{name}}"
-        self._install()
+        self._install(kinds)
 
-    def _install(self) -> None:
+    def _install(self, kinds: Sequence[Kind]) -> None:
         admin = self.kube.admin
-        install(self.kube, *(crd_file(kind) for kind in OURS))
+        install(self.kube, *(crd_file(kind) for kind in kinds))
         self.kube.create_namespace(self.namespace)
         where = {"namespace": self.namespace, "name": "controller"}
         admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": where}).must()
@@ -62,10 +64,12 @@ class PenstockInCluster:
         settings = self._settings(api_port if role in ("all", "controller") else None)
         return Worker(role, self._bootstrap, self.folder, None, {**settings, **(env or {})}, LIMIT_S)
 
-    def command(self, *arguments: str, fault: tuple[str, str] = ("none", "")) -> Child:
+    def command(
+        self, *arguments: str, fault: tuple[str, str] = ("none", ""), env: Mapping[str, str] | None = None
+    ) -> Child:
         """A started `penstock` command with the settings of a controller. `fault`: what `controller_faults` does to it,
         unless it starts another program."""
-        settings = {**self._settings(0), "PENSTOCK_KAFKA": self._bootstrap}
+        settings = {**self._settings(0), "PENSTOCK_KAFKA": self._bootstrap, **(env or {})}
         command = [sys.executable, "-m", "tests.support.controller_faults", *fault, *arguments]
         return Child(arguments[0], command, self.folder, settings)
 

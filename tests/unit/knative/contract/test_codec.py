@@ -229,6 +229,10 @@ def test_the_bytes_of_statuses() -> None:
         encode_status(WorkerStatus("w-2", 7.0, "ingress"))
         == b'{"schema":1,"worker":"w-2","time":7.0,"role":"ingress","subscriptions":{}}'
     )
+    reported = WorkerStatus("w-3", 7.0, "ingress", version="1.2", features=("filter",))
+    stored = encode_status(reported)
+    assert stored.endswith(b'"subscriptions":{},"version":"1.2","features":["filter"]}')
+    assert decode_status(stored) == reported
 
 
 def test_the_bytes_of_a_report() -> None:
@@ -239,6 +243,9 @@ def test_the_bytes_of_a_report() -> None:
         '"ready":"False","reason":"Bad","message":"it is \\"bad\\""}],"left_out":2,"foreign":["f1"]}}'
     )
     assert decode_status(stored) == report
+    with_version = replace(report, version="1.2")
+    assert encode_report(with_version).endswith(b',"foreign":["f1"],"version":"1.2"}}')
+    assert decode_status(encode_report(with_version)) == with_version
 
 
 def test_the_bytes_of_a_request() -> None:

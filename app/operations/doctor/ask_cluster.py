@@ -1,0 +1,100 @@
+"""Asks an API server for the facts. Reads only, but for reviews of permissions, which change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from app.operations.doctor.cluster import ROLES, Access, ClusterFacts, accesses
+from app.operations.kube import api_server
+from app.settings.load import Settings
+from controller.kube.api_server import ApiServer
+from controller.kube.errors import FORBIDDEN, NOT_FOUND, ApiError
+from controller.source.cluster.references import group_path
+from knative.errors import PenstockError
+from knative.resources.kinds import OURS
+
+_AT_ONCE = 8
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_HINT = "check PENSTOCK_KUBECONFIG and PENSTOCK_KUBE_CONTEXT, or --context; `kubectl version` must answer too"
+
+
+def ask_cluster(settings: Settings, context: str) -> ClusterFacts:
+    """All facts. What is wrong with the server or the kubeconfig is a fact too."""
+    try:
+        return asyncio.run(_ask(settings, context))
+    except ApiError as problem:
+        return ClusterFacts(problem=f"it does not answer: {problem.what}", hint=_HINT)
+    except PenstockError as problem:
+        return ClusterFacts(problem=problem.what, hint=problem.hint)
+
+
+async def _ask(settings: Settings, context: str) -> ClusterFacts:
+    async with api_server(settings, context) as api:
+        asked_s = time.time()
+        version, there_s = await api.version()
+        now_s = (asked_s + time.time()) / 2
+        groups = sorted({f"{kind.group}/{version}" for kind in OURS for version in kind.versions})
+        listed = {group: await _get(api, group_path(group)) for group in groups}
+        crds = {kind.name: await _get(api, f"{_CRDS}/{kind.plural}.{kind.group}") for kind in OURS}
+        wanted = _wanted(api.namespace, settings.namespaces or ("",))
+        try:
+            denied, unknown = await _denied(api, wanted), ""
+        except ApiError as problem:
+            denied, unknown = [], str(problem)
+        return ClusterFacts(
+            host=api.host,
+            version=version,
+            # The server's time has no fractions: half a second is the best guess.
+            ahead_s=None if there_s is None else there_s + 0.5 - now_s,
+            served=listed,
+            crds=crds,
+            user=await _user(api),
+            denied=denied,
+            asked=len(wanted),
+            unknown=unknown,
+        )
+
+
+async def _get(api: ApiServer, path: str) -> dict[str, Any] | None:
+    """None: there is no such thing, or this user may not read it. Raises ApiError."""
+    try:
+        return await api.get(path)
+    except ApiError as problem:
+        if problem.status in (NOT_FOUND, FORBIDDEN):
+            return None
+        raise
+
+
+def _wanted(own: str, namespaces: Sequence[str]) -> list[tuple[Access, str]]:
+    """Everything that the controller does, with the namespace; "" = in all."""
+    roles = list(yaml.safe_load_all(ROLES.read_text(encoding="utf-8")))
+    return [(one, where) for one in accesses(roles) for where in ((own,) if one.own else namespaces)]
+
+
+async def _denied(api: ApiServer, wanted: Sequence[tuple[Access, str]]) -> list[tuple[Access, str]]:
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def allowed(access: Access, namespace: str) -> bool:
+        async with limit:
+            answer = await api.request("POST", _REVIEWS, None, access.review(namespace))
+            return bool((answer.get("status") or {}).get("allowed"))
+
+    answers = await asyncio.gather(*(allowed(*one) for one in wanted))
+    return [one for one, yes in zip(wanted, answers, strict=True) if not yes]
+
+
+async def _user(api: ApiServer) -> str:
+    """Who asks; "" = the server does not say (before Kubernetes 1.28)."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        answer = await api.request("POST", _WHO_AM_I, None, body)
+    except ApiError:
+        return ""
+    return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")

@@ -1,0 +1,83 @@
+"""Asks Kafka for the facts. Every request has a limit. Blocks.
+
+It writes one thing, which affects nobody: an offset of a group of its own, because only then does a broker say what
+time it is. The group is deleted at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from app.operations.doctor.kafka import ClockReading, KafkaFacts
+from app.operations.doctor.release import release
+from app.operations.doctor.topics import IN_SYNC, TopicFacts
+from controller.plan.channels import MANAGED_CONFIGS
+from knative.contract.kafka_names import contract_topic, controller_group, doctor_group
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.answers import ClusterInfo
+from tables.kafka.errors import KafkaFailed, KafkaNotFound, leave_out
+
+LIMIT_S = 5.0  #: of each request
+#: Brokers write it, with the times of their own clocks, whenever a group commits.
+_OFFSETS_TOPIC = "__consumer_offsets"
+_CONFIGS = frozenset({*MANAGED_CONFIGS, IN_SYNC})
+
+
+def ask_kafka(client: Mapping[str, Any], instance: str) -> KafkaFacts:
+    """Whether it answers, and what it is; no topics yet."""
+    bootstrap = str(client["bootstrap.servers"])
+    admin = KafkaAdmin(client, LIMIT_S)
+    try:
+        cluster = admin.probe()
+    except KafkaFailed as problem:
+        return KafkaFacts(bootstrap, problem.what, problem.hint)
+    try:
+        clock = _clock(admin, cluster, instance)
+    except KafkaFailed:  # before Kafka 3.0, or not allowed: then the clock is not measured
+        clock = []
+    return KafkaFacts(
+        bootstrap,
+        brokers=cluster.brokers,
+        release=release(bootstrap, LIMIT_S),
+        clock=clock,
+        controllers=_members(admin, controller_group(instance)),
+    )
+
+
+def _members(admin: KafkaAdmin, group: str) -> int:
+    try:
+        found = admin.describe_group(group)
+    except KafkaFailed:  # a new Kafka has no coordinator yet
+        return 0
+    return found.members if found is not None else 0
+
+
+def _clock(admin: KafkaAdmin, cluster: ClusterInfo, instance: str) -> list[ClockReading]:
+    """The newest time that a broker has written, before and after a commit."""
+    places = [(_OFFSETS_TOPIC, number) for number in cluster.topics.get(_OFFSETS_TOPIC, ())]
+    topic, group = contract_topic(instance), doctor_group(instance)
+    if not places or topic not in cluster.topics:
+        return []
+    before = max(admin.newest_timestamps(places).values())
+    before_s = time.time()
+    try:
+        admin.commit(group, {(topic, 0): 0})
+        after_s = time.time()
+        after = max(admin.newest_timestamps(places).values())
+    finally:
+        admin.delete_group(group)
+    return [ClockReading(before / 1000, before_s), ClockReading(after / 1000, after_s)]
+
+
+def ask_topics(client: Mapping[str, Any], names: Iterable[str]) -> dict[str, TopicFacts]:
+    """The topics of these that exist. Raises KafkaFailed."""
+    admin = KafkaAdmin(client, LIMIT_S)
+    found = admin.describe_topics(names, leave_out(KafkaNotFound))
+    found = {name: about for name, about in found.items() if about.partitions}
+    configs = admin.topic_configs(found, _CONFIGS)
+    return {
+        name: TopicFacts(len(one.partitions), min(one.replicas), min(one.in_sync), configs.get(name, {}))
+        for name, one in found.items()
+    }

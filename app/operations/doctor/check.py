@@ -1,0 +1,66 @@
+"""What a check found, and what to do about it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from knative.errors import PenstockError
+from tables.status_table import FRESH_S
+
+CLOCK_S = 2.0  #: two clocks that differ by more are worth a warning
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line. `hint`: what to do; "" = nothing."""
+
+    name: str
+    level: Level
+    found: str
+    hint: str = ""
+
+
+def ok(name: str, found: str) -> Check:
+    """All is well."""
+    return Check(name, Level.OK, found)
+
+
+def warning(name: str, found: str, hint: str) -> Check:
+    """It works, but."""
+    return Check(name, Level.WARNING, found, hint)
+
+
+def problem(name: str, found: str, hint: str) -> Check:
+    """It does not work, or will not."""
+    return Check(name, Level.PROBLEM, found, hint)
+
+
+def failure(name: str, error: PenstockError) -> Check:
+    """An error that kept a check from being made."""
+    return problem(name, error.what.replace("\n", " "), error.hint)
+
+
+def clock(name: str, whose: str, ahead_s: float) -> Check:
+    """Another clock. `ahead_s`: how far it is ahead of this machine's; negative = behind."""
+    behind = "behind" if ahead_s < 0 else "ahead of"
+    found = f"{whose} is {abs(ahead_s):.1f} s {behind} this machine's"
+    if abs(ahead_s) <= CLOCK_S:
+        return ok(name, f"{whose} is this machine's, within {CLOCK_S:g} s")
+    hint = f"synchronize both clocks, as with NTP: what a worker reported {FRESH_S:g} s ago does not count"
+    return (problem if abs(ahead_s) > FRESH_S else warning)(name, found, hint)
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

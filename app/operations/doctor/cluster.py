@@ -1,0 +1,163 @@
+"""What the facts about an API server mean: its clock, CRDs, who resolves Subscriptions, permissions. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.operations.doctor.check import Check, clock, ok, problem, some, warning
+from app.operations.manifests import CRDS, crd_file
+from controller.source.cluster.mode import MEANS, find_mode, has_core
+from knative.resources.crds import crd
+from knative.resources.kinds import OURS
+from knative.resources.schema import Kind
+
+SERVER, CLOCK, KINDS, MODE, ACCESS = "API server", "clock of the API server", "CRDs", "subscriptions", "permissions"
+ROLES = CRDS.parent / "rbac" / "controller.yaml"
+_OURS_LABEL = ("app.kubernetes.io/name", "penstock")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Access:
+    """Something that the controller does. `own`: only in its own namespace."""
+
+    group: str
+    resource: str
+    verb: str
+    own: bool = False
+
+    def review(self, namespace: str) -> dict[str, object]:
+        """A SelfSubjectAccessReview; `namespace` "" = all."""
+        resource, _, subresource = self.resource.partition("/")
+        asked = {"group": self.group, "resource": resource, "verb": self.verb}
+        if subresource:
+            asked["subresource"] = subresource
+        if namespace:
+            asked["namespace"] = namespace
+        api = "authorization.k8s.io/v1"
+        return {"apiVersion": api, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """`problem`: why the API server does not answer, with `hint`; then all else is empty."""
+
+    host: str = ""
+    problem: str = ""
+    hint: str = ""
+    version: str = ""
+    ahead_s: float | None = None  #: of its clock; None = it does not say what time it is
+    served: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)  #: group/version -> its kinds
+    crds: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)  #: kind -> CRD; None = may not be read
+    user: str = ""
+    denied: Sequence[tuple[Access, str]] = ()  #: what is not allowed, and in which namespace; "" = in all
+    asked: int = 0  #: how many permissions were asked for
+    unknown: str = ""  #: why permissions could not be asked for
+
+
+def accesses(documents: Iterable[Mapping[str, Any]]) -> list[Access]:
+    """What the controller's roles allow: the ClusterRole where it serves, the Role in its own namespace."""
+    return sorted(
+        Access(group, resource, verb, one["kind"] == "Role")
+        for one in documents
+        if one.get("kind") in ("ClusterRole", "Role")
+        for rule in one.get("rules") or ()
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    )
+
+
+def cluster_checks(facts: ClusterFacts, mode: str) -> list[Check]:
+    """All of them. `mode`: own, core or auto, as the setting says."""
+    if facts.problem:
+        return [problem(SERVER, facts.problem, facts.hint)]
+    checks = [ok(SERVER, f"Kubernetes {facts.version} at {facts.host}")]
+    if facts.ahead_s is not None:
+        checks.append(clock(CLOCK, "the clock of the API server", facts.ahead_s))
+    return [*checks, *_crds(facts), _mode(facts, mode), *_access(facts)]
+
+
+def _crds(facts: ClusterFacts) -> list[Check]:
+    missing = [kind for kind in OURS if not _is_served(kind, facts)]
+    checks = []
+    if len(missing) == len(OURS):
+        found = f"none of Penstock's kinds is installed: {', '.join(kind.name for kind in OURS)}"
+        return [problem(KINDS, found, f"kubectl apply -k {CRDS}")]
+    for kind in missing:
+        found = f"{kind.name} is not installed, so the cluster can have none"
+        checks.append(warning(KINDS, found, f"to use this kind: kubectl apply -f {crd_file(kind)}"))
+    unread = []
+    for kind in OURS:
+        there = facts.crds.get(kind.name)
+        if kind in missing:
+            continue
+        if there is None:
+            unread.append(kind.name)
+        elif not same_schema(kind, there) and _is_ours(there):
+            found = f"{kind.name} is of another version of Penstock: its fields differ"
+            checks.append(warning(KINDS, found, f"kubectl apply -f {crd_file(kind)}"))
+    if not checks:
+        installed = ", ".join(kind.name for kind in OURS if kind not in missing)
+        unsure = " (their versions were not compared: this user may not read CRDs)" if unread else ""
+        checks.append(ok(KINDS, f"installed: {installed}{unsure}"))
+    return checks
+
+
+def _is_served(kind: Kind, facts: ClusterFacts) -> bool:
+    return any(
+        one.get("name") == kind.plural
+        for version in kind.versions
+        for one in (facts.served.get(f"{kind.group}/{version}") or {}).get("resources") or ()
+    )
+
+
+def same_schema(kind: Kind, there: Mapping[str, Any]) -> bool:
+    """Whether a CRD of the server has the fields that this version knows."""
+    return _schemas(crd(kind)) == _schemas(there)
+
+
+def _schemas(definition: Mapping[str, Any]) -> dict[str, object]:
+    return {one["name"]: one["schema"]["openAPIV3Schema"] for one in definition["spec"]["versions"] if one["served"]}
+
+
+def _is_ours(there: Mapping[str, Any]) -> bool:
+    """Knative brings some of the kinds itself, with more fields."""
+    key, value = _OURS_LABEL
+    return (there["metadata"].get("labels") or {}).get(key) == value
+
+
+def _mode(facts: ClusterFacts, mode: str) -> Check:
+    listed = facts.served.get("messaging.knative.dev/v1")
+    if mode == "auto":
+        found = find_mode(listed)
+        return ok(MODE, f"auto: {found.why}: {MEANS[found.value]}")
+    said = f"PENSTOCK_SUBSCRIPTIONS={mode}: {MEANS[mode]}"
+    if mode == "own" and has_core(listed):
+        both = "; the cluster has Knative's kind Channel too, and its core may resolve the same Subscriptions"
+        return warning(MODE, said + both, "set PENSTOCK_SUBSCRIPTIONS=auto, unless core does not run")
+    if mode == "core" and not has_core(listed):
+        none = "; but the cluster does not have Knative's kind Channel, so nobody does"
+        return problem(MODE, said + none, "set PENSTOCK_SUBSCRIPTIONS=auto or own, or install Knative eventing")
+    return ok(MODE, said)
+
+
+def _access(facts: ClusterFacts) -> list[Check]:
+    user = facts.user or "this user"
+    if facts.unknown:
+        found = f"they could not be asked for: {facts.unknown}"
+        return [warning(ACCESS, found, "compare the controller's roles with knative/manifests/rbac")]
+    if not facts.denied:
+        return [ok(ACCESS, f"{user} has all {facts.asked} that the controller needs")]
+    grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for access, namespace in sorted(facts.denied):
+        name = f"{access.resource}.{access.group}" if access.group else access.resource
+        grouped[name, namespace].append(access.verb)
+    hint = f"grant it to the controller: kubectl apply -k {ROLES.parent}; or run this as the controller's user"
+    texts = [
+        f"{', '.join(verbs)} {name}" + (f" in namespace {namespace}" if namespace else "")
+        for (name, namespace), verbs in grouped.items()
+    ]
+    return [problem(ACCESS, f"{user} may not {some(texts, 6)}", hint)]

@@ -1,0 +1,92 @@
+"""Makes all checks, in the order in which a person would: what one cannot find out does not stop the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from app.operations.contract_snapshot import read_contract
+from app.operations.doctor.ask_kafka import LIMIT_S, ask_kafka, ask_topics
+from app.operations.doctor.check import Check, failure, ok, problem, some, warning
+from app.operations.doctor.installation import Look, all_heard, installation_checks
+from app.operations.doctor.kafka import kafka_checks, on_this_machine
+from app.operations.doctor.topics import topic_checks, wanted_topics
+from app.settings.load import Settings
+from app.worker.controller_config import controller_config
+from controller.validation import validate
+from knative.errors import PenstockError
+
+LISTEN_S = 6.0  #: a worker reports every two seconds, and may be set to every four
+_POLL_S = 0.5
+SETTINGS, INSTALLATION, RESOURCES = "settings", "installation", "resources"
+
+
+def examine(settings: Settings, client: Mapping[str, Any], context: str) -> list[Check]:
+    """All checks. `context`: of the kubeconfig; given = look at a cluster whatever the settings say."""
+    checks = [*_settings(settings), *_kafka(settings, client)]
+    if context or settings.namespaces is not None:
+        from app.operations.doctor.ask_cluster import ask_cluster  # takes a second
+        from app.operations.doctor.cluster import cluster_checks
+
+        return [*checks, *cluster_checks(ask_cluster(settings, context), settings.subscriptions)]
+    return [*checks, _directory(settings)]
+
+
+def _settings(settings: Settings) -> list[Check]:
+    if settings.warnings:
+        return [warning(SETTINGS, text, "correct or unset it") for text in settings.warnings]
+    given = sorted(settings.sources)
+    return [ok(SETTINGS, f"valid; {len(given)} differ from their defaults" if given else "valid; all defaults")]
+
+
+def _kafka(settings: Settings, client: Mapping[str, Any]) -> list[Check]:
+    facts = ask_kafka(client, settings.instance)
+    checks = kafka_checks(facts, settings.group_protocol)
+    if facts.problem:
+        return checks
+    contract = None
+    try:
+        looks = _listen(settings, client)
+        contract = looks[-1].contract
+        checks += installation_checks(looks, version("penstock"), facts.controllers)
+    except PenstockError as error:
+        checks.append(failure(INSTALLATION, error))
+    wanted = wanted_topics(
+        controller_config(settings, client), contract, settings.traffic, settings.traffic_retention_s
+    )
+    try:
+        there = ask_topics(client, [one.name for one in wanted])
+    except PenstockError as error:
+        return [*checks, failure("topics", error)]
+    return [*checks, *topic_checks(wanted, there, laptop=on_this_machine(facts.bootstrap))]
+
+
+def _listen(settings: Settings, client: Mapping[str, Any]) -> list[Look]:
+    """Until every worker has reported once more, at most LISTEN_S. Raises PenstockError."""
+    looks: list[Look] = []
+    end_s = time.monotonic() + LISTEN_S
+    while not looks or (not all_heard(looks) and time.monotonic() < end_s):
+        if looks:
+            time.sleep(_POLL_S)
+        contract = read_contract(client, settings.instance, LIMIT_S)
+        looks.append(Look(time.time(), contract))
+    return looks
+
+
+def _directory(settings: Settings) -> Check:
+    folder = settings.resources_dir
+    if folder is None:
+        return ok(RESOURCES, "PENSTOCK_RESOURCES is not set: this machine runs no controller")
+    try:
+        found = validate(controller_config(settings, {}))
+    except PenstockError as error:
+        return failure(RESOURCES, error)
+    hint = f"`penstock validate {folder}` says what is wrong"
+    if found.errors:
+        places = [f"{one.file}:{one.line}" if one.line else one.file for one in found.errors]
+        return problem(RESOURCES, f"{folder}: {len(found.errors)} errors, in {some(places)}", hint)
+    if found.problems:
+        return warning(RESOURCES, f"{folder}: {len(found.problems)} warnings", hint)
+    return ok(RESOURCES, f"{folder}: {len(found.objects)} objects, all valid")

@@ -1,0 +1,70 @@
+"""What the facts about Kafka mean: whether it answers, its release, its clock. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.operations.doctor.check import Check, clock, ok, problem
+from tables.kafka.probe import split_address
+
+NAME, CLOCK = "Kafka", "clock of Kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """The newest time that a broker has written, and when this machine saw it. Unix seconds."""
+
+    written_s: float
+    seen_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaFacts:
+    """`problem`: why it does not answer, with `hint`; then all else is empty."""
+
+    bootstrap: str
+    problem: str = ""
+    hint: str = ""
+    brokers: int = 0
+    release: str = ""  #: "" = not known
+    clock: Sequence[ClockReading] = ()
+    controllers: int = 0  #: members of the controllers' lock group
+
+
+def kafka_checks(facts: KafkaFacts, group_protocol: str) -> list[Check]:
+    """Whether it answers; its release; its clock."""
+    if facts.problem:
+        return [problem(NAME, facts.problem, facts.hint)]
+    release = facts.release or "of an unknown release"
+    brokers = "1 broker" if facts.brokers == 1 else f"{facts.brokers} brokers"
+    found = f"Kafka {release} at {facts.bootstrap}, {brokers}"
+    if group_protocol == "consumer" and facts.release.startswith("3."):
+        hint = "set PENSTOCK_GROUP_PROTOCOL=classic, or use Kafka 4.0 or newer"
+        return [problem(NAME, f"{found}, which has no group protocol `consumer`", hint), kafka_clock(facts.clock)]
+    return [ok(NAME, found), kafka_clock(facts.clock)]
+
+
+def kafka_clock(readings: Sequence[ClockReading]) -> Check:
+    """From what brokers wrote while somebody looked. A time in the future tells as much as one that has just come."""
+    whose = "the clock of Kafka"
+    for before, after in itertools.pairwise(readings):
+        if after.written_s > before.written_s:
+            return clock(CLOCK, whose, after.written_s - (before.seen_s + after.seen_s) / 2)
+    if readings and readings[-1].written_s > readings[-1].seen_s:
+        return clock(CLOCK, whose, readings[-1].written_s - readings[-1].seen_s)
+    return ok(CLOCK, "not measured: nothing could be committed in a group of its own")
+
+
+def on_this_machine(bootstrap: str) -> bool:
+    """Whether all of these brokers have loopback addresses."""
+    return all(_is_loopback(split_address(one.strip())[0]) for one in bootstrap.split(","))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

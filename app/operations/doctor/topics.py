@@ -1,0 +1,137 @@
+"""Compares topics with what Penstock creates and needs. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from app.operations.contract_snapshot import Contract
+from app.operations.doctor.check import Check, Level, ok, some
+from controller.config import ControllerConfig
+from controller.kafka.topics import CHANGELOG, INTERNAL, traffic_configs
+from controller.plan.channels import dlq_configs, topic_configs
+from controller.plan.specs import ChannelSpec
+from knative.contract import kafka_names
+from knative.contract.records import Channel
+
+NAME = "topics"
+IN_SYNC = "min.insync.replicas"
+_BYTES = "max.message.bytes"
+_POLICY = "cleanup.policy"
+_WORKER_MAKES_IT = "start a worker of role all or controller, which creates it"
+_CONTROLLER_MAKES_IT = "a controller creates it again, without its events; see `penstock status`"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic as it is."""
+
+    partitions: int
+    replicas: int  #: the fewest of its partitions
+    in_sync: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTopic:
+    """A topic as it should be. `partitions` 0 = any number."""
+
+    name: str
+    partitions: int
+    configs: Mapping[str, str]
+    at_least: Mapping[str, int] = field(default_factory=dict)  #: configs that may be higher
+    optional: bool = False  #: it is created when it is needed
+    if_missing: str = _WORKER_MAKES_IT
+
+
+def wanted_topics(
+    config: ControllerConfig, contract: Contract | None, traffic: bool, traffic_retention_s: float
+) -> list[WantedTopic]:
+    """All topics of the installation. `contract` None: only those that every installation has."""
+    instance = config.instance
+    found = [
+        WantedTopic(config.contract_topic, 1, INTERNAL),
+        WantedTopic(kafka_names.status_topic(instance), 1, INTERNAL),
+        WantedTopic(kafka_names.redriven_topic(instance), 1, INTERNAL, optional=True),
+    ]
+    if traffic:
+        found.append(WantedTopic(kafka_names.traffic_topic(instance), 1, traffic_configs(traffic_retention_s)))
+        found.append(WantedTopic(kafka_names.windows_changelog_topic(instance), 1, CHANGELOG))
+    for channel in contract.channels if contract is not None else ():
+        found += _of_channel(channel, config)
+    return found
+
+
+def _of_channel(channel: Channel, config: ControllerConfig) -> list[WantedTopic]:
+    # The contract has no retention: the controller keeps that, and says when it cannot.
+    spec = ChannelSpec(channel.kind, channel.namespace, channel.name, channel.topic, channel.partitions, 1, 0.0)
+    configs = {key: value for key, value in topic_configs(spec, config) if key not in channel.config_keys}
+    dlq = dict(dlq_configs(config))
+    policy = {} if channel.external or _POLICY not in configs else {_POLICY: configs[_POLICY]}
+    room = {_BYTES: int(configs[_BYTES])} if _BYTES in configs else {}
+    kept = {key: value for key, value in dlq.items() if key != _BYTES}
+    missing = "create it, or correct the Broker: the topic is not Penstock's" if channel.external else ""
+    missing = missing or _CONTROLLER_MAKES_IT
+    return [
+        WantedTopic(channel.topic, channel.partitions, policy, room, if_missing=missing),
+        WantedTopic(channel.dlq_topic, 0, kept, {_BYTES: int(dlq[_BYTES])}, if_missing=_CONTROLLER_MAKES_IT),
+    ]
+
+
+def topic_checks(wanted: Iterable[WantedTopic], there: Mapping[str, TopicFacts], *, laptop: bool) -> list[Check]:
+    """One line for each kind of difference, with the topics that have it. `laptop`: all of Kafka is on this machine,
+    so that more replicas would not help."""
+    differences: dict[tuple[Level, str, str], list[str]] = defaultdict(list)
+    count = 0
+    for topic in wanted:
+        facts = there.get(topic.name)
+        if facts is None:
+            if not topic.optional:
+                differences[Level.PROBLEM, "not in Kafka", topic.if_missing].append(topic.name)
+            continue
+        count += 1
+        for difference in _differences(topic, facts, laptop):
+            differences[difference].append(topic.name)
+    found = [
+        Check(NAME, level, f"{some(sorted(names))}: {what}", hint) for (level, what, hint), names in differences.items()
+    ]
+    if not any(one.level is Level.PROBLEM for one in found):
+        replicas = ", one replica each" if laptop and count else ""
+        found.insert(0, ok(NAME, f"{count} topics are as Penstock creates them{replicas}"))
+    return found
+
+
+def _differences(topic: WantedTopic, facts: TopicFacts, laptop: bool) -> Iterable[tuple[Level, str, str]]:
+    if topic.partitions and facts.partitions != topic.partitions:
+        what = f"{facts.partitions} partitions, where Penstock expects {topic.partitions}"
+        more = topic.at_least and facts.partitions > topic.partitions
+        hint = "a controller publishes it within a minute" if more else "see `penstock status`"
+        yield (Level.WARNING if more else Level.PROBLEM), what, hint
+    for key, value in topic.configs.items():
+        if key in facts.configs and facts.configs[key] != value:
+            level = Level.PROBLEM if key == _POLICY else Level.WARNING
+            yield level, f"{key} is {facts.configs[key]} instead of {value}", _set(key, value)
+    for key, least in topic.at_least.items():
+        if int(facts.configs.get(key, least)) < least:
+            what = f"{key} is {facts.configs[key]}, so Kafka refuses some events that ingress accepts"
+            yield Level.PROBLEM, what, f"{_set(key, str(least))}, or lower PENSTOCK_EVENT_BYTES_MAX"
+    least = int(facts.configs.get(IN_SYNC, "1"))
+    if facts.in_sync < least:
+        what = f"{facts.in_sync} replicas are in sync and {IN_SYNC} is {least}, so Kafka stores nothing"
+        yield Level.PROBLEM, what, f"bring the other brokers back; with {facts.replicas} replicas {IN_SYNC} may be less"
+    if laptop:
+        return
+    if facts.replicas == 1:
+        hint = (
+            "set PENSTOCK_INTERNAL_REPLICATION and replicationFactor of channels to 3 for new topics; raise existing "
+            "ones with kafka-reassign-partitions.sh"
+        )
+        yield Level.WARNING, "one replica: its broker takes the events with it", hint
+    elif least == 1:
+        hint = _set(IN_SYNC, "2")
+        yield Level.WARNING, f"{IN_SYNC} is 1: an event that was accepted may be on one broker only", hint
+
+
+def _set(key: str, value: str) -> str:
+    return f"kafka-configs.sh --alter --entity-type topics --entity-name TOPIC --add-config {key}={value}"

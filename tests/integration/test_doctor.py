@@ -1,0 +1,75 @@
+"""`penstock doctor` against a real Kafka: what it finds, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from app.local.kafka import EmbeddedKafka
+from app.operations.doctor.release import release
+from knative.contract.kafka_names import doctor_group
+from tables.kafka.admin import KafkaAdmin
+from tests.integration.cli_fixture import Looked
+from tests.support.processes import free_port
+
+Rows = dict[str, list[tuple[str, str]]]
+
+
+@pytest.fixture
+def looked(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
+    return Looked.make(kafka.bootstrap, topic_name())
+
+
+def _doctor(looked: Looked, *arguments: str) -> tuple[int, Rows]:
+    done = looked.penstock("doctor", "-o", "json", *arguments)
+    assert not done.stderr, done.stderr
+    rows: Rows = {}
+    for row in json.loads(done.stdout):
+        rows.setdefault(row["check"], []).append((row["level"], row["found"]))
+        assert bool(row["hint"]) == (row["level"] != "ok")
+    return done.returncode, rows
+
+
+def test_an_installation_that_nobody_runs_in_topics_that_nobody_made(looked: Looked) -> None:
+    looked.subscribe("bill")
+    KafkaAdmin({"bootstrap.servers": looked.bootstrap}, 120).set_configs(looked.topic, {"max.message.bytes": "65536"})
+    code, found = _doctor(looked)
+    assert code == 1
+    ((level, text),) = found["Kafka"]
+    assert (level, text) == ("ok", f"Kafka {release(looked.bootstrap)} at {looked.bootstrap}, 1 broker")
+    assert release(looked.bootstrap).startswith("4.")
+    assert [level for level, _ in found["clock of Kafka"]] == ["ok"]
+    assert [level for level, _ in found["workers"]] == ["problem"]
+    assert [level for level, _ in found["controllers"]] == ["warning"]
+    assert found["rejected"] == [("warning", "no controller has reported yet")]
+    contract = f"{looked.instance}.contract, {looked.instance}.status"
+    assert ("problem", f"{contract}: cleanup.policy is delete instead of compact") in found["topics"]
+    refused = [text for level, text in found["topics"] if level == "problem" and "max.message.bytes" in text]
+    (says,) = refused
+    assert says == f"{looked.topic}: max.message.bytes is 65536, so Kafka refuses some events that ingress accepts"
+    client = AdminClient({"bootstrap.servers": looked.bootstrap})
+    groups = {one.group_id for one in client.list_consumer_groups(request_timeout=60).result(120).valid}
+    assert doctor_group(looked.instance) not in groups
+
+
+def test_an_installation_that_is_not_there(looked: Looked) -> None:
+    code, found = _doctor(replace(looked, instance="mistyped"))
+    assert code == 1
+    ((level, text),) = found["installation"]
+    assert level == "problem"
+    assert "There is no installation `mistyped`" in text
+
+
+def test_kafka_that_is_away_is_one_line_and_the_rest_is_checked(looked: Looked) -> None:
+    away = replace(looked, bootstrap=f"127.0.0.1:{free_port()}")
+    code, found = _doctor(away)
+    assert code == 1
+    assert list(found) == ["settings", "Kafka", "resources"]
+    done = away.penstock("doctor")
+    assert "Traceback" not in done.stderr
+    assert done.stderr.strip() == "3 checks: 1 problem, 0 warnings."
+    assert len(done.stdout.splitlines()) == 3

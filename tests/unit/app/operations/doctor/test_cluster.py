@@ -1,0 +1,130 @@
+"""What the facts about an API server mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from app.operations.doctor.cluster import ROLES, Access, ClusterFacts, accesses, cluster_checks
+from knative.resources.crds import crd
+from knative.resources.kinds import OURS
+
+CHANNEL = {"kind": "Channel", "name": "channels", "namespaced": True}
+
+
+def _served(*missing: str, core: bool = False) -> dict[str, Mapping[str, Any] | None]:
+    found: dict[str, Any] = {}
+    for kind in OURS:
+        if kind.name not in missing:
+            for version in kind.versions:
+                rows = found.setdefault(f"{kind.group}/{version}", {"resources": []})["resources"]
+                rows.append({"kind": kind.name, "name": kind.plural, "namespaced": True})
+    if core:
+        found.setdefault("messaging.knative.dev/v1", {"resources": []})["resources"].append(CHANNEL)
+    return found
+
+
+GOOD = ClusterFacts(
+    "https://k", version="v1.34.1", ahead_s=0.1, served=_served(), crds={kind.name: crd(kind) for kind in OURS},
+    user="me", asked=23,
+)  # fmt: skip
+
+
+def _found(facts: ClusterFacts, mode: str = "auto") -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for one in cluster_checks(facts, mode):
+        assert bool(one.hint) == (one.level != "ok"), one
+        found.setdefault(one.name, []).append((one.level.value, one.found))
+    return found
+
+
+def test_all_is_well() -> None:
+    found = _found(GOOD)
+    assert {level for rows in found.values() for level, _ in rows} == {"ok"}
+    assert list(found) == ["API server", "clock of the API server", "CRDs", "subscriptions", "permissions"]
+    assert found["permissions"] == [("ok", "me has all 23 that the controller needs")]
+
+
+def test_api_server_that_is_away_is_one_line() -> None:
+    assert _found(ClusterFacts(problem="it does not answer", hint="x")) == {
+        "API server": [("problem", "it does not answer")]
+    }
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "level"), [(1.9, "ok"), (-1.9, "ok"), (3.0, "warning"), (-11.0, "problem"), (None, "")]
+)
+def test_clock(ahead_s: float | None, level: str) -> None:
+    rows = _found(replace(GOOD, ahead_s=ahead_s)).get("clock of the API server", [("", "")])
+    assert rows[0][0] == level
+
+
+def test_kinds_that_are_not_installed() -> None:
+    every = _found(replace(GOOD, served={}))["CRDs"]
+    assert [level for level, _ in every] == ["problem"]
+    some = _found(replace(GOOD, served=_served("Broker", "Trigger")))["CRDs"]
+    assert [(level, text.split()[0]) for level, text in some] == [("warning", "Broker"), ("warning", "Trigger")]
+
+
+def test_kinds_of_another_version() -> None:
+    def changed(labels: dict[str, str]) -> dict[str, Any]:
+        other: dict[str, Any] = yaml.safe_load(yaml.safe_dump(crd(OURS[0])))
+        other["metadata"]["labels"] = labels
+        other["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].pop("spec")
+        return other
+
+    name = OURS[0].name
+    ours = replace(GOOD, crds={**GOOD.crds, name: changed({"app.kubernetes.io/name": "penstock"})})
+    assert _found(ours)["CRDs"] == [("warning", f"{name} is of another version of Penstock: its fields differ")]
+    knatives = replace(GOOD, crds={**GOOD.crds, name: changed({})})
+    assert _found(knatives)["CRDs"][0][0] == "ok"
+    unread = _found(replace(GOOD, crds={**GOOD.crds, name: None}))["CRDs"]
+    assert unread[0][0] == "ok"
+    assert "may not read CRDs" in unread[0][1]
+
+
+@pytest.mark.parametrize(
+    ("mode", "core", "level", "says"),
+    [
+        ("auto", False, "ok", "auto: the cluster does not have Knative's kind Channel, so subscriptions are own: this"),
+        ("auto", True, "ok", "auto: the cluster has Knative's kind Channel, so subscriptions are core: Knative's core"),
+        ("own", False, "ok", "PENSTOCK_SUBSCRIPTIONS=own: this controller resolves Subscriptions"),
+        ("own", True, "warning", "its core may resolve the same Subscriptions"),
+        ("core", True, "ok", "PENSTOCK_SUBSCRIPTIONS=core: Knative's core resolves"),
+        ("core", False, "problem", "so nobody does"),
+    ],
+)
+def test_who_resolves_subscriptions(mode: str, core: bool, level: str, says: str) -> None:
+    ((found, text),) = _found(replace(GOOD, served=_served(core=core)), mode)["subscriptions"]
+    assert found == level
+    assert says in text
+
+
+def test_permissions_that_are_missing() -> None:
+    denied = [
+        (Access("coordination.k8s.io", "leases", "update", own=True), "penstock"),
+        (Access("", "services", "list"), ""),
+        (Access("", "services", "watch"), ""),
+    ]
+    found = _found(replace(GOOD, denied=denied))["permissions"]
+    assert found == [
+        ("problem", "me may not list, watch services, update leases.coordination.k8s.io in namespace penstock")
+    ]
+    assert _found(replace(GOOD, unknown="403"))["permissions"][0][0] == "warning"
+
+
+def test_what_the_controller_needs_is_what_its_roles_grant() -> None:
+    found = accesses(yaml.safe_load_all(ROLES.read_text()))
+    assert Access("messaging.knative.dev", "kafkachannels/status", "patch") in found
+    assert Access("coordination.k8s.io", "leases", "create", own=True) in found
+    asked = Access("messaging.knative.dev", "kafkachannels/status", "patch").review("ns")["spec"]
+    assert asked == {
+        "resourceAttributes": {
+            "group": "messaging.knative.dev", "resource": "kafkachannels", "subresource": "status", "verb": "patch",
+            "namespace": "ns",
+        }
+    }  # fmt: skip

@@ -1,0 +1,120 @@
+"""What workers and the controller report, as checks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.operations.contract_snapshot import Contract
+from app.operations.doctor.installation import Look, all_heard, installation_checks
+from knative.contract.features import SUPPORTED
+from knative.contract.records import (
+    BROKER,
+    TRIGGER,
+    Channel,
+    ControllerReport,
+    ResourceProblem,
+    Subscription,
+    WorkerState,
+    WorkerStatus,
+    WorkerSubscription,
+)
+from knative.delivery.policy import Addressable
+
+NOW, HERE = 1000.0, "1.0"
+EVERY = tuple(sorted(SUPPORTED))
+CHANNEL = Channel("c", 1, "ns", "orders", "t", "t.dlq", 1)
+TO = Addressable("http://s/")
+SUBSCRIPTION = Subscription("s", 1, "ns", "bill", "c", "orders", "t", "t.dlq", 1, "g", TO)
+REPORT = ControllerReport(NOW, version=HERE)
+CONTRACT = Contract((CHANNEL,), (SUBSCRIPTION,), (), REPORT)
+
+
+def _worker(role: str = "all", name: str = "w", time: float = NOW, version: str = HERE) -> WorkerStatus:
+    return WorkerStatus(name, time, role, version=version, features=EVERY if version else ())
+
+
+def _checks(*workers: WorkerStatus, contract: Contract = CONTRACT) -> list[tuple[str, str, str]]:
+    silent = tuple(replace(one, time=one.time - 2) for one in workers)
+    looks = [Look(NOW - 1, replace(contract, workers=silent)), Look(NOW, replace(contract, workers=workers))]
+    found = installation_checks(looks, HERE, 1)
+    assert all(bool(one.hint) == (one.level != "ok") for one in found)
+    return [(one.level.value, one.name, one.found) for one in found]
+
+
+def test_who_runs() -> None:
+    found = _checks(_worker(), _worker("dispatcher", "d"))
+    assert ("ok", "workers", "2 workers of role all or dispatcher") in found
+    assert ("ok", "controllers", "1 controller in the election in Kafka") in found
+    alone = installation_checks([Look(NOW, CONTRACT)], HERE, 0)
+    assert [(one.level, one.name) for one in alone[:2]] == [("problem", "workers"), ("warning", "controllers")]
+    empty = _checks(contract=Contract((), (), (), REPORT))
+    assert [level for level, _, _ in empty] == ["ok", "ok", "ok"]
+
+
+def test_worker_that_does_not_report_any_more_does_not_run() -> None:
+    contract = replace(CONTRACT, workers=(_worker(),))
+    found = installation_checks([Look(NOW, contract), Look(NOW + 6, contract)], HERE, 1)
+    assert [one.level for one in found if one.name == "workers"] == ["problem"]
+
+
+@pytest.mark.parametrize(
+    ("version", "level", "says"),
+    [(HERE, "ok", "and so has all that runs"), ("2.0", "warning", "w: 2.0"), ("", "warning", "w: one that does not")],
+)
+def test_versions(version: str, level: str, says: str) -> None:
+    ((found, _, text),) = [one for one in _checks(_worker(version=version)) if one[1] == "versions"]
+    assert found == level
+    assert says in text
+
+
+def test_worker_without_a_needed_feature_is_named() -> None:
+    broker = Channel("b", 1, "ns", "shop", "t", "t.dlq", 1, kind=BROKER)
+    trigger = replace(SUBSCRIPTION, uid="t", name="bill", channel_uid="b", channel="shop", kind=TRIGGER)
+    contract = Contract((broker,), (trigger,), (), REPORT)
+    old = replace(_worker(), features=("broker",))
+    found = _checks(old, contract=contract)
+    assert ("problem", "versions", "worker w does not know trigger (Trigger ns/bill)") in found
+    assert not [one for one in _checks(_worker(), contract=contract) if one[0] == "problem"]
+    older = WorkerStatus("w", NOW, "all", {"t": WorkerSubscription(1, (), WorkerState.UNSUPPORTED, "needs trigger")})
+    assert ("problem", "versions", "worker w does not know needs trigger") in _checks(older, contract=contract)
+
+
+@pytest.mark.parametrize(
+    ("time", "level", "says"),
+    [
+        (NOW - 0.5, "ok", "1 agree"),
+        (NOW - 2.9, "ok", "1 agree"),
+        (NOW + 5, "warning", "5.0 s ahead of"),
+        (NOW - 31, "problem", "30.0 s behind"),
+        (NOW + 3600, "problem", "3600.0 s ahead of"),
+    ],
+)
+def test_clock_of_a_worker(time: float, level: str, says: str) -> None:
+    """The record was written between the looks: what is left after that is the clock."""
+    found = _checks(_worker(time=time))
+    ((clock, _, text),) = [one for one in found if one[1] == "clocks of workers"]
+    assert clock == level
+    assert says in text
+    assert ("ok", "workers", "1 worker of role all or dispatcher") in found
+
+
+def test_listening_ends_when_all_have_reported_again() -> None:
+    first = Look(NOW, replace(CONTRACT, workers=(_worker(name="a"), _worker(name="b"))))
+    half = Look(NOW + 1, replace(CONTRACT, workers=(_worker(name="a", time=NOW + 1), _worker(name="b"))))
+    both = Look(NOW + 2, replace(CONTRACT, workers=(_worker(name="a"), _worker(name="b", time=NOW + 2))))
+    assert [all_heard(looks) for looks in ([first], [first, half], [first, half, both])] == [False, False, True]
+    assert not all_heard([Look(NOW, CONTRACT)])
+    assert all_heard([Look(NOW, CONTRACT), half])
+
+
+def test_what_the_controller_rejects() -> None:
+    bad = [ResourceProblem("Trigger", "ns", name, "False", "SpecInvalid", "why") for name in "abcd"]
+    note = ResourceProblem("File", "", "x.yaml:1", "True", "DocumentLeftOut", "why")
+    contract = replace(CONTRACT, report=replace(REPORT, problems=(*bad, note)))
+    found = _checks(_worker(), contract=contract)
+    says = "the controller rejects Trigger ns/a, Trigger ns/b, Trigger ns/c and 1 more"
+    assert ("warning", "rejected", says) in found
+    silent = _checks(_worker(), contract=replace(CONTRACT, report=None))
+    assert ("warning", "rejected", "no controller has reported yet") in silent

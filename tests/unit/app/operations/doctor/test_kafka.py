@@ -1,0 +1,133 @@
+"""What the facts about Kafka and its topics mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.operations.contract_snapshot import Contract
+from app.operations.doctor.kafka import ClockReading, KafkaFacts, kafka_checks, kafka_clock, on_this_machine
+from app.operations.doctor.topics import TopicFacts, WantedTopic, topic_checks, wanted_topics
+from controller.config import ControllerConfig
+from knative.contract.records import BROKER, Channel
+
+GOOD = KafkaFacts("k:9092", brokers=3, release="4.1", clock=(ClockReading(99.0, 100.0), ClockReading(100.2, 100.25)))
+
+
+@pytest.mark.parametrize(
+    ("facts", "protocol", "levels", "says"),
+    [
+        (GOOD, "classic", ["ok", "ok"], "Kafka 4.1 at k:9092, 3 brokers"),
+        (replace(GOOD, release=""), "classic", ["ok", "ok"], "Kafka of an unknown release"),
+        (replace(GOOD, release="3.9"), "consumer", ["problem", "ok"], "no group protocol `consumer`"),
+        (GOOD, "consumer", ["ok", "ok"], "Kafka 4.1"),
+        (KafkaFacts("k:9092", "it is away", "start it"), "classic", ["problem"], "it is away"),
+    ],
+)
+def test_kafka(facts: KafkaFacts, protocol: str, levels: list[str], says: str) -> None:
+    found = kafka_checks(facts, protocol)
+    assert [one.level for one in found] == levels
+    assert says in found[0].found
+
+
+@pytest.mark.parametrize(
+    ("readings", "level", "says"),
+    [
+        ([], "ok", "not measured"),
+        ([(90.0, 100.0), (90.0, 101.0)], "ok", "not measured"),
+        ([(90.0, 100.0), (100.5, 100.5)], "ok", "within 2 s"),
+        ([(90.0, 100.0), (95.0, 100.5)], "warning", "5.2 s behind"),
+        ([(90.0, 100.0), (80.0, 100.5), (85.0, 101.0)], "problem", "15.8 s behind"),
+        ([(105.0, 100.0)], "warning", "5.0 s ahead of"),
+        ([(3700.0, 100.0)], "problem", "3600.0 s ahead of"),
+    ],
+)
+def test_clock_of_kafka(readings: list[tuple[float, float]], level: str, says: str) -> None:
+    found = kafka_clock([ClockReading(*one) for one in readings])
+    assert found.level == level
+    assert says in found.found
+    assert bool(found.hint) == (level != "ok")
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "here"),
+    [
+        ("127.0.0.1:9092", True),
+        ("localhost:9092", True),
+        ("[::1]:9092,127.0.0.2:9092", True),
+        ("127.0.0.1:9092,kafka:9092", False),
+        ("10.0.0.1:9092", False),
+    ],
+)
+def test_kafka_on_this_machine(bootstrap: str, here: bool) -> None:
+    assert on_this_machine(bootstrap) is here
+
+
+COMPACTED = WantedTopic("p.contract", 1, {"cleanup.policy": "compact", "segment.ms": "3600000"})
+EVENTS = WantedTopic("t", 3, {"cleanup.policy": "delete"}, {"max.message.bytes": 1000}, if_missing="look")
+SAFE = {"min.insync.replicas": "2"}
+
+
+def _topic(partitions: int = 1, replicas: int = 3, in_sync: int = 3, **configs: str) -> TopicFacts:
+    named = {key.replace("_", "."): value for key, value in configs.items()}
+    return TopicFacts(partitions, replicas, in_sync, {**SAFE, **named})
+
+
+@pytest.mark.parametrize(
+    ("topic", "facts", "level", "says"),
+    [
+        (COMPACTED, None, "problem", "not in Kafka"),
+        (COMPACTED, _topic(cleanup_policy="delete"), "problem", "cleanup.policy is delete instead of compact"),
+        (COMPACTED, _topic(segment_ms="1"), "warning", "segment.ms is 1 instead of 3600000"),
+        (COMPACTED, _topic(2), "problem", "2 partitions, where Penstock expects 1"),
+        (COMPACTED, _topic(in_sync=1), "problem", "1 replicas are in sync and min.insync.replicas is 2"),
+        (COMPACTED, _topic(replicas=1, in_sync=1, min_insync_replicas="1"), "warning", "one replica"),
+        (COMPACTED, _topic(min_insync_replicas="1"), "warning", "on one broker only"),
+        (COMPACTED, _topic(cleanup_policy="compact"), "ok", "1 topics are as"),
+        (EVENTS, _topic(3, max_message_bytes="999"), "problem", "refuses some events"),
+        (EVENTS, _topic(3, max_message_bytes="1001"), "ok", "1 topics"),
+        (EVENTS, _topic(2), "problem", "2 partitions"),
+        (EVENTS, _topic(4), "warning", "4 partitions"),
+        (replace(COMPACTED, optional=True), None, "ok", "0 topics"),
+    ],
+)
+def test_a_topic(topic: WantedTopic, facts: TopicFacts | None, level: str, says: str) -> None:
+    found = topic_checks([topic], {} if facts is None else {topic.name: facts}, laptop=False)
+    (worst,) = [one for one in found if one.level == level]
+    assert says in worst.found
+    assert bool(worst.hint) == (level != "ok")
+    assert all(one.level in (level, "ok") for one in found)
+
+
+def test_one_replica_is_enough_on_a_laptop() -> None:
+    (found,) = topic_checks([COMPACTED], {"p.contract": TopicFacts(1, 1, 1, {})}, laptop=True)
+    assert (found.level, found.found) == ("ok", "1 topics are as Penstock creates them, one replica each")
+
+
+def test_topics_with_the_same_difference_are_one_line() -> None:
+    wanted = [replace(EVENTS, name=f"t{number}") for number in range(5)]
+    (found,) = topic_checks(wanted, {}, laptop=False)
+    assert found.found == "t0, t1, t2 and 2 more: not in Kafka"
+
+
+def test_what_an_installation_needs() -> None:
+    config = ControllerConfig({}, Path(), Path(), event_bytes_max=1_000_000, dlq_retention_s=60)
+    every: dict[str, Any] = {"namespace": "ns", "topic": "t", "dlq_topic": "t.dlq", "partitions": 3}
+    channel = Channel("c", 1, name="ch", **every)
+    names = [one.name for one in wanted_topics(config, None, True, 60)]
+    assert names == [
+        "penstock.contract", "penstock.status", "penstock.redriven", "penstock.traffic",
+        "penstock.windows-traffic-changelog",
+    ]  # fmt: skip
+    *_, events, letters = wanted_topics(config, Contract((channel,), (), ()), False, 60)
+    assert (events.partitions, dict(events.configs)) == (3, {"cleanup.policy": "delete"})
+    assert dict(events.at_least) == {"max.message.bytes": 1_000_000 + 256 * 1024}
+    assert dict(letters.configs) == {"cleanup.policy": "delete", "retention.ms": "60000"}
+    assert dict(letters.at_least) == {"max.message.bytes": 1_000_000 + 512 * 1024}
+    external = Channel("b", 1, name="b", kind=BROKER, external=True, **every)
+    chosen = Channel("b", 1, name="b", kind=BROKER, config_keys=("max.message.bytes", "cleanup.policy"), **every)
+    assert wanted_topics(config, Contract((external,), (), ()), False, 60)[-2].configs == {}
+    assert wanted_topics(config, Contract((chosen,), (), ()), False, 60)[-2].at_least == {}

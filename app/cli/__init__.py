@@ -67,6 +67,11 @@ _COMMANDS = (
         "Check settings, Kafka, workers, topics and resources, and say what to do. Exit code: 1 if there is a problem.",
     ),
     Entry(
+        "export",
+        "app.cli.export:export",
+        "Write the resources of a cluster as YAML for a directory. Exit code: 4 if something could not be exported.",
+    ),
+    Entry(
         "explain",
         "app.cli.explain:explain",
         "Show whether an event would match a trigger, and why. Exit code: 0 if it matches, 1 if not, 2 for an error.",

@@ -42,6 +42,7 @@ ELSEWHERE = {
     "penstock job": "each starts a Spark: test_traffic_job, test_topology_job",
     "penstock controller --kafka": "it needs a Kubernetes API server: tests/cluster",
     "penstock controller --resources": "it needs a Kubernetes API server: tests/cluster",
+    "penstock export": "it needs a Kubernetes API server: tests/cluster",
     "penstock doctor --context": "it needs a Kubernetes API server: tests/cluster",
     "penstock send --broker": "it needs a broker: test_triggers",
     "penstock tail default/shop": "it needs a broker: test_triggers",

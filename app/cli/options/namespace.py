@@ -20,6 +20,10 @@ AllNamespaces = Annotated[
 Context = Annotated[
     str, typer.Option("--context", help="Only the namespace of this context of the kubeconfig, unless -n names one.")
 ]
+#: For commands that ask the API server.
+ClusterContext = Annotated[
+    str, typer.Option("--context", help="Context of the kubeconfig, instead of its current one.")
+]
 
 
 def chosen_namespace(namespace: str, everywhere: bool, context: str) -> str:

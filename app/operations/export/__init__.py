@@ -1,0 +1,1 @@
+"""`penstock export`: objects of a cluster as files of a directory."""

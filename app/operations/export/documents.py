@@ -1,0 +1,204 @@
+"""Turns objects of a cluster into documents that a directory accepts and that mean the same there. Pure.
+
+What the cluster added is left away. A ref that a directory cannot resolve becomes the URI that the status has for it.
+An object that a directory would reject is not exported, and named.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.source.cluster.objects import API_VERSIONS, LAST_APPLIED
+from controller.source.cluster.store import Raw, metadata_of, name_of
+from knative.resources.brokers import BROKER_CLASS, KAFKA_CLASS
+from knative.resources.kinds import Invalid, parse
+
+#: In this order, so that what others need comes first.
+KINDS = ("ConfigMap", "KafkaChannel", "Broker", "Subscription", "Trigger")
+_CLUSTERS_OWN = ("meta.helm.sh/", "argocd.argoproj.io/", "kubectl.kubernetes.io/", LAST_APPLIED)
+_WRITTEN_BY_KNATIVE = ("/creator", "/lastModifier")
+_CONTENT = ("spec", "data", "binaryData")
+#: Field with a Destination -> the part of the status that has it resolved, and the key there.
+_DESTINATIONS: Mapping[str, Mapping[tuple[str, ...], tuple[str, str]]] = {
+    "KafkaChannel": {("delivery", "deadLetterSink"): ("", "deadLetterSink")},
+    "Broker": {("delivery", "deadLetterSink"): ("", "deadLetterSink")},
+    "Trigger": {("subscriber",): ("", "subscriber"), ("delivery", "deadLetterSink"): ("", "deadLetterSink")},
+    "Subscription": {
+        ("subscriber",): ("physicalSubscription", "subscriber"),
+        ("reply",): ("physicalSubscription", "reply"),
+        ("delivery", "deadLetterSink"): ("physicalSubscription", "deadLetterSink"),
+    },
+}
+
+Key = tuple[str, str, str]  #: (kind, namespace, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """One object for a directory. `notes`: what people should know about it, for comments."""
+
+    kind: str
+    namespace: str
+    name: str
+    document: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """An object that is not exported. `others`: it is not Penstock's, so nothing is missing."""
+
+    kind: str
+    namespace: str
+    name: str
+    why: str
+    others: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Everything."""
+
+    documents: tuple[Exported, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+class _CannotBeExported(Exception):
+    """Why. `others` as in `LeftOut`."""
+
+    def __init__(self, why: str, *, others: bool = False) -> None:
+        super().__init__(why)
+        self.others = others
+
+
+def config_maps_needed(brokers: Iterable[Raw]) -> set[tuple[str, str]]:
+    """(namespace, name) of the ConfigMaps that Brokers of ours refer to."""
+    found = set()
+    for raw in brokers:
+        config = (raw.get("spec") or {}).get("config")
+        if _is_ours(raw) and isinstance(config, Mapping) and config.get("kind") == "ConfigMap":
+            found.add((str(config.get("namespace") or name_of(raw)[0]), str(config.get("name"))))
+    return found
+
+
+def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
+    """`objects`: by kind. `core`: Knative's core writes the subscribers of channels from Subscriptions, which are
+    exported themselves."""
+    every = [(kind, raw) for kind in KINDS for raw in sorted(objects.get(kind, ()), key=name_of)]
+    there = {(kind, *name_of(raw)) for kind, raw in every if _is_ours(raw)}
+    found, left_out = [], []
+    for kind, raw in every:
+        namespace, name = name_of(raw)
+        try:
+            found.append(_exported(kind, raw, there, core))
+        except _CannotBeExported as problem:
+            left_out.append(LeftOut(kind, namespace, name, str(problem), problem.others))
+    return Export(tuple(found), tuple(left_out))
+
+
+def _exported(kind: str, raw: Raw, there: set[Key], core: bool) -> Exported:
+    namespace, name = name_of(raw)
+    if metadata_of(raw).get("deletionTimestamp"):
+        raise _CannotBeExported("it is being deleted")
+    _check_owner(kind, raw, there)
+    document: dict[str, Any] = {
+        "apiVersion": API_VERSIONS[kind],
+        "kind": kind,
+        "metadata": _metadata(raw),
+        **{part: copy.deepcopy(raw[part]) for part in _CONTENT if part in raw},
+    }
+    spec = document.get("spec")
+    notes: list[str] = []
+    if isinstance(spec, dict):
+        if core and kind == "KafkaChannel":
+            spec.pop("subscribers", None)
+        for path, resolved in _DESTINATIONS.get(kind, {}).items():
+            _resolve(spec, path, resolved, raw, there, notes)
+    try:
+        parse(document)
+    except Invalid as problem:
+        raise _CannotBeExported(f"a directory would reject it: {problem}") from problem
+    return Exported(kind, namespace, name, document, tuple(notes))
+
+
+def _metadata(raw: Raw) -> dict[str, Any]:
+    metadata = metadata_of(raw)
+    found: dict[str, Any] = {"namespace": metadata["namespace"], "name": metadata["name"]}
+    if metadata.get("labels"):
+        found["labels"] = dict(metadata["labels"])
+    annotations = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if not key.startswith(_CLUSTERS_OWN) and not key.endswith(_WRITTEN_BY_KNATIVE)
+    }
+    if annotations:
+        found["annotations"] = annotations
+    return found
+
+
+def _is_ours(raw: Raw) -> bool:
+    """Whether it is of a class that Penstock serves; only Brokers have one."""
+    annotations = metadata_of(raw).get("annotations") or {}
+    return raw.get("kind") != "Broker" or annotations.get(BROKER_CLASS) == KAFKA_CLASS
+
+
+def _check_owner(kind: str, raw: Raw, there: set[Key]) -> None:
+    """Raises for a Broker, and for what belongs to a Broker or a channel, that is not Penstock's."""
+    spec = raw.get("spec") or {}
+    namespace, _ = name_of(raw)
+    if not _is_ours(raw):
+        raise _CannotBeExported(f"it is not of class {KAFKA_CLASS}", others=True)
+    if kind == "Trigger" and ("Broker", namespace, str(spec.get("broker"))) not in there:
+        raise _CannotBeExported(f"its broker {spec.get('broker')} is not exported", others=True)
+    channel = spec.get("channel") or {}
+    if kind == "Subscription" and channel.get("kind") != "KafkaChannel":
+        raise _CannotBeExported(f"its channel is a {channel.get('kind')}", others=True)
+
+
+def _resolve(
+    spec: dict[str, Any],
+    path: tuple[str, ...],
+    resolved: tuple[str, str],
+    raw: Raw,
+    there: set[Key],
+    notes: list[str],
+) -> None:
+    """Replace the ref of one Destination by its address, unless a directory resolves it to the same."""
+    *parents, last = path
+    holder: Any = spec
+    for part in parents:
+        holder = holder.get(part) if isinstance(holder, dict) else None
+    destination = holder.get(last) if isinstance(holder, dict) else None
+    if not isinstance(destination, dict) or not isinstance(ref := destination.get("ref"), Mapping):
+        return
+    where = str(ref.get("namespace") or name_of(raw)[0])
+    kind, version, name = str(ref.get("kind")), str(ref.get("apiVersion") or ""), str(ref.get("name"))
+    if (version, kind) == ("v1", "Service") or (
+        API_VERSIONS.get(kind) == version and kind in ("KafkaChannel", "Broker") and (kind, where, name) in there
+    ):
+        return
+    field = ".".join(("spec", *path))
+    uri, certs = _in_status(raw, *resolved)
+    target = f"{kind} {where}/{name} of {version or 'no apiVersion'}"
+    if not uri:
+        raise _CannotBeExported(
+            f"{field} refers to {target}, which a directory cannot resolve, and the status has no address of it"
+        )
+    certs = destination.get("CACerts") or certs
+    holder[last] = {"uri": uri, **({"CACerts": certs} if certs else {})}
+    notes.append(f"{field} was a ref to {target}; this was its address when it was exported.")
+
+
+def _in_status(raw: Raw, part: str, key: str) -> tuple[str, str]:
+    """The URI and the certificates, if the status is about the present spec; "" = not there."""
+    status = raw.get("status") or {}
+    if status.get("observedGeneration") != metadata_of(raw).get("generation"):
+        return "", ""
+    holder = (status.get(part) or {}) if part else status
+    return str(holder.get(f"{key}Uri") or ""), str(holder.get(f"{key}CACerts") or "")

@@ -1,0 +1,106 @@
+"""`penstock export`: what a cluster has, served from a directory, is the same contract."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.local.kafka import EmbeddedKafka
+from app.operations.contract_snapshot import read_contract
+from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, LIMIT_S, PenstockInCluster
+from tests.support.processes import Child, free_port
+
+pytestmark = [pytest.mark.cluster, pytest.mark.integration]
+
+#: A kind with an address that a directory cannot resolve.
+ADDRESSABLE = {"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel", "name": "orders"}
+
+
+def _export(penstock: PenstockInCluster, *arguments: str, **env: str) -> tuple[int, str, str]:
+    settings = {"PENSTOCK_KUBECONFIG": str(penstock.kube.kubeconfig), **env}
+    with penstock.command("export", *arguments, env=settings) as command:
+        return command.wait(LIMIT_S), command.output(), command.tail()
+
+
+def _run(folder: Path, settings: dict[str, str], *arguments: str) -> str:
+    with Child(arguments[0], [sys.executable, "-m", "app.cli", *arguments], folder, settings) as command:
+        assert command.wait(LIMIT_S) == 0, command.output() + command.tail()
+        return str(command.output())
+
+
+def test_a_directory_with_the_export_makes_the_same_contract(
+    kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)
+    data = {"default.topic.partitions": "2", "default.topic.replication.factor": "1"}
+    where = {"namespace": penstock.namespace, "name": "broker-config"}
+    kube.admin.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": where, "data": data}).must()
+    penstock.channel("orders", 2)
+    penstock.subscription("bill", "orders", {"uri": "http://127.0.0.1:9/bill"}, delivery={"retry": 3})
+    penstock.subscription("again", "orders", {"ref": ADDRESSABLE}, reply={"uri": "http://127.0.0.1:9/reply"})
+    config = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": "broker-config"}}
+    penstock.create(EVENTING, "Broker", "shop", config, annotations=KAFKA_CLASS)
+    other = {"eventing.knative.dev/broker.class": "Another"}
+    penstock.create(EVENTING, "Broker", "theirs", None, annotations=other)
+    spec = {"broker": "shop", "subscriber": {"uri": "http://127.0.0.1:9/"}, "filter": {"attributes": {"type": "no"}}}
+    penstock.create(EVENTING, "Trigger", "pay", spec)
+    settings = {
+        "PENSTOCK_INSTANCE": penstock.name,
+        "PENSTOCK_KAFKA": kafka.bootstrap,
+        "PENSTOCK_TOPIC_TEMPLATE": penstock.topics,
+        "PENSTOCK_BROKER_TOPIC_TEMPLATE": f"{penstock.name}-b.{{namespace}}.{{name}}",
+        "PENSTOCK_INGRESS_URL": "http://127.0.0.1:9",
+    }
+    client = {"bootstrap.servers": kafka.bootstrap}
+    with penstock.command("controller", "--once", env={"PENSTOCK_INGRESS_URL": "http://127.0.0.1:9"}) as controller:
+        assert controller.wait(LIMIT_S) == 0, controller.tail()
+    before = read_contract(client, penstock.name)
+    assert len(before.records) == 5
+
+    folder = tmp_path / "exported"
+    code, _, said = _export(penstock, "--to", str(folder))
+    assert code == 0, said
+    assert f"not exported: Broker {penstock.namespace}/theirs: it is not of class Kafka" in said
+    assert len(list(folder.rglob("*.yaml"))) == 6
+    found = _run(tmp_path, settings, "validate", str(folder), "--strict", "-o", "json")
+    assert json.loads(found) == []
+    _run(tmp_path, settings, "controller", "--once", "--resources", str(folder))
+    after = read_contract(client, penstock.name)
+    assert after.records == before.records
+
+    code, printed, _ = _export(penstock)
+    assert code == 0
+    documents = list(yaml.safe_load_all(printed))
+    assert documents == [yaml.safe_load(path.read_text()) for path in _in_order(folder, documents)]
+    code, printed, _ = _export(penstock, "-n", "default")
+    assert (code, printed) == (0, "")
+
+
+def _in_order(folder: Path, documents: list[dict[str, dict[str, str]]]) -> list[Path]:
+    return [
+        folder / one["metadata"]["namespace"] / f"{str(one['kind']).lower()}-{one['metadata']['name']}.yaml"
+        for one in documents
+    ]
+
+
+def test_an_api_server_that_is_away_and_a_user_who_may_not_read(
+    kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)
+    token = kube.token(penstock.namespace, "default")
+    nobody = kube.write_kubeconfig("nobody", token, penstock.namespace)
+    code, printed, said = _export(penstock, PENSTOCK_KUBECONFIG=str(nobody))
+    assert (code, printed) == (1, "")
+    assert "needs to list Penstock's kinds" in said
+    server = f"https://127.0.0.1:{free_port()}"
+    away = kube.write_kubeconfig("away", token, penstock.namespace, server)
+    code, printed, said = _export(penstock, PENSTOCK_KUBECONFIG=str(away))
+    assert (code, printed) == (3, "")
+    assert "The API server does not answer" in said
+    code, _, said = _export(penstock, "--force")
+    assert (code, "--force needs --to FOLDER." in said) == (2, True)

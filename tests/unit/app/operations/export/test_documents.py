@@ -1,0 +1,210 @@
+"""Objects of a cluster as documents of a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.operations.export.documents import Export, Exported, config_maps_needed, export
+from app.operations.export.files import file_of, to_text, write
+from controller.source.directory import Directory
+from controller.source.yaml_reader import read_documents
+from knative.errors import PenstockError, UsageError
+from knative.resources.kinds import OURS, Invalid, parse
+from tests.support.kube.documents import Case, read_cases
+
+API = {kind.name: kind.api_version for kind in OURS}
+KAFKA = {"eventing.knative.dev/broker.class": "Kafka"}
+KNATIVE = {"kind": "Service", "apiVersion": "serving.knative.dev/v1", "name": "bill"}
+CHANNEL_REF = {"apiVersion": API["KafkaChannel"], "kind": "KafkaChannel", "name": "orders"}
+
+Json = dict[str, Any]
+
+
+def _object(kind: str, name: str, spec: Json | None = None, status: Json | None = None, **metadata: Any) -> Json:
+    """As an API server has it."""
+    added = {"uid": "u", "resourceVersion": "7", "generation": 2, "creationTimestamp": "now", "managedFields": [{}]}
+    annotations = {**(KAFKA if kind == "Broker" else {}), **metadata.pop("annotations", {})}
+    found: Json = {
+        "apiVersion": API.get(kind, "v1"), "kind": kind,
+        "metadata": {"namespace": "ns", "name": name, **added, "annotations": annotations, **metadata},
+    }  # fmt: skip
+    found.update({} if spec is None else {"spec": spec})
+    return found | ({} if status is None else {"status": {"observedGeneration": 2, **status}})
+
+
+CHANNEL = _object("KafkaChannel", "orders", {"numPartitions": 3}, {"address": {"url": "http://x"}})
+BROKER = _object("Broker", "shop")
+
+
+def _subscription(subscriber: Json, status: Json | None = None, **more: Any) -> Json:
+    spec = {"channel": CHANNEL_REF, "subscriber": subscriber, **more}
+    return _object("Subscription", "bill", spec, status)
+
+
+def _trigger(subscriber: Json, status: Json | None = None, broker: str = "shop") -> Json:
+    return _object("Trigger", "bill", {"broker": broker, "subscriber": subscriber}, status)
+
+
+def _export(*objects: Json, core: bool = False) -> Export:
+    kinds: dict[str, list[Json]] = {}
+    for one in objects:
+        kinds.setdefault(one["kind"], []).append(one)
+    return export(kinds, core=core)
+
+
+def _document(kind: str, *objects: Json, core: bool = False) -> Exported:
+    done = _export(*objects, core=core)
+    assert done.left_out == ()
+    (found,) = [one for one in done.documents if one.kind == kind]
+    return found
+
+
+def test_what_the_cluster_added_is_left_away() -> None:
+    annotations = {
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "messaging.knative.dev/creator": "me",
+        "penstock.dev/hosts": "a.example",
+        "example.com/team": "orders",
+    }
+    found = _document(
+        "KafkaChannel",
+        _object("KafkaChannel", "orders", {"numPartitions": 3}, {"conditions": []}, annotations=annotations,
+                labels={"a": "b"}, finalizers=["penstock.dev/finalizer"]),
+    )  # fmt: skip
+    assert found.document == {
+        "apiVersion": API["KafkaChannel"], "kind": "KafkaChannel",
+        "metadata": {
+            "namespace": "ns", "name": "orders", "labels": {"a": "b"},
+            "annotations": {"penstock.dev/hosts": "a.example", "example.com/team": "orders"},
+        },
+        "spec": {"numPartitions": 3},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "subscriber",
+    [
+        {"uri": "http://s/"},
+        {"ref": {"apiVersion": "v1", "kind": "Service", "name": "s"}, "uri": "/hook"},
+        {"ref": CHANNEL_REF},
+        {"ref": {"apiVersion": API["Broker"], "kind": "Broker", "name": "shop"}},
+    ],
+)
+def test_refs_that_a_directory_resolves_stay(subscriber: Json) -> None:
+    found = _document("Subscription", CHANNEL, BROKER, _subscription(subscriber, {}))
+    assert found.document["spec"]["subscriber"] == subscriber
+    assert found.notes == ()
+
+
+def test_other_refs_become_their_addresses() -> None:
+    physical = {
+        "subscriberUri": "http://bill/hook", "subscriberCACerts": "-----BEGIN CERTIFICATE-----",
+        "replyUri": "http://reply", "deadLetterSinkUri": "http://dead",
+    }  # fmt: skip
+    ref = {"ref": KNATIVE}
+    given_ = _subscription(
+        {**ref, "uri": "/hook"}, {"physicalSubscription": physical}, reply=ref, delivery={"deadLetterSink": ref}
+    )
+    found = _document("Subscription", CHANNEL, given_)
+    spec = found.document["spec"]
+    assert spec["subscriber"] == {"uri": "http://bill/hook", "CACerts": "-----BEGIN CERTIFICATE-----"}
+    assert spec["reply"] == {"uri": "http://reply"}
+    assert spec["delivery"] == {"deadLetterSink": {"uri": "http://dead"}}
+    assert len(found.notes) == 3
+    assert found.notes[0].startswith("spec.subscriber was a ref to Service ns/bill of serving.knative.dev/v1")
+    assert given_["spec"]["reply"] == ref, "the object itself stays as it is"
+    trigger = _document("Trigger", BROKER, _trigger(ref, {"subscriberUri": "http://bill"}))
+    assert trigger.document["spec"]["subscriber"] == {"uri": "http://bill"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "name", "why", "others"),
+    [
+        ([CHANNEL, _subscription({"ref": KNATIVE}, {})], "bill", "the status has no address of it", False),
+        ([CHANNEL, _subscription({"ref": KNATIVE}, {"observedGeneration": 1, "physicalSubscription":
+          {"subscriberUri": "http://old"}})], "bill", "the status has no address", False),
+        ([_object("KafkaChannel", "orders", {"numPartitions": 0})], "orders", "a directory would reject it", False),
+        ([_object("KafkaChannel", "orders", {}, deletionTimestamp="now")], "orders", "being deleted", False),
+        ([_object("Broker", "b", annotations={"eventing.knative.dev/broker.class": "X"})], "b", "of class Kafka", True),
+        ([_trigger({"uri": "http://s"}, broker="other")], "bill", "its broker other is not exported", True),
+        ([_object("Subscription", "s", {"channel": {"kind": "InMemoryChannel"}})], "s", "is a InMemoryChannel", True),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_exported_is_named(objects: list[Json], name: str, why: str, others: bool) -> None:
+    (left,) = _export(*objects).left_out
+    assert (left.name, left.others) == (name, others)
+    assert why in str(left)
+
+
+def test_a_channel_that_is_not_exported_is_replaced_by_its_address() -> None:
+    ref = {"ref": {**CHANNEL_REF, "namespace": "elsewhere"}}
+    found = _document("Trigger", BROKER, _trigger(ref, {"subscriberUri": "http://orders"}))
+    assert found.document["spec"]["subscriber"] == {"uri": "http://orders"}
+
+
+def test_entries_of_channels_are_knatives_if_core_writes_them() -> None:
+    entries = [{"uid": "u1", "name": "bill", "generation": 1, "subscriberUri": "http://bill"}]
+    channel = _object("KafkaChannel", "orders", {"subscribers": entries})
+    assert _document("KafkaChannel", channel).document["spec"] == {"subscribers": entries}
+    assert _document("KafkaChannel", channel, core=True).document["spec"] == {}
+
+
+def test_config_maps_of_brokers() -> None:
+    config = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}}
+    other = {"eventing.knative.dev/broker.class": "X"}
+    brokers = [_object("Broker", "b", config), _object("Broker", "o", config, annotations=other), BROKER]
+    assert config_maps_needed(brokers) == {("ns", "c")}
+
+
+@pytest.mark.parametrize("case", [one for one in read_cases() if not one.field], ids=str)
+def test_every_valid_object_means_the_same_in_a_file(case: Case, tmp_path: Path) -> None:
+    raw = {**case.document, "metadata": {"namespace": "ns", **case.document["metadata"]}}
+    try:
+        resource = parse(raw)
+    except Invalid:
+        return  # what only an API server accepts
+    if resource is None or case.kind in ("Subscription", "Trigger"):
+        return  # their references are in the tests above
+    done = _export(raw)
+    if done.left_out:
+        assert all(one.others or "cannot resolve" in one.why for one in done.left_out)
+        return
+    assert write(done.documents, tmp_path, force=False) == 1
+    snapshot = Directory(tmp_path).scan()
+    assert [one.resource for one in snapshot.objects] == [resource], snapshot.problems
+
+
+@given(st.text(min_size=1, max_size=30), st.sampled_from(["yes", "1e3", "012", "0x1f", "null", "1:30", "a\nb\n", "~"]))
+def test_texts_stay_texts(text: str, word: str) -> None:
+    document = {"a": text, "b": word, "c": [word, text], "d": {"e": 1, "f": True}}
+    written = to_text(Exported("Kind", "ns", "n", document, ("a note",)))
+    assert yaml.safe_load(written) == document
+    try:
+        (read,) = read_documents(written.encode())
+    except ValueError:
+        return  # characters that a directory does not accept at all
+    assert read.value == document
+
+
+def test_files_are_not_overwritten_unless_asked_to(tmp_path: Path) -> None:
+    first = _export(CHANNEL, BROKER).documents
+    assert write(first, tmp_path, force=False) == 2
+    assert write(first, tmp_path, force=False) == 0
+    edited = tmp_path / file_of(first[0])
+    edited.write_text("mine")
+    more = _export(CHANNEL, BROKER, _object("KafkaChannel", "new")).documents
+    with pytest.raises(PenstockError, match="Nothing was written"):
+        write(more, tmp_path, force=False)
+    assert edited.read_text() == "mine"
+    assert not list(tmp_path.rglob("*new*"))
+    assert write(more, tmp_path, force=True) == 2
+    assert edited.read_text() == to_text(first[0])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write(first, tmp_path / "file", force=True)

@@ -57,6 +57,29 @@ def test_an_installation_that_is_not_there(looked: Looked) -> None:
     assert "ns/ch" in looked.penstock("status").stdout
 
 
+def test_one_namespace(looked: Looked) -> None:
+    """For status, lag and dead letters alike; a wrong one is an error that names the others."""
+    looked.subscribe("bill")
+    other = Channel("o", 1, "other", "ch", looked.topic, looked.dlq_topic, 2)
+    looked.publish("o", encode_entry(other))
+    shown = json.loads(looked.penstock("status", "-o", "json").stdout)
+    assert [row["channel"] for row in shown["channels"]] == ["ns/ch", "other/ch"]
+    shown = json.loads(looked.penstock("status", "-n", "other", "-o", "json").stdout)
+    assert [row["channel"] for row in shown["channels"]] == ["other/ch"]
+    assert shown["subscriptions"] == []
+    assert looked.json("lag", "-n", "other") == []
+    assert {row["subscription"] for row in looked.json("lag", "-n", "other", "-A")} == {"ns/bill"}
+    for command in (["status"], ["lag"], ["dlq", "list"]):
+        done = looked.penstock(*command, "-n", "nothing")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "in namespace nothing; known: ns, other." in done.stderr
+    done = looked.penstock("status", "ns/ch", "-n", "other")
+    assert done.returncode == 1
+    assert "There is no channel or subscription ns/ch; known: other/ch." in done.stderr
+    done = looked.penstock("dlq", "list", "--topic", looked.dlq_topic, "-n", "ns")
+    assert (done.returncode, "--topic cannot be combined" in done.stderr) == (2, True)
+
+
 def test_lag(looked: Looked) -> None:
     """In events, less what is settled above the watermark, and in seconds; the furthest first; nothing joins."""
     fast, slow = looked.subscribe("fast"), looked.subscribe("slow")

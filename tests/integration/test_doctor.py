@@ -44,7 +44,7 @@ def test_an_installation_that_nobody_runs_in_topics_that_nobody_made(looked: Loo
     assert release(looked.bootstrap).startswith("4.")
     assert [level for level, _ in found["clock of Kafka"]] == ["ok"]
     assert [level for level, _ in found["workers"]] == ["problem"]
-    assert [level for level, _ in found["controllers"]] == ["warning"]
+    assert [level for level, _ in found["controllers"]] == ["warning"]  # the group is not there
     assert found["rejected"] == [("warning", "no controller has reported yet")]
     contract = f"{looked.instance}.contract, {looked.instance}.status"
     assert ("problem", f"{contract}: cleanup.policy is delete instead of compact") in found["topics"]

@@ -14,9 +14,7 @@ from knative.errors import UsageError
 from knative.resources.destination import LABEL_PATTERN
 
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Only this namespace; by default all of them.")]
-AllNamespaces = Annotated[
-    bool, typer.Option("--all-namespaces", "-A", help="All namespaces, whatever -n and --context say.")
-]
+AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces, even with -n.")]
 Context = Annotated[
     str, typer.Option("--context", help="Only the namespace of this context of the kubeconfig, unless -n names one.")
 ]

@@ -46,11 +46,12 @@ def ask_kafka(client: Mapping[str, Any], instance: str) -> KafkaFacts:
     )
 
 
-def _members(admin: KafkaAdmin, group: str) -> int:
+def _members(admin: KafkaAdmin, group: str) -> int | None:
+    """None: a new Kafka has no coordinator yet, or does not allow it."""
     try:
         found = admin.describe_group(group)
-    except KafkaFailed:  # a new Kafka has no coordinator yet
-        return 0
+    except KafkaFailed:
+        return None
     return found.members if found is not None else 0
 
 

@@ -49,8 +49,9 @@ def all_heard(looks: Sequence[Look]) -> bool:
     return bool(running) and {one.worker for one in looks[0].contract.workers} <= running
 
 
-def installation_checks(looks: Sequence[Look], version: str, controllers: int) -> list[Check]:
-    """All checks of what is reported. `version`: of this command; `controllers`: members of their lock group."""
+def installation_checks(looks: Sequence[Look], version: str, controllers: int | None) -> list[Check]:
+    """All checks of what is reported. `version`: of this command; `controllers`: members of their lock group, None =
+    not known."""
     contract, running = looks[-1].contract, running_workers(looks)
     return [
         *_who_runs(contract, running, controllers),
@@ -61,7 +62,7 @@ def installation_checks(looks: Sequence[Look], version: str, controllers: int) -
     ]
 
 
-def _who_runs(contract: Contract, running: Sequence[Running], controllers: int) -> list[Check]:
+def _who_runs(contract: Contract, running: Sequence[Running], controllers: int | None) -> list[Check]:
     """Ingress reports nothing in Kafka: who sends events sees whether it is there."""
     if running:
         delivers = ok(WORKERS, f"{_count(len(running), 'worker')} of role all or dispatcher")
@@ -70,6 +71,8 @@ def _who_runs(contract: Contract, running: Sequence[Running], controllers: int) 
         delivers = problem(WORKERS, "no worker delivers events (role all or dispatcher)", hint)
     else:
         delivers = ok(WORKERS, "none of role all or dispatcher, and nothing to deliver")
+    if controllers is None:
+        return [delivers, ok(CONTROLLERS, "not known: Kafka does not describe their group")]
     if controllers:
         return [delivers, ok(CONTROLLERS, f"{_count(controllers, 'controller')} in the election in Kafka")]
     found = "none runs, so changes of resources wait"

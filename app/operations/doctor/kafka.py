@@ -31,7 +31,7 @@ class KafkaFacts:
     brokers: int = 0
     release: str = ""  #: "" = not known
     clock: Sequence[ClockReading] = ()
-    controllers: int = 0  #: members of the controllers' lock group
+    controllers: int | None = None  #: members of the controllers' lock group; None = not known
 
 
 def kafka_checks(facts: KafkaFacts, group_protocol: str) -> list[Check]:

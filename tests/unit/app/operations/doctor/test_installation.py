@@ -49,6 +49,8 @@ def test_who_runs() -> None:
     assert ("ok", "controllers", "1 controller in the election in Kafka") in found
     alone = installation_checks([Look(NOW, CONTRACT)], HERE, 0)
     assert [(one.level, one.name) for one in alone[:2]] == [("problem", "workers"), ("warning", "controllers")]
+    unknown = installation_checks([Look(NOW, CONTRACT)], HERE, None)
+    assert (unknown[1].level, unknown[1].found.startswith("not known")) == ("ok", True)
     empty = _checks(contract=Contract((), (), (), REPORT))
     assert [level for level, _, _ in empty] == ["ok", "ok", "ok"]
 

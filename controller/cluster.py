@@ -21,13 +21,10 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
     me = f"{worker_id}_{secrets.token_hex(4)}"
     elected: list[LeaseElection] = []
 
-    def may_write() -> bool:
-        return any(one.held for one in elected)
-
     def has_lease() -> bool:
         return any(one.has_lease for one in elected)
 
-    source = ClusterSource(api, config.namespaces, config.subscriptions, crashed, may_write)
+    source = ClusterSource(api, config.namespaces, config.subscriptions, crashed, has_lease)
 
     def elect(make_lock: MakeLock, changed: Changed) -> Election:
         name = f"{config.instance}-controller"

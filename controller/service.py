@@ -189,6 +189,7 @@ class Controller:
         scan = await self._source.scan()
         if not why or not scan.complete or self._election.held:
             return
+        await self._source.prepare()
         world = replace(self._world(_Term(0, scan)), unavailable=why)
         statuses = [action for action in reconcile(world, self._config) if isinstance(action, WriteStatus)]
         await self._sink.write([*statuses, *self._source.statuses()], (), time.time())

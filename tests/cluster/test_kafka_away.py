@@ -80,10 +80,12 @@ def test_conditions_while_kafka_is_away_and_after_it(kube: KubeCluster, tmp_path
             penstock.wait(f"{name} says it", lambda name=name: penstock.condition("KafkaChannel", name) == away)  # type: ignore[misc]
         penstock.wait("so does its Subscription", lambda: penstock.condition("Subscription", "billing") == away)
         assert penstock.condition("Subscription", "of-new", "ChannelReady") == away
+        penstock.channel("later")
+        penstock.wait("a new one says it", lambda: penstock.condition("KafkaChannel", "later") == away)
         assert penstock.read("KafkaChannel", "kept")["status"]["address"] == address
         assert FINALIZER in penstock.read("KafkaChannel", "goes")["metadata"]["finalizers"]
         with broker():
-            penstock.wait_ready("KafkaChannel", "kept", "changed", "new")
+            penstock.wait_ready("KafkaChannel", "kept", "changed", "new", "later")
             penstock.wait_ready("Subscription", "billing", "of-new")
             penstock.wait_gone("KafkaChannel", "goes")
             assert observe_topics(admin, [penstock.topic("kept"), penstock.topic("goes")]) == before

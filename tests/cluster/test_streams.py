@@ -9,6 +9,7 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.converging import converges
 from tests.support.kube.penstock import PenstockInCluster
 from tests.support.tcp_proxy import TcpProxy
 
@@ -31,14 +32,6 @@ def test_after_each_fault_the_controller_knows_what_changed(
     kube: KubeCluster, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path)
-    published = ("True", "")
-
-    def wait_published(name: str) -> None:
-        penstock.wait(
-            f"{name} is published",
-            lambda: penstock.condition("KafkaChannel", name, "ContractPublished") == published,
-        )
-
     with TcpProxy(kube.port) as proxy, penstock.worker("controller", api_port=proxy.port) as controller:
 
         def said(text: str) -> int:
@@ -46,8 +39,7 @@ def test_after_each_fault_the_controller_knows_what_changed(
 
         penstock.channel("first")
         penstock.channel("new-0")
-        wait_published("first")
-        wait_published("new-0")
+        penstock.wait("both are published", lambda: all(map(penstock.is_published, ("first", "new-0"))))
         for number, (what, (fault, texts)) in enumerate(FAULTS.items(), 1):
             before = [said(text) for text in texts]
             fault(proxy)
@@ -58,7 +50,10 @@ def test_after_each_fault_the_controller_knows_what_changed(
             for text, count in zip(texts, before, strict=True):
                 penstock.wait(f"{what}: {text!r}", lambda text=text, count=count: said(text) > count)  # type: ignore[misc]
             proxy.forward()
-            wait_published(f"new-{number}")
-            wait_published("first")
-            penstock.wait_gone("KafkaChannel", f"new-{number - 1}")
+            new, last = f"new-{number}", f"new-{number - 1}"
+
+            def done(new: str = new, last: str = last) -> bool:
+                return all(map(penstock.is_published, ("first", new))) and not penstock.exists(last)
+
+            converges(what, done)
         assert controller.terminate() == 0, controller.tail()

@@ -59,8 +59,8 @@ class ClusterSource:
         crashed: Callable[[BaseException], None],
         may_write: Callable[[], bool],
     ) -> None:
-        """`namespaces`: () = all. `subscriptions`: core, own or auto. `may_write`: whether this process leads, asked
-        before each write."""
+        """`namespaces`: () = all. `subscriptions`: core, own or auto. `may_write`: whether this process has the
+        Lease, asked before each write."""
         self._api = api
         self._namespaces = tuple(namespaces) or ("",)
         self._mode = subscriptions

@@ -147,9 +147,10 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
                 subscriptions.append(Object(*identity, of_trigger(trigger, broker_of)))
             case Trigger() as trigger:
                 others.append((Object(*identity, trigger), ignored[trigger.namespace, trigger.broker]))
-            case ResetOffset() as reset:
+            # One that is over but not recorded belongs to another Kafka, or to a status topic that was lost.
+            case ResetOffset() as reset if one.uid in world.seeks or not reset.over:
                 resets.append(Object(*identity, reset))
-            case _:  # a ConfigMap
+            case _:  # a ConfigMap, or a ResetOffset that is over
                 pass
     written = frozenset(one.uid for one in subscriptions)
     seen = set(written)

@@ -146,6 +146,7 @@ class ResetOffset:
     to: StartPosition
     ref_kind: str  #: Subscription or Trigger
     ref_name: str
+    over: bool = False  #: its status says that it was carried out or refused
     kind: str = "ResetOffset"
 
 

@@ -10,8 +10,9 @@ from app.local.kafka import EmbeddedKafka
 from tests.support.kube.audit import compare, service_account
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.manifests import controller_role
-from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, PenstockInCluster
+from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, MESSAGING, PenstockInCluster
 
+RESETS = "kafka.eventing.knative.dev/v1alpha1"
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
 
@@ -38,6 +39,9 @@ def test_the_controller_needs_exactly_what_its_roles_allow(
                 and penstock.condition("Trigger", "mine", "SubscriberResolved") == added
             ),
         )
+        mine = {"apiVersion": MESSAGING, "kind": "Subscription", "name": "billing"}
+        penstock.create(RESETS, "ResetOffset", "again", {"offset": {"time": "earliest"}, "ref": mine})
+        penstock.wait_ready("ResetOffset", "again")
         penstock.wait("an Event", lambda: bool(penstock.events("Subscription", "late")))
         for kind, name in (
             ("Trigger", "mine"),

@@ -21,19 +21,19 @@ def _ready(**more: Any) -> dict[str, Any]:
     return {"conditions": [READY], **more}
 
 
-def _not_ready(status: str, reason: str, **more: Any) -> dict[str, Any]:
+def _because(status: str, reason: str, **more: Any) -> dict[str, Any]:
     return {"conditions": [{"type": "Ready", "status": status, "reason": reason}], **more}
 
 
 OBJECTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("KafkaChannel", "orders", {}, _ready(address={"url": URL.format("orders")})),
-    ("KafkaChannel", "refunds", {}, _not_ready("False", "TopicConflict")),
+    ("KafkaChannel", "refunds", {}, _because("False", "TopicConflict")),
     ("Subscription", "audit", {"channel": {"name": "orders"}, "subscriber": SINK}, _ready()),
     (
         "Subscription",
         "billing",
         {"channel": {"name": "orders"}, "subscriber": SINK},
-        _not_ready("Unknown", "SubscriberNotServed"),
+        _because("Unknown", "SubscriberNotServed"),
     ),
     ("Broker", "main", {}, _ready(address={"url": "http://ingress.penstock.svc.cluster.local/shop/main"})),
     (
@@ -49,7 +49,7 @@ OBJECTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
             "offset": {"time": "2026-01-31T08:00:00Z"},
             "ref": {"apiVersion": "eventing.knative.dev/v1", "kind": "Trigger", "name": "paid"},
         },
-        _ready(),
+        _because("True", "OffsetsMoved"),
     ),
 ]
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -128,6 +129,30 @@ def test_under_load_delivery_goes_on_exactly_from_the_new_offsets(
         for partition, (_, new) in time.items():
             older = [offset for (p, offset), ms in stamps.items() if p == partition and ms < middle.timestamp() * 1000]
             assert new == max(older) + 1, "the first record that is not older"
+
+
+@pytest.mark.parametrize("kind", ["Subscription", "Trigger"])
+def test_a_worker_that_was_frozen_during_a_seek_does_not_move_the_offsets_on(
+    kind: str, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """It is awaited until it counts as gone. When it wakes, it remembers what it had settled, and must forget that."""
+    with running(kafka, tmp_path, kind) as moving:
+        options = {"events": 0, "keys": 30, "rate": 50}
+        with LoadProcess(tmp_path, moving.installation.url(moving.workers[0]), **options) as load:
+            wait_until("events arrive", lambda: moving.count("moved") > 100, LIMIT_S)
+            moving.workers[1].pause()
+            moves = moving.seek("earliest")
+            moving.workers[1].resume()
+            before = moving.count("moved")
+            wait_until("events", lambda: moving.count("moved") > before + 100, LIMIT_S)
+            load.terminate()
+        moving.installation.wait_settled(["moved", "steady"], LIMIT_S)
+        places, _ = _stored(moving)
+        for partition, offsets in moving.delivered("moved", places).items():
+            times = Counter(offsets)
+            old, end = moves[partition][0], moving.installation.ends()[partition]
+            assert {offset for offset in range(old) if times[offset] < 2} == set(), "what was delivered again"
+            assert {offset for offset in range(end) if times[offset] < 1} == set()
 
 
 def test_a_reset_offset_in_the_directory_is_carried_out_once(kafka: EmbeddedKafka, tmp_path: Path) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from app.operations.export.documents import Export, LeftOut, config_maps_needed, export
+from app.operations.export.documents import KINDS, Export, LeftOut, config_maps_needed, export
 from app.operations.kube import api_server
 from app.settings.load import Settings
 from controller.kube.api_server import ApiServer, Json
 from controller.kube.errors import FORBIDDEN, NOT_FOUND, ApiError
 from controller.source.cluster.mode import CORE_PATH, has_core
 from controller.source.cluster.objects import path_of
-from controller.source.cluster.source import OURS
 from controller.source.cluster.watcher import PAGE
 from knative.errors import NotReadyError, PenstockError
 
@@ -33,7 +32,7 @@ def export_cluster(settings: Settings, context: str, namespaces: Sequence[str]) 
 async def _export(settings: Settings, context: str, namespaces: Sequence[str]) -> Export:
     async with api_server(settings, context) as api:
         objects: dict[str, list[Json]] = {}
-        for kind in OURS:
+        for kind in set(KINDS) - {"ConfigMap"}:
             # The items of a list do not say what they are.
             listed = [one for namespace in namespaces for one in await _list(api, path_of(kind, namespace))]
             objects[kind] = [{**one, "kind": kind} for one in listed]

@@ -15,7 +15,7 @@ from controller.source.cluster.store import Raw, metadata_of, name_of, uid_of
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.conditions import false
 from knative.resources.kinds import KINDS, Invalid, parse, spec_hash
-from knative.resources.values import Broker, KafkaChannel, Resource, Subscription, Trigger
+from knative.resources.values import Broker, KafkaChannel, ResetOffset, Resource, Subscription, Trigger
 
 FINALIZER = "penstock.dev/finalizer"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -100,7 +100,16 @@ def read_object(raw: Raw) -> Known:
         return replace(known, problem=str(problem))
     if resource is None:  # the lists are of our kinds, so this is a version that we do not know
         return replace(known, problem=f"{raw.get('apiVersion')} is not served by this version")
+    if isinstance(resource, ResetOffset):
+        resource = replace(resource, over=_is_over(raw))
     return replace(known, resource=resource)
+
+
+def _is_over(raw: Raw) -> bool:
+    """Whether the status of a ResetOffset says how it ended."""
+    status = raw.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    return any(one.get("type") == "Ready" and one.get("status") in ("True", "False") for one in conditions or ())
 
 
 def owns_something(resource: Resource | None) -> bool:

@@ -38,13 +38,13 @@ from controller.source.cluster.watcher import Collection as Listed
 from controller.source.cluster.watches import Trim, Watches
 from controller.source.interface import Scan
 from knative.contract.leader_state import Identity, LeaderState
-from knative.resources.values import Broker, KafkaChannel, Resource, Subscriber
+from knative.resources.values import Broker, KafkaChannel, ResetOffset, Resource, Subscriber
 
 log = structlog.get_logger(__name__)
 
 _HINT = "it is tried again; check the API server, CRDs and RBAC with `penstock doctor`"
 _HINT_ABSENT = "to use this kind, install its CRD from knative/manifests/crds"
-OURS = ("KafkaChannel", "Subscription", "Broker", "Trigger")
+OURS = ("KafkaChannel", "Subscription", "Broker", "Trigger", "ResetOffset")
 WRITES_MAX = 8  #: at the same time
 
 
@@ -192,7 +192,13 @@ class ClusterSource:
         )
 
     def _served(self) -> list[Known]:
-        return [one for one in self._ours if one.resource is not None and not one.deleting and one.finalized]
+        return [
+            one
+            for one in self._ours
+            if one.resource is not None
+            and not one.deleting
+            and (one.finalized or isinstance(one.resource, ResetOffset))
+        ]
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
         """Those that may be acted on, and ConfigMaps."""

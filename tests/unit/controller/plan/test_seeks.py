@@ -259,6 +259,15 @@ def test_a_changed_spec_of_a_reset_changes_nothing() -> None:
     assert condition(kafka.status(changed, *OBJECTS)) == (FALSE, "Immutable")
 
 
+def test_one_that_is_over_is_not_repeated_with_another_kafka() -> None:
+    wish = reset()
+    over = replace(wish, resource=replace(wish.resource, over=True))
+    assert served().settle(*OBJECTS, over) == []
+    kafka = served()
+    kafka.settle(*OBJECTS, wish)
+    assert condition(kafka.status(over, *OBJECTS)) == (TRUE, "OffsetsMoved"), "while it is recorded, it is shown"
+
+
 def test_a_deleted_reset_is_forgotten() -> None:
     kafka, wish = served(), reset()
     kafka.settle(*OBJECTS, wish)

@@ -17,7 +17,7 @@ from controller.source.cluster.references import (
 )
 from knative.delivery.policy import Addressable
 from knative.resources.destination import Ref
-from knative.resources.values import KafkaChannel
+from knative.resources.values import KafkaChannel, ResetOffset
 
 KAFKA = {"eventing.knative.dev/broker.class": "Kafka"}
 
@@ -51,6 +51,18 @@ def test_an_object_that_is_not_valid_says_why() -> None:
     assert (condition.type, condition.reason) == ("Ready", "SpecInvalid")
     assert "spec.numPartitions" in condition.message
     assert found.invalid_status.generation == 3
+
+
+@pytest.mark.parametrize(("ready", "over"), [("True", True), ("False", True), ("Unknown", False), (None, False)])
+def test_a_reset_offset_knows_from_its_status_whether_it_is_over(ready: str | None, over: bool) -> None:
+    spec = {"offset": {"time": "latest"}, "ref": {"apiVersion": "messaging.knative.dev/v1", "kind": "Subscription"}}
+    spec["ref"]["name"] = "billing"
+    found = raw("ResetOffset", spec, "kafka.eventing.knative.dev/v1alpha1")
+    if ready is not None:
+        found["status"] = {"conditions": [{"type": "RefMapped", "status": "True"}, {"type": "Ready", "status": ready}]}
+    resource = read_object(found).resource
+    assert isinstance(resource, ResetOffset)
+    assert resource.over is over
 
 
 def test_a_status_is_no_news() -> None:

@@ -171,6 +171,9 @@ def test_every_valid_object_means_the_same_in_a_file(case: Case, tmp_path: Path)
         return  # what only an API server accepts
     if resource is None or case.kind in ("Subscription", "Trigger"):
         return  # their references are in the tests above
+    if case.kind == "ResetOffset":  # what was carried out in a cluster must not be carried out again
+        assert _export(raw).documents == ()
+        return
     done = _export(raw)
     if done.left_out:
         assert all(one.others or "cannot resolve" in one.why for one in done.left_out)

@@ -25,7 +25,7 @@ def export(
     """Write the resources of a cluster as YAML for a directory. Exit code: 4 if something could not be exported.
 
     KafkaChannels, Subscriptions, Brokers of class Kafka with their ConfigMaps, and Triggers; of all namespaces, or of
-    those in PENSTOCK_RESOURCES=cluster:NS,... ResetOffsets are requests to a cluster, and stay there.
+    those in PENSTOCK_RESOURCES=cluster:NS,... Without ResetOffsets: they would move offsets once more.
 
     A ref that a directory cannot resolve becomes the address in the object's status, with a comment.
 
@@ -52,10 +52,11 @@ def export(
         print("---\n".join(map(to_text, done.documents)), end="", flush=True)
     else:
         written = write(done.documents, to, force=force)
-        note(f"{len(done.documents)} objects in {to}: {written} files written, the others were there as they are.")
+        note(f"Objects in {to}: {len(done.documents)}. Files written: {written}; the others were there as they are.")
     for one in done.left_out:
         note(f"not exported: {one}")
     if not done.documents:
         note("There is nothing to export.")
     if not all(one.others for one in done.left_out):
+        note("Add these by hand before a controller serves the files: it removes what is published and in no file.")
         raise typer.Exit(4)

@@ -22,6 +22,7 @@ _AT_ONCE = 8
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_NAMESPACES = "/api/v1/namespaces"
 _HINT = "check PENSTOCK_KUBECONFIG and PENSTOCK_KUBE_CONTEXT, or --context; `kubectl version` must answer too"
 
 
@@ -55,6 +56,7 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
             ahead_s=None if there_s is None else there_s + 0.5 - now_s,
             served=listed,
             crds=crds,
+            no_namespaces=[one for one in settings.namespaces or () if await _is_absent(api, f"{_NAMESPACES}/{one}")],
             user=await _user(api),
             denied=denied,
             asked=len(wanted),
@@ -70,6 +72,17 @@ async def _get(api: ApiServer, path: str) -> dict[str, Any] | None:
         if problem.status in (NOT_FOUND, FORBIDDEN):
             return None
         raise
+
+
+async def _is_absent(api: ApiServer, path: str) -> bool:
+    """Whether the server says so; False = it is there, or this user may not know."""
+    try:
+        await api.get(path)
+    except ApiError as problem:
+        if problem.status not in (NOT_FOUND, FORBIDDEN):
+            raise
+        return problem.status == NOT_FOUND
+    return False
 
 
 def _wanted(own: str, namespaces: Sequence[str]) -> list[tuple[Access, str]]:

@@ -14,7 +14,8 @@ from knative.resources.crds import crd
 from knative.resources.kinds import OURS
 from knative.resources.schema import Kind
 
-SERVER, CLOCK, KINDS, MODE, ACCESS = "API server", "clock of the API server", "CRDs", "subscriptions", "permissions"
+SERVER, CLOCK, SPACES = "API server", "clock of the API server", "namespaces"
+KINDS, MODE, ACCESS = "CRDs", "subscriptions", "permissions"
 ROLES = CRDS.parent / "rbac" / "controller.yaml"
 _OURS_LABEL = ("app.kubernetes.io/name", "penstock")
 
@@ -51,6 +52,7 @@ class ClusterFacts:
     ahead_s: float | None = None  #: of its clock; None = it does not say what time it is
     served: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)  #: group/version -> its kinds
     crds: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)  #: kind -> CRD; None = may not be read
+    no_namespaces: Sequence[str] = ()  #: those of the settings that do not exist
     user: str = ""
     denied: Sequence[tuple[Access, str]] = ()  #: what is not allowed, and in which namespace; "" = in all
     asked: int = 0  #: how many permissions were asked for
@@ -77,6 +79,9 @@ def cluster_checks(facts: ClusterFacts, mode: str) -> list[Check]:
     checks = [ok(SERVER, f"Kubernetes {facts.version} at {facts.host}")]
     if facts.ahead_s is not None:
         checks.append(clock(CLOCK, "the clock of the API server", facts.ahead_s))
+    if facts.no_namespaces:
+        found = f"there is no namespace {some(facts.no_namespaces)}, so nothing in it is served"
+        checks.append(warning(SPACES, found, "create it, or correct PENSTOCK_RESOURCES"))
     return [*checks, *_crds(facts), _mode(facts, mode), *_access(facts)]
 
 

@@ -63,6 +63,11 @@ def test_clock(ahead_s: float | None, level: str) -> None:
     assert rows[0][0] == level
 
 
+def test_namespaces_that_do_not_exist() -> None:
+    found = _found(replace(GOOD, no_namespaces=["a", "b"]))["namespaces"]
+    assert found == [("warning", "there is no namespace a, b, so nothing in it is served")]
+
+
 def test_kinds_that_are_not_installed() -> None:
     every = _found(replace(GOOD, served={}))["CRDs"]
     assert [level for level, _ in every] == ["problem"]

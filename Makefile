@@ -17,8 +17,8 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo demo-topology demo-census test test-cluster t coverage check format docs bench chaos jars kube lock \
-  wheel clean
+.PHONY: help up demo demo-topology demo-census test test-cluster test-image t coverage check format docs bench chaos jars \
+  kube lock wheel image image-spark clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -44,6 +44,9 @@ test: $(STAMP) ## Run all tests: unit, process, contract, security, integration,
 
 test-cluster: kube ## Run the tests with a real Kubernetes API server, which is built first (needs Go)
 	HYPOTHESIS_PROFILE=ci $(BIN)/pytest -n $(KUBE_WORKERS) --dist loadfile --no-loadscope-reorder tests/cluster
+
+test-image: $(STAMP) ## Build the images from Debian packages and run them without rights (needs root, buildah, mmdebstrap, runc, umoci)
+	$(BIN)/pytest -rP tests/image
 
 t: $(STAMP) ## Run the unit tests: those that failed last time first, and stop at the first failure
 	@! grep -qs '"tests/unit' .pytest_cache/v/cache/lastfailed || \
@@ -85,14 +88,15 @@ jars: $(STAMP) ## Download the jars of the embedded Kafka and of Spark now (othe
 kube: $(STAMP) ## Build the Kubernetes API server and kustomize of test-cluster now: ten minutes, once for each version
 	@$(BIN)/python -m tests.support.kube.build
 
-COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-  --no-header --quiet
+COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet
 
-# The first one decides the versions; the other two are parts of it.
+# The first one decides the versions; the next three are parts of it.
 lock: ## Pin the dependencies again, with hashes (needs uv), after a change of pyproject.toml
-	$(COMPILE) --all-extras --group dev -o requirements-dev.lock
-	$(COMPILE) --all-extras --constraints requirements-dev.lock -o requirements-all.lock
-	$(COMPILE) --constraints requirements-dev.lock -o requirements.lock
+	$(COMPILE) pyproject.toml --all-extras --group dev -o requirements-dev.lock
+	$(COMPILE) pyproject.toml --all-extras --constraints requirements-dev.lock -o requirements-all.lock
+	$(COMPILE) pyproject.toml --extra otel --constraints requirements-dev.lock -o requirements-otel.lock
+	$(COMPILE) pyproject.toml --constraints requirements-dev.lock -o requirements.lock
+	$(COMPILE) --group pyproject.toml:image -o requirements-image.lock
 
 # A build folder of an earlier run would put files into the wheel that the sources no longer have.
 wheel: $(STAMP) ## Build the wheel into dist
@@ -100,6 +104,12 @@ wheel: $(STAMP) ## Build the wheel into dist
 	@$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
 	@rm -rf build
 	@ls dist/*.whl
+
+image: $(STAMP) ## Build the image of workers and the controller with buildah, podman or docker (BASE=, IMAGE=)
+	@images/build worker
+
+image-spark: $(STAMP) ## Build the image of the jobs on Spark, likewise
+	@images/build spark
 
 clean: ## Remove everything that make created: environment, caches, the embedded Kafka and its data
 	@if [ -x $(BIN)/penstock ] && [ -d .penstock ]; then $(BIN)/penstock kafka down || true; fi

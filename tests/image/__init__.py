@@ -1,0 +1,1 @@
+"""Images: built from Debian packages, and run with as few rights as in a cluster."""

@@ -1,0 +1,58 @@
+"""The image of the jobs: a job counts real events, with the user, the memory and the volume of the CronJob."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.local.kafka import EmbeddedKafka
+from tests.support.image import MIB, Container, Image
+from tests.support.installation import Installation
+from tests.support.kube.kustomize import COMPONENTS
+from tests.support.processes import LoadProcess, get, wait_until
+
+LIMIT_S = 300.0
+EVENTS = 500
+
+
+def _cron_job(name: str) -> dict[str, Any]:
+    documents = yaml.safe_load_all((COMPONENTS / "spark-jobs" / "jobs.yaml").read_text())
+    found = next(one for one in documents if one["metadata"]["name"] == name)
+    pod: dict[str, Any] = found["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return pod
+
+
+def test_traffic_job_counts_events_as_its_cron_job_runs_it(
+    spark_image: Image, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    installation = Installation(kafka.bootstrap, tmp_path / "worker", partitions=2)
+    installation.write([])
+    with installation.worker() as worker:
+        worker.wait_ready()
+        page = f"/subscribers/test/{installation.resources.channel}"
+        wait_until("the channel is served", lambda: get(worker.port, page)[0] == 200, LIMIT_S)
+        with LoadProcess(tmp_path, installation.url(worker), events=EVENTS, limit_s=LIMIT_S) as load:
+            assert load.result(LIMIT_S)["accepted"] == EVENTS
+        assert worker.terminate() == 0
+    pod = _cron_job("penstock-traffic")
+    (container,) = pod["containers"]
+    data = tmp_path / "data"
+    data.mkdir()
+    env = {one["name"]: one["value"] for one in container["env"]}
+    env |= {"PENSTOCK_KAFKA": kafka.bootstrap, "PENSTOCK_INSTANCE": installation.name}
+    with Container(
+        spark_image,
+        tmp_path,
+        [*container["args"], "-o", "json"],
+        env,
+        volumes={"/data": data},
+        user=pod["securityContext"]["runAsUser"],
+        memory_bytes=int(container["resources"]["limits"]["memory"].removesuffix("Mi")) * MIB,
+    ) as job:
+        assert job.wait(LIMIT_S) == 0, job.tail()
+    rows = {row["kind"]: row["events"] for row in json.loads(job.output())["rows"]}
+    assert rows == {"stored": EVENTS, "accepted": EVENTS}
+    assert list((data / "traffic").rglob("*.parquet"))

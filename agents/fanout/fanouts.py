@@ -13,6 +13,7 @@ from knative.contract.kafka_names import fanout_group
 from knative.contract.records import Subscription
 from knative.ports import Observe
 from tables.kafka.admin import KafkaAdmin
+from tables.kafka.group_client import GroupClient
 
 _STOP_S = 15.0
 
@@ -25,7 +26,8 @@ class Fanouts:
         self._observe = observe
         self._fatal = fatal
         self._admin = KafkaAdmin(config.kafka)
-        self._group_offsets = GroupOffsets(self._admin, observe)
+        self._client = GroupClient(str(config.kafka["bootstrap.servers"]), f"{config.instance}-triggers")
+        self._group_offsets = GroupOffsets(self._admin, self._client, observe)
         self._fanouts: dict[str, TopicFanout] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -50,6 +52,7 @@ class Fanouts:
         """Wait, up to a limit, until the fan-outs that have no members any more have left their groups."""
         if self._ending:
             await asyncio.wait(self._ending, timeout=_STOP_S)
+        await self._client.close()
         self._admin.close()
 
     def _emptied(self, fanout: TopicFanout) -> None:

@@ -2,111 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from agents.consumer.commits import commit_now
 from agents.consumer.start_offsets import log_start
 from knative.ports import Observe
 from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import GroupOffset, Place
+from tables.kafka.answers import GroupOffset
 from tables.kafka.errors import KafkaUnavailable
+from tables.kafka.group_client import GroupClient
 from tables.kafka.loop_thread import call_in_thread
 
 log = structlog.get_logger(__name__)
 
 _READ_LIMIT_S = 25.0
-_ANSWER_LIMIT_S = 60.0  # the client has a limit of its own, which is shorter
+_COMMIT_LIMIT_S = 10.0
+_TRIES = 3
+_AGAIN_S = 0.1
 
 #: Group -> partition -> its committed offset and metadata.
 Starts = Mapping[str, Mapping[int, GroupOffset]]
 #: As `Commits.on_commit`.
 OnCommit = Callable[[KafkaError | None, list[TopicPartition]], None]
+#: Whether the process is known to own these partitions.
+Owns = Callable[[Iterable[int]], bool]
 
 
 class GroupOffsets:
-    """The offsets of the groups of one process. Event loop only, except `begin_commit`."""
+    """The offsets of the groups of one process. Event loop only."""
 
-    def __init__(self, admin: KafkaAdmin, observe: Observe) -> None:
+    def __init__(self, admin: KafkaAdmin, client: GroupClient, observe: Observe) -> None:
         self._admin = admin
+        self._client = client
         self._observe = observe
+        self._commits: set[asyncio.Task[None]] = set()
 
     async def read(self, topic: str, groups: Mapping[str, str], numbers: Collection[int]) -> Starts:
         """Group -> partition -> where it starts. `groups`: group -> the label of its Trigger. A group without a
         committed offset starts at the beginning of the log. Raises KafkaFailed."""
-        starts: Starts = await self._in_thread(partial(self._read, groups, [(topic, number) for number in numbers]))
+        found = await asyncio.gather(*(self.committed(topic, group, numbers) for group in groups))
+        starts = {group: dict(offsets) for group, offsets in zip(groups, found, strict=True)}
+        missing = {number for offsets in starts.values() for number in numbers if number not in offsets}
+        if missing:
+            bounds = await self._bounds(topic, missing)
+            for group, offsets in starts.items():
+                for number in missing - offsets.keys():
+                    low, high = bounds[number]
+                    offsets[number] = GroupOffset(log_start(groups[group], number, low, high, self._observe), "")
         return starts
 
     async def committed(self, topic: str, group: str, numbers: Collection[int]) -> Mapping[int, GroupOffset]:
         """Partition -> what the group has committed, without those that have nothing. Raises KafkaFailed."""
-        places = [(topic, number) for number in numbers]
-        found = await self._in_thread(partial(self._admin.committed_by, {group: places}))
-        return {number: offset for (_, number), offset in found[group].items()}
+        return await self._client.fetch(group, topic, numbers, _READ_LIMIT_S)
 
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+    async def _bounds(self, topic: str, numbers: Collection[int]) -> Mapping[int, tuple[int, int]]:
         try:
-            return await call_in_thread(work, _READ_LIMIT_S, "group-offsets")
+            return await call_in_thread(partial(self._ask_bounds, topic, numbers), _READ_LIMIT_S, "log-bounds")
         except TimeoutError as problem:
             raise KafkaUnavailable(f"Kafka did not answer within {_READ_LIMIT_S:g} s") from problem
 
-    def _read(self, groups: Mapping[str, str], places: list[Place]) -> Starts:
-        committed = self._admin.committed_by(dict.fromkeys(groups, places))
-        missing = {place for place in places if any(place not in found for found in committed.values())}
-        low = self._admin.first_offsets(missing) if missing else {}
-        high = self._admin.end_offsets(missing) if missing else {}
-        result: dict[str, dict[int, GroupOffset]] = {}
-        for group, label in groups.items():
-            result[group] = {}
-            for place in places:
-                found = committed[group].get(place)
-                if found is None:
-                    found = GroupOffset(log_start(label, place[1], low[place], high[place], self._observe), "")
-                result[group][place[1]] = found
-        return result
+    def _ask_bounds(self, topic: str, numbers: Collection[int]) -> Mapping[int, tuple[int, int]]:
+        places = [(topic, number) for number in numbers]
+        low, high = self._admin.first_offsets(places), self._admin.end_offsets(places)
+        return {number: (low[topic, number], high[topic, number]) for number in numbers}
 
-    def begin_commit(self, group: str, offsets: list[TopicPartition], done: OnCommit) -> None:
-        """Commit; `done` gets the answer, in another thread. Any thread. Raises KafkaException."""
-        self._admin.begin_commit(group, offsets, done)
+    def begin_commit(self, group: str, wanted: list[TopicPartition], owns: Owns, done: OnCommit) -> None:
+        """Commit, unless the process does not own all of it any more when the request is sent; `done` gets the answer.
+        Returns at once."""
+        task = asyncio.get_running_loop().create_task(self._commit(group, wanted, owns, done))
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
 
-    async def commit_now(
-        self, committer: GroupCommitter, wanted: list[TopicPartition], label: str, limit_s: float
-    ) -> set[int]:
+    async def _commit(self, group: str, wanted: list[TopicPartition], owns: Owns, done: OnCommit) -> None:
+        done(await self._try(group, wanted, owns, _COMMIT_LIMIT_S), wanted)
+
+    async def commit_now(self, group: str, wanted: list[TopicPartition], owns: Owns, label: str) -> set[int]:
         """Commit and wait. Logs and returns the partitions that could not be committed."""
         if not wanted:
             return set()
+        loop, problem = asyncio.get_running_loop(), KafkaError(KafkaError._TIMED_OUT)
+        end = loop.time() + _COMMIT_LIMIT_S
+        for left in reversed(range(_TRIES)):
+            found = await self._try(group, wanted, owns, end - loop.time())
+            if found is None:
+                return set()
+            problem = found
+            if left:
+                await asyncio.sleep(_AGAIN_S)
+        log.error("last commit failed; some events may be delivered again", subscription=label, reason=problem.str())
+        return {where.partition for where in wanted}
+
+    async def _try(self, group: str, wanted: Sequence[TopicPartition], owns: Owns, limit_s: float) -> KafkaError | None:
+        numbers = [where.partition for where in wanted]
         try:
-            return await call_in_thread(partial(commit_now, committer, wanted, label), limit_s, "group-offsets")
+            async with asyncio.timeout(limit_s):
+                await self._client.commit(group, wanted, lambda: owns(numbers))
         except TimeoutError:
-            log.error("last commit failed; some events may be delivered again", subscription=label, reason="no answer")
-            return {where.partition for where in wanted}
+            return KafkaError(KafkaError._TIMED_OUT)
+        except KafkaException as problem:
+            error: KafkaError = problem.args[0]
+            return error
+        return None
 
 
 class GroupCommitter:
     """Commits for one group, as `agents/consumer/commits` wants it."""
 
-    def __init__(self, offsets: GroupOffsets, group: str, done: OnCommit, confirmed: Callable[[], bool]) -> None:
-        """`confirmed`: whether the process is known to own the partitions. Asked before each commit, in its thread."""
-        self.group = group
+    def __init__(self, offsets: GroupOffsets, group: str, owns: Owns, done: OnCommit) -> None:
         self._offsets = offsets
+        self._group = group
+        self._owns = owns
         self._done = done
-        self._confirmed = confirmed
 
-    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
         """See `Committer`."""
-        if not self._confirmed():
-            # As Kafka refuses a member whose partitions may belong to another one.
-            raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION, "the assignment is not confirmed"))
-        if asynchronous:
-            self._offsets.begin_commit(self.group, offsets, self._done)
-            return []
-        answer: Future[tuple[KafkaError | None, list[TopicPartition]]] = Future()
-        self._offsets.begin_commit(self.group, offsets, lambda *results: answer.set_result(results))
-        error, results = answer.result(_ANSWER_LIMIT_S)
-        if error is not None:
-            raise KafkaException(error)
-        return results
+        assert asynchronous, "the event loop does not wait"
+        self._offsets.begin_commit(self._group, offsets, self._owns, self._done)

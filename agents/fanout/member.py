@@ -10,7 +10,7 @@ costs a call of the filter and nothing else: no delivery, no turn of the agent. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -117,7 +117,7 @@ class FanoutMember:
             waiting=owner.waiting_for_kafka,
             requested=self._on_commit_requested,
         )
-        self._committer = GroupCommitter(group_offsets, subscription.group, self.commits.on_commit, self._confirmed)
+        self._committer = GroupCommitter(group_offsets, subscription.group, self._owns, self.commits.on_commit)
         self._releasing = asyncio.Lock()
 
     # -- for the runner, as `SubscriptionConsumer`
@@ -278,12 +278,13 @@ class FanoutMember:
                 self._pop(state)
             # Popped before the commit: a request for a commit that is still waiting is then not sent.
             if self._commits_last:
-                await self._commit_now(mine)
+                refused = await self._commit_now(mine)
+                self.retained.keep([state for state in mine if state.number in refused])
 
-    async def _commit_now(self, states: list[PartitionState]) -> None:
-        wanted, label = offsets(states), self.subscription.label
-        refused = await self._group_offsets.commit_now(self._committer, wanted, label, _COMMIT_LIMIT_S)
-        self.retained.keep([state for state in states if state.number in refused])
+    async def _commit_now(self, states: list[PartitionState]) -> set[int]:
+        one = self.subscription
+        # They are not in `states` any more, or never were.
+        return await self._group_offsets.commit_now(one.group, offsets(states), lambda _: self._confirmed, one.label)
 
     async def lose(self, numbers: Sequence[int], drain_s: float) -> bool:
         """Others may own these partitions already: no commit. True: Kafka was silent."""
@@ -311,7 +312,7 @@ class FanoutMember:
             tracker = handed_over(state, found.offset, found.metadata) if found is not None else None
             if tracker is not None:
                 wanted.append(PartitionState(state.topic, state.number, tracker))
-        await self._group_offsets.commit_now(self._committer, offsets(wanted), label, _COMMIT_LIMIT_S)
+        await self._commit_now(wanted)
         log.info("offsets handed over", subscription=label, partitions=[state.number for state in wanted])
 
     def fail(self, number: int, reason: str) -> None:
@@ -347,8 +348,12 @@ class FanoutMember:
         """It has left."""
         self.commits.detach()
 
+    @property
     def _confirmed(self) -> bool:
         return self._fanout is not None and self._fanout.confirmed_lately
+
+    def _owns(self, numbers: Iterable[int]) -> bool:
+        return self._confirmed and self.states.keys() >= set(numbers)
 
     def _mine(self, numbers: Sequence[int]) -> list[PartitionState]:
         return [self.states[number] for number in numbers if number in self.states]

@@ -8,7 +8,6 @@ What is already as requested is a success where the method says so.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -44,11 +43,6 @@ K = TypeVar("K")
 
 _LIMIT_S = 10.0
 _RAISE = leave_out()
-#: The broker that was asked does not coordinate the group, or is gone.
-_MOVED = frozenset(
-    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
-)
-_FORGET_S = 5.0
 _LATER_S = 1.0  #: added to the wait for an answer, so that the client's own error, which says more, comes first
 
 
@@ -64,7 +58,6 @@ class KafkaAdmin:
         self._lock = threading.Lock()
         self._made: AdminClient | None = None
         self._former: AdminClient | None = None
-        self._forgotten = 0.0  # when the client was replaced last; monotonic
 
     def close(self) -> None:
         """Drop the client. A request under way may end without an answer."""
@@ -292,60 +285,22 @@ class KafkaAdmin:
                 self._forget_coordinators()
                 raise problem
 
-    def _forget_coordinators(self, every_s: float = 0.0) -> None:
+    def _forget_coordinators(self) -> None:
         """Have the next request ask Kafka again which brokers coordinate the groups: a client remembers them as long as
-        it uses them, also after they have moved. At most once in `every_s`, since a client costs much."""
+        it uses them, also after they have moved."""
         with self._lock:
-            now = time.monotonic()
-            if now - self._forgotten < every_s:
-                return
-            self._forgotten = now
             # Kept until the next time, because a client that is dropped gives no answer to requests under way.
             self._former, self._made = self._made, None
 
-    def commit(
-        self,
-        group: str,
-        offsets: Mapping[Place, int | GroupOffset],
-        on_error: Callable[[Place, KafkaFailed], None] = _RAISE,
-    ) -> None:
+    def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
         """Commit offsets of a group, which must have no members."""
         doing = f"committing offsets of group {group}"
-        wanted = [
-            TopicPartition(*place, one.offset, one.metadata or "")
-            if isinstance(one, GroupOffset)
-            else TopicPartition(*place, one)
-            for place, one in offsets.items()
-        ]
+        wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         asked = self._client.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=self._limit_s
         )
         answer = self._answer(asked[group], doing, f"Read on group {group}")
-        self._checked(answer, doing, f"Read on group {group} and its topics", on_error)
-
-    def begin_commit(
-        self,
-        group: str,
-        wanted: list[TopicPartition],
-        done: Callable[[KafkaError | None, list[TopicPartition]], None],
-    ) -> None:
-        """Commit offsets of a group, which must have no members, without waiting. `done` gets the error of the whole
-        request, or each partition with its own, in a thread of the client. Raises KafkaException."""
-        request = [ConsumerGroupTopicPartitions(group, wanted)]
-        asked = self._client.alter_consumer_group_offsets(request, request_timeout=self._limit_s)
-
-        def answered(future: Future[ConsumerGroupTopicPartitions]) -> None:
-            problem = future.exception()
-            if problem is None:
-                error, results = None, list(future.result().topic_partitions or ())
-            else:
-                known = isinstance(problem, KafkaException)
-                error, results = problem.args[0] if known else KafkaError(KafkaError._FAIL, str(problem)), wanted
-            if any(one is not None and one.code() in _MOVED for one in (error, *(each.error for each in results))):
-                self._forget_coordinators(_FORGET_S)
-            done(error, results)
-
-        asked[group].add_done_callback(answered)
+        self._checked(answer, doing, f"Read on group {group} and its topics", _RAISE)
 
     @staticmethod
     def _checked(

@@ -17,7 +17,6 @@ from agents.config import DeliveryConfig
 from agents.fanout import ranges
 from agents.fanout.catch_up import CatchUp
 from agents.fanout.fanout import TopicFanout
-from agents.fanout.group_offsets import GroupCommitter
 from agents.fanout.member import FanoutMember
 from agents.fanout.ranges import Range, Record
 from agents.fanout.shared_consumer import SharedConsumer
@@ -98,12 +97,12 @@ class Groups:
     async def read(self, topic: str, groups: Mapping[str, str], numbers: Sequence[int]) -> Any:
         return {group: {0: self.found[group]} for group in groups}
 
-    async def commit_now(self, committer: GroupCommitter, wanted: Any, label: str, limit_s: float) -> set[int]:
+    async def commit_now(self, group: str, wanted: Any, owns: Any, label: str) -> set[int]:
         for one in wanted:
-            self.found[committer.group] = GroupOffset(one.offset, one.metadata)
+            self.found[group] = GroupOffset(one.offset, one.metadata)
         return set()
 
-    def begin_commit(self, group: str, offsets: Any, done: Any) -> None:
+    def begin_commit(self, group: str, wanted: Any, owns: Any, done: Any) -> None:
         """Never answered: nothing is committed before the partition is released."""
 
 

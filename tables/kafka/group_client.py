@@ -1,0 +1,135 @@
+"""Reads and commits offsets of groups without members, on the event loop.
+
+Not with librdkafka's administration client: when the connection to a coordinator breaks at the wrong moment, or the
+coordinator has moved, that ends the process (SIGABRT, SIGSEGV; librdkafka 2.16). And this client writes a request to
+the socket in the call that sends it, so that what was checked right before still holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from aiokafka import errors as aiokafka_errors
+from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
+from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from tables.kafka.answers import GroupOffset
+from tables.kafka.errors import failed
+
+_LIMIT_S = 8.0  # for one request
+_AGAIN_S = 0.2
+_NO_GENERATION, _NO_RETENTION = -1, -1
+#: The coordinator has moved, or is not ready.
+_MOVED = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+)
+
+
+class GroupClient:
+    """One client for all groups of a process. Event loop only."""
+
+    def __init__(self, bootstrap: str, client_name: str) -> None:
+        self._bootstrap = bootstrap
+        self._client_name = client_name
+        self._client: AIOKafkaClient | None = None
+        self._starting = asyncio.Lock()
+        self._coordinators: dict[str, int] = {}  # group -> the id of its broker
+
+    async def fetch(self, group: str, topic: str, numbers: Collection[int], limit_s: float) -> dict[int, GroupOffset]:
+        """Partition -> what the group has committed, without those for which it has nothing. While the coordinator moves
+        or cannot be reached, tries again for `limit_s`. Raises KafkaFailed."""
+        end = asyncio.get_running_loop().time() + limit_s
+        while True:
+            try:
+                return await self._fetch(group, topic, numbers)
+            except KafkaException as problem:
+                code = problem.args[0].code()
+                late = asyncio.get_running_loop().time() + _AGAIN_S > end
+                if late or code not in (*_MOVED, KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
+                    acl = f"Describe on group {group} and its topics"
+                    raise failed(f"reading the offsets of group {group}", problem, acl) from problem
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _fetch(self, group: str, topic: str, numbers: Collection[int]) -> dict[int, GroupOffset]:
+        answer = await self._ask(group, OffsetFetchRequest(group, [(topic, list(numbers))]))
+        self._check(group, answer.error_code)
+        found = {}
+        for _, partitions in answer.topics:
+            for number, offset, metadata, code in partitions:
+                self._check(group, code)
+                if offset >= 0:
+                    found[number] = GroupOffset(offset, metadata)
+        return found
+
+    async def commit(self, group: str, wanted: Sequence[TopicPartition], may_send: Callable[[], bool]) -> None:
+        """Commit partitions of one topic. `may_send` is asked right before the request is written. Raises
+        KafkaException, with the first error of a partition; others may have been committed."""
+        places = [(one.partition, one.offset, one.metadata or "") for one in wanted]
+        request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, [(wanted[0].topic, places)])
+        answer = await self._ask(group, request, may_send)
+        for _, partitions in answer.topics:
+            for _, code in partitions:
+                self._check(group, code)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    # -- requests
+
+    async def _ask(self, group: str, request: Any, may_send: Callable[[], bool] = lambda: True) -> Any:
+        try:
+            client = await self._started()
+            node = self._coordinators.get(group)
+            if node is None:
+                node = await client.coordinator_lookup(CoordinationType.GROUP, group)
+                self._coordinators[group] = node
+            if not await client.ready(node, group=ConnectionGroup.COORDINATION):
+                raise aiokafka_errors.NodeNotReadyError(f"broker {node} cannot be reached")
+            if not may_send():
+                # As Kafka refuses a member whose partitions may belong to another one.
+                raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION, "the assignment is not confirmed"))
+            return await client.send(node, request, group=ConnectionGroup.COORDINATION)
+        except aiokafka_errors.KafkaError as problem:
+            self._forget(group)
+            raise KafkaException(_translated(problem)) from problem
+
+    async def _started(self) -> AIOKafkaClient:
+        async with self._starting:
+            if self._client is None:
+                client = AIOKafkaClient(
+                    bootstrap_servers=self._bootstrap,
+                    client_id=self._client_name,
+                    request_timeout_ms=round(_LIMIT_S * 1000),
+                )
+                try:
+                    await client.bootstrap()
+                except BaseException:
+                    await client.close()
+                    raise
+                self._client = client
+            return self._client
+
+    def _check(self, group: str, code: int) -> None:
+        if code:
+            if code in _MOVED:
+                self._forget(group)
+            raise KafkaException(KafkaError(code))
+
+    def _forget(self, group: str) -> None:
+        """Look up again which broker coordinates this group, and all others of the same broker."""
+        node = self._coordinators.get(group)
+        self._coordinators = {name: at for name, at in self._coordinators.items() if at != node}
+
+
+def _translated(problem: aiokafka_errors.KafkaError) -> KafkaError:
+    if isinstance(problem, aiokafka_errors.RequestTimedOutError):
+        return KafkaError(KafkaError._TIMED_OUT)
+    if isinstance(problem, aiokafka_errors.BrokerResponseError):
+        return KafkaError(problem.errno)
+    return KafkaError(KafkaError._TRANSPORT, str(problem))

@@ -1,0 +1,108 @@
+"""Offsets of groups without members on a real Kafka: read, committed, refused, and while connections break."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from app.local.kafka import EmbeddedKafka
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.answers import GroupOffset
+from tables.kafka.errors import KafkaUnavailable
+from tables.kafka.group_client import GroupClient
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.processes import free_port
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+
+_LIMIT_S = 120.0
+
+
+@asynccontextmanager
+async def client_of(bootstrap: str) -> AsyncIterator[GroupClient]:
+    client = GroupClient(bootstrap, "test")
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def places(topic: str, *offsets: int, metadata: str = "") -> list[TopicPartition]:
+    return [TopicPartition(topic, number, offset, metadata) for number, offset in enumerate(offsets)]
+
+
+async def test_what_is_committed_is_read(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    """By this client, and by Kafka's own tools."""
+    topic = make_topic(2)
+    async with client_of(kafka.bootstrap) as client:
+        assert await client.fetch(f"g-{topic}", topic, [0, 1], _LIMIT_S) == {}
+        await client.commit(f"g-{topic}", places(topic, 7, metadata="p2:é"), lambda: True)
+        assert await client.fetch(f"g-{topic}", topic, [0, 1], _LIMIT_S) == {0: GroupOffset(7, "p2:é")}
+        await client.commit(f"g-{topic}", places(topic, 8, 9), lambda: True)
+        assert await client.fetch(f"g-{topic}", topic, [0, 1], _LIMIT_S) == {
+            0: GroupOffset(8, ""),
+            1: GroupOffset(9, ""),
+        }
+        assert await client.fetch(f"h-{topic}", topic, [0, 1], _LIMIT_S) == {}
+    found = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}).committed(f"g-{topic}")
+    assert {number: one.offset for (_, number), one in found.items()} == {0: 8, 1: 9}
+
+
+async def test_what_may_not_be_sent_is_not_sent(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(1)
+    async with client_of(kafka.bootstrap) as client:
+        with pytest.raises(KafkaException, match="not confirmed"):
+            await client.commit(f"g-{topic}", places(topic, 7), lambda: False)
+        assert await client.fetch(f"g-{topic}", topic, [0], _LIMIT_S) == {}
+
+
+async def test_what_kafka_refuses_is_an_error(kafka: EmbeddedKafka, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(1)
+    async with client_of(kafka.bootstrap) as client:
+        with pytest.raises(KafkaException) as refused:
+            await client.commit(f"g-{topic}", places(topic, 7, metadata="x" * 5_000), lambda: True)
+        assert refused.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE
+        with pytest.raises(KafkaException) as unknown:
+            await client.commit(f"g-{topic}", places(f"{topic}-not-there", 7), lambda: True)
+        assert unknown.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+async def test_a_kafka_that_is_not_there_is_an_error_in_time() -> None:
+    async with client_of(f"127.0.0.1:{free_port()}") as client:
+        with pytest.raises(KafkaUnavailable, match="reading the offsets of group g"):
+            await client.fetch("g", "t", [0], 1.0)
+        with pytest.raises(KafkaException) as refused:
+            await client.commit("g", places("t", 1), lambda: True)
+        assert refused.value.args[0].code() == KafkaError._TRANSPORT
+
+
+async def test_connections_that_break_are_made_again(tmp_path: Path, topic_name: Callable[[], str]) -> None:
+    """Reset in the middle of requests, refused for a while, let through again: the last commit stands."""
+    topic = topic_name()
+    with KafkaCluster(tmp_path, 1) as single:
+        single.create_topic(topic, 1)
+        proxy, failed = single.brokers[0].proxy, 0
+        async with client_of(single.bootstrap) as client:
+            await client.fetch("g", topic, [0], _LIMIT_S)
+            proxy.reset(every_s=0.02)
+            for offset in range(300):
+                try:
+                    await client.commit("g", places(topic, offset), lambda: True)
+                except KafkaException:
+                    failed += 1
+            await asyncio.to_thread(proxy.refuse)
+            with pytest.raises(KafkaException):
+                await client.commit("g", places(topic, 1_000), lambda: True)
+            await asyncio.to_thread(proxy.forward)
+            async with asyncio.timeout(_LIMIT_S):
+                while (await client.fetch("g", topic, [0], _LIMIT_S))[0].offset != 2_000:
+                    try:
+                        await client.commit("g", places(topic, 2_000), lambda: True)
+                    except KafkaException:
+                        await asyncio.sleep(0.1)
+        assert failed > 0, "nothing was broken"

@@ -39,8 +39,8 @@ class GroupClient:
         self._coordinators: dict[str, int] = {}  # group -> the id of its broker
 
     async def fetch(self, group: str, topic: str, numbers: Collection[int], limit_s: float) -> dict[int, GroupOffset]:
-        """Partition -> what the group has committed, without those for which it has nothing. While the coordinator moves
-        or cannot be reached, tries again for `limit_s`. Raises KafkaFailed."""
+        """Partition -> what the group has committed, without those that have nothing. Tries again for `limit_s` while
+        the coordinator moves or cannot be reached. Raises KafkaFailed."""
         end = asyncio.get_running_loop().time() + limit_s
         while True:
             try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from app.operations.contract_snapshot import Contract, read_contract, read_seeks
@@ -155,4 +155,4 @@ def waiting_for(seek: Seek, record: Subscription, contract: Contract, now: float
     """The workers that have not stopped the subscription."""
     workers = {worker.worker: worker for worker in contract.workers}
     silent = frozenset(name for name, worker in workers.items() if abs(now - worker.time) > FRESH_S)
-    return not_stopped(seek, record, replace(World(), workers=workers, silent=silent))
+    return not_stopped(seek, record, World(workers=workers, silent=silent))

@@ -22,9 +22,25 @@ spec:
 _HOSTS = "apiVersion: messaging.knative.dev/v1beta1\nkind: KafkaChannel\nmetadata:\n  name: %s\n  annotations: {penstock.dev/hosts: h.example}\n"  # noqa: E501
 
 
+_RESET = """\
+apiVersion: kafka.eventing.knative.dev/v1alpha1
+kind: ResetOffset
+metadata: {name: again}
+spec:
+  offset: {time: "%s"}
+  ref: {apiVersion: messaging.knative.dev/v1, kind: Subscription, name: billing}
+"""
+_SERVED = _CHANNEL % "orders" + "---\n" + _SUBSCRIPTION % ("billing", "orders") + "---\n"
+
+
 def _errors(folder: Path, *options: str) -> tuple[int, list[tuple[str, int | None, str]]]:
     done = CliRunner().invoke(cli, ["validate", str(folder), "-o", "json", *options])
     return done.exit_code, [(row["file"], row["line"], row["field"]) for row in json.loads(done.output)]
+
+
+def test_a_good_reset_offset(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(_SERVED + _RESET % "2026-01-01T00:00:00Z")
+    assert _errors(tmp_path) == (0, [])
 
 
 def test_a_good_directory(tmp_path: Path) -> None:
@@ -43,8 +59,10 @@ def test_a_good_directory(tmp_path: Path) -> None:
         ({"a.yaml": "\n\n" + (_CHANNEL % "o").replace("KafkaChannel", "KafkaChanel")}, ("a.yaml", 4, "kind")),
         ({"a.yaml": _CHANNEL % "orders", "b.yaml": _CHANNEL % "orders"}, ("b.yaml", 1, "metadata.name")),
         ({"a.yaml": _HOSTS % "a", "b.yaml": _HOSTS % "b"}, ("b.yaml", 1, "metadata.annotations")),
+        ({"a.yaml": _RESET % "earliest"}, ("a.yaml", 1, "spec.ref")),
+        ({"a.yaml": _SERVED + _RESET % "2999-01-01T00:00:00Z"}, ("a.yaml", 12, "spec.offset.time")),
     ],
-    ids=["YAML", "value", "no channel", "kind", "twice", "host"],
+    ids=["YAML", "value", "no channel", "kind", "twice", "host", "no subscription", "future"],
 )
 def test_an_error_has_file_line_and_field(files: dict[str, str], found: tuple[str, int, str], tmp_path: Path) -> None:
     for name, text in files.items():

@@ -32,6 +32,7 @@ def test_carried_out_once_or_refused(kube: KubeCluster, kafka: EmbeddedKafka, tm
         penstock.channel("orders")
         made = penstock.subscription("billing", "orders", {"uri": uri})
         with penstock.worker() as worker:
+            worker.wait_ready()
             penstock.wait_ready("Subscription", "billing")
             path = f"/channels/{penstock.namespace}/orders"
             assert {post(worker.port, path, str(number), b"x").status for number in range(EVENTS)} == {202}
@@ -60,6 +61,7 @@ def test_carried_out_once_or_refused(kube: KubeCluster, kafka: EmbeddedKafka, tm
             assert (row["Ref"], row["To"], row["Ready"]) == ("billing", "earliest", "True")
             assert worker.terminate() == 0, worker.tail()
         with penstock.worker() as worker:  # what is over is over
+            worker.wait_ready()
             penstock.wait_ready("Subscription", "billing")
             assert post(worker.port, path, "last", b"x").status == 202
             wait_until("the last one", lambda: len(subscriber.requests("/billing")) > 2 * EVENTS, LIMIT_S)

@@ -58,6 +58,7 @@ class _Term:
     """The state of one term of leadership, kept from round to round."""
 
     number: int
+    since: float = field(default_factory=time.time)  #: Unix seconds
     scan: Scan = field(default_factory=Scan)
     begun: bool = False  #: the state that an earlier leader recorded is loaded
     keep_until: float = 0.0  #: what is in no file here stays so long, because the last leader had another directory
@@ -190,7 +191,7 @@ class Controller:
         if not why or not scan.complete or self._election.held:
             return
         await self._source.prepare()
-        world = replace(self._world(_Term(0, scan)), unavailable=why)
+        world = replace(self._world(_Term(0, scan=scan)), unavailable=why)
         statuses = [action for action in reconcile(world, self._config) if isinstance(action, WriteStatus)]
         await self._sink.write([*statuses, *self._source.statuses()], (), time.time())
 
@@ -351,6 +352,7 @@ class Controller:
             retained=retained,
             failures=self._executor.failures,
             now=time.time(),
+            leads_since=term.since,
             cluster=self._source.view(),
             complete=complete,
             seeks=self._executor.seeks,

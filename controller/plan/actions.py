@@ -138,6 +138,7 @@ class World:
     failures: Mapping[str, str] = field(default_factory=dict)  #: `Action.target` -> why its last try failed
     unavailable: str = ""  #: why Kafka could not be observed; then the actions are not to be carried out
     now: float = 0.0  #: Unix seconds
+    leads_since: float = 0.0  #: Unix seconds at which this leader began
     cluster: ClusterView | None = None  #: None = the objects are from files
     complete: bool = True  #: what is not in `objects` does not exist
     seeks: Mapping[str, Seek] = field(default_factory=dict)  #: as recorded, by id

@@ -148,20 +148,21 @@ def _next_step(seek: Seek, asked: bool, world: World, config: ControllerConfig) 
             return PublishSubscription(replace(record, stopped=False))
         return RememberSeek(in_phase(seek, SeekPhase.REFUSED if seek.reason else SeekPhase.DONE, world.now))
     waits = not_stopped(seek, record, world)
-    late = world.now - seek.since > config.seek_limit_s
+    # The time in which nobody led does not count.
+    late = world.now - max(seek.since, world.leads_since) > config.seek_limit_s
     if seek.phase is SeekPhase.STOPPING:
         return _stop(seek, record, waits, world, asked=asked or not world.complete, late=late)
-    if late:
-        why = world.failures.get(MoveOffsets(seek.group, seek.topic, ()).target) or "; ".join(waits) or "time limit"
+    move = MoveOffsets(seek.group, seek.topic, seek.moves)
+    if late and (why := "; ".join(waits) or world.failures.get(move.target)):
         message = f"the new offsets could not be committed: {why}. Check the offsets with `penstock lag`, and try again"
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "OffsetsNotMoved", message))
     if waits:
         return None
     # What is committed counts only if it was observed after all workers had stopped: the last commit of a worker that
     # appeared late may have come after ours.
-    if world.observed.offsets.get(seek.group) == {move.partition: move.new for move in seek.moves}:
+    if world.observed.offsets.get(seek.group) == {one.partition: one.new for one in seek.moves}:
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now))
-    return MoveOffsets(seek.group, seek.topic, seek.moves)
+    return move
 
 
 def _stop(
@@ -170,8 +171,7 @@ def _stop(
     if not asked:
         message = "it was withdrawn before the offsets were moved"
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "Withdrawn", message))
-    if late:
-        why = "; ".join(waits) or world.failures.get(f"seek {seek.id}") or "time limit"
+    if late and (why := "; ".join(waits) or world.failures.get(f"seek {seek.id}")):
         message = f"nothing was moved, because it could not be stopped everywhere: {why}"
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "NotStopped", message))
     if not record.stopped or record.seek != seek.id:

@@ -172,6 +172,22 @@ def test_is_given_up_when_a_worker_does_not_stop_and_started_again() -> None:
     assert "worker w" in message(status)
 
 
+def test_the_time_without_a_leader_does_not_count() -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
+    kafka.settle(*OBJECTS, wish)
+    late = NOW + 10 * CONFIG.seek_limit_s
+    kafka.world = replace(kafka.world, now=late, leads_since=late)
+    kafka.settle(*OBJECTS, wish)
+    assert phase(kafka) is SeekPhase.STOPPING
+    seen(kafka, working(kafka))
+    for action in kafka.decide(*OBJECTS, wish):
+        kafka.act(action)
+    kafka.world = replace(kafka.world, now=2 * late, leads_since=late)
+    kafka.settle(*OBJECTS, wish)
+    assert phase(kafka) is SeekPhase.DONE, "late, but nothing is in its way"
+
+
 def test_withdrawn_before_anything_is_moved() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from controller.plan.actions import FindOffsets, MoveOffsets, Object, World, WriteStatus
+from controller.plan.channels import kafka_unavailable
 from controller.plan.seeks import not_stopped, wish_of
 from knative.contract.seeks import Seek, SeekPhase
 from knative.resources.conditions import Condition, ConditionStatus, false, ready, true, unknown
@@ -35,7 +36,9 @@ def seek_status(one: Object[ResetOffset], world: World, waits_for: str) -> Write
     seek = world.seeks.get(one.uid)
     if seek is None:
         waiting = unknown("RefMapped", "Pending", waits_for or "it begins shortly")
-        parts = (waiting, *(unknown(part, "Pending", "has not begun") for part in _PARTS[1:]))
+        if world.unavailable:  # what is recorded may not have been read
+            waiting = kafka_unavailable("RefMapped", world)
+        parts = (waiting, *(unknown(part, waiting.reason, "has not begun") for part in _PARTS[1:]))
         return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), {})
     parts = _conditions(seek, world)
     found = ready(parts)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from controller.plan.actions import AnyObject
 from knative.contract.records import WorkerState
-from tests.unit.controller.plan.condition_rows import Row, topic
+from tests.unit.controller.plan.condition_rows import AWAY, Row, topic
 from tests.unit.controller.seek_worlds import GROUP, seen, working
 from tests.unit.controller.worlds import CONFIG, NOW, TOPIC, Kafka, channel, reset, subscription
 
@@ -70,6 +70,7 @@ def _deleted(kafka: Kafka) -> None:
 MOVING = ("RememberSeek", "PublishSubscription", "FindOffsets")
 RESETS = [
     Row("new", _every("Pending", "Unknown"), ALL, BOTH),
+    Row("Kafka is away", _every("KafkaUnavailable", "Unknown"), ALL, BOTH, more=AWAY),
     Row("its subscription is not served yet", _every("Pending", "Unknown"), ALL),
     Row("not all files are read", _every("Pending", "Unknown"), (reset(ref="nope"), *BOTH), more={"complete": False}),
     Row(

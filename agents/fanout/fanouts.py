@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
 from agents.fanout.fanout import TopicFanout
 from agents.fanout.group_offsets import GroupOffsets
@@ -52,7 +53,7 @@ class Fanouts:
         """Wait, up to a limit, until the fan-outs that have no members any more have left their groups."""
         if self._ending:
             await asyncio.wait(self._ending, timeout=_STOP_S)
-        await self._client.close()
+        await at_most(self._client.close(), _STOP_S)
         self._admin.close()
 
     def _emptied(self, fanout: TopicFanout) -> None:

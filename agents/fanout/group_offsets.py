@@ -106,6 +106,9 @@ class GroupOffsets:
         except KafkaException as problem:
             error: KafkaError = problem.args[0]
             return error
+        except Exception as problem:  # without an answer, nothing would be committed any more
+            log.exception("the client for offsets failed", group=group)
+            return KafkaError(KafkaError._FAIL, str(problem))
         return None
 
 

@@ -69,6 +69,14 @@ class Export:
     left_out: tuple[LeftOut, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A subscription in `spec.subscribers`: the name of that KafkaChannel, and its own."""
+
+    channel: str
+    name: str
+
+
 class _CannotBeExported(Exception):
     """Why. `others` as in `LeftOut`."""
 
@@ -92,21 +100,37 @@ def export(objects: Mapping[str, Iterable[Raw]], *, core: bool) -> Export:
     exported themselves."""
     every = [(kind, raw) for kind in KINDS for raw in sorted(objects.get(kind, ()), key=name_of)]
     there = {(kind, *name_of(raw)) for kind, raw in every if _is_ours(raw)}
+    entries = _entries(objects.get("KafkaChannel", ())) if core else {}
     found, left_out = [], []
     for kind, raw in every:
         namespace, name = name_of(raw)
+        entry = entries.pop((namespace, str(metadata_of(raw).get("uid"))), None) if kind == "Subscription" else None
         try:
-            found.append(_exported(kind, raw, there, core))
+            found.append(_exported(kind, raw, there, core, entry.channel if entry else ""))
         except _CannotBeExported as problem:
             left_out.append(LeftOut(kind, namespace, name, str(problem), problem.others))
+    for (namespace, uid), one in entries.items():
+        why = f"it is deleted; core left its entry (uid {uid}) in KafkaChannel {one.channel}, which is not served"
+        left_out.append(LeftOut("Subscription", namespace, one.name, why, others=True))
     return Export(tuple(found), tuple(left_out))
 
 
-def _exported(kind: str, raw: Raw, there: set[Key], core: bool) -> Exported:
+def _entries(channels: Iterable[Raw]) -> dict[tuple[str, str], _Entry]:
+    """(namespace, uid) of each subscription in `spec.subscribers` of a KafkaChannel."""
+    return {
+        (name_of(raw)[0], str(entry.get("uid"))): _Entry(name_of(raw)[1], str(entry.get("name") or entry.get("uid")))
+        for raw in channels
+        for entry in (raw.get("spec") or {}).get("subscribers") or ()
+    }
+
+
+def _exported(kind: str, raw: Raw, there: set[Key], core: bool, channel: str) -> Exported:
+    """`channel`: the KafkaChannel that serves this Subscription, if core has written it there."""
     namespace, name = name_of(raw)
     if metadata_of(raw).get("deletionTimestamp"):
         raise _CannotBeExported("it is being deleted")
-    _check_owner(kind, raw, there)
+    if not channel:
+        _check_owner(kind, raw, there)
     document: dict[str, Any] = {
         "apiVersion": API_VERSIONS[kind],
         "kind": kind,
@@ -118,6 +142,8 @@ def _exported(kind: str, raw: Raw, there: set[Key], core: bool) -> Exported:
     if isinstance(spec, dict):
         if core and kind == "KafkaChannel":
             spec.pop("subscribers", None)
+        if channel:
+            _serve_from(channel, spec, namespace, notes)
         for path, resolved in _DESTINATIONS.get(kind, {}).items():
             _resolve(spec, path, resolved, raw, there, notes)
     try:
@@ -159,6 +185,16 @@ def _check_owner(kind: str, raw: Raw, there: set[Key]) -> None:
     channel = spec.get("channel") or {}
     if kind == "Subscription" and channel.get("kind") != "KafkaChannel":
         raise _CannotBeExported(f"its channel is a {channel.get('kind')}", others=True)
+
+
+def _serve_from(channel: str, spec: dict[str, Any], namespace: str, notes: list[str]) -> None:
+    """A Subscription to a Channel is one to the KafkaChannel behind it: a directory has no Channels."""
+    ref = spec.get("channel") or {}
+    if ref.get("kind") != "KafkaChannel":
+        notes.append(
+            f"spec.channel was a ref to {ref.get('kind')} {namespace}/{ref.get('name')}, in front of this one."
+        )
+        spec["channel"] = {"apiVersion": API_VERSIONS["KafkaChannel"], "kind": "KafkaChannel", "name": channel}
 
 
 def _resolve(

@@ -152,7 +152,40 @@ def test_entries_of_channels_are_knatives_if_core_writes_them() -> None:
     entries = [{"uid": "u1", "name": "bill", "generation": 1, "subscriberUri": "http://bill"}]
     channel = _object("KafkaChannel", "orders", {"subscribers": entries})
     assert _document("KafkaChannel", channel).document["spec"] == {"subscribers": entries}
-    assert _document("KafkaChannel", channel, core=True).document["spec"] == {}
+    (found,) = _export(channel, core=True).documents
+    assert found.document["spec"] == {}
+
+
+CHANNELS_REF = {"apiVersion": API["Subscription"], "kind": "Channel", "name": "front"}
+ENTRY = {"uid": "u", "name": "bill", "generation": 1, "subscriberUri": "http://bill"}
+
+
+@pytest.mark.parametrize(
+    ("ref", "entries", "served", "left_out"),
+    [
+        (CHANNEL_REF, [ENTRY], CHANNEL_REF, []),
+        (CHANNELS_REF, [ENTRY], CHANNEL_REF, []),
+        (CHANNELS_REF, [], None, [("bill", True)]),
+        (CHANNEL_REF, [ENTRY, {**ENTRY, "uid": "v", "name": "gone"}], CHANNEL_REF, [("gone", True)]),
+        (CHANNELS_REF, [{**ENTRY, "subscriberUri": ""}], CHANNEL_REF, []),
+        (CHANNELS_REF, [{**ENTRY, "uid": "v", "name": ""}], None, [("bill", True), ("v", True)]),
+    ],
+)
+def test_every_subscription_that_a_channel_serves_is_exported_or_named(
+    ref: Json, entries: list[Json], served: Json | None, left_out: list[tuple[str, bool]]
+) -> None:
+    subscription = _object("Subscription", "bill", {"channel": ref, "subscriber": {"uri": "http://bill"}})
+    done = _export(_object("KafkaChannel", "orders", {"subscribers": entries}), subscription, core=True)
+    assert [(one.name, one.others) for one in done.left_out] == left_out
+    found = [one for one in done.documents if one.kind == "Subscription"]
+    assert [one.document["spec"]["channel"] for one in found] == ([] if served is None else [served])
+    assert all(bool(one.notes) == (ref != served) for one in found)
+
+
+def test_subscription_of_a_channel_that_cannot_be_exported_is_missing() -> None:
+    subscription = _object("Subscription", "bill", {"channel": CHANNELS_REF, "subscriber": {"ref": KNATIVE}}, {})
+    (left,) = _export(_object("KafkaChannel", "orders", {"subscribers": [ENTRY]}), subscription, core=True).left_out
+    assert (left.name, left.others) == ("bill", False)
 
 
 def test_config_maps_of_brokers() -> None:

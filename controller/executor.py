@@ -16,10 +16,11 @@ import structlog
 
 from controller.config import ControllerConfig
 from controller.election import Election
+from controller.kafka.groups import observe_groups
 from controller.kafka.leader_state_store import LeaderStateStore
 from controller.kafka.offsets import Offsets
 from controller.kafka.publisher import Publisher
-from controller.kafka.topics import delete_topic, group_states, observe_topics
+from controller.kafka.topics import delete_topic, observe_topics
 from controller.plan.actions import (
     Action,
     AddPartitions,
@@ -82,7 +83,9 @@ class Executor:
         self._confirmed_s = 0.0  #: when Kafka was last asked and confirmed that this process leads
         self._confirmed_for_s = config.session_timeout_s / 2
         self._limit_s = 2 * config.admin_timeout_s + 1.0  # each call has its own limit; this guards against a hang
+        self._group_limit_s = config.admin_timeout_s / 2
         self._failures: dict[str, str] = {}
+        self._unknown: Mapping[str, str] = {}  #: group -> why it could not be observed the last time
 
     @property
     def failures(self) -> Mapping[str, str]:
@@ -117,8 +120,13 @@ class Executor:
         self._confirmed_s = asked_s
 
     async def observe(self, wanted: Wanted) -> ObservedKafka:
-        """The state in Kafka of everything in `wanted`. Raises KafkaFailed."""
-        return await self._blocking(partial(self._observe, wanted))
+        """The state in Kafka of everything in `wanted`. Raises KafkaFailed, but not for a single group."""
+        found = await self._blocking(partial(self._observe, wanted))
+        for group, why in found.unknown.items():
+            if self._unknown.get(group) != why:
+                log.warning("a group cannot be observed; what concerns it waits", group=group, reason=why)
+        self._unknown = found.unknown
+        return found
 
     async def unavailable(self) -> str:
         """Why Kafka cannot be observed; "" = it can."""
@@ -130,17 +138,16 @@ class Executor:
 
     def _observe(self, wanted: Wanted) -> ObservedKafka:
         topics = observe_topics(self._admin, wanted.topics)
-        committed = {
-            group: frozenset(self._offsets.committed(group, topic, range(topics[topic].partitions)))
-            for group, topic in wanted.starts
-            if topic in topics
-        }
-        offsets = {
-            group: self._offsets.committed(group, topic, range(topics[topic].partitions))
-            for group, topic in wanted.offsets
-            if topic in topics
-        }
-        return ObservedKafka(topics, committed, group_states(self._admin, wanted.groups), offsets)
+        topic_of = {group: topic for group, topic in (*wanted.starts, *wanted.offsets) if topic in topics}
+        found = observe_groups(
+            partial(self._admin.describe_groups, limit_s=self._group_limit_s),
+            lambda group: self._offsets.committed(group, topic_of[group], range(topics[topic_of[group]].partitions)),
+            wanted.groups,
+            topic_of,
+        )
+        committed = {group: frozenset(found.offsets[group]) for group, _ in wanted.starts if group in found.offsets}
+        offsets = {group: found.offsets[group] for group, _ in wanted.offsets if group in found.offsets}
+        return ObservedKafka(topics, committed, found.states, offsets, found.unknown)
 
     async def carry_out(self, actions: Sequence[Action]) -> None:
         """Carry out actions in order. Raises LeadershipLost, and KafkaUnavailable because then the rest would fail

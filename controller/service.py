@@ -325,6 +325,9 @@ class Controller:
             term.failure = ""
         if self._executor.failures:
             return  # `_retry_later` has set the time
+        if term.observed is not None and term.observed.unknown:
+            self._retry_later(term, "")
+            return
         term.failed_tries = 0
         # for members to leave a group, and for workers to stop
         waits = bool(self._executor.removals) or bool(active(self._executor.seeks.values()))

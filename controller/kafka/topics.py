@@ -43,10 +43,11 @@ def observe_topics(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, Observe
 
 def group_states(admin: KafkaAdmin, groups: Iterable[str]) -> dict[str, GroupState]:
     """The state of each group."""
-    return {group: _group_state(admin.describe_group(group)) for group in sorted(groups)}
+    return {group: group_state(admin.describe_group(group)) for group in sorted(groups)}
 
 
-def _group_state(found: GroupInfo | None) -> GroupState:
+def group_state(found: GroupInfo | None) -> GroupState:
+    """The state of a group; None = it does not exist."""
     if found is None:
         return GroupState.ABSENT
     return GroupState.LIVE if found.members or found.state != "EMPTY" else GroupState.EMPTY

@@ -88,6 +88,7 @@ class GroupState(Enum):
     ABSENT = "absent"
     EMPTY = "empty"
     LIVE = "live"
+    UNKNOWN = "unknown"  #: Kafka did not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class ObservedKafka:
     committed: Mapping[str, frozenset[int]] = field(default_factory=dict)  #: group -> partitions with an offset
     groups: Mapping[str, GroupState] = field(default_factory=dict)
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: group -> partition -> committed offset
+    unknown: Mapping[str, str] = field(default_factory=dict)  #: group -> why it could not be observed
 
 
 @dataclass(frozen=True, slots=True)

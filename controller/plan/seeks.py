@@ -195,6 +195,8 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
             mine.state is WorkerState.UNSUPPORTED or (mine.state is WorkerState.STOPPED and mine.reason == seek.id)
         ):
             found.append(f"worker {name} has not stopped it yet")
+    if seek.group in world.observed.unknown:
+        found.append(world.observed.unknown[seek.group])
     # The groups of Triggers have no members.
     if record.kind != TRIGGER and world.observed.groups.get(seek.group, GroupState.ABSENT) is GroupState.LIVE:
         found.append(f"group {seek.group} still has members")

@@ -177,6 +177,9 @@ def _publish(
     resolved = true("ReferencesResolved")
     if published is None and world.unavailable:
         return SubscriptionPlan(one, resolved, kafka_unavailable("AddedToChannel", world))
+    if published is None and record.group in world.observed.unknown:
+        why = false("AddedToChannel", "StartNotCommitted", world.observed.unknown[record.group])
+        return SubscriptionPlan(one, resolved, why)
     if published is None:
         committed = world.observed.committed.get(record.group, frozenset())
         missing = tuple(p for p in range(record.partitions) if p not in committed)

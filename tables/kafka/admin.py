@@ -220,9 +220,29 @@ class KafkaAdmin:
             found = self._answer(asked[group], f"describing group {group}", f"Describe on group {group}")
         except KafkaNotFound:
             return None
-        if found.state.name in ("DEAD", "UNKNOWN"):  # how a broker may describe a group that it does not know
-            return None
-        return GroupInfo(found.state.name, len(found.members or ()))
+        return _group_info(found)
+
+    def describe_groups(
+        self,
+        groups: Collection[str],
+        on_error: Callable[[str, KafkaFailed], None] = _RAISE,
+        limit_s: float | None = None,
+    ) -> dict[str, GroupInfo]:
+        """The same for several groups, asked at once, without those that do not exist."""
+        if not groups:
+            return {}
+        limit_s = self._limit_s if limit_s is None else limit_s
+        problems: dict[str, KafkaFailed] = {}
+        asked = self._client.describe_consumer_groups(list(groups), request_timeout=limit_s)
+        found = self._answers(
+            asked, lambda group: (f"describing group {group}", f"Describe on group {group}"), problems.__setitem__
+        )
+        problems = {group: one for group, one in problems.items() if not isinstance(one, KafkaNotFound)}
+        if problems:
+            self._forget_coordinators()
+        for group, problem in problems.items():
+            on_error(group, problem)
+        return {group: info for group, one in found.items() if (info := _group_info(one)) is not None}
 
     def delete_group(self, group: str) -> None:
         """Delete a group without members; it may be gone already."""
@@ -340,6 +360,12 @@ class KafkaAdmin:
             raise failed(doing, problem, acl) from problem
         except TimeoutError as problem:
             raise unanswered(doing, f"time limit of {self._limit_s:g} s") from problem
+
+
+def _group_info(found: Any) -> GroupInfo | None:
+    if found.state.name in ("DEAD", "UNKNOWN"):  # how a broker may describe a group that it does not know
+        return None
+    return GroupInfo(found.state.name, len(found.members or ()))
 
 
 def _topic_info(name: str, about: Any) -> TopicInfo:

@@ -113,6 +113,7 @@ class Kafka:
     committed: dict[str, set[int]] = field(default_factory=dict)
     groups: dict[str, GroupState] = field(default_factory=dict)
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)  #: group -> committed offsets, for seeks
+    unknown: dict[str, str] = field(default_factory=dict)  #: group -> why it cannot be observed
     ends: dict[int, int] = field(default_factory=dict)  #: of the partitions of every log; all begin at 0
     world: World = field(default_factory=lambda: World(now=NOW))
     done: list[Action] = field(default_factory=list)
@@ -124,11 +125,21 @@ class Kafka:
         asked = wanted(world, self.config)
         observed = ObservedKafka(
             topics={name: self.topics[name] for name in asked.topics if name in self.topics},
-            committed={group: frozenset(self.committed.get(group, ())) for group, _ in asked.starts},
-            groups={group: self.groups.get(group, GroupState.ABSENT) for group in asked.groups},
-            offsets={group: dict(self.offsets.get(group, {})) for group, _ in asked.offsets},
+            committed={
+                group: frozenset(self.committed.get(group, ()))
+                for group, _ in asked.starts
+                if group not in self.unknown
+            },
+            groups={group: self._state(group) for group in asked.groups},
+            offsets={
+                group: dict(self.offsets.get(group, {})) for group, _ in asked.offsets if group not in self.unknown
+            },
+            unknown=dict(self.unknown),
         )
         return replace(world, observed=observed)
+
+    def _state(self, group: str) -> GroupState:
+        return GroupState.UNKNOWN if group in self.unknown else self.groups.get(group, GroupState.ABSENT)
 
     def decide(self, *objects: AnyObject, **more: Any) -> list[Action]:
         """What reconcile says now, without what the service writes together: statuses and creations."""

@@ -71,6 +71,27 @@ def test_a_group_with_members_is_waited_for() -> None:
     assert not kafka.world.removals
 
 
+def test_a_removal_whose_group_cannot_be_observed_waits_and_others_do_not() -> None:
+    kafka = settled()
+    kafka.unknown["kafka.s-billing"] = "away"
+    kafka.settle(channel("other"))
+    assert list(kafka.world.removals) == ["s-billing"], "its group may be there"
+    assert list(kafka.world.channels) == ["c-other"]
+    kafka.unknown.clear()
+    kafka.settle(channel("other"))
+    assert not kafka.world.removals
+    assert not kafka.groups
+
+
+def test_a_start_is_not_committed_while_the_group_cannot_be_observed() -> None:
+    kafka = Kafka(unknown={"kafka.s-billing": "away"})
+    assert names_of(kafka.settle(channel(), subscription())) == ["CreateTopic", "CreateTopic", "PublishChannel"]
+    status = kafka.statuses(channel(), subscription())["billing"]
+    assert (condition(status), message(status)) == ((ConditionStatus.FALSE, "StartNotCommitted"), "away")
+    kafka.unknown.clear()
+    assert names_of(kafka.settle(channel(), subscription())) == ["CommitStart", "PublishSubscription"]
+
+
 def test_a_group_is_not_deleted_while_a_worker_serves_the_subscription() -> None:
     """It may be one without members, which the worker's last commit would create again."""
     kafka = settled()

@@ -172,6 +172,38 @@ def test_is_given_up_when_a_worker_does_not_stop_and_started_again() -> None:
     assert "worker w" in message(status)
 
 
+@pytest.mark.parametrize(("moving", "reason"), [(False, "NotStopped"), (True, "OffsetsNotMoved")])
+def test_a_group_that_cannot_be_observed_is_waited_for_and_given_up(moving: bool, reason: str) -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka))
+    for _ in range(2 + moving):  # recorded, stopped, offsets found
+        for action in kafka.decide(*OBJECTS, wish):
+            kafka.act(action)
+    assert phase(kafka) is (SeekPhase.MOVING if moving else SeekPhase.STOPPING)
+    kafka.unknown[GROUP] = "describing group g: Kafka does not answer"
+    assert kafka.decide(*OBJECTS, wish) == []
+    assert "Kafka does not answer" in message(kafka.status(wish, *OBJECTS))
+    others = (channel("other"), subscription("another", "other"))
+    kafka.settle(*OBJECTS, wish, *others)
+    assert "s-another" in kafka.world.subscriptions, "others are served"
+    kafka.world = replace(kafka.world, now=NOW + CONFIG.seek_limit_s + 1)
+    kafka.settle(*OBJECTS, wish, *others)
+    seek = kafka.world.seeks["r-again"]
+    assert (seek.phase, seek.reason) == (SeekPhase.REFUSED, reason)
+    assert "Kafka does not answer" in seek.message
+    assert not kafka.world.subscriptions[UID].stopped
+
+
+def test_a_seek_whose_group_cannot_be_observed_can_be_withdrawn() -> None:
+    kafka, wish = served(), reset()
+    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
+    kafka.settle(*OBJECTS, wish)
+    kafka.unknown[GROUP] = "away"
+    kafka.settle(*OBJECTS)
+    assert not kafka.world.subscriptions[UID].stopped
+    assert kafka.world.seeks == {}
+
+
 def test_the_time_without_a_leader_does_not_count() -> None:
     kafka, wish = served(), reset()
     seen(kafka, working(kafka, WorkerState.RUNNING, ""))

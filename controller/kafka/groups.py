@@ -1,0 +1,48 @@
+"""Observes groups, so that one whose coordinator does not answer holds up nothing but itself. Blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from controller.kafka.topics import group_state
+from controller.plan.actions import GroupState
+from tables.kafka.answers import GroupInfo
+from tables.kafka.errors import KafkaFailed
+
+OnError = Callable[[str, KafkaFailed], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedGroups:
+    """What is known of some groups."""
+
+    states: dict[str, GroupState] = field(default_factory=dict)
+    offsets: dict[str, dict[int, int]] = field(default_factory=dict)  #: group -> partition -> committed offset
+    unknown: dict[str, str] = field(default_factory=dict)  #: group -> why there is nothing of it in the others
+
+
+def observe_groups(
+    describe: Callable[[Collection[str], OnError], Mapping[str, GroupInfo]],
+    committed: Callable[[str], dict[int, int]],
+    groups: Collection[str],
+    with_offsets: Collection[str],
+) -> ObservedGroups:
+    """The states of `groups`, and what those in `with_offsets` have committed."""
+    found = ObservedGroups()
+
+    def failed(group: str, problem: KafkaFailed) -> None:
+        found.unknown[group] = str(problem)
+
+    # All at once: each of those that do not answer takes until the time limit. Of these the offsets are not asked for.
+    described = describe(sorted({*groups, *with_offsets}), failed)
+    for group in with_offsets:
+        if group not in found.unknown:
+            try:
+                found.offsets[group] = committed(group)
+            except KafkaFailed as problem:
+                failed(group, problem)
+    for group in groups:
+        unknown = group in found.unknown
+        found.states[group] = GroupState.UNKNOWN if unknown else group_state(described.get(group))
+    return found

@@ -85,6 +85,7 @@ class Executor:
         self._limit_s = 2 * config.admin_timeout_s + 1.0  # each call has its own limit; this guards against a hang
         self._group_limit_s = config.admin_timeout_s / 2
         self._failures: dict[str, str] = {}
+        self._moved: set[str] = set()
         self._unknown: Mapping[str, str] = {}  #: group -> why it could not be observed the last time
 
     @property
@@ -98,6 +99,11 @@ class Executor:
         return self._state.state.seeks
 
     @property
+    def moved(self) -> frozenset[str]:
+        """Groups whose new offsets were committed in this term, in the present phase of their seek."""
+        return frozenset(self._moved)
+
+    @property
     def removals(self) -> Mapping[str, Removal]:
         """Removals in progress, by uid."""
         return self._state.state.removals
@@ -108,8 +114,9 @@ class Executor:
         return self._state.state.creations
 
     def begin_term(self) -> None:
-        """Forget the failures of an earlier term."""
+        """Forget the failures and moves of an earlier term."""
         self._failures.clear()
+        self._moved.clear()
 
     async def confirm(self) -> None:
         """Ask Kafka whether this process leads. Raises LeadershipLost if it does not."""
@@ -212,9 +219,12 @@ class Executor:
             await self._find_offsets(action.seek, action.partitions)
         else:
             await self._blocking(self._kafka_call(action))
+            if isinstance(action, MoveOffsets):
+                self._moved.add(action.group)
 
     async def _remember_seek(self, seek: Seek) -> None:
         await self._state.write(self._state.state.with_seek(seek))
+        self._moved.discard(seek.group)
         what = {"kind": seek.kind, "subscription": f"{seek.namespace}/{seek.name}", "to": seek.to}
         if seek.reason:
             log.warning("offsets are not moved", **what, by=seek.asked_by, phase=seek.phase.value, reason=seek.message)

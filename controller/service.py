@@ -359,6 +359,7 @@ class Controller:
             cluster=self._source.view(),
             complete=complete,
             seeks=self._executor.seeks,
+            moved=self._executor.moved,
             seek_requests=self._reporter.seek_requests(self._executor.seeks, time.time()),
             silent=self._reporter.silent(time.monotonic()),
         )

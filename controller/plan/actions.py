@@ -144,6 +144,7 @@ class World:
     cluster: ClusterView | None = None  #: None = the objects are from files
     complete: bool = True  #: what is not in `objects` does not exist
     seeks: Mapping[str, Seek] = field(default_factory=dict)  #: as recorded, by id
+    moved: frozenset[str] = frozenset()  #: groups whose new offsets this leader has committed, of seeks that are MOVING
     seek_requests: tuple[SeekRequest, ...] = ()
     silent: frozenset[str] = frozenset()  #: workers whose record has not changed for so long that they are gone
 

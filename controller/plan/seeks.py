@@ -153,16 +153,17 @@ def _next_step(seek: Seek, asked: bool, world: World, config: ControllerConfig) 
     if seek.phase is SeekPhase.STOPPING:
         return _stop(seek, record, waits, world, asked=asked or not world.complete, late=late)
     move = MoveOffsets(seek.group, seek.topic, seek.moves)
-    if late and (why := "; ".join(waits) or world.failures.get(move.target)):
-        message = f"the new offsets could not be committed: {why}. Check the offsets with `penstock lag`, and try again"
-        return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "OffsetsNotMoved", message))
-    if waits:
-        return None
     # What is committed counts only if it was observed after all workers had stopped: the last commit of a worker that
     # appeared late may have come after ours.
-    if world.observed.offsets.get(seek.group) == {one.partition: one.new for one in seek.moves}:
+    if not waits and world.observed.offsets.get(seek.group) == {one.partition: one.new for one in seek.moves}:
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now))
-    return move
+    why = "; ".join(waits) or world.failures.get(move.target)
+    if not why and seek.group in world.moved:
+        why = f"group {seek.group} holds other offsets than were committed; find who else commits"
+    if late and why:
+        message = f"the new offsets are not in place: {why}. Check the offsets with `penstock lag`, and try again"
+        return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "OffsetsNotMoved", message))
+    return None if waits else move
 
 
 def _stop(
@@ -171,9 +172,12 @@ def _stop(
     if not asked:
         message = "it was withdrawn before the offsets were moved"
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "Withdrawn", message))
-    if late and (why := "; ".join(waits) or world.failures.get(f"seek {seek.id}")):
-        message = f"nothing was moved, because it could not be stopped everywhere: {why}"
+    if late and waits:
+        message = f"nothing was moved, because it could not be stopped everywhere: {'; '.join(waits)}"
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "NotStopped", message))
+    if late and (why := world.failures.get(f"seek {seek.id}")):
+        message = f"nothing was moved, because the offsets could not be looked up: {why}"
+        return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "OffsetsNotMoved", message))
     if not record.stopped or record.seek != seek.id:
         return PublishSubscription(replace(record, stopped=True, seek=seek.id))
     if waits:

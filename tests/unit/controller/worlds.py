@@ -211,6 +211,7 @@ class Kafka:
             self.world = replace(world, seeks={**world.seeks, seek.id: seek})
         elif isinstance(action, MoveOffsets):
             self.offsets.setdefault(action.group, {}).update({one.partition: one.new for one in action.moves})
+            self.world = replace(world, moved=world.moved | {action.group})
         else:
             self.world = _publish(world, action)
 

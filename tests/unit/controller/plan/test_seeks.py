@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from controller.plan.actions import (
     ForgetSeek,
     GroupState,
+    MoveOffsets,
     Object,
     PublishSubscription,
     RememberSeek,
@@ -202,6 +203,33 @@ def test_a_seek_whose_group_cannot_be_observed_can_be_withdrawn() -> None:
     kafka.settle(*OBJECTS)
     assert not kafka.world.subscriptions[UID].stopped
     assert kafka.world.seeks == {}
+
+
+def test_is_given_up_when_the_new_offsets_cannot_be_looked_up() -> None:
+    kafka, wish = served(), reset()
+    for _ in range(2):
+        for action in kafka.decide(*OBJECTS, wish):
+            kafka.act(action)
+    late, failures = NOW + CONFIG.seek_limit_s + 1, {"seek r-again": "looking up offsets of t: no leader"}
+    kafka.settle(*OBJECTS, wish, now=late, failures=failures)
+    status = kafka.status(wish, *OBJECTS)
+    assert condition(status) == condition(status, "OffsetsUpdated") == (FALSE, "OffsetsNotMoved")
+    assert "the offsets could not be looked up: looking up offsets of t: no leader" in message(status)
+    assert not kafka.world.subscriptions[UID].stopped
+
+
+def test_is_given_up_when_somebody_else_keeps_committing() -> None:
+    kafka, wish = served(), reset()
+    for _ in range(20):
+        for action in kafka.decide(*OBJECTS, wish):
+            kafka.act(action)
+            if isinstance(action, MoveOffsets):
+                kafka.offsets[GROUP][0] = 3
+        kafka.world = replace(kafka.world, now=kafka.world.now + CONFIG.seek_limit_s / 10)
+    seek = kafka.world.seeks["r-again"]
+    assert (seek.phase, seek.reason) == (SeekPhase.REFUSED, "OffsetsNotMoved")
+    assert f"group {GROUP} holds other offsets than were committed; find who else commits" in seek.message
+    assert not kafka.world.subscriptions[UID].stopped
 
 
 def test_the_time_without_a_leader_does_not_count() -> None:

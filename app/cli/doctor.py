@@ -11,6 +11,7 @@ from app.cli.options.kafka import Kafka, kafka_client
 from app.cli.output.format import STYLES, Listing, View, Views, note
 from app.operations.doctor.check import Check, Level, failure
 from app.operations.doctor.examine import SETTINGS, examine
+from app.operations.plural import count
 from app.settings import load_settings
 from knative.errors import UsageError
 
@@ -53,7 +54,7 @@ def doctor(
     bad = [one for one in checks if one.level is Level.PROBLEM]
     if output in (View.TABLE, View.WIDE):
         warnings = sum(one.level is Level.WARNING for one in checks)
-        note(f"{len(checks)} checks: {_count(len(bad), 'problem')}, {_count(warnings, 'warning')}.")
+        note(f"{len(checks)} checks: {count(len(bad), 'problem')}, {count(warnings, 'warning')}.")
     if bad:
         raise typer.Exit(1)
 
@@ -75,7 +76,3 @@ def _show(checks: Sequence[Check], output: View) -> None:
 
 def _row(one: Check) -> dict[str, object]:
     return {"level": one.level.value, "check": one.name, "found": one.found, "hint": one.hint}
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from app.cli.output.format import Listing, View, Views, note
+from app.operations.plural import count
 from app.settings import load_settings
 from app.worker.controller_config import controller_config
 from controller.model import FileProblem
@@ -55,11 +56,7 @@ def summary(found: Found) -> str:
     warnings = len(found.problems) - len(found.errors)
     kinds = [one.resource.kind for one in found.objects]
     counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in sorted(set(kinds))) or "no object"
-    return f"{counts}: {_count(len(found.errors), 'error')}, {_count(warnings, 'warning')}."
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
+    return f"{counts}: {count(len(found.errors), 'error')}, {count(warnings, 'warning')}."
 
 
 def _row(one: FileProblem, found: Found) -> dict[str, object]:

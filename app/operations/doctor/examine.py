@@ -13,6 +13,7 @@ from app.operations.doctor.check import Check, failure, ok, problem, some, warni
 from app.operations.doctor.installation import Look, all_heard, installation_checks
 from app.operations.doctor.kafka import kafka_checks, on_this_machine
 from app.operations.doctor.topics import topic_checks, wanted_topics
+from app.operations.plural import count
 from app.settings.load import Settings
 from app.worker.controller_config import controller_config
 from controller.validation import validate
@@ -38,7 +39,12 @@ def _settings(settings: Settings) -> list[Check]:
     if settings.warnings:
         return [warning(SETTINGS, text, "correct or unset it") for text in settings.warnings]
     given = sorted(settings.sources)
-    return [ok(SETTINGS, f"valid; {len(given)} differ from their defaults" if given else "valid; all defaults")]
+    return [
+        ok(
+            SETTINGS,
+            f"valid; changed from the default: {count(len(given), 'setting')}" if given else "valid; all defaults",
+        )
+    ]
 
 
 def _kafka(settings: Settings, client: Mapping[str, Any]) -> list[Check]:
@@ -86,7 +92,7 @@ def _directory(settings: Settings) -> Check:
     hint = f"`penstock validate {folder}` says what is wrong"
     if found.errors:
         places = [f"{one.file}:{one.line}" if one.line else one.file for one in found.errors]
-        return problem(RESOURCES, f"{folder}: {len(found.errors)} errors, in {some(places)}", hint)
+        return problem(RESOURCES, f"{folder}: {count(len(found.errors), 'error')}, in {some(places)}", hint)
     if found.problems:
-        return warning(RESOURCES, f"{folder}: {len(found.problems)} warnings", hint)
-    return ok(RESOURCES, f"{folder}: {len(found.objects)} objects, all valid")
+        return warning(RESOURCES, f"{folder}: {count(len(found.problems), 'warning')}", hint)
+    return ok(RESOURCES, f"{folder}: {count(len(found.objects), 'object')}, all valid")

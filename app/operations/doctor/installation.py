@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from app.operations.contract_snapshot import Contract
 from app.operations.doctor.check import Check, clock, ok, problem, some, warning
+from app.operations.plural import count
 from knative.contract.features import needs
 from knative.contract.records import WorkerState, WorkerStatus
 
@@ -65,7 +66,7 @@ def installation_checks(looks: Sequence[Look], version: str, controllers: int | 
 def _who_runs(contract: Contract, running: Sequence[Running], controllers: int | None) -> list[Check]:
     """Ingress reports nothing in Kafka: who sends events sees whether it is there."""
     if running:
-        delivers = ok(WORKERS, f"{_count(len(running), 'worker')} of role all or dispatcher")
+        delivers = ok(WORKERS, f"{count(len(running), 'worker')} of role all or dispatcher")
     elif contract.subscriptions:
         hint = "start one: `penstock worker --role dispatcher`"
         delivers = problem(WORKERS, "no worker delivers events (role all or dispatcher)", hint)
@@ -74,13 +75,9 @@ def _who_runs(contract: Contract, running: Sequence[Running], controllers: int |
     if controllers is None:
         return [delivers, ok(CONTROLLERS, "not known: Kafka does not describe their group")]
     if controllers:
-        return [delivers, ok(CONTROLLERS, f"{_count(controllers, 'controller')} in the election in Kafka")]
+        return [delivers, ok(CONTROLLERS, f"{count(controllers, 'controller')} in the election in Kafka")]
     found = "none runs, so changes of resources wait"
     return [delivers, warning(CONTROLLERS, found, "start one: `penstock controller`")]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _versions(contract: Contract, running: Sequence[Running], version: str) -> Check:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.operations.doctor.check import Check, clock, ok, problem
+from app.operations.plural import count
 from tables.kafka.probe import split_address
 
 NAME, CLOCK = "Kafka", "clock of Kafka"
@@ -39,8 +40,7 @@ def kafka_checks(facts: KafkaFacts, group_protocol: str) -> list[Check]:
     if facts.problem:
         return [problem(NAME, facts.problem, facts.hint)]
     release = facts.release or "of an unknown release"
-    brokers = "1 broker" if facts.brokers == 1 else f"{facts.brokers} brokers"
-    found = f"Kafka {release} at {facts.bootstrap}, {brokers}"
+    found = f"Kafka {release} at {facts.bootstrap}, {count(facts.brokers, 'broker')}"
     if group_protocol == "consumer" and facts.release.startswith("3."):
         hint = "set PENSTOCK_GROUP_PROTOCOL=classic, or use Kafka 4.0 or newer"
         return [problem(NAME, f"{found}, which has no group protocol `consumer`", hint), kafka_clock(facts.clock)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.operations.contract_snapshot import Contract
 from app.operations.doctor.check import Check, Level, ok, some
+from app.operations.plural import count
 from controller.config import ControllerConfig
 from controller.kafka.topics import CHANGELOG, INTERNAL, traffic_configs
 from controller.plan.channels import dlq_configs, topic_configs
@@ -19,6 +21,7 @@ NAME = "topics"
 IN_SYNC = "min.insync.replicas"
 _BYTES = "max.message.bytes"
 _POLICY = "cleanup.policy"
+_KEPT_MS = ("retention.ms", "delete.retention.ms")
 _WORKER_MAKES_IT = "start a worker of role all or controller, which creates it"
 _CONTROLLER_MAKES_IT = "a controller creates it again, without its events; see `penstock status`"
 
@@ -83,43 +86,51 @@ def topic_checks(wanted: Iterable[WantedTopic], there: Mapping[str, TopicFacts],
     """One line for each kind of difference, with the topics that have it. `laptop`: all of Kafka is on this machine,
     so that more replicas would not help."""
     differences: dict[tuple[Level, str, str], list[str]] = defaultdict(list)
-    count = 0
+    present = 0
     for topic in wanted:
         facts = there.get(topic.name)
         if facts is None:
             if not topic.optional:
                 differences[Level.PROBLEM, "not in Kafka", topic.if_missing].append(topic.name)
             continue
-        count += 1
+        present += 1
         for difference in _differences(topic, facts, laptop):
             differences[difference].append(topic.name)
     found = [
         Check(NAME, level, f"{some(sorted(names))}: {what}", hint) for (level, what, hint), names in differences.items()
     ]
     if not any(one.level is Level.PROBLEM for one in found):
-        replicas = ", one replica each" if laptop and count else ""
-        found.insert(0, ok(NAME, f"{count} topics are as Penstock creates them{replicas}"))
+        replicas = ", one replica each" if laptop and present else ""
+        found.insert(0, ok(NAME, f"{count(present, 'topic')} as Penstock creates them{replicas}"))
     return found
 
 
 def _differences(topic: WantedTopic, facts: TopicFacts, laptop: bool) -> Iterable[tuple[Level, str, str]]:
     if topic.partitions and facts.partitions != topic.partitions:
-        what = f"{facts.partitions} partitions, where Penstock expects {topic.partitions}"
+        what = f"{count(facts.partitions, 'partition')}, where Penstock expects {topic.partitions}"
         more = topic.at_least and facts.partitions > topic.partitions
         hint = "a controller publishes it within a minute" if more else "see `penstock status`"
         yield (Level.WARNING if more else Level.PROBLEM), what, hint
     for key, value in topic.configs.items():
-        if key in facts.configs and facts.configs[key] != value:
-            level = Level.PROBLEM if key == _POLICY else Level.WARNING
-            yield level, f"{key} is {facts.configs[key]} instead of {value}", _set(key, value)
+        there = facts.configs.get(key, value)
+        if there == value or (key in _KEPT_MS and _time_ms(there) >= _time_ms(value)):
+            continue
+        level = Level.PROBLEM if key == _POLICY else Level.WARNING
+        # With the policy `delete`, Kafka deletes what is older than retention.ms at once: never advise to set it.
+        hint = "see `penstock status`" if (key, value) == (_POLICY, "delete") else _set(key, value)
+        yield level, f"{key} is {there} instead of {value}", hint
     for key, least in topic.at_least.items():
         if int(facts.configs.get(key, least)) < least:
             what = f"{key} is {facts.configs[key]}, so Kafka refuses some events that ingress accepts"
             yield Level.PROBLEM, what, f"{_set(key, str(least))}, or lower PENSTOCK_EVENT_BYTES_MAX"
     least = int(facts.configs.get(IN_SYNC, "1"))
     if facts.in_sync < least:
-        what = f"{facts.in_sync} replicas are in sync and {IN_SYNC} is {least}, so Kafka stores nothing"
-        yield Level.PROBLEM, what, f"bring the other brokers back; with {facts.replicas} replicas {IN_SYNC} may be less"
+        what = f"in sync: {count(facts.in_sync, 'replica')}; {IN_SYNC} is {least}, so Kafka stores nothing"
+        yield (
+            Level.PROBLEM,
+            what,
+            f"bring the other brokers back; with {count(facts.replicas, 'replica')} {IN_SYNC} may be less",
+        )
     if laptop:
         return
     if facts.replicas == 1:
@@ -128,9 +139,13 @@ def _differences(topic: WantedTopic, facts: TopicFacts, laptop: bool) -> Iterabl
             "ones with kafka-reassign-partitions.sh"
         )
         yield Level.WARNING, "one replica: its broker takes the events with it", hint
-    elif least == 1:
+    elif least == 1 and facts.replicas > 2:  # with two, one broker that is away would stop all writes
         hint = _set(IN_SYNC, "2")
         yield Level.WARNING, f"{IN_SYNC} is 1: an event that was accepted may be on one broker only", hint
+
+
+def _time_ms(value: str) -> float:
+    return math.inf if value == "-1" else float(value)
 
 
 def _set(key: str, value: str) -> str:

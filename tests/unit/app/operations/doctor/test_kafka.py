@@ -18,19 +18,22 @@ GOOD = KafkaFacts("k:9092", brokers=3, release="4.1", clock=(ClockReading(99.0, 
 
 
 @pytest.mark.parametrize(
-    ("facts", "protocol", "levels", "says"),
+    ("facts", "protocol", "levels", "says", "hint"),
     [
-        (GOOD, "classic", ["ok", "ok"], "Kafka 4.1 at k:9092, 3 brokers"),
-        (replace(GOOD, release=""), "classic", ["ok", "ok"], "Kafka of an unknown release"),
-        (replace(GOOD, release="3.9"), "consumer", ["problem", "ok"], "no group protocol `consumer`"),
-        (GOOD, "consumer", ["ok", "ok"], "Kafka 4.1"),
-        (KafkaFacts("k:9092", "it is away", "start it"), "classic", ["problem"], "it is away"),
+        (GOOD, "classic", ["ok", "ok"], "Kafka 4.1 at k:9092, 3 brokers", ""),
+        (replace(GOOD, release=""), "classic", ["ok", "ok"], "Kafka of an unknown release", ""),
+        (replace(GOOD, brokers=1), "classic", ["ok", "ok"], "k:9092, 1 broker", ""),
+        (replace(GOOD, release="3.9"), "consumer", ["problem", "ok"], "no group protocol `consumer`",
+         "set PENSTOCK_GROUP_PROTOCOL=classic, or use Kafka 4.0 or newer"),
+        (GOOD, "consumer", ["ok", "ok"], "Kafka 4.1", ""),
+        (KafkaFacts("k:9092", "it is away", "start it"), "classic", ["problem"], "it is away", "start it"),
     ],
-)
-def test_kafka(facts: KafkaFacts, protocol: str, levels: list[str], says: str) -> None:
+)  # fmt: skip
+def test_kafka(facts: KafkaFacts, protocol: str, levels: list[str], says: str, hint: str) -> None:
     found = kafka_checks(facts, protocol)
     assert [one.level for one in found] == levels
     assert says in found[0].found
+    assert found[0].hint == hint
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,7 @@ def test_clock_of_kafka(readings: list[tuple[float, float]], level: str, says: s
     found = kafka_clock([ClockReading(*one) for one in readings])
     assert found.level == level
     assert says in found.found
+    assert found.hint.startswith("synchronize both clocks, as with NTP" if level != "ok" else "")
     assert bool(found.hint) == (level != "ok")
 
 
@@ -68,6 +72,7 @@ def test_kafka_on_this_machine(bootstrap: str, here: bool) -> None:
 
 COMPACTED = WantedTopic("p.contract", 1, {"cleanup.policy": "compact", "segment.ms": "3600000"})
 EVENTS = WantedTopic("t", 3, {"cleanup.policy": "delete"}, {"max.message.bytes": 1000}, if_missing="look")
+LETTERS = WantedTopic("t.dlq", 0, {"retention.ms": "60000"})
 SAFE = {"min.insync.replicas": "2"}
 
 
@@ -76,35 +81,51 @@ def _topic(partitions: int = 1, replicas: int = 3, in_sync: int = 3, **configs: 
     return TopicFacts(partitions, replicas, in_sync, {**SAFE, **named})
 
 
+def _set(config: str) -> str:
+    return f"kafka-configs.sh --alter --entity-type topics --entity-name TOPIC --add-config {config}"
+
+
 @pytest.mark.parametrize(
-    ("topic", "facts", "level", "says"),
+    ("topic", "facts", "level", "says", "hint"),
     [
-        (COMPACTED, None, "problem", "not in Kafka"),
-        (COMPACTED, _topic(cleanup_policy="delete"), "problem", "cleanup.policy is delete instead of compact"),
-        (COMPACTED, _topic(segment_ms="1"), "warning", "segment.ms is 1 instead of 3600000"),
-        (COMPACTED, _topic(2), "problem", "2 partitions, where Penstock expects 1"),
-        (COMPACTED, _topic(in_sync=1), "problem", "1 replicas are in sync and min.insync.replicas is 2"),
-        (COMPACTED, _topic(replicas=1, in_sync=1, min_insync_replicas="1"), "warning", "one replica"),
-        (COMPACTED, _topic(min_insync_replicas="1"), "warning", "on one broker only"),
-        (COMPACTED, _topic(cleanup_policy="compact"), "ok", "1 topics are as"),
-        (EVENTS, _topic(3, max_message_bytes="999"), "problem", "refuses some events"),
-        (EVENTS, _topic(3, max_message_bytes="1001"), "ok", "1 topics"),
-        (EVENTS, _topic(2), "problem", "2 partitions"),
-        (EVENTS, _topic(4), "warning", "4 partitions"),
-        (replace(COMPACTED, optional=True), None, "ok", "0 topics"),
+        (COMPACTED, None, "problem", "not in Kafka", "start a worker of role all or controller"),
+        (COMPACTED, _topic(cleanup_policy="delete"), "problem", "is delete instead of compact",
+         _set("cleanup.policy=compact")),
+        (COMPACTED, _topic(segment_ms="1"), "warning", "segment.ms is 1 instead of", _set("segment.ms=3600000")),
+        (COMPACTED, _topic(2), "problem", "2 partitions, where Penstock expects 1", "see `penstock status`"),
+        (COMPACTED, _topic(in_sync=1), "problem", "in sync: 1 replica; min.insync.replicas is 2", "bring the other"),
+        (COMPACTED, _topic(replicas=1, in_sync=1, min_insync_replicas="1"), "warning", "one replica",
+         "set PENSTOCK_INTERNAL_REPLICATION"),
+        (COMPACTED, _topic(min_insync_replicas="1"), "warning", "on one broker only", _set("min.insync.replicas=2")),
+        (COMPACTED, _topic(replicas=2, in_sync=2, min_insync_replicas="1"), "ok", "1 topic as", ""),
+        (COMPACTED, _topic(cleanup_policy="compact"), "ok", "1 topic as", ""),
+        (EVENTS, _topic(3, cleanup_policy="compact"), "problem", "is compact instead", "see `penstock status`"),
+        (EVENTS, _topic(3, max_message_bytes="999"), "problem", "refuses some events", _set("max.message.bytes=1000")),
+        (EVENTS, _topic(3, max_message_bytes="1001"), "ok", "1 topic as", ""),
+        (EVENTS, _topic(2), "problem", "2 partitions, where", "see `penstock status`"),
+        (EVENTS, _topic(4), "warning", "4 partitions, where", "a controller publishes it within a minute"),
+        (replace(COMPACTED, optional=True), None, "ok", "0 topics as", ""),
+        (LETTERS, _topic(retention_ms="59999"), "warning", "retention.ms is 59999 instead of 60000",
+         _set("retention.ms=60000")),
+        (LETTERS, _topic(retention_ms="60001"), "ok", "1 topic as", ""),
+        (LETTERS, _topic(retention_ms="-1"), "ok", "1 topic as", ""),
+        (replace(LETTERS, configs={"retention.ms": "-1"}), _topic(retention_ms="60000"), "warning", "instead of -1",
+         _set("retention.ms=-1")),
+        (replace(LETTERS, configs={"delete.retention.ms": "5"}), _topic(delete_retention_ms="6"), "ok", "1 topic", ""),
     ],
-)
-def test_a_topic(topic: WantedTopic, facts: TopicFacts | None, level: str, says: str) -> None:
+)  # fmt: skip
+def test_a_topic(topic: WantedTopic, facts: TopicFacts | None, level: str, says: str, hint: str) -> None:
     found = topic_checks([topic], {} if facts is None else {topic.name: facts}, laptop=False)
     (worst,) = [one for one in found if one.level == level]
     assert says in worst.found
-    assert bool(worst.hint) == (level != "ok")
+    assert worst.hint.startswith(hint)
+    assert bool(worst.hint) == bool(hint)
     assert all(one.level in (level, "ok") for one in found)
 
 
 def test_one_replica_is_enough_on_a_laptop() -> None:
     (found,) = topic_checks([COMPACTED], {"p.contract": TopicFacts(1, 1, 1, {})}, laptop=True)
-    assert (found.level, found.found) == ("ok", "1 topics are as Penstock creates them, one replica each")
+    assert (found.level, found.found) == ("ok", "1 topic as Penstock creates them, one replica each")
 
 
 def test_topics_with_the_same_difference_are_one_line() -> None:

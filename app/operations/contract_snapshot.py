@@ -111,7 +111,7 @@ def check_known(namespace: str, known: Iterable[str]) -> None:
     if namespace and namespace not in names:
         raise PenstockError(
             f"There is no channel and no subscription in namespace {namespace}; known: {', '.join(names) or 'none'}.",
-            "Use one of them, or remove --namespace.",
+            "Choose one of them with --namespace, or take all with -A.",
         )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from app.settings.load import Settings, load_settings
-from controller.kube.api_server import ApiServer
+from controller.kube.api_server import ApiServer, Json
+from controller.kube.errors import ApiError
 
 
 @asynccontextmanager
@@ -20,6 +21,16 @@ async def api_server(settings: Settings, context: str = "") -> AsyncIterator[Api
         yield api
     finally:
         await api.close()
+
+
+async def get_unless(statuses: Collection[int], api: ApiServer, path: str) -> Json | None:
+    """One object; None if the answer has one of these statuses. Raises ApiError."""
+    try:
+        return await api.get(path)
+    except ApiError as problem:
+        if problem.status in statuses:
+            return None
+        raise
 
 
 def namespace_of_context(context: str) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import yaml
 
 from app.operations.doctor.cluster import ROLES, Access, ClusterFacts, accesses
-from app.operations.kube import api_server
+from app.operations.kube import api_server, get_unless
 from app.settings.load import Settings
 from controller.kube.api_server import ApiServer
 from controller.kube.errors import FORBIDDEN, NOT_FOUND, ApiError
@@ -19,6 +18,7 @@ from knative.errors import PenstockError
 from knative.resources.kinds import OURS
 
 _AT_ONCE = 8
+_UNREADABLE = (NOT_FOUND, FORBIDDEN)
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -42,8 +42,8 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
         version, there_s = await api.version()
         now_s = (asked_s + time.time()) / 2
         groups = sorted({f"{kind.group}/{version}" for kind in OURS for version in kind.versions})
-        listed = {group: await _get(api, group_path(group)) for group in groups}
-        crds = {kind.name: await _get(api, f"{_CRDS}/{kind.plural}.{kind.group}") for kind in OURS}
+        listed = {group: await get_unless(_UNREADABLE, api, group_path(group)) for group in groups}
+        crds = {kind.name: await get_unless(_UNREADABLE, api, f"{_CRDS}/{kind.plural}.{kind.group}") for kind in OURS}
         wanted = _wanted(api.namespace, settings.namespaces or ("",))
         try:
             denied, unknown = await _denied(api, wanted), ""
@@ -62,16 +62,6 @@ async def _ask(settings: Settings, context: str) -> ClusterFacts:
             asked=len(wanted),
             unknown=unknown,
         )
-
-
-async def _get(api: ApiServer, path: str) -> dict[str, Any] | None:
-    """None: there is no such thing, or this user may not read it. Raises ApiError."""
-    try:
-        return await api.get(path)
-    except ApiError as problem:
-        if problem.status in (NOT_FOUND, FORBIDDEN):
-            return None
-        raise
 
 
 async def _is_absent(api: ApiServer, path: str) -> bool:

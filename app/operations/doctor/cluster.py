@@ -103,7 +103,8 @@ def _crds(facts: ClusterFacts) -> list[Check]:
             unread.append(kind.name)
         elif not same_schema(kind, there) and _is_ours(there):
             found = f"{kind.name} is of another version of Penstock: its fields differ"
-            checks.append(warning(KINDS, found, f"kubectl apply -f {crd_file(kind)}"))
+            hint = f"if this command is the newer one: kubectl apply -f {crd_file(kind)}; else update this command"
+            checks.append(warning(KINDS, found, hint))
     if not checks:
         installed = ", ".join(kind.name for kind in OURS if kind not in missing)
         unsure = " (their versions were not compared: this user may not read CRDs)" if unread else ""
@@ -160,9 +161,10 @@ def _access(facts: ClusterFacts) -> list[Check]:
     for access, namespace in sorted(facts.denied):
         name = f"{access.resource}.{access.group}" if access.group else access.resource
         grouped[name, namespace].append(access.verb)
-    hint = f"grant it to the controller: kubectl apply -k {ROLES.parent}; or run this as the controller's user"
+    # Not the folder of the roles: its bindings are of another namespace, and would take the rights of this controller.
+    hint = "if this is the controller's user, apply the overlay that you installed again; else run this as that user"
     texts = [
         f"{', '.join(verbs)} {name}" + (f" in namespace {namespace}" if namespace else "")
         for (name, namespace), verbs in grouped.items()
     ]
-    return [problem(ACCESS, f"{user} may not {some(texts, 6)}", hint)]
+    return [problem(ACCESS, f"{user} may not {', '.join(texts)}", hint)]

@@ -10,7 +10,7 @@ from typing import Any
 from app.operations.contract_snapshot import read_contract
 from app.operations.doctor.ask_kafka import LIMIT_S, ask_kafka, ask_topics
 from app.operations.doctor.check import Check, failure, ok, problem, some, warning
-from app.operations.doctor.installation import Look, all_heard, installation_checks
+from app.operations.doctor.installation import Look, all_heard, controller_hint, installation_checks
 from app.operations.doctor.kafka import kafka_checks, on_this_machine
 from app.operations.doctor.topics import topic_checks, wanted_topics
 from app.operations.plural import count
@@ -26,7 +26,7 @@ SETTINGS, INSTALLATION, RESOURCES = "settings", "installation", "resources"
 
 def examine(settings: Settings, client: Mapping[str, Any], context: str) -> list[Check]:
     """All checks. `context`: of the kubeconfig; given = look at a cluster whatever the settings say."""
-    checks = [*_settings(settings), *_kafka(settings, client)]
+    checks = [*_settings(settings), *_kafka(settings, client, context)]
     if context or settings.namespaces is not None:
         from app.operations.doctor.ask_cluster import ask_cluster  # takes a second
         from app.operations.doctor.cluster import cluster_checks
@@ -47,7 +47,7 @@ def _settings(settings: Settings) -> list[Check]:
     ]
 
 
-def _kafka(settings: Settings, client: Mapping[str, Any]) -> list[Check]:
+def _kafka(settings: Settings, client: Mapping[str, Any], context: str) -> list[Check]:
     facts = ask_kafka(client, settings.instance)
     checks = kafka_checks(facts, settings.group_protocol)
     if facts.problem:
@@ -56,7 +56,9 @@ def _kafka(settings: Settings, client: Mapping[str, Any]) -> list[Check]:
     try:
         looks = _listen(settings, client)
         contract = looks[-1].contract
-        checks += installation_checks(looks, version("penstock"), facts.controllers)
+        elsewhere = facts.bootstrap != settings.kafka or context not in ("", settings.kube_context)
+        start = controller_hint(settings.resources, settings.kube_context, elsewhere=elsewhere)
+        checks += installation_checks(looks, version("penstock"), facts.controllers, start)
     except PenstockError as error:
         checks.append(failure(INSTALLATION, error))
     wanted = wanted_topics(

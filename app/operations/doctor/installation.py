@@ -50,20 +50,36 @@ def all_heard(looks: Sequence[Look]) -> bool:
     return bool(running) and {one.worker for one in looks[0].contract.workers} <= running
 
 
-def installation_checks(looks: Sequence[Look], version: str, controllers: int | None) -> list[Check]:
+def controller_hint(resources: str, kube_context: str, *, elsewhere: bool) -> str:
+    """How to start a controller, from the settings. `elsewhere`: this command was asked about another Kafka or cluster.
+
+    `penstock controller` changes Kafka, so it is advised only where it is certain which resources it would take: not
+    those of the cluster that kubectl happens to use.
+    """
+    certain = resources.startswith("file:") or (resources.startswith("cluster:") and kube_context)
+    if certain and not elsewhere:
+        return "start one: `penstock controller`"
+    return "start the controller of this installation"
+
+
+def installation_checks(
+    looks: Sequence[Look], version: str, controllers: int | None, start_controller: str
+) -> list[Check]:
     """All checks of what is reported. `version`: of this command; `controllers`: members of their lock group, None =
-    not known."""
+    not known; `start_controller`: see `controller_hint`."""
     contract, running = looks[-1].contract, running_workers(looks)
     return [
-        *_who_runs(contract, running, controllers),
+        *_who_runs(contract, running, controllers, start_controller),
         _versions(contract, running, version),
         *_features(contract, running),
         *_clocks(running),
-        *_rejected(contract),
+        *_rejected(contract, start_controller),
     ]
 
 
-def _who_runs(contract: Contract, running: Sequence[Running], controllers: int | None) -> list[Check]:
+def _who_runs(
+    contract: Contract, running: Sequence[Running], controllers: int | None, start_controller: str
+) -> list[Check]:
     """Ingress reports nothing in Kafka: who sends events sees whether it is there."""
     if running:
         delivers = ok(WORKERS, f"{count(len(running), 'worker')} of role all or dispatcher")
@@ -77,7 +93,7 @@ def _who_runs(contract: Contract, running: Sequence[Running], controllers: int |
     if controllers:
         return [delivers, ok(CONTROLLERS, f"{count(controllers, 'controller')} in the election in Kafka")]
     found = "none runs, so changes of resources wait"
-    return [delivers, warning(CONTROLLERS, found, "start one: `penstock controller`")]
+    return [delivers, warning(CONTROLLERS, found, start_controller)]
 
 
 def _versions(contract: Contract, running: Sequence[Running], version: str) -> Check:
@@ -122,9 +138,9 @@ def _clocks(running: Sequence[Running]) -> list[Check]:
     return wrong or ([ok(CLOCKS, f"{len(checks)} agree with this machine's")] if checks else [])
 
 
-def _rejected(contract: Contract) -> list[Check]:
+def _rejected(contract: Contract, start_controller: str) -> list[Check]:
     if contract.report is None:
-        return [warning(REJECTED, "no controller has reported yet", "start one: `penstock controller`")]
+        return [warning(REJECTED, "no controller has reported yet", start_controller)]
     bad = [one for one in contract.report.problems if one.ready == "False"]
     if not bad:
         return []

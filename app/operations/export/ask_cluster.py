@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from app.operations.export.documents import KINDS, Export, LeftOut, config_maps_needed, export
-from app.operations.kube import api_server
+from app.operations.kube import api_server, get_unless
 from app.settings.load import Settings
 from controller.kube.api_server import ApiServer, Json
 from controller.kube.errors import FORBIDDEN, NOT_FOUND, ApiError
@@ -40,7 +40,7 @@ async def _export(settings: Settings, context: str, namespaces: Sequence[str]) -
         missing = []
         objects["ConfigMap"] = []
         for namespace, name in sorted(config_maps_needed(objects["Broker"])):
-            found = await _get(api, path_of("ConfigMap", namespace, name))
+            found = await get_unless((NOT_FOUND,), api, path_of("ConfigMap", namespace, name))
             if found is None:
                 missing.append(LeftOut("ConfigMap", namespace, name, "a Broker refers to it, and it is not there"))
             else:
@@ -68,13 +68,4 @@ async def _list(api: ApiServer, path: str) -> list[Json]:
 
 
 async def _has_core(api: ApiServer) -> bool:
-    return has_core(await _get(api, CORE_PATH))
-
-
-async def _get(api: ApiServer, path: str) -> Json | None:
-    try:
-        return await api.get(path)
-    except ApiError as problem:
-        if problem.status == NOT_FOUND:
-            return None
-        raise
+    return has_core(await get_unless((NOT_FOUND,), api, CORE_PATH))

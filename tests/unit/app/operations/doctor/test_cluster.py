@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from app.operations.doctor.cluster import ROLES, Access, ClusterFacts, accesses, cluster_checks
+from app.operations.manifests import CRDS, crd_file
 from knative.resources.crds import crd
 from knative.resources.kinds import OURS
 
@@ -42,6 +43,10 @@ def _found(facts: ClusterFacts, mode: str = "auto") -> dict[str, list[tuple[str,
     return found
 
 
+def _hints(facts: ClusterFacts, name: str, mode: str = "auto") -> list[str]:
+    return [one.hint for one in cluster_checks(facts, mode) if one.name == name]
+
+
 def test_all_is_well() -> None:
     found = _found(GOOD)
     assert {level for rows in found.values() for level, _ in rows} == {"ok"}
@@ -53,6 +58,7 @@ def test_api_server_that_is_away_is_one_line() -> None:
     assert _found(ClusterFacts(problem="it does not answer", hint="x")) == {
         "API server": [("problem", "it does not answer")]
     }
+    assert _hints(ClusterFacts(problem="it does not answer", hint="x"), "API server") == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -61,18 +67,26 @@ def test_api_server_that_is_away_is_one_line() -> None:
 def test_clock(ahead_s: float | None, level: str) -> None:
     rows = _found(replace(GOOD, ahead_s=ahead_s)).get("clock of the API server", [("", "")])
     assert rows[0][0] == level
+    for hint in _hints(replace(GOOD, ahead_s=ahead_s), "clock of the API server"):
+        assert hint.startswith("synchronize both clocks, as with NTP" if level != "ok" else "")
 
 
 def test_namespaces_that_do_not_exist() -> None:
     found = _found(replace(GOOD, no_namespaces=["a", "b"]))["namespaces"]
     assert found == [("warning", "there is no namespace a, b, so nothing in it is served")]
+    hints = _hints(replace(GOOD, no_namespaces=["a", "b"]), "namespaces")
+    assert hints == ["create it, or correct PENSTOCK_RESOURCES"]
 
 
 def test_kinds_that_are_not_installed() -> None:
     every = _found(replace(GOOD, served={}))["CRDs"]
     assert [level for level, _ in every] == ["problem"]
+    assert _hints(replace(GOOD, served={}), "CRDs") == [f"kubectl apply -k {CRDS}"]
     some = _found(replace(GOOD, served=_served("Broker", "Trigger")))["CRDs"]
     assert [(level, text.split()[0]) for level, text in some] == [("warning", "Broker"), ("warning", "Trigger")]
+    assert _hints(replace(GOOD, served=_served("Trigger")), "CRDs") == [
+        f"to use this kind: kubectl apply -f {CRDS / 'knative' / 'triggers.yaml'}"
+    ]
 
 
 def test_kinds_of_another_version() -> None:
@@ -85,6 +99,8 @@ def test_kinds_of_another_version() -> None:
     name = OURS[0].name
     ours = replace(GOOD, crds={**GOOD.crds, name: changed({"app.kubernetes.io/name": "penstock"})})
     assert _found(ours)["CRDs"] == [("warning", f"{name} is of another version of Penstock: its fields differ")]
+    (hint,) = _hints(ours, "CRDs")
+    assert hint == (f"if this command is the newer one: kubectl apply -f {crd_file(OURS[0])}; else update this command")
     knatives = replace(GOOD, crds={**GOOD.crds, name: changed({})})
     assert _found(knatives)["CRDs"][0][0] == "ok"
     unread = _found(replace(GOOD, crds={**GOOD.crds, name: None}))["CRDs"]
@@ -93,20 +109,24 @@ def test_kinds_of_another_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "core", "level", "says"),
+    ("mode", "core", "level", "says", "hint"),
     [
-        ("auto", False, "ok", "auto: the cluster does not have Knative's kind Channel, so subscriptions are own: this"),
-        ("auto", True, "ok", "auto: the cluster has Knative's kind Channel, so subscriptions are core: Knative's core"),
-        ("own", False, "ok", "PENSTOCK_SUBSCRIPTIONS=own: this controller resolves Subscriptions"),
-        ("own", True, "warning", "its core may resolve the same Subscriptions"),
-        ("core", True, "ok", "PENSTOCK_SUBSCRIPTIONS=core: Knative's core resolves"),
-        ("core", False, "problem", "so nobody does"),
+        ("auto", False, "ok", "auto: the cluster does not have Knative's kind Channel, so subscriptions are own: ", ""),
+        ("auto", True, "ok", "auto: the cluster has Knative's kind Channel, so subscriptions are core: ", ""),
+        ("own", False, "ok", "PENSTOCK_SUBSCRIPTIONS=own: this controller resolves Subscriptions", ""),
+        ("own", True, "warning", "its core may resolve the same Subscriptions",
+         "set PENSTOCK_SUBSCRIPTIONS=auto, unless core does not run"),
+        ("core", True, "ok", "PENSTOCK_SUBSCRIPTIONS=core: Knative's core resolves", ""),
+        ("core", False, "problem", "so nobody does",
+         "set PENSTOCK_SUBSCRIPTIONS=auto or own, or install Knative eventing"),
     ],
-)
-def test_who_resolves_subscriptions(mode: str, core: bool, level: str, says: str) -> None:
-    ((found, text),) = _found(replace(GOOD, served=_served(core=core)), mode)["subscriptions"]
+)  # fmt: skip
+def test_who_resolves_subscriptions(mode: str, core: bool, level: str, says: str, hint: str) -> None:
+    facts = replace(GOOD, served=_served(core=core))
+    ((found, text),) = _found(facts, mode)["subscriptions"]
     assert found == level
     assert says in text
+    assert _hints(facts, "subscriptions", mode) == [hint]
 
 
 def test_permissions_that_are_missing() -> None:
@@ -119,7 +139,15 @@ def test_permissions_that_are_missing() -> None:
     assert found == [
         ("problem", "me may not list, watch services, update leases.coordination.k8s.io in namespace penstock")
     ]
-    assert _found(replace(GOOD, unknown="403"))["permissions"][0][0] == "warning"
+    (hint,) = _hints(replace(GOOD, denied=denied), "permissions")
+    assert hint == (
+        "if this is the controller's user, apply the overlay that you installed again; else run this as that user"
+    )
+    many = [(Access("", f"kind{number}", "get"), "") for number in range(9)]
+    assert "get kind8" in _found(replace(GOOD, denied=many))["permissions"][0][1], "each rule that is missing"
+    unknown = replace(GOOD, unknown="403")
+    assert _found(unknown)["permissions"][0][0] == "warning"
+    assert _hints(unknown, "permissions") == ["compare the controller's roles with knative/manifests/rbac"]
 
 
 def test_what_the_controller_needs_is_what_its_roles_grant() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from app.operations.contract_snapshot import Contract
-from app.operations.doctor.installation import Look, all_heard, installation_checks
+from app.operations.doctor.check import Check
+from app.operations.doctor.installation import Look, all_heard, controller_hint, installation_checks
 from knative.contract.features import SUPPORTED
 from knative.contract.records import (
     BROKER,
@@ -23,6 +24,7 @@ from knative.contract.records import (
 from knative.delivery.policy import Addressable
 
 NOW, HERE = 1000.0, "1.0"
+START = "start it"
 EVERY = tuple(sorted(SUPPORTED))
 CHANNEL = Channel("c", 1, "ns", "orders", "t", "t.dlq", 1)
 TO = Addressable("http://s/")
@@ -35,21 +37,31 @@ def _worker(role: str = "all", name: str = "w", time: float = NOW, version: str 
     return WorkerStatus(name, time, role, version=version, features=EVERY if version else ())
 
 
-def _checks(*workers: WorkerStatus, contract: Contract = CONTRACT) -> list[tuple[str, str, str]]:
+def _made(*workers: WorkerStatus, contract: Contract = CONTRACT) -> list[Check]:
     silent = tuple(replace(one, time=one.time - 2) for one in workers)
     looks = [Look(NOW - 1, replace(contract, workers=silent)), Look(NOW, replace(contract, workers=workers))]
-    found = installation_checks(looks, HERE, 1)
+    return installation_checks(looks, HERE, 1, START)
+
+
+def _checks(*workers: WorkerStatus, contract: Contract = CONTRACT) -> list[tuple[str, str, str]]:
+    found = _made(*workers, contract=contract)
     assert all(bool(one.hint) == (one.level != "ok") for one in found)
     return [(one.level.value, one.name, one.found) for one in found]
+
+
+def _hint(name: str, *workers: WorkerStatus, contract: Contract = CONTRACT) -> str:
+    """Of the first check with this name that has one."""
+    return next((one.hint for one in _made(*workers, contract=contract) if one.name == name and one.hint), "")
 
 
 def test_who_runs() -> None:
     found = _checks(_worker(), _worker("dispatcher", "d"))
     assert ("ok", "workers", "2 workers of role all or dispatcher") in found
     assert ("ok", "controllers", "1 controller in the election in Kafka") in found
-    alone = installation_checks([Look(NOW, CONTRACT)], HERE, 0)
+    alone = installation_checks([Look(NOW, CONTRACT)], HERE, 0, START)
     assert [(one.level, one.name) for one in alone[:2]] == [("problem", "workers"), ("warning", "controllers")]
-    unknown = installation_checks([Look(NOW, CONTRACT)], HERE, None)
+    assert [one.hint for one in alone[:2]] == ["start one: `penstock worker --role dispatcher`", START]
+    unknown = installation_checks([Look(NOW, CONTRACT)], HERE, None, START)
     assert (unknown[1].level, unknown[1].found.startswith("not known")) == ("ok", True)
     empty = _checks(contract=Contract((), (), (), REPORT))
     assert [level for level, _, _ in empty] == ["ok", "ok", "ok"]
@@ -57,7 +69,7 @@ def test_who_runs() -> None:
 
 def test_worker_that_does_not_report_any_more_does_not_run() -> None:
     contract = replace(CONTRACT, workers=(_worker(),))
-    found = installation_checks([Look(NOW, contract), Look(NOW + 6, contract)], HERE, 1)
+    found = installation_checks([Look(NOW, contract), Look(NOW + 6, contract)], HERE, 1, START)
     assert [one.level for one in found if one.name == "workers"] == ["problem"]
 
 
@@ -69,6 +81,8 @@ def test_versions(version: str, level: str, says: str) -> None:
     ((found, _, text),) = [one for one in _checks(_worker(version=version)) if one[1] == "versions"]
     assert found == level
     assert says in text
+    update = "update all processes of an installation; see CHANGELOG.md"
+    assert _hint("versions", _worker(version=version)) == (update if level == "warning" else "")
 
 
 def test_worker_without_a_needed_feature_is_named() -> None:
@@ -78,6 +92,7 @@ def test_worker_without_a_needed_feature_is_named() -> None:
     old = replace(_worker(), features=("broker",))
     found = _checks(old, contract=contract)
     assert ("problem", "versions", "worker w does not know trigger (Trigger ns/bill)") in found
+    assert _hint("versions", old, contract=contract) == "update this worker"
     assert not [one for one in _checks(_worker(), contract=contract) if one[0] == "problem"]
     older = WorkerStatus("w", NOW, "all", {"t": WorkerSubscription(1, (), WorkerState.UNSUPPORTED, "needs trigger")})
     assert ("problem", "versions", "worker w does not know needs trigger") in _checks(older, contract=contract)
@@ -99,6 +114,8 @@ def test_clock_of_a_worker(time: float, level: str, says: str) -> None:
     ((clock, _, text),) = [one for one in found if one[1] == "clocks of workers"]
     assert clock == level
     assert says in text
+    hint = _hint("clocks of workers", _worker(time=time))
+    assert hint.startswith("synchronize both clocks, as with NTP" if level != "ok" else "")
     assert ("ok", "workers", "1 worker of role all or dispatcher") in found
 
 
@@ -118,5 +135,26 @@ def test_what_the_controller_rejects() -> None:
     found = _checks(_worker(), contract=contract)
     says = "the controller rejects Trigger ns/a, Trigger ns/b, Trigger ns/c and 1 more"
     assert ("warning", "rejected", says) in found
-    silent = _checks(_worker(), contract=replace(CONTRACT, report=None))
-    assert ("warning", "rejected", "no controller has reported yet") in silent
+    assert _hint("rejected", _worker(), contract=contract) == "`penstock status` says why"
+    silent = replace(CONTRACT, report=None)
+    assert ("warning", "rejected", "no controller has reported yet") in _checks(_worker(), contract=silent)
+    assert _hint("rejected", _worker(), contract=silent) == START
+
+
+@pytest.mark.parametrize(
+    ("resources", "kube_context", "elsewhere", "certain"),
+    [
+        ("file:my-resources", "", False, True),
+        ("file:my-resources", "", True, False),
+        ("cluster:", "production", False, True),
+        ("cluster:", "production", True, False),
+        ("cluster:", "", False, False),
+        ("", "", False, False),
+        ("", "production", False, False),
+    ],
+)
+def test_a_controller_is_advised_only_for_resources_that_are_certain(
+    resources: str, kube_context: str, elsewhere: bool, certain: bool
+) -> None:
+    hint = controller_hint(resources, kube_context, elsewhere=elsewhere)
+    assert hint == ("start one: `penstock controller`" if certain else "start the controller of this installation")

@@ -19,6 +19,8 @@ from tests.support.processes import REPOSITORY
 
 #: Time for the container to end after the worker has given up, and for the first check of Kafka.
 _MARGIN_S = 5
+#: How long the preStop hook that Knative Serving adds to a container waits for its queue-proxy.
+_SERVING_SLEEP_S = 30
 
 
 def _pods() -> Iterator[Any]:
@@ -76,9 +78,11 @@ def test_worker_runs_as_any_user(_api: str, template: dict[str, Any]) -> None:
 def test_drain_fits_into_the_grace_period(api: str, template: dict[str, Any]) -> None:
     spec = template["spec"]
     (container,) = spec["containers"]
-    # In Knative Serving the time limit of a request is the grace period.
-    grace_s = spec["timeoutSeconds" if "serving" in api else "terminationGracePeriodSeconds"]
-    sleep_s = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+    if "serving" in api:  # the time limit of a request is the grace period
+        grace_s, sleep_s = spec["timeoutSeconds"], _SERVING_SLEEP_S
+    else:
+        grace_s = spec["terminationGracePeriodSeconds"]
+        sleep_s = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
     assert grace_s >= sleep_s + Settings().drain_s + lifecycle._STOP_S + _MARGIN_S
 
 
@@ -114,8 +118,19 @@ def test_variables_are_settings_with_valid_values(_api: str, template: dict[str,
     assert sources == ["penstock-settings", "penstock-secrets"]
 
 
-@pytest.mark.parametrize(("_api", "template"), OURS)
+@pytest.mark.parametrize(("_api", "template"), PODS)
 def test_only_the_controller_gets_a_token(_api: str, template: dict[str, Any]) -> None:
+    spec = template["spec"]
+    (container,) = spec["containers"]
+    reads = "PENSTOCK_RESOURCES" in [one["name"] for one in container["env"]]
+    found = documents(MANIFESTS / "rbac" / "service-accounts.yaml")
+    accounts = {one["metadata"]["name"]: one.get("automountServiceAccountToken", True) for one in found}
+    account = accounts[spec["serviceAccountName"]] if "serviceAccountName" in spec else True
+    assert spec.get("automountServiceAccountToken", account) is reads
+
+
+@pytest.mark.parametrize(("_api", "template"), OURS)
+def test_only_the_controller_has_its_account(_api: str, template: dict[str, Any]) -> None:
     (container,) = template["spec"]["containers"]
     reads = "PENSTOCK_RESOURCES" in [one["name"] for one in container["env"]]
     assert template["spec"]["serviceAccountName"] == ("penstock-controller" if reads else "penstock-worker")

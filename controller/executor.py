@@ -149,12 +149,13 @@ class Executor:
         found = observe_groups(
             partial(self._admin.describe_groups, limit_s=self._group_limit_s),
             lambda group: self._offsets.committed(group, topic_of[group], range(topics[topic_of[group]].partitions)),
-            wanted.groups,
+            {*wanted.groups, *(group for group, _ in wanted.fanouts)},
             topic_of,
         )
         committed = {group: frozenset(found.offsets[group]) for group, _ in wanted.starts if group in found.offsets}
         offsets = {group: found.offsets[group] for group, _ in wanted.offsets if group in found.offsets}
-        return ObservedKafka(topics, committed, found.states, offsets, found.unknown)
+        fanouts = {topic: found.members.get(group) for group, topic in wanted.fanouts}
+        return ObservedKafka(topics, committed, found.states, offsets, found.unknown, fanouts)
 
     async def carry_out(self, actions: Sequence[Action]) -> None:
         """Carry out actions in order. Raises LeadershipLost, and KafkaUnavailable because then the rest would fail

@@ -102,7 +102,7 @@ class Controller:
         self._problems = ProblemLog(self._sink)
         self._election = self._place.elect(self._lock, self._on_election)
         status_topic = kafka_names.status_topic(config.instance)
-        self._reporter = StatusReporter(produce, status, status_topic, config.version)
+        self._reporter = StatusReporter(produce, status, status_topic, config.version, config.silent_s)
         self._state = LeaderStateStore(produce, status, status_topic, config.publish_timeout_s)
         publisher = Publisher(produce, contract, config.contract_topic, config.publish_timeout_s)
         admin = KafkaAdmin(config.kafka, config.admin_timeout_s)

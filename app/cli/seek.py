@@ -14,6 +14,7 @@ from app.cli.output.format import Format, Output, note, print_json, print_table
 from app.operations.contract_snapshot import Contract, choose_subscriptions, read_contract
 from app.operations.seek import Installation, controller_runs, planned_moves, seek_by_controller, seek_directly
 from app.settings import load_settings
+from app.worker.controller_config import silent_s
 from knative.contract.records import Subscription
 from knative.contract.seeks import Move, SeekPhase
 from knative.errors import PenstockError, UsageError
@@ -61,7 +62,8 @@ def seek(
       penstock seek default/good --to latest -o json
     """
     position = _position(to)
-    at = Installation(kafka_client(kafka), load_settings().instance)
+    settings = load_settings()
+    at = Installation(kafka_client(kafka), settings.instance, silent_s(settings))
     contract = read_contract(at.client, at.instance)
     one = _choose(contract, name)
     if dry_run:

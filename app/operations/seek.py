@@ -39,6 +39,7 @@ class Installation:
 
     client: Mapping[str, Any]
     instance: str
+    silent_s: float = FRESH_S  #: a worker that was silent for so long is gone
 
     @property
     def admin(self) -> KafkaAdmin:
@@ -143,7 +144,7 @@ def _too_late(at: Installation, one: Subscription, seek: Seek | None, limit_s: f
         return NotReadyError(what, f"If none runs, {_START}. Another seek of it may be under way: see the log.")
     contract = read_contract(at.client, at.instance)
     record = next((found for found in contract.subscriptions if found.uid == one.uid), one)
-    waits = "; ".join(waiting_for(seek, record, contract, time.time())) or f"it is {seek.phase.value}"
+    waits = "; ".join(waiting_for(seek, record, contract, time.time(), at.silent_s)) or f"it is {seek.phase.value}"
     if seek.phase is SeekPhase.STOPPING:
         what = f"Not stopped within {limit_s:g} s; nothing was moved, and it is started again: {waits}."
         return NotReadyError(what, "Check these workers, or give it more time with --timeout.")
@@ -151,8 +152,8 @@ def _too_late(at: Installation, one: Subscription, seek: Seek | None, limit_s: f
     return NotReadyError(what, "The controller completes it; see `penstock lag` and its log.")
 
 
-def waiting_for(seek: Seek, record: Subscription, contract: Contract, now: float) -> list[str]:
+def waiting_for(seek: Seek, record: Subscription, contract: Contract, now: float, silent_s: float) -> list[str]:
     """The workers that have not stopped the subscription."""
     workers = {worker.worker: worker for worker in contract.workers}
-    silent = frozenset(name for name, worker in workers.items() if abs(now - worker.time) > FRESH_S)
+    silent = frozenset(name for name, worker in workers.items() if abs(now - worker.time) > silent_s)
     return not_stopped(seek, record, World(workers=workers, silent=silent))

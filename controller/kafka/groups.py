@@ -18,6 +18,7 @@ class ObservedGroups:
     """What is known of some groups."""
 
     states: dict[str, GroupState] = field(default_factory=dict)
+    members: dict[str, int] = field(default_factory=dict)
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)  #: group -> partition -> committed offset
     unknown: dict[str, str] = field(default_factory=dict)  #: group -> why there is nothing of it in the others
 
@@ -28,7 +29,7 @@ def observe_groups(
     groups: Collection[str],
     with_offsets: Collection[str],
 ) -> ObservedGroups:
-    """The states of `groups`, and what those in `with_offsets` have committed."""
+    """The states and members of `groups`, and what those in `with_offsets` have committed."""
     found = ObservedGroups()
 
     def failed(group: str, problem: KafkaFailed) -> None:
@@ -43,6 +44,10 @@ def observe_groups(
             except KafkaFailed as problem:
                 failed(group, problem)
     for group in groups:
-        unknown = group in found.unknown
-        found.states[group] = GroupState.UNKNOWN if unknown else group_state(described.get(group))
+        if group in found.unknown:
+            found.states[group] = GroupState.UNKNOWN
+        else:
+            about = described.get(group)
+            found.states[group] = group_state(about)
+            found.members[group] = about.members if about is not None else 0
     return found

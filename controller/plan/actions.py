@@ -100,6 +100,8 @@ class ObservedKafka:
     groups: Mapping[str, GroupState] = field(default_factory=dict)
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: group -> partition -> committed offset
     unknown: Mapping[str, str] = field(default_factory=dict)  #: group -> why it could not be observed
+    #: topic of a broker -> members of its fan-out's group; None = it could not be observed
+    fanouts: Mapping[str, int | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,7 @@ class Wanted:
     starts: tuple[tuple[str, str], ...]  #: (group, topic) of subscriptions that are not published yet
     groups: frozenset[str]
     offsets: tuple[tuple[str, str], ...] = ()  #: (group, topic) whose offsets are being moved
+    fanouts: tuple[tuple[str, str], ...] = ()  #: (group, topic) of fan-outs with a Trigger that is being stopped
 
 
 @dataclass(frozen=True, slots=True)

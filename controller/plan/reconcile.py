@@ -32,6 +32,7 @@ from controller.plan.specs import (
 from controller.plan.statuses import channel_status, left_alone_status, subscription_status
 from controller.plan.subscriptions import entries, plan_subscription
 from knative.contract import kafka_names
+from knative.contract.records import TRIGGER
 from knative.contract.seeks import SeekPhase
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.values import Broker, ConfigMap, KafkaChannel, ResetOffset, Subscription, Trigger
@@ -66,13 +67,15 @@ def wanted(world: World, config: ControllerConfig) -> Wanted:
         topics.update(removal.topics)
         if removal.group:
             groups.add(removal.group)
-    moved = []
+    moved, fanouts = [], set()
     for seek in active(world.seeks.values()):
         topics.add(seek.topic)
         groups.add(seek.group)
         if seek.phase is SeekPhase.MOVING:
             moved.append((seek.group, seek.topic))
-    return Wanted(frozenset(topics), tuple(starts), frozenset(groups), tuple(moved))
+        if seek.kind == TRIGGER:
+            fanouts.add((kafka_names.fanout_group(config.instance, seek.topic), seek.topic))
+    return Wanted(frozenset(topics), tuple(starts), frozenset(groups), tuple(moved), tuple(sorted(fanouts)))
 
 
 def reconcile(world: World, config: ControllerConfig) -> list[Action]:

@@ -6,7 +6,9 @@
 The phases are those of `knative/contract/seeks`. A leader that takes over sees the recorded phase, the contract, what
 workers report and what Kafka holds, and repeats at most the step that was under way.
 
-A worker that did not answer for ten seconds counts as gone. Kafka refuses what a frozen one would commit later.
+A worker whose record does not change counts as gone after `silent_s`, which is longer than its session. Kafka no longer
+takes it for a member then, and it commits nothing when it wakes. Another worker may have another setting, so the
+members that Kafka counts must be gone too.
 """
 
 from __future__ import annotations
@@ -191,6 +193,7 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
     if not record.stopped or record.seek != seek.id:
         return ["workers are asked to stop it"]
     found = []
+    stopped = 0
     for name, worker in sorted(world.workers.items()):
         if name in world.silent:
             continue
@@ -199,12 +202,36 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
             mine.state is WorkerState.UNSUPPORTED or (mine.state is WorkerState.STOPPED and mine.reason == seek.id)
         ):
             found.append(f"worker {name} has not stopped it yet")
+        else:
+            stopped += 1
     if seek.group in world.observed.unknown:
         found.append(world.observed.unknown[seek.group])
     # The groups of Triggers have no members.
     if record.kind != TRIGGER and world.observed.groups.get(seek.group, GroupState.ABSENT) is GroupState.LIVE:
         found.append(f"group {seek.group} still has members")
+    if record.kind == TRIGGER and (unheard := _unheard_members(record, world, stopped)):
+        found.append(unheard)
     return found
+
+
+def _unheard_members(record: records.Subscription, world: World, stopped: int) -> str:
+    """The problem that the fan-out may have a member of which nothing is heard, such as a frozen worker; "" = none.
+    `stopped`: workers that have stopped this Trigger."""
+    members = world.observed.fanouts.get(record.topic, 0)
+    if members is None:
+        return f"the members of the fan-out of topic {record.topic} are not known"
+    # A worker is a member as long as it serves a Trigger of the topic.
+    others = any(
+        one.kind == TRIGGER and one.topic == record.topic and one.uid != record.uid and not one.stopped
+        for one in world.subscriptions.values()
+    )
+    heard = stopped if others else 0
+    if members <= heard:
+        return ""
+    return (
+        f"the fan-out of topic {record.topic} has {members} members, and {heard} of them may stay; "
+        "one that was killed or hangs is gone when its session ends"
+    )
 
 
 def active(seeks: Iterable[Seek]) -> list[Seek]:

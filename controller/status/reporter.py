@@ -110,7 +110,11 @@ def _resource_problem(status: WriteStatus, one: Condition) -> ResourceProblem:
 class StatusReporter:
     """Writes to the status topic. Event loop only; only while this process leads."""
 
-    def __init__(self, produce: Produce, table: StatusTable, topic: str, version: str = "") -> None:
+    def __init__(
+        self, produce: Produce, table: StatusTable, topic: str, version: str = "", silent_s: float = FRESH_S
+    ) -> None:
+        """`silent_s`: a worker whose record has not changed for so long is gone."""
+        self._silent_s = silent_s
         self._produce = produce
         self._table = table
         self._topic = topic
@@ -161,13 +165,13 @@ class StatusReporter:
                 self._send(SEEK_KEY + id_.encode(), None)
 
     def silent(self, now_s: float) -> frozenset[str]:
-        """Workers whose record has not changed for FRESH_S, by our own clock: theirs may differ. `now_s`: of a clock
+        """Workers whose record has not changed for `silent_s`, by our own clock: theirs may differ. `now_s`: of a clock
         that never goes back."""
         self._heard = {
             name: before if (before := self._heard.get(name)) and before[0] == worker.time else (worker.time, now_s)
             for name, worker in self._table.workers.items()
         }
-        return frozenset(name for name, (_, since) in self._heard.items() if now_s - since >= FRESH_S)
+        return frozenset(name for name, (_, since) in self._heard.items() if now_s - since >= self._silent_s)
 
     def sweep(self, now_s: float) -> None:
         """Remove the records of workers that have been silent for long. `now_s`: as for `silent`."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
+from knative.contract.seeks import SeekPhase
 from tests.unit.controller.worlds import Kafka, channel, subscription
 
 UID = "s-billing"
@@ -32,3 +33,8 @@ def working(
 def seen(kafka: Kafka, *workers: WorkerStatus, **more: Any) -> None:
     """The leader sees these workers."""
     kafka.world = replace(kafka.world, workers={one.worker: one for one in workers}, **more)
+
+
+def phase(kafka: Kafka, id_: str = "r-again") -> SeekPhase:
+    """How far the seek is."""
+    return kafka.world.seeks[id_].phase

@@ -113,6 +113,7 @@ class Kafka:
     committed: dict[str, set[int]] = field(default_factory=dict)
     groups: dict[str, GroupState] = field(default_factory=dict)
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)  #: group -> committed offsets, for seeks
+    fanouts: dict[str, int | None] = field(default_factory=dict)  #: topic -> members of its fan-out
     unknown: dict[str, str] = field(default_factory=dict)  #: group -> why it cannot be observed
     ends: dict[int, int] = field(default_factory=dict)  #: of the partitions of every log; all begin at 0
     world: World = field(default_factory=lambda: World(now=NOW))
@@ -135,6 +136,7 @@ class Kafka:
                 group: dict(self.offsets.get(group, {})) for group, _ in asked.offsets if group not in self.unknown
             },
             unknown=dict(self.unknown),
+            fanouts={topic: self.fanouts.get(topic, 0) for _, topic in asked.fanouts},
         )
         return replace(world, observed=observed)
 

@@ -27,6 +27,7 @@ def test_only_the_groups_that_answer_are_known() -> None:
     found = observe_groups(describe, committed, ["live", "away", "none"], ["away", "loading", "empty"])
     assert found == ObservedGroups(
         states={"live": GroupState.LIVE, "away": GroupState.UNKNOWN, "none": GroupState.ABSENT},
+        members={"live": 2, "none": 0},
         offsets={"empty": {0: 7}},
         unknown={
             "away": "describing group away: Kafka does not answer",

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from controller.plan.actions import (
     ForgetSeek,
     GroupState,
-    MoveOffsets,
     Object,
     PublishSubscription,
     RememberSeek,
@@ -20,7 +19,7 @@ from controller.plan.seeks import in_phase
 from knative.contract.records import WorkerState, WorkerStatus
 from knative.contract.seeks import TRANSITIONS, Seek, SeekPhase, SeekRequest
 from knative.resources.values import ResetOffset
-from tests.unit.controller.seek_worlds import GROUP, OBJECTS, UID, seen, served, working
+from tests.unit.controller.seek_worlds import GROUP, OBJECTS, UID, phase, seen, served, working
 from tests.unit.controller.worlds import (
     CONFIG,
     FALSE,
@@ -36,10 +35,6 @@ from tests.unit.controller.worlds import (
     subscription,
     trigger,
 )
-
-
-def phase(kafka: Kafka, id_: str = "r-again") -> SeekPhase:
-    return kafka.world.seeks[id_].phase
 
 
 def test_a_reset_stops_moves_and_starts() -> None:
@@ -157,95 +152,6 @@ def test_waits_for_the_members_of_the_group_to_leave() -> None:
     kafka.groups[GROUP] = GroupState.EMPTY
     kafka.settle(*OBJECTS, wish)
     assert phase(kafka) is SeekPhase.DONE
-
-
-def test_is_given_up_when_a_worker_does_not_stop_and_started_again() -> None:
-    kafka, wish = served(), reset()
-    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
-    kafka.settle(*OBJECTS, wish)
-    kafka.world = replace(kafka.world, now=NOW + CONFIG.seek_limit_s + 1)
-    kafka.settle(*OBJECTS, wish)
-    assert phase(kafka) is SeekPhase.REFUSED
-    assert not kafka.world.subscriptions[UID].stopped
-    assert kafka.offsets[GROUP] == {0: 5, 1: 7}
-    status = kafka.status(wish, *OBJECTS)
-    assert condition(status) == (FALSE, "NotStopped")
-    assert "worker w" in message(status)
-
-
-@pytest.mark.parametrize(("moving", "reason"), [(False, "NotStopped"), (True, "OffsetsNotMoved")])
-def test_a_group_that_cannot_be_observed_is_waited_for_and_given_up(moving: bool, reason: str) -> None:
-    kafka, wish = served(), reset()
-    seen(kafka, working(kafka))
-    for _ in range(2 + moving):  # recorded, stopped, offsets found
-        for action in kafka.decide(*OBJECTS, wish):
-            kafka.act(action)
-    assert phase(kafka) is (SeekPhase.MOVING if moving else SeekPhase.STOPPING)
-    kafka.unknown[GROUP] = "describing group g: Kafka does not answer"
-    assert kafka.decide(*OBJECTS, wish) == []
-    assert "Kafka does not answer" in message(kafka.status(wish, *OBJECTS))
-    others = (channel("other"), subscription("another", "other"))
-    kafka.settle(*OBJECTS, wish, *others)
-    assert "s-another" in kafka.world.subscriptions, "others are served"
-    kafka.world = replace(kafka.world, now=NOW + CONFIG.seek_limit_s + 1)
-    kafka.settle(*OBJECTS, wish, *others)
-    seek = kafka.world.seeks["r-again"]
-    assert (seek.phase, seek.reason) == (SeekPhase.REFUSED, reason)
-    assert "Kafka does not answer" in seek.message
-    assert not kafka.world.subscriptions[UID].stopped
-
-
-def test_a_seek_whose_group_cannot_be_observed_can_be_withdrawn() -> None:
-    kafka, wish = served(), reset()
-    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
-    kafka.settle(*OBJECTS, wish)
-    kafka.unknown[GROUP] = "away"
-    kafka.settle(*OBJECTS)
-    assert not kafka.world.subscriptions[UID].stopped
-    assert kafka.world.seeks == {}
-
-
-def test_is_given_up_when_the_new_offsets_cannot_be_looked_up() -> None:
-    kafka, wish = served(), reset()
-    for _ in range(2):
-        for action in kafka.decide(*OBJECTS, wish):
-            kafka.act(action)
-    late, failures = NOW + CONFIG.seek_limit_s + 1, {"seek r-again": "looking up offsets of t: no leader"}
-    kafka.settle(*OBJECTS, wish, now=late, failures=failures)
-    status = kafka.status(wish, *OBJECTS)
-    assert condition(status) == condition(status, "OffsetsUpdated") == (FALSE, "OffsetsNotMoved")
-    assert "the offsets could not be looked up: looking up offsets of t: no leader" in message(status)
-    assert not kafka.world.subscriptions[UID].stopped
-
-
-def test_is_given_up_when_somebody_else_keeps_committing() -> None:
-    kafka, wish = served(), reset()
-    for _ in range(20):
-        for action in kafka.decide(*OBJECTS, wish):
-            kafka.act(action)
-            if isinstance(action, MoveOffsets):
-                kafka.offsets[GROUP][0] = 3
-        kafka.world = replace(kafka.world, now=kafka.world.now + CONFIG.seek_limit_s / 10)
-    seek = kafka.world.seeks["r-again"]
-    assert (seek.phase, seek.reason) == (SeekPhase.REFUSED, "OffsetsNotMoved")
-    assert f"group {GROUP} holds other offsets than were committed; find who else commits" in seek.message
-    assert not kafka.world.subscriptions[UID].stopped
-
-
-def test_the_time_without_a_leader_does_not_count() -> None:
-    kafka, wish = served(), reset()
-    seen(kafka, working(kafka, WorkerState.RUNNING, ""))
-    kafka.settle(*OBJECTS, wish)
-    late = NOW + 10 * CONFIG.seek_limit_s
-    kafka.world = replace(kafka.world, now=late, leads_since=late)
-    kafka.settle(*OBJECTS, wish)
-    assert phase(kafka) is SeekPhase.STOPPING
-    seen(kafka, working(kafka))
-    for action in kafka.decide(*OBJECTS, wish):
-        kafka.act(action)
-    kafka.world = replace(kafka.world, now=2 * late, leads_since=late)
-    kafka.settle(*OBJECTS, wish)
-    assert phase(kafka) is SeekPhase.DONE, "late, but nothing is in its way"
 
 
 def test_withdrawn_before_anything_is_moved() -> None:

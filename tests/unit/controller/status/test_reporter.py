@@ -145,6 +145,14 @@ def test_a_worker_is_silent_when_its_record_does_not_change_whatever_its_clock_s
     assert topic.teller.silent(FRESH_S) == frozenset(), "it was only away"
 
 
+def test_a_worker_is_silent_only_after_its_session() -> None:
+    topic = _Topic()
+    teller = StatusReporter(topic.produce, topic.table, "status", silent_s=48.0)
+    topic.hear("frozen", 5.0)
+    assert teller.silent(0.0) == teller.silent(47.9) == frozenset()
+    assert teller.silent(48.0) == {"frozen"}
+
+
 def test_a_seek_is_not_begun_when_its_command_has_given_up() -> None:
     topic = _Topic()
     ref = ("Subscription", "ns", "billing")

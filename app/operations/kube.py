@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from app.settings.load import Settings, load_settings
-from controller.kube.api_server import ApiServer, Json
+from controller.kube.api_server import ApiServer, Json, namespace_of
 from controller.kube.errors import ApiError
 
 
@@ -34,10 +33,6 @@ async def get_unless(statuses: Collection[int], api: ApiServer, path: str) -> Js
 
 
 def namespace_of_context(context: str) -> str:
-    """The namespace of a context of the kubeconfig. Asks no server. Raises UsageError if there is no such context."""
-
-    async def read() -> str:
-        async with api_server(load_settings(), context) as api:
-            return api.namespace
-
-    return asyncio.run(read())
+    """The namespace of a context of the kubeconfig. Asks no server, and runs no exec plugin. Raises UsageError if there
+    is no such context."""
+    return namespace_of(load_settings().kubeconfig, context)

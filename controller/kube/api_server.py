@@ -18,6 +18,7 @@ import structlog
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from controller.kube.errors import ApiError, retry_after_s
 from knative.errors import UsageError
@@ -26,11 +27,14 @@ APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 
 FIELD_MANAGER = "penstock"
+DEFAULT_NAMESPACE = "default"
 REQUEST_S = 15.0  #: of one request; also of a write that an admission webhook looks at
 CONNECT_S = 5.0
+LOAD_S = 60.0  #: of a kubeconfig's exec plugin, which may ask a person
 CONNECTIONS_MAX = 40  #: watches hold one each
 _RENEW_S = 60.0
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_CONFIGURATION = (kube_config.ConfigException, OSError, KeyError)
 _NETWORK = (aiohttp.ClientError, OSError, TimeoutError, asyncio.TimeoutError)
 
 log = structlog.get_logger(__name__)
@@ -49,7 +53,7 @@ class ApiServer:
         self._client: ApiClient | None = None
         self._tokens: asyncio.Task[None] | None = None
         self.host = ""
-        self.namespace = "default"  #: of the pod or of the context
+        self.namespace = DEFAULT_NAMESPACE  #: of the pod or of the context
 
     async def open(self) -> None:
         """Read the configuration; asks nothing of the server. Raises UsageError."""
@@ -62,19 +66,22 @@ class ApiServer:
                 kube_config.load_incluster_config(client_configuration=settings)
                 self.namespace = pods
             else:
-                loader = await kube_config.load_kube_config(
-                    config_file=path or None,
-                    context=self._context or None,
-                    client_configuration=settings,
-                    persist_config=False,
-                )
+                async with asyncio.timeout(LOAD_S):
+                    loader = await kube_config.load_kube_config(
+                        config_file=path or None,
+                        context=self._context or None,
+                        client_configuration=settings,
+                        persist_config=False,
+                    )
                 self.namespace = loader.current_context["context"].get("namespace") or self.namespace
                 self._tokens = asyncio.create_task(_refresh(loader, settings), name="kubeconfig-token")
-        except (kube_config.ConfigException, OSError, KeyError) as problem:
+        except TimeoutError as problem:
             raise UsageError(
-                f"The configuration of the cluster cannot be read: {problem}.",
-                "Set KUBECONFIG or PENSTOCK_KUBECONFIG to a kubeconfig, or run in a pod with a ServiceAccount.",
+                f"The kubeconfig's exec plugin gave no credentials within {LOAD_S:g} s.",
+                "`kubectl version` must work; perhaps the plugin waits for a login.",
             ) from problem
+        except _CONFIGURATION as problem:
+            raise _unreadable(problem) from problem
         self.host = settings.host
         self._client = ApiClient(configuration=settings)
 
@@ -166,14 +173,33 @@ class ApiServer:
         return found
 
 
+def namespace_of(kubeconfig: str, context: str) -> str:
+    """The namespace of a context. Reads the kubeconfig only, and so runs no exec plugin. Raises UsageError."""
+    try:
+        merged = KubeConfigMerger(kubeconfig or str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)).config
+        loader = KubeConfigLoader(config_dict=merged, active_context=context, config_base_path=None)
+        return str(loader.current_context["context"].get("namespace") or DEFAULT_NAMESPACE)
+    except _CONFIGURATION as problem:
+        raise _unreadable(problem) from problem
+
+
+def _unreadable(problem: Exception) -> UsageError:
+    return UsageError(
+        f"The configuration of the cluster cannot be read: {problem}.",
+        "Set KUBECONFIG or PENSTOCK_KUBECONFIG to a kubeconfig, or run in a pod with a ServiceAccount.",
+    )
+
+
 async def _refresh(loader: Any, settings: Configuration) -> None:
     """Renew what the kubeconfig's user is known by, such as the token of an exec plugin, before it expires."""
     while True:
         await asyncio.sleep(_RENEW_S)
         try:
-            await loader.load_and_set(settings)
+            async with asyncio.timeout(LOAD_S):
+                await loader.load_and_set(settings)
         except (kube_config.ConfigException, OSError) as problem:
-            log.warning("the credentials of the kubeconfig cannot be renewed", reason=str(problem))
+            reason = str(problem) or f"no credentials within {LOAD_S:g} s"
+            log.warning("the credentials of the kubeconfig cannot be renewed", reason=reason)
 
 
 def _default_kubeconfig() -> str:

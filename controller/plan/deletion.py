@@ -22,11 +22,13 @@ from controller.plan.actions import (
     DeleteTopic,
     Forget,
     GroupState,
+    Object,
     RecordCreations,
     Remember,
     Retract,
     World,
 )
+from controller.plan.specs import ChannelSpec
 from knative.contract.leader_state import Removal
 from knative.contract.records import Channel, Subscription
 
@@ -49,10 +51,18 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
     return actions
 
 
-def record_creations(world: World, new: Iterable[Removal]) -> list[Action]:
+def record_creations(world: World, new: Iterable[Removal], channels: Iterable[Object[ChannelSpec]]) -> list[Action]:
     """Record what is created for resources that are not published yet, as long as they are not. `new`: what the next
-    actions create."""
+    actions create. `channels`: what is created for them may be said to stay since."""
     creations = dict(_unpublished(world))
+    for channel in channels:
+        spec, created = channel.resource, creations.get(channel.uid)
+        if created is None or not (spec.keep_topic or spec.external):
+            continue
+        left = () if spec.keep_topic else tuple(topic for topic in created.topics if topic != spec.topic)
+        creations[channel.uid] = replace(created, topics=left)
+        if not left:
+            del creations[channel.uid]
     for one in new:
         known = creations.get(one.uid, one).topics
         creations[one.uid] = replace(one, topics=tuple(dict.fromkeys((*known, *one.topics))))

@@ -21,12 +21,16 @@ from controller.plan.actions import (
 from controller.plan.reconcile import reconcile
 from knative.resources.conditions import ConditionStatus
 from tests.unit.controller.worlds import (
+    BROKER_DLQ,
+    BROKER_TOPIC,
     CONFIG,
     NOW,
     TOPIC,
     Kafka,
+    broker,
     channel,
     condition,
+    kafka_with_ingress,
     message,
     names_of,
     serving,
@@ -247,6 +251,26 @@ def test_a_topic_that_is_to_be_kept_stays_although_its_channel_was_never_publish
         kafka.act(action)
     kafka.settle()
     assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
+
+
+def test_topics_stay_that_are_to_be_kept_since_they_were_created() -> None:
+    kafka = created(CreateTopic)
+    kafka.record(channel(keep_topic=True))
+    assert kafka.world.creations == {}
+    kafka.settle()
+    assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
+
+
+def test_a_topic_that_is_external_since_it_was_created_stays_and_its_dlq_topic_goes() -> None:
+    kafka = kafka_with_ingress()
+    kafka.record(broker())
+    for action in kafka.decide(broker()):
+        if isinstance(action, CreateTopic):
+            kafka.act(action)
+    assert set(kafka.topics) == {BROKER_TOPIC, BROKER_DLQ}
+    kafka.record(broker(external_topic=BROKER_TOPIC))
+    kafka.settle()
+    assert set(kafka.topics) == {BROKER_TOPIC}
 
 
 def test_a_creation_is_continued_by_the_next_leader() -> None:

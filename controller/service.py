@@ -342,8 +342,7 @@ class Controller:
         objects = self._source.objects(published, retracted)
         complete = term.scan.complete and time.monotonic() >= term.keep_until
         retained = self._source.retained(complete, published, objects)
-        if not complete:
-            retained |= self._executor.creations.keys()
+        retained |= self._source.retained_creations(complete, self._executor.creations)
         return World(
             objects=objects,
             observed=term.observed or ObservedKafka(),

@@ -12,7 +12,7 @@ from controller.plan.actions import AnyObject, ClusterView, WriteStatus
 from controller.source.directory import Directory, Snapshot
 from controller.source.identities import Identities
 from controller.source.interface import Scan
-from knative.contract.leader_state import Identity, LeaderState
+from knative.contract.leader_state import Identity, LeaderState, Removal
 
 
 class FileSource:
@@ -61,6 +61,10 @@ class FileSource:
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
         """See `Identities`."""
         return self._identities.retained(complete, published, objects)
+
+    def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
+        """All, unless the directory is known completely."""
+        return frozenset() if complete else frozenset(creations)
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """Those that the contract does not have yet."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
-from knative.contract.leader_state import Identity, LeaderState
+from knative.contract.leader_state import Identity, LeaderState, Removal
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,9 @@ class Source(Protocol):
 
     def retained(self, complete: bool, published: Iterable[Record], objects: Iterable[AnyObject]) -> frozenset[str]:
         """Uids of published resources that are neither changed nor removed."""
+
+    def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
+        """Uids of those, of resources that are not published yet, that are not removed."""
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """Identities that nothing else remembers."""

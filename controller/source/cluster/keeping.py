@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from controller.model import FileProblem, Record
+from knative.contract.leader_state import Removal
 from knative.contract.records import Channel, Subscription
 
 
@@ -47,6 +48,16 @@ def keep(view: View, published: Mapping[str, Record], released: Collection[str] 
             retained.add(uid)
             foreign.add(uid)
     return Kept(frozenset(retained), frozenset(foreign))
+
+
+def keep_creations(view: View, creations: Mapping[str, Removal]) -> frozenset[str]:
+    """What stays of that which was created for objects that are not published yet. An object that is not valid now, or
+    whose list is missing, may be served tomorrow. A group alone has no events, and its start is committed again."""
+    return frozenset(
+        uid
+        for uid, one in creations.items()
+        if not view.synced or (uid not in view.deleted and (uid in view.present or one.topics))
+    )
 
 
 def _left_its_channel(record: Record, view: View, published: Mapping[str, Record]) -> bool:

@@ -37,7 +37,7 @@ from controller.source.cluster.store import ObjectStore, name_of, uid_of, versio
 from controller.source.cluster.watcher import Collection as Listed
 from controller.source.cluster.watches import Trim, Watches
 from controller.source.interface import Scan
-from knative.contract.leader_state import Identity, LeaderState
+from knative.contract.leader_state import Identity, LeaderState, Removal
 from knative.resources.values import Broker, KafkaChannel, ResetOffset, Resource, Subscriber
 
 log = structlog.get_logger(__name__)
@@ -168,9 +168,6 @@ class ClusterSource:
     ) -> tuple[FileProblem, ...]:
         """See `keeping`."""
         records = {one.uid: one for one in published if one.uid not in removing}
-        for kind in OURS:
-            for store in self._stores(kind):
-                store.deleted &= records.keys()
         found = keeping.keep(self._view(), records, self._released)
         self._released |= keeping.releasable(found.foreign & frozenset(asked), records)
         found = keeping.keep(self._view(), records, self._released)
@@ -229,6 +226,10 @@ class ClusterSource:
             return frozenset(records) - {one.uid for one in objects}
         return keeping.keep(self._view(), records, self._released).retained
 
+    def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
+        """See `keeping`."""
+        return keeping.keep_creations(self._view(), creations) if complete else frozenset(creations)
+
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """None: the API server remembers the identities."""
         return {}
@@ -257,7 +258,10 @@ class ClusterSource:
         await self.scan()
 
     async def release(self, in_kafka: frozenset[str]) -> None:
-        """Take our finalizer from what is being deleted and has nothing in Kafka any more."""
+        """Take our finalizer from what is being deleted and has nothing in Kafka any more, and forget what is gone."""
+        for kind in OURS:
+            for store in self._stores(kind):
+                store.deleted &= in_kafka
         await self._carry_out([one for one in plan_finalizers(self._ours, in_kafka) if not one.adds])
 
     async def _carry_out(self, changes: Sequence[FinalizerChange]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.model import Record
-from controller.source.cluster.keeping import View, foreign_problem, keep, releasable
+from controller.source.cluster.keeping import View, foreign_problem, keep, keep_creations, releasable
+from knative.contract.leader_state import Removal
 from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import Addressable
 
@@ -49,6 +50,25 @@ def test_what_stays(row: tuple[View, str, str]) -> None:
     view, retained, foreign = row
     found = keep(view, PUBLISHED)
     assert (found.retained, found.foreign) == (ids(*retained.split()), ids(*foreign.split()))
+
+
+CREATED = {
+    "c": Removal("c", "KafkaChannel", "ns/c", "t-c", topics=("t-c", "t-c.dlq")),
+    "s": Removal("s", "Subscription", "ns/s", "t-c", group="kafka.s"),
+}
+CREATION_ROWS = {
+    "nothing is listed yet": (View(False, ids(), ids(), ids()), "c s"),
+    "not valid now": (View(True, ids(), ids("c", "s"), ids()), "c s"),
+    "the list is missing": (View(True, ids(), ids(), ids()), "c"),
+    "being deleted": (View(True, ids(), ids(), ids("c", "s")), ""),
+    "the channel is being deleted": (View(True, ids(), ids("s"), ids("c")), "s"),
+    "an entry that left its channel": (View(True, ids("c"), ids("c"), ids(), entries_seen=ids("s")), "c"),
+}
+
+
+@pytest.mark.parametrize("row", CREATION_ROWS.values(), ids=CREATION_ROWS)
+def test_what_stays_of_that_which_was_never_published(row: tuple[View, str]) -> None:
+    assert keep_creations(row[0], CREATED) == ids(*row[1].split())
 
 
 def test_a_subscription_of_a_channel_that_is_gone_from_the_contract_does_not_stay() -> None:

@@ -1,0 +1,41 @@
+"""What a cluster's source remembers of objects that are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.kube.api_server import ApiServer
+from controller.source.cluster.source import OURS, ClusterSource
+from knative.contract.leader_state import Removal
+
+CREATED = {"u": Removal("u", "KafkaChannel", "ns/one", "t", topics=("t", "t.dlq"))}
+
+
+def _channel(version: str) -> dict[str, Any]:
+    metadata = {"namespace": "ns", "name": "one", "uid": "u", "generation": 1, "resourceVersion": version}
+    return {"apiVersion": "messaging.knative.dev/v1beta1", "kind": "KafkaChannel", "metadata": metadata}
+
+
+def _fail(problem: BaseException) -> None:
+    raise problem
+
+
+@pytest.mark.asyncio
+async def test_a_deletion_is_remembered_until_all_that_was_created_is_gone() -> None:
+    source = ClusterSource(ApiServer(), (), "own", _fail, lambda: False)
+    await source.start(lambda: None)  # the watchers have not begun
+    stores = {kind: store for kind in OURS for store in source._stores(kind)}
+    for kind, store in stores.items():
+        items = [_channel("1")] if kind == "KafkaChannel" else []
+        store.add_page({"items": items, "metadata": {"resourceVersion": "1"}})
+    assert source.retained_creations(True, CREATED) == {"u"}
+    stores["KafkaChannel"].apply({"type": "DELETED", "object": _channel("2")})
+    for _ in range(2):
+        source.find_foreign([], (), ())
+        assert source.retained_creations(True, CREATED) == frozenset()
+        await source.release(frozenset(CREATED))
+    await source.release(frozenset())
+    assert stores["KafkaChannel"].deleted == set()
+    await source.stop()

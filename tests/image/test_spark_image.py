@@ -9,6 +9,8 @@ from typing import Any
 import yaml
 
 from app.local.kafka import EmbeddedKafka
+from app.local.kafka.jar_sets import SPARK
+from app.local.kafka.jars import read_manifest
 from tests.support.image import MIB, Container, Image
 from tests.support.installation import Installation
 from tests.support.kube.kustomize import COMPONENTS
@@ -23,6 +25,11 @@ def _cron_job(name: str) -> dict[str, Any]:
     found = next(one for one in documents if one["metadata"]["name"] == name)
     pod: dict[str, Any] = found["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     return pod
+
+
+def test_jars_are_those_of_this_version(spark_image: Image) -> None:
+    found = {path.name for path in (spark_image.rootfs / "opt/penstock/jars").iterdir()}
+    assert found == read_manifest(SPARK.manifest.read_text()).keys()
 
 
 def test_traffic_job_counts_events_as_its_cron_job_runs_it(

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from app.local.kafka import EmbeddedKafka
 from app.operations.doctor.release import release
+from app.settings.fields import Settings
 from knative.contract.kafka_names import doctor_group
 from tables.kafka.admin import KafkaAdmin
 from tests.integration.cli_fixture import Looked
@@ -25,13 +26,18 @@ def looked(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Looked:
 
 
 def _doctor(looked: Looked, *arguments: str) -> tuple[int, Rows]:
+    code, checks = _asked(looked, *arguments)
+    rows: Rows = {}
+    for one in checks:
+        rows.setdefault(one["check"], []).append((one["level"], one["found"]))
+        assert bool(one["hint"]) == (one["level"] != "ok")
+    return code, rows
+
+
+def _asked(looked: Looked, *arguments: str) -> tuple[int, list[dict[str, str]]]:
     done = looked.penstock("doctor", "-o", "json", *arguments)
     assert not done.stderr, done.stderr
-    rows: Rows = {}
-    for row in json.loads(done.stdout):
-        rows.setdefault(row["check"], []).append((row["level"], row["found"]))
-        assert bool(row["hint"]) == (row["level"] != "ok")
-    return done.returncode, rows
+    return done.returncode, json.loads(done.stdout)
 
 
 def test_an_installation_that_nobody_runs_in_topics_that_nobody_made(looked: Looked) -> None:
@@ -62,6 +68,20 @@ def test_an_installation_that_is_not_there(looked: Looked) -> None:
     ((level, text),) = found["installation"]
     assert level == "problem"
     assert "There is no installation `mistyped`" in text
+
+
+def test_what_it_advises_destroys_nothing(looked: Looked) -> None:
+    admin = KafkaAdmin({"bootstrap.servers": looked.bootstrap}, 120)
+    admin.set_configs(looked.dlq_topic, {"retention.ms": str(90 * 86_400_000)})
+    hints = {one["found"]: one["hint"] for one in _asked(looked)[1]}
+    assert not [text for text in hints if "retention.ms is 7776000000" in text]
+    assert hints["none runs, so changes of resources wait"] == "start the controller of this installation"
+    assert hints["no controller has reported yet"] == "start the controller of this installation"
+    admin.set_configs(looked.dlq_topic, {"retention.ms": "1000"})
+    ((text, hint),) = [(one["found"], one["hint"]) for one in _asked(looked)[1] if "retention.ms" in one["found"]]
+    wanted = round(Settings().dlq_retention_s * 1000)
+    assert text == f"{looked.dlq_topic}: retention.ms is 1000 instead of {wanted}"
+    assert hint.endswith(f"--add-config retention.ms={wanted}")
 
 
 def test_kafka_that_is_away_is_one_line_and_the_rest_is_checked(looked: Looked) -> None:

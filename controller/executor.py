@@ -128,7 +128,7 @@ class Executor:
 
     async def observe(self, wanted: Wanted) -> ObservedKafka:
         """The state in Kafka of everything in `wanted`. Raises KafkaFailed, but not for a single group."""
-        found = await self._blocking(partial(self._observe, wanted))
+        found = await self._blocking("observing topics and groups", partial(self._observe, wanted))
         for group, why in found.unknown.items():
             if self._unknown.get(group) != why:
                 log.warning("a group cannot be observed; what concerns it waits", group=group, reason=why)
@@ -219,7 +219,7 @@ class Executor:
         elif isinstance(action, FindOffsets):
             await self._find_offsets(action.seek, action.partitions)
         else:
-            await self._blocking(self._kafka_call(action))
+            await self._blocking(f"{type(action).__name__} of {action.target}", self._kafka_call(action))
             if isinstance(action, MoveOffsets):
                 self._moved.add(action.group)
 
@@ -237,7 +237,8 @@ class Executor:
 
     async def _find_offsets(self, seek: Seek, partitions: int) -> None:
         position = seek_position(seek.to)
-        moves = await self._blocking(partial(self._offsets.moves, seek.group, seek.topic, partitions, position))
+        call = partial(self._offsets.moves, seek.group, seek.topic, partitions, position)
+        moves = await self._blocking(f"looking up offsets of group {seek.group}", call)
         await self._remember_seek(replace(in_phase(seek, SeekPhase.MOVING, time.time()), moves=moves))
 
     @staticmethod
@@ -248,11 +249,13 @@ class Executor:
         else:
             log.info("resource was removed", **what, group=removal.group)
 
-    async def _blocking(self, call: Callable[[], T]) -> T:
+    async def _blocking(self, doing: str, call: Callable[[], T]) -> T:
         try:
             return await call_in_thread(call, self._limit_s, "controller-kafka")
         except TimeoutError as problem:
-            raise KafkaUnavailable(f"Kafka did not answer within {self._limit_s:g} s") from problem
+            raise KafkaUnavailable(
+                f"{doing}: Kafka did not answer within {self._limit_s:g} s; check its brokers with `penstock doctor`"
+            ) from problem
 
     def _kafka_call(self, action: Action) -> Callable[[], object]:
         if isinstance(action, CreateTopic):

@@ -18,7 +18,7 @@ from app.operations.contract_snapshot import Contract, read_contract, read_seeks
 from app.operations.requests import store_requests
 from controller.kafka.offsets import Offsets
 from controller.plan.actions import World
-from controller.plan.seeks import not_stopped
+from controller.plan.seeks import WITHDRAWN, active, not_stopped
 from knative.contract.kafka_names import controller_group, fanout_group
 from knative.contract.records import TRIGGER, Subscription
 from knative.contract.seeks import Move, Seek, SeekPhase, SeekRequest
@@ -30,6 +30,7 @@ from tables.status_table import FRESH_S, SEEK_KEY, encode_request
 
 _KAFKA_LIMIT_S = 10.0
 _POLL_S = 0.3
+_WITHDRAWAL_S = 5.0  # for the controller to act on it
 _START = "start one: a worker of role all or controller, or `penstock controller`"
 
 
@@ -51,11 +52,25 @@ class Installation:
         """The offsets of its groups."""
         return Offsets(self.admin, _KAFKA_LIMIT_S)
 
+    def seeks(self) -> Mapping[str, Seek]:
+        """The recorded seeks, by id."""
+        return read_seeks(self.client, self.instance)
+
+    def ask(self, request: SeekRequest) -> None:
+        """Store a request."""
+        store_requests(self.client, self.instance, [encode_request(request)])
+
+    def withdraw(self, id_: str) -> None:
+        """Withdraw a request."""
+        store_requests(self.client, self.instance, [(SEEK_KEY + id_.encode(), None)])
+
 
 def planned_moves(at: Installation, one: Subscription, to: SeekPosition) -> tuple[Move, ...]:
     """The present offset of each partition, and the one that a seek would move it to now. Raises NotReadyError."""
     try:
-        return at.offsets.moves(one.group, one.topic, one.partitions, to)
+        # The contract may not have partitions yet that were added to the topic.
+        partitions = max(one.partitions, len(at.admin.describe_topics([one.topic])[one.topic].partitions))
+        return at.offsets.moves(one.group, one.topic, partitions, to)
     except KafkaFailed as problem:
         raise NotReadyError(f"Kafka did not return the offsets ({problem}).", "Try again.") from problem
 
@@ -74,11 +89,12 @@ def controller_runs(at: Installation) -> bool:
 
 def seek_directly(at: Installation, contract: Contract, one: Subscription, to: SeekPosition) -> tuple[Move, ...]:
     """Move the offsets without a controller, if no worker runs either. Raises NotReadyError, PenstockError."""
+    check_no_seek(at.seeks(), one)
     _check_unused(at, contract, one)
     moves = planned_moves(at, one, to)
     try:
         at.offsets.move(one.group, one.topic, moves)  # Kafka refuses it if a Subscription's group has members
-        found = at.offsets.committed(one.group, one.topic, range(one.partitions))
+        found = at.offsets.committed(one.group, one.topic, [move.partition for move in moves])
     except KafkaFailed as problem:
         raise NotReadyError(f"The offsets were not moved ({problem}).", "Check `penstock lag`.") from problem
     _check_unused(at, read_contract(at.client, at.instance), one, " meanwhile; check `penstock lag`")
@@ -87,6 +103,17 @@ def seek_directly(at: Installation, contract: Contract, one: Subscription, to: S
             "The offsets were committed, but they are different now.", "Check `penstock lag`, and try again."
         )
     return moves
+
+
+def check_no_seek(seeks: Mapping[str, Seek], one: Subscription) -> None:
+    """Raises NotReadyError if a seek of it is recorded that is not over."""
+    for seek in active(seeks.values()):
+        if seek.uid == one.uid:
+            raise NotReadyError(
+                f"A seek to {seek.to} that {seek.asked_by} has asked for is not over (it is {seek.phase.value}); the "
+                "next controller continues it, and would overwrite this one.",
+                f"To have it completed, {_START}.",
+            )
 
 
 def _check_unused(at: Installation, contract: Contract, one: Subscription, when: str = "") -> None:
@@ -113,41 +140,64 @@ def seek_by_controller(
     at: Installation, one: Subscription, to: str, limit_s: float, progress: Callable[[str], None]
 ) -> Seek:
     """Ask the controller, and wait until the seek is over. `progress` gets each phase once. The request is withdrawn if
-    that takes too long, or at Ctrl-C. Raises NotReadyError."""
+    that takes too long, at Ctrl-C, and when Kafka does not answer. Raises NotReadyError, PenstockError."""
     request = SeekRequest(secrets.token_hex(8), one.kind, one.namespace, one.name, to, time.time())
-    store_requests(at.client, at.instance, [encode_request(request)])
     try:
-        return _wait(at, one, request.id, limit_s, progress)
-    except (KeyboardInterrupt, NotReadyError):
-        store_requests(at.client, at.instance, [(SEEK_KEY + request.id.encode(), None)])
+        at.ask(request)
+        seek = _wait(at, request.id, limit_s, progress)
+        if seek is not None and seek.is_over:
+            return seek
+        waits = _waits(at, one, seek)
+    except (KeyboardInterrupt, PenstockError):
+        at.withdraw(request.id)
         raise
+    at.withdraw(request.id)
+    # Offsets may have been moved until this moment. What the controller makes of the withdrawal says whether they were.
+    seek = _wait(at, request.id, _WITHDRAWAL_S, progress, seek)
+    if seek is not None and seek.is_over and seek.reason != WITHDRAWN:
+        return seek
+    raise too_late(seek, limit_s, waits)
 
 
-def _wait(at: Installation, one: Subscription, id_: str, limit_s: float, progress: Callable[[str], None]) -> Seek:
+def _wait(
+    at: Installation, id_: str, limit_s: float, progress: Callable[[str], None], last: Seek | None = None
+) -> Seek | None:
+    """The seek when it is over, or as it is after `limit_s`; None: none has begun. `last`: as it was before."""
     end_s = time.monotonic() + limit_s
-    phase: SeekPhase | None = None
+    phase = last.phase if last is not None else None
     while True:
-        seek = read_seeks(at.client, at.instance).get(id_)
+        seek = at.seeks().get(id_)
         if seek is not None and seek.phase is not phase:
             phase = seek.phase
             progress(phase.value)
-        if seek is not None and seek.is_over:
+        if (seek is not None and seek.is_over) or time.monotonic() > end_s:
             return seek
-        if time.monotonic() > end_s:
-            raise _too_late(at, one, seek, limit_s)
         time.sleep(_POLL_S)
 
 
-def _too_late(at: Installation, one: Subscription, seek: Seek | None, limit_s: float) -> NotReadyError:
+def _waits(at: Installation, one: Subscription, seek: Seek | None) -> str:
+    """What the seek waits for."""
+    if seek is None:
+        return ""
+    found: list[str] = []
+    if seek.phase in (SeekPhase.STOPPING, SeekPhase.MOVING):
+        contract = read_contract(at.client, at.instance)
+        record = next((found for found in contract.subscriptions if found.uid == one.uid), one)
+        found = waiting_for(seek, record, contract, time.time(), at.silent_s)
+    return "; ".join(found) or f"it is {seek.phase.value}"
+
+
+def too_late(seek: Seek | None, limit_s: float, waits: str) -> NotReadyError:
+    """The error for a seek that was withdrawn after `limit_s`. `seek`: as it is since; `waits`: what it waited for."""
     if seek is None:
         what = f"No controller has begun the seek within {limit_s:g} s; nothing was moved."
         return NotReadyError(what, f"If none runs, {_START}. Another seek of it may be under way: see the log.")
-    contract = read_contract(at.client, at.instance)
-    record = next((found for found in contract.subscriptions if found.uid == one.uid), one)
-    waits = "; ".join(waiting_for(seek, record, contract, time.time(), at.silent_s)) or f"it is {seek.phase.value}"
-    if seek.phase is SeekPhase.STOPPING:
+    if seek.reason == WITHDRAWN:
         what = f"Not stopped within {limit_s:g} s; nothing was moved, and it is started again: {waits}."
-        return NotReadyError(what, "Check these workers, or give it more time with --timeout.")
+        return NotReadyError(what, "Check what it waited for, or give it more time with --timeout.")
+    if seek.phase is SeekPhase.STOPPING:
+        what = f"Not stopped within {limit_s:g} s: {waits}. The request is withdrawn; no controller has noticed yet."
+        return NotReadyError(what, "See `penstock lag` for whether the offsets were moved, and the controller's log.")
     what = f"Not completed within {limit_s:g} s: {waits}."
     return NotReadyError(what, "The controller completes it; see `penstock lag` and its log.")
 

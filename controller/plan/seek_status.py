@@ -10,14 +10,14 @@ from typing import Any
 
 from controller.plan.actions import FindOffsets, MoveOffsets, Object, World, WriteStatus
 from controller.plan.channels import kafka_unavailable
-from controller.plan.seeks import not_stopped, wish_of
+from controller.plan.seeks import WITHDRAWN, not_stopped, wish_of
 from knative.contract.seeks import Seek, SeekPhase
 from knative.resources.conditions import Condition, ConditionStatus, false, ready, true, unknown
 from knative.resources.values import ResetOffset
 
 _PARTS = ("RefMapped", "ConsumerGroupsStopped", "OffsetsUpdated", "ConsumerGroupsStarted")
 #: Reason of a refusal -> the condition that is False.
-_FALSE = {"NotStopped": "ConsumerGroupsStopped", "OffsetsNotMoved": "OffsetsUpdated", "Withdrawn": "OffsetsUpdated"}
+_FALSE = {"NotStopped": "ConsumerGroupsStopped", "OffsetsNotMoved": "OffsetsUpdated", WITHDRAWN: "OffsetsUpdated"}
 #: Phase -> the condition that it works on; those before are True.
 _WORKS_ON = {
     SeekPhase.STOPPING: "ConsumerGroupsStopped",

@@ -34,6 +34,8 @@ from knative.contract.seeks import TRANSITIONS, Seek, SeekPhase, SeekRequest
 from knative.resources.seek_position import HINT, in_future, seek_position
 from knative.resources.values import ResetOffset
 
+WITHDRAWN = "Withdrawn"  #: reason of a seek that nobody asked for any more before the offsets were moved
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -173,7 +175,7 @@ def _stop(
 ) -> Action | None:
     if not asked:
         message = "it was withdrawn before the offsets were moved"
-        return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "Withdrawn", message))
+        return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, WITHDRAWN, message))
     if late and waits:
         message = f"nothing was moved, because it could not be stopped everywhere: {'; '.join(waits)}"
         return RememberSeek(in_phase(seek, SeekPhase.STARTING, world.now, "NotStopped", message))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ import yaml
 
 from app.local.kafka import EmbeddedKafka
 from app.operations.contract_snapshot import read_contract
+from knative.resources.crds import crd
+from knative.resources.kinds import OURS
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, LIMIT_S, PenstockInCluster
+from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, LIMIT_S, MESSAGING, PenstockInCluster
 from tests.support.processes import Child, free_port
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
@@ -79,6 +82,55 @@ def test_a_directory_with_the_export_makes_the_same_contract(
     assert documents == [yaml.safe_load(path.read_text()) for path in _in_order(folder, documents)]
     code, printed, _ = _export(penstock, "-n", "default")
     assert (code, printed) == (0, "")
+
+
+@pytest.fixture
+def beside_core(kafka: EmbeddedKafka, tmp_path: Path) -> Iterator[PenstockInCluster]:
+    """In a cluster with Knative's kind Subscription, which may be to a Channel."""
+    (subscription,) = [kind for kind in OURS if kind.name == "Subscription"]
+    knatives = crd(subscription)
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    for version in knatives["spec"]["versions"]:
+        version["schema"] = {"openAPIV3Schema": anything}
+    with KubeCluster(tmp_path / "kube") as kube:
+        penstock = PenstockInCluster(kube, kafka.bootstrap, tmp_path, [one for one in OURS if one != subscription])
+        kube.admin.apply(knatives).must()
+        listed = f"/apis/{MESSAGING}"
+        penstock.wait("it is served", lambda: "Subscription" in str(kube.admin.get(listed).must()["resources"]))
+        yield penstock
+
+
+def test_subscription_of_a_channel_in_front_keeps_its_group(
+    beside_core: PenstockInCluster, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """Knative's core writes it into spec.subscribers of the KafkaChannel that backs the Channel."""
+    penstock = beside_core
+    penstock.channel("orders")
+    core = {"PENSTOCK_SUBSCRIPTIONS": "core"}
+    front = {"apiVersion": MESSAGING, "kind": "Channel", "name": "front"}
+    uri = "http://127.0.0.1:9/bill"
+    made = penstock.create(MESSAGING, "Subscription", "bill", {"channel": front, "subscriber": {"uri": uri}})
+    entry = {"uid": made["metadata"]["uid"], "name": "bill", "generation": 1, "subscriberUri": uri}
+    penstock.kube.admin.merge(penstock.path("KafkaChannel", "orders"), {"spec": {"subscribers": [entry]}}).must()
+    with penstock.command("controller", "--once", env=core) as controller:
+        assert controller.wait(LIMIT_S) == 0, controller.tail()
+    client = {"bootstrap.servers": kafka.bootstrap}
+    before = read_contract(client, penstock.name)
+    assert [one.uid for one in before.subscriptions] == [made["metadata"]["uid"]]
+
+    folder = tmp_path / "exported"
+    code, _, said = _export(penstock, "--to", str(folder), **core)
+    assert (code, "not exported" in said) == (0, False), said
+    settings = {
+        "PENSTOCK_INSTANCE": penstock.name,
+        "PENSTOCK_KAFKA": kafka.bootstrap,
+        "PENSTOCK_TOPIC_TEMPLATE": penstock.topics,
+    }
+    _run(tmp_path, settings, "controller", "--once", "--resources", str(folder))
+    after = read_contract(client, penstock.name)
+    assert [(one.uid, one.group) for one in after.subscriptions] == [
+        (one.uid, one.group) for one in before.subscriptions
+    ]
 
 
 def _in_order(folder: Path, documents: list[dict[str, dict[str, str]]]) -> list[Path]:

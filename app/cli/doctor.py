@@ -54,7 +54,7 @@ def doctor(
     bad = [one for one in checks if one.level is Level.PROBLEM]
     if output in (View.TABLE, View.WIDE):
         warnings = sum(one.level is Level.WARNING for one in checks)
-        note(f"{len(checks)} checks: {count(len(bad), 'problem')}, {count(warnings, 'warning')}.")
+        note(f"{count(len(checks), 'check')}: {count(len(bad), 'problem')}, {count(warnings, 'warning')}.")
     if bad:
         raise typer.Exit(1)
 

@@ -61,3 +61,11 @@ def test_kafka_status_when_down(tmp_path: Path) -> None:
 def test_config_show() -> None:
     shown = json.loads(penstock("config", "show", "-o", "json").stdout)
     assert {"PENSTOCK_KAFKA", "PENSTOCK_HTTP_PORT"} <= {row["name"] for row in shown}
+
+
+def test_doctor_with_a_wrong_setting_has_one_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_RESOURCES", "some/dir")
+    done = penstock("doctor")
+    assert done.returncode == 1
+    assert done.stderr == "1 check: 1 problem, 0 warnings.\n"
+    assert done.stdout.startswith("problem  settings: PENSTOCK_RESOURCES='some/dir' from the environment is wrong")

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from controller.kafka.groups import observe_groups
+from controller.kafka.offsets import Offsets
+from controller.plan.actions import GroupState
+from knative.contract.seeks import Move
+from tables.kafka.admin import KafkaAdmin
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.ledger import reader
 from tests.support.processes import wait_until
@@ -99,6 +105,30 @@ def test_the_coordinator_of_a_group_restarts_in_order(cluster: KafkaCluster, top
     assert coordinator.process.process.pid != before
     cluster.wait_healthy()
     assert reader.position(cluster.direct, topic, topic, 1) == {0: 1}
+
+
+def test_a_group_whose_coordinator_cannot_be_reached_hides_no_other(
+    cluster: KafkaCluster, topic_name: Callable[[], str]
+) -> None:
+    topic = _topic(cluster, topic_name)
+    admin = KafkaAdmin({"bootstrap.servers": cluster.bootstrap}, 60.0)
+    groups = [f"{topic}-{number}" for number in range(12)]
+    for group in groups:
+        Offsets(admin, 60.0).move(group, topic, [Move(0, -1, 0)])
+    away, other = list({cluster.coordinator(group).id: group for group in groups}.values())[:2]
+    describe = partial(admin.describe_groups, limit_s=10.0)
+
+    def committed(group: str) -> dict[int, int]:
+        return Offsets(admin, 10.0).committed(group, topic, [0])
+
+    cluster.coordinator(away).proxy.refuse()
+    found = observe_groups(describe, committed, [away, other], [away, other])
+    assert found.states == {away: GroupState.UNKNOWN, other: GroupState.EMPTY}
+    assert found.offsets == {other: {0: 0}}
+    assert f"describing group {away}: Kafka does not answer" in found.unknown[away]
+    cluster.heal()
+    found = observe_groups(describe, committed, [away, other], [away, other])
+    assert found.offsets == {away: {0: 0}, other: {0: 0}}
 
 
 def test_one_that_is_stopped_goes_on(cluster: KafkaCluster, topic_name: Callable[[], str]) -> None:

@@ -19,6 +19,11 @@ log = structlog.get_logger(__name__)
 _AGAIN_S = 0.5
 
 
+def now_s() -> float:
+    """A clock that runs on while the process or the machine is stopped."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def positions(heads: Iterable[PartitionState]) -> dict[int, int]:
     """Partition -> the offset that is read next."""
     return {head.number: head.tracker.fetched for head in heads}
@@ -28,7 +33,7 @@ class Confirmation:
     """For one client. Its own thread only, except `want`."""
 
     def __init__(self, topic: str, confirmed: Callable[[float], None]) -> None:
-        """`confirmed`: called with the monotonic time at which Kafka was asked."""
+        """`confirmed`: called with the time, of `now_s`, at which Kafka was asked."""
         self._topic = topic
         self._confirmed = confirmed
         self._wanted = False
@@ -48,8 +53,9 @@ class Confirmation:
         """Have it asked soon. Any thread."""
         self._wanted = True
 
-    def ask(self, consumer: Consumer, heads: Mapping[int, PartitionState], now: float) -> None:
-        """Ask if it is wanted; the answer comes to `answered`. `now`: monotonic."""
+    def ask(self, consumer: Consumer, heads: Mapping[int, PartitionState]) -> None:
+        """Ask if it is wanted; the answer comes to `answered`."""
+        now = now_s()
         if not (self._wanted and heads) or self._asked or now < self._not_before:
             return
         self._wanted = False
@@ -70,7 +76,7 @@ class Confirmation:
 
     def ask_now(self, consumer: Consumer, places: Mapping[int, int]) -> bool:
         """Ask and wait for the answer, inside a callback too. `places`: partition -> position, of any partition."""
-        asked = time.monotonic()
+        asked = now_s()
         if commit_now(consumer, self._places(places), self._topic):
             return False
         self._confirmed(asked)

@@ -18,6 +18,7 @@ import structlog
 from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
 from agents.fanout.catch_up import CatchUp, Taken
+from agents.fanout.confirmation import now_s
 from agents.fanout.group_offsets import GroupOffsets, Starts
 from agents.fanout.member import FanoutMember
 from agents.fanout.ranges import Range, first_offset
@@ -28,6 +29,7 @@ from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)
 
+_HANDOVER_LIMIT_S = 2.0  # the next owners wait for `HANDOVER_S`
 _CONFIRM_LIMIT_S = 5.0  # for a Trigger that leaves
 _OPEN_AGAIN_S = 1.0
 _RENEW_S = 3600.0  # far below the time for which Kafka keeps the offsets of a group without members (7 days by default)
@@ -64,9 +66,8 @@ class TopicFanout:
         self._turn: tuple[FanoutMember, int] | None = None
         self._turns: dict[tuple[str, int], int] = {}  # (uid, partition) -> number of its last turn
         self._turns_made = 0
-        self._confirmed_s = (
-            config.session_timeout_s / 2
-        )  # how long a confirmation holds: others own nothing before a session ends
+        # How long a confirmation holds: others own nothing before a session ends.
+        self._confirmed_s = config.session_timeout_s / 2
         self._confirmed_at = -self._confirmed_s
         self._confirmation = asyncio.Event()  # the next one
         self._renewed_at = time.monotonic()
@@ -130,13 +131,15 @@ class TopicFanout:
         # its partitions meanwhile.
         self._members.remove(member)
         self._leaving.append(member)
-        if await member.drain(list(member.states), drain_s):
-            await self._confirm()
-        await member.release(list(member.states))
-        self._leaving.remove(member)
-        member.close()
-        if not self._members and not self._leaving:
-            self._emptied(self)
+        try:
+            if await member.drain(list(member.states), drain_s):
+                await self._confirm()
+            await member.release(list(member.states))
+        finally:  # also when it takes too long and is cut off
+            self._leaving.remove(member)
+            member.close()
+            if not self._members and not self._leaving:
+                self._emptied(self)
 
     def _wake_if_behind(self, member: FanoutMember) -> None:
         if any(position < self._ends.get(number, 0) for number, position in member.positions.items()):
@@ -185,10 +188,7 @@ class TopicFanout:
 
     async def hand_over(self, numbers: Sequence[int]) -> None:
         async with self._lock:
-            try:
-                await asyncio.gather(*(member.hand_over(numbers) for member in self._all()))
-            except KafkaFailed as problem:
-                log.warning("offsets were not handed over", topic=self.topic, reason=str(problem))
+            await at_most(asyncio.gather(*(one.hand_over(numbers) for one in self._all())), _HANDOVER_LIMIT_S)
 
     def _all(self) -> list[FanoutMember]:
         return [*self._members, *self._leaving]
@@ -292,7 +292,7 @@ class TopicFanout:
 
     @property
     def confirmed_lately(self) -> bool:
-        return time.monotonic() - self._confirmed_at < self._confirmed_s
+        return now_s() - self._confirmed_at < self._confirmed_s
 
     async def _confirm(self) -> None:
         """Return when the assignment is confirmed, or at the latest after a limit."""

@@ -28,8 +28,8 @@ _AGAIN_S = 0.1
 Starts = Mapping[str, Mapping[int, GroupOffset]]
 #: As `Commits.on_commit`.
 OnCommit = Callable[[KafkaError | None, list[TopicPartition]], None]
-#: Whether the process is known to own these partitions.
-Owns = Callable[[Iterable[int]], bool]
+#: Whether the process is known to own, still and without a break, the partitions that it was asked to commit.
+Claim = Callable[[], bool]
 
 
 class GroupOffsets:
@@ -70,24 +70,24 @@ class GroupOffsets:
         low, high = self._admin.first_offsets(places), self._admin.end_offsets(places)
         return {number: (low[topic, number], high[topic, number]) for number in numbers}
 
-    def begin_commit(self, group: str, wanted: list[TopicPartition], owns: Owns, done: OnCommit) -> None:
+    def begin_commit(self, group: str, wanted: list[TopicPartition], claim: Claim, done: OnCommit) -> None:
         """Commit, unless the process does not own all of it any more when the request is sent; `done` gets the answer.
         Returns at once."""
-        task = asyncio.get_running_loop().create_task(self._commit(group, wanted, owns, done))
+        task = asyncio.get_running_loop().create_task(self._commit(group, wanted, claim, done))
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
 
-    async def _commit(self, group: str, wanted: list[TopicPartition], owns: Owns, done: OnCommit) -> None:
-        done(await self._try(group, wanted, owns, _COMMIT_LIMIT_S), wanted)
+    async def _commit(self, group: str, wanted: list[TopicPartition], claim: Claim, done: OnCommit) -> None:
+        done(await self._try(group, wanted, claim, _COMMIT_LIMIT_S), wanted)
 
-    async def commit_now(self, group: str, wanted: list[TopicPartition], owns: Owns, label: str) -> set[int]:
+    async def commit_now(self, group: str, wanted: list[TopicPartition], claim: Claim, label: str) -> set[int]:
         """Commit and wait. Logs and returns the partitions that could not be committed."""
         if not wanted:
             return set()
         loop, problem = asyncio.get_running_loop(), KafkaError(KafkaError._TIMED_OUT)
         end = loop.time() + _COMMIT_LIMIT_S
         for left in reversed(range(_TRIES)):
-            found = await self._try(group, wanted, owns, end - loop.time())
+            found = await self._try(group, wanted, claim, end - loop.time())
             if found is None:
                 return set()
             problem = found
@@ -96,11 +96,12 @@ class GroupOffsets:
         log.error("last commit failed; some events may be delivered again", subscription=label, reason=problem.str())
         return {where.partition for where in wanted}
 
-    async def _try(self, group: str, wanted: Sequence[TopicPartition], owns: Owns, limit_s: float) -> KafkaError | None:
-        numbers = [where.partition for where in wanted]
+    async def _try(
+        self, group: str, wanted: Sequence[TopicPartition], claim: Claim, limit_s: float
+    ) -> KafkaError | None:
         try:
             async with asyncio.timeout(limit_s):
-                await self._client.commit(group, wanted, lambda: owns(numbers))
+                await self._client.commit(group, wanted, claim)
         except TimeoutError:
             return KafkaError(KafkaError._TIMED_OUT)
         except KafkaException as problem:
@@ -115,13 +116,16 @@ class GroupOffsets:
 class GroupCommitter:
     """Commits for one group, as `agents/consumer/commits` wants it."""
 
-    def __init__(self, offsets: GroupOffsets, group: str, owns: Owns, done: OnCommit) -> None:
+    def __init__(
+        self, offsets: GroupOffsets, group: str, claim: Callable[[Iterable[int]], Claim], done: OnCommit
+    ) -> None:
         self._offsets = offsets
         self._group = group
-        self._owns = owns
+        self._claim = claim
         self._done = done
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> None:
         """See `Committer`."""
         assert asynchronous, "the event loop does not wait"
-        self._offsets.begin_commit(self._group, offsets, self._owns, self._done)
+        claim = self._claim([where.partition for where in offsets])
+        self._offsets.begin_commit(self._group, offsets, claim, self._done)

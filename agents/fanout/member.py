@@ -21,17 +21,18 @@ from agents.consumer.commits import Commits, offsets
 from agents.consumer.memory_budget import RECORDS_MAX
 from agents.consumer.rebalance import RebalanceListener
 from agents.consumer.retained import RetainedOffsets, handed_over
-from agents.fanout.group_offsets import GroupCommitter, GroupOffsets
+from agents.fanout.group_offsets import Claim, GroupCommitter, GroupOffsets
 from agents.fanout.ranges import Range, covers
 from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import Subscription
 from knative.filters import Matcher
 from knative.ports import Headers
 from tables.kafka.answers import GroupOffset
+from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)
 
-_COMMIT_LIMIT_S = 8.0
+_LEAVE_S = 16.0  # in addition to the drain
 
 
 class MemberListener(RebalanceListener, Protocol):
@@ -117,7 +118,8 @@ class FanoutMember:
             waiting=owner.waiting_for_kafka,
             requested=self._on_commit_requested,
         )
-        self._committer = GroupCommitter(group_offsets, subscription.group, self._owns, self.commits.on_commit)
+        self._committer = GroupCommitter(group_offsets, subscription.group, self._claim, self.commits.on_commit)
+        self._losses = 0  # how often partitions were lost
         self._releasing = asyncio.Lock()
 
     # -- for the runner, as `SubscriptionConsumer`
@@ -130,7 +132,7 @@ class FanoutMember:
     async def stop(self, drain_s: float) -> None:
         """Drain, commit and leave the fan-out, in `drain_s` plus some seconds."""
         if self._fanout is not None:
-            await at_most(self._fanout.leave(self, drain_s), drain_s + 2 * _COMMIT_LIMIT_S)
+            await at_most(self._fanout.leave(self, drain_s), drain_s + _LEAVE_S)
 
     def group_deleted(self) -> None:
         """Commit nothing more."""
@@ -282,12 +284,15 @@ class FanoutMember:
                 self.retained.keep([state for state in mine if state.number in refused])
 
     async def _commit_now(self, states: list[PartitionState]) -> set[int]:
-        one = self.subscription
-        # They are not in `states` any more, or never were.
-        return await self._group_offsets.commit_now(one.group, offsets(states), lambda _: self._confirmed, one.label)
+        one, losses = self.subscription, self._losses
+        # They are not in `states` any more, or never were. After a loss, a confirmation is one for other partitions.
+        return await self._group_offsets.commit_now(
+            one.group, offsets(states), lambda: self._confirmed and self._losses == losses, one.label
+        )
 
     async def lose(self, numbers: Sequence[int], drain_s: float) -> bool:
         """Others may own these partitions already: no commit. True: Kafka was silent."""
+        self._losses += 1
         mine = self._mine(numbers)
         await self._listener.drain(mine, drain_s)
         for state in mine:
@@ -305,7 +310,11 @@ class FanoutMember:
         if not known:
             return
         label, numbers = self.subscription.label, [state.number for state in known]
-        committed = await self._group_offsets.committed(self.subscription.topic, self.subscription.group, numbers)
+        try:
+            committed = await self._group_offsets.committed(self.subscription.topic, self.subscription.group, numbers)
+        except KafkaFailed as problem:
+            log.warning("offsets were not handed over", subscription=label, reason=str(problem))
+            return
         wanted: list[PartitionState] = []
         for state in known:
             found = committed.get(state.number)
@@ -347,13 +356,16 @@ class FanoutMember:
     def close(self) -> None:
         """It has left."""
         self.commits.detach()
+        self.states.clear()
+        self.positions.clear()
 
     @property
     def _confirmed(self) -> bool:
         return self._fanout is not None and self._fanout.confirmed_lately
 
-    def _owns(self, numbers: Iterable[int]) -> bool:
-        return self._confirmed and self.states.keys() >= set(numbers)
+    def _claim(self, numbers: Iterable[int]) -> Claim:
+        states = {number: self.states[number] for number in numbers}
+        return lambda: self._confirmed and all(self.states.get(number) is state for number, state in states.items())
 
     def _mine(self, numbers: Sequence[int]) -> list[PartitionState]:
         return [self.states[number] for number in numbers if number in self.states]

@@ -78,7 +78,7 @@ class FanoutPort(Protocol):
         """The log ends at `end`, before the consumer's position: the topic was created again or truncated."""
 
     def confirmed(self, at: float) -> None:
-        """At this monotonic time it was a member of its group, and owned its partitions."""
+        """At this time, of `confirmation.now_s`, it was a member of its group, and owned its partitions."""
 
     def room(self, number: int, *, resume: bool) -> bool:
         """Whether a Trigger that follows this consumer has room for more. Any thread. `resume`: after a pause."""
@@ -186,7 +186,7 @@ class SharedConsumer:
                 if self._fatal is not None:
                     raise KafkaException(self._fatal)
                 now = self._polled_at = time.monotonic()
-                self._confirmation.ask(consumer, self.heads, now)
+                self._confirmation.ask(consumer, self.heads)
                 self._watch(consumer, now)
                 paused = self._pauses.throttle(consumer, self.heads, now)
                 busy = self._confirmation.pending or now < self._busy_until

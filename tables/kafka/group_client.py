@@ -21,11 +21,13 @@ from tables.kafka.errors import failed
 
 _LIMIT_S = 8.0  # for one request
 _AGAIN_S = 0.2
+_REPLACED_S = 30.0  # a client that has reached no broker for so long is replaced: all addresses may have changed
 _NO_GENERATION, _NO_RETENTION = -1, -1
 #: The coordinator has moved, or is not ready.
 _MOVED = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
 )
+_AGAIN = _MOVED | {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}
 
 
 class GroupClient:
@@ -37,21 +39,25 @@ class GroupClient:
         self._client: AIOKafkaClient | None = None
         self._starting = asyncio.Lock()
         self._coordinators: dict[str, int] = {}  # group -> the id of its broker
+        self._failing_since: float | None = None  # no request has been answered since; time of the loop
+        self._closed = False
 
     async def fetch(self, group: str, topic: str, numbers: Collection[int], limit_s: float) -> dict[int, GroupOffset]:
         """Partition -> what the group has committed, without those that have nothing. Tries again for `limit_s` while
         the coordinator moves or cannot be reached. Raises KafkaFailed."""
-        end = asyncio.get_running_loop().time() + limit_s
-        while True:
-            try:
-                return await self._fetch(group, topic, numbers)
-            except KafkaException as problem:
-                code = problem.args[0].code()
-                late = asyncio.get_running_loop().time() + _AGAIN_S > end
-                if late or code not in (*_MOVED, KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
-                    acl = f"Describe on group {group} and its topics"
-                    raise failed(f"reading the offsets of group {group}", problem, acl) from problem
-            await asyncio.sleep(_AGAIN_S)
+        doing, last = f"reading the offsets of group {group}", KafkaError(KafkaError._TIMED_OUT)
+        try:
+            async with asyncio.timeout(limit_s):
+                while True:
+                    try:
+                        return await self._fetch(group, topic, numbers)
+                    except KafkaException as problem:
+                        last = problem.args[0]
+                        if last.code() not in _AGAIN:
+                            raise failed(doing, last, f"Describe on group {group} and its topics") from problem
+                    await asyncio.sleep(_AGAIN_S)
+        except TimeoutError as problem:
+            raise failed(doing, last) from problem
 
     async def _fetch(self, group: str, topic: str, numbers: Collection[int]) -> dict[int, GroupOffset]:
         answer = await self._ask(group, OffsetFetchRequest(group, [(topic, list(numbers))]))
@@ -75,7 +81,11 @@ class GroupClient:
                 self._check(group, code)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, for good."""
+        self._closed = True
+        await self._drop()
+
+    async def _drop(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -94,13 +104,26 @@ class GroupClient:
             if not may_send():
                 # As Kafka refuses a member whose partitions may belong to another one.
                 raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION, "the assignment is not confirmed"))
-            return await client.send(node, request, group=ConnectionGroup.COORDINATION)
-        except aiokafka_errors.KafkaError as problem:
+            answer = await client.send(node, request, group=ConnectionGroup.COORDINATION)
+        # aiokafka raises the last two when a connection, or the last broker it knows, is gone between two of its steps.
+        except (aiokafka_errors.KafkaError, KeyError, AssertionError) as problem:
             self._forget(group)
+            await self._failed()
             raise KafkaException(_translated(problem)) from problem
+        self._failing_since = None
+        return answer
+
+    async def _failed(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._failing_since = since = self._failing_since or now
+        if now - since > _REPLACED_S:
+            self._failing_since = None
+            await self._drop()
 
     async def _started(self) -> AIOKafkaClient:
         async with self._starting:
+            if self._closed:
+                raise aiokafka_errors.KafkaConnectionError("the client is closed")
             if self._client is None:
                 client = AIOKafkaClient(
                     bootstrap_servers=self._bootstrap,
@@ -127,7 +150,7 @@ class GroupClient:
         self._coordinators = {name: at for name, at in self._coordinators.items() if at != node}
 
 
-def _translated(problem: aiokafka_errors.KafkaError) -> KafkaError:
+def _translated(problem: Exception) -> KafkaError:
     if isinstance(problem, aiokafka_errors.RequestTimedOutError):
         return KafkaError(KafkaError._TIMED_OUT)
     if isinstance(problem, aiokafka_errors.BrokerResponseError):

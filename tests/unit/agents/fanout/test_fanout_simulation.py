@@ -6,6 +6,7 @@ and once, from its start on; and its committable offset passes no event that is 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 from agents.config import DeliveryConfig
 from agents.fanout import ranges
 from agents.fanout.catch_up import CatchUp
+from agents.fanout.confirmation import now_s
 from agents.fanout.fanout import TopicFanout
+from agents.fanout.group_offsets import Claim
 from agents.fanout.member import FanoutMember
 from agents.fanout.ranges import Range, Record
 from agents.fanout.shared_consumer import SharedConsumer
@@ -93,17 +96,19 @@ class Groups:
 
     def __init__(self, starts: Mapping[str, int]) -> None:
         self.found = {group: GroupOffset(start, "") for group, start in starts.items()}
+        self.claims: list[Claim] = []
 
     async def read(self, topic: str, groups: Mapping[str, str], numbers: Sequence[int]) -> Any:
         return {group: {0: self.found[group]} for group in groups}
 
-    async def commit_now(self, group: str, wanted: Any, owns: Any, label: str) -> set[int]:
+    async def commit_now(self, group: str, wanted: Any, claim: Any, label: str) -> set[int]:
         for one in wanted:
             self.found[group] = GroupOffset(one.offset, one.metadata)
         return set()
 
-    def begin_commit(self, group: str, wanted: Any, owns: Any, done: Any) -> None:
+    def begin_commit(self, group: str, wanted: Any, claim: Claim, done: Any) -> None:
         """Never answered: nothing is committed before the partition is released."""
+        self.claims.append(claim)
 
 
 class World:
@@ -116,7 +121,8 @@ class World:
         self.groups = Groups({f"g{place}": start for place, start in enumerate(starts)})
         config = DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"}, buffer_bytes_max=BUDGET)
         offsets: Any = self.groups
-        fanout = TopicFanout("t", "g", "c", config, offsets, CountingObserve(), _raise, lambda _: None)
+        self.emptied: list[TopicFanout] = []
+        fanout = TopicFanout("t", "g", "c", config, offsets, CountingObserve(), _raise, self.emptied.append)
         self.fanout = fanout
         self.agents = [Agent(kind) for kind in self.wants]
         for place, agent in enumerate(self.agents):
@@ -266,3 +272,52 @@ def _check(world: World) -> None:
             if start <= at < state.tracker.fetched and agent.kind in ("", kind) and at not in agent.got
         ]
         assert not missing, "skipped, and never delivered"
+
+
+def test_a_commit_that_was_delayed_is_not_sent_after_a_loss() -> None:
+    """The partition may have come back since, and its offset may be further."""
+
+    async def main() -> None:
+        world = World(dict.fromkeys(range(10), "a"), [0])
+        await world.assign()
+        world.fanout.confirmed(now_s())
+        world.head(10)
+        world.agents[0].work(5)
+        world.agents[0].member.commits.schedule_commit()
+        await asyncio.sleep(1.0)
+        world.fanout.confirmed(now_s())
+        (claim,) = world.groups.claims
+        assert claim()
+        await world.lose()
+        world.fanout.confirmed(now_s())
+        assert not claim()
+
+    run(main())
+
+
+def test_an_old_confirmation_counts_no_more() -> None:
+    async def main() -> None:
+        world = World({0: "a"}, [0])
+        seen = [world.fanout.confirmed_lately]
+        for age_s in (0.0, DeliveryConfig({}).session_timeout_s / 2):
+            world.fanout.confirmed(now_s() - age_s)
+            seen.append(world.fanout.confirmed_lately)
+        assert seen == [False, True, False]
+
+    run(main())
+
+
+def test_a_trigger_whose_leave_is_cut_off_is_gone_all_the_same() -> None:
+    async def main() -> None:
+        world = World({0: "a"}, [0])
+        await world.assign()
+        member = world.agents[0].member
+
+        async def hang(partitions: Sequence[PartitionState], limit_s: float) -> None:
+            await asyncio.sleep(3_600)
+
+        world.agents[0].drain = hang  # type: ignore[method-assign]
+        await member.stop(0.0)
+        assert (member.partitions, world.emptied) == ([], [world.fanout])
+
+    run(main())

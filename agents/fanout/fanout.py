@@ -18,9 +18,9 @@ import structlog
 from agents.bounded_wait import at_most
 from agents.config import DeliveryConfig
 from agents.fanout.catch_up import CatchUp, Taken
-from agents.fanout.confirmation import now_s
 from agents.fanout.group_offsets import GroupOffsets, Starts
 from agents.fanout.member import FanoutMember
+from agents.fanout.membership_check import now_s
 from agents.fanout.ranges import Range, first_offset
 from agents.fanout.shared_consumer import SharedConsumer
 from agents.ordering.partition import PartitionState

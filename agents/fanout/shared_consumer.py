@@ -27,8 +27,8 @@ from agents.consumer.membership import JoinWatch, instance_id, is_fatal, leave
 from agents.consumer.rebalance import HANDOVER_S
 from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
-from agents.fanout.confirmation import Confirmation, positions
 from agents.fanout.decode import Decoded, decode
+from agents.fanout.membership_check import MembershipCheck, positions
 from agents.fanout.pauses import Pauses
 from agents.fanout.ranges import Range
 from agents.ordering.offset_tracker import OffsetTracker
@@ -78,7 +78,7 @@ class FanoutPort(Protocol):
         """The log ends at `end`, before the consumer's position: the topic was created again or truncated."""
 
     def confirmed(self, at: float) -> None:
-        """At this time, of `confirmation.now_s`, it was a member of its group, and owned its partitions."""
+        """At this time, of `membership_check.now_s`, it was a member of its group, and owned its partitions."""
 
     def room(self, number: int, *, resume: bool) -> bool:
         """Whether a Trigger that follows this consumer has room for more. Any thread. `resume`: after a pause."""
@@ -116,15 +116,15 @@ class SharedConsumer:
         self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
         self._joining = False  # they were lost because Kafka was silent, and none has been assigned since
         self._pauses = Pauses(topic, owner.room, self._stop)
-        self._confirmation = Confirmation(topic, self._confirmed)
+        self._check = MembershipCheck(topic, self._confirmed)
         self._join_watch = JoinWatch(config.group_protocol)
         self._begin_client()
 
     def _begin_client(self) -> None:
         # A new one for each client, so that an answer to a former client is not taken for one to this client.
-        wanted, self._confirmation = self._confirmation.pending, Confirmation(self.topic, self._confirmed)
+        wanted, self._check = self._check.pending, MembershipCheck(self.topic, self._confirmed)
         if wanted:
-            self._confirmation.want()
+            self._check.want()
         self._fatal: KafkaError | None = None
         self._stuck = False  # the client cannot join its group again for minutes
         self._deferred: dict[int, float] = {}  # assigned, to be opened at that monotonic time
@@ -152,7 +152,7 @@ class SharedConsumer:
 
     def confirm(self) -> None:
         """Ask Kafka whether it still owns its partitions; `FanoutPort.confirmed` follows if it does."""
-        self._confirmation.want()
+        self._check.want()
 
     @property
     def poll_age_s(self) -> float:
@@ -178,7 +178,7 @@ class SharedConsumer:
     def _session(self) -> None:
         settings = consumer_settings(self._config, self._group, self.client_name, self._instance_id)
         self._begin_client()
-        consumer = Consumer({**settings, "on_commit": self._confirmation.answered, "error_cb": self._on_error})
+        consumer = Consumer({**settings, "on_commit": self._check.answered, "error_cb": self._on_error})
         self._consumer = consumer
         consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         try:
@@ -186,10 +186,10 @@ class SharedConsumer:
                 if self._fatal is not None:
                     raise KafkaException(self._fatal)
                 now = self._polled_at = time.monotonic()
-                self._confirmation.ask(consumer, self.heads)
+                self._check.ask(consumer, self.heads)
                 self._watch(consumer, now)
                 paused = self._pauses.throttle(consumer, self.heads, now)
-                busy = self._confirmation.pending or now < self._busy_until
+                busy = self._check.pending or now < self._busy_until
                 wait_s = _PAUSED_POLL_S if paused else _BUSY_POLL_S if busy else _POLL_S
                 messages = self._fetcher.fetch(consumer, wait_s)
                 if messages:
@@ -205,9 +205,8 @@ class SharedConsumer:
             if self.heads:  # an exception has left them: as good as lost
                 self._lose(list(self.heads.values()), 0.0)
                 self.heads.clear()
-            if (
-                self._stuck or self._confirmation.under_way
-            ):  # `close` waits until the last commit has failed, which can take minutes
+            # `close` waits until the last commit has failed, which can take minutes.
+            if self._stuck or self._check.under_way:
                 threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
             else:
                 consumer.close()
@@ -305,7 +304,7 @@ class SharedConsumer:
             # and give the others time to do the same for those that it got (see `agents/consumer/rebalance`).
             late = [number for number in numbers if number not in self._lost]
             self._joining = False
-            if self._lost and self._confirmation.ask_now(consumer, self._lost):
+            if self._lost and self._check.ask_now(consumer, self._lost):
                 self._await(self._owner.hand_over(numbers), LOOP_S)
         if not numbers:
             return
@@ -348,7 +347,7 @@ class SharedConsumer:
         self._join_watch.joining()
         going = self._going(consumer, lost)
         # librdkafka joins again only when the commit under way has failed. With its retries that takes minutes.
-        self._stuck = self._confirmation.under_way
+        self._stuck = self._check.under_way
         self._lose(going, _LOST_DRAIN_S)
         log.warning("partitions lost", topic=self.topic, partitions=[head.number for head in going])
 
@@ -366,7 +365,7 @@ class SharedConsumer:
         """Drain, and commit if they are still ours then: a process that was frozen meanwhile has lost them."""
         numbers = [head.number for head in going]
         commits = self._await(self._owner.drain(numbers, drain_s), drain_s)
-        if commits and not self._confirmation.ask_now(consumer, positions(going)):
+        if commits and not self._check.ask_now(consumer, positions(going)):
             self._lose(going, 0.0)
         else:
             self._await(self._owner.release(numbers), LOOP_S)

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from agents.config import DeliveryConfig
 from agents.fanout import ranges
 from agents.fanout.catch_up import CatchUp
-from agents.fanout.confirmation import now_s
 from agents.fanout.fanout import TopicFanout
 from agents.fanout.group_offsets import Claim
 from agents.fanout.member import FanoutMember
+from agents.fanout.membership_check import now_s
 from agents.fanout.ranges import Range, Record
 from agents.fanout.shared_consumer import SharedConsumer
 from agents.ordering.offset_metadata import read

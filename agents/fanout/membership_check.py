@@ -29,7 +29,7 @@ def positions(heads: Iterable[PartitionState]) -> dict[int, int]:
     return {head.number: head.tracker.fetched for head in heads}
 
 
-class Confirmation:
+class MembershipCheck:
     """For one client. Its own thread only, except `want`."""
 
     def __init__(self, topic: str, confirmed: Callable[[float], None]) -> None:

@@ -70,7 +70,9 @@ class Up:
                 continue
             if words in line:
                 return line
-        raise AssertionError(f"{words!r} never came; exit code {self.process.poll()}")
+        log = self.home / "logs" / "worker.log"
+        tail = log.read_text().splitlines()[-60:] if log.exists() else []
+        raise AssertionError("\n".join([f"{words!r} never came; exit code {self.process.poll()}", *tail]))
 
     def children(self) -> dict[int, str | None]:
         """Processes that the command started -> start time."""

@@ -5,11 +5,13 @@ Does not wait: callers repeat the check.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from controller.source.directory import Directory
 from knative.errors import UsageError
@@ -60,6 +62,32 @@ def subscriptions_by_channel(resources: Sequence[Resource]) -> dict[str, int]:
     ]
     channels = [f"{one.namespace}/{one.name}" for one in resources if isinstance(one, KafkaChannel)]
     return {broker: triggers.count(broker) for broker in brokers} | {one: wanted.count(one) for one in channels}
+
+
+def former_address(state: Path, resources: Sequence[Resource]) -> str:
+    """Which subscription or trigger is still delivered to the address that it had at a former start; "" = none is.
+
+    A worker serves what is in Kafka at once. The controller reads the files a moment later; it may wait for the lock of
+    the former one until then. `state`: the directory of the statuses.
+    """
+    for one in resources:
+        if not isinstance(one, Subscription | Trigger) or one.subscriber.ref is not None:
+            continue
+        for uri in _addresses(state, one):
+            if urlsplit(uri).netloc != urlsplit(one.subscriber.uri).netloc:
+                return f"{one.kind} {one.namespace}/{one.name} is still delivered to {urlsplit(uri).netloc}"
+    return ""
+
+
+def _addresses(state: Path, one: Subscription | Trigger) -> list[str]:
+    """The address in the status of this object; none without a status."""
+    for path in sorted((state / one.kind).glob(f"{one.namespace}.{one.name}*.json")):
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            document = json.loads(path.read_text("utf-8"))
+            if (document["metadata"]["namespace"], document["metadata"]["name"]) == (one.namespace, one.name):
+                status = document["status"]
+                return [status.get("subscriberUri") or status.get("physicalSubscription", {}).get("subscriberUri", "")]
+    return []
 
 
 def host_of(channel: KafkaChannel, cluster_domain: str = "cluster.local") -> str:

@@ -20,7 +20,13 @@ from app.local.kafka.jars import Progress
 from app.local.kafka.ports import LOOPBACK, free_port, is_free
 from app.local.kafka.record import Running, read_record
 from app.local.packaged import SUBSCRIBER_PORT, python_module
-from app.local.probes import probe_worker, resources_in, subscribers_not_ready, subscriptions_by_channel
+from app.local.probes import (
+    former_address,
+    probe_worker,
+    resources_in,
+    subscribers_not_ready,
+    subscriptions_by_channel,
+)
 from knative.errors import NotReadyError, PenstockError, UsageError
 
 _POLL_S = 0.1
@@ -81,7 +87,8 @@ class Stack:
     def start(self) -> None:
         """Blocks until every subscription is ready. Raises PenstockError; call `stop` also in that case."""
         config = self.config
-        channels = subscriptions_by_channel(resources_in(config.resources))
+        resources = resources_in(config.resources)
+        channels = subscriptions_by_channel(resources)
         # Checked before the ports: if another `penstock up` runs here the ports are in use too, but it is the cause.
         running = None if self.bootstrap else self._kafka_of_others()
         self._check_ports()
@@ -103,6 +110,7 @@ class Stack:
         base = f"http://{LOOPBACK}:{config.http_port}"
         end = time.monotonic() + config.ready_limit_s
         self._wait(lambda: probe_worker(base), end)
+        self._wait(lambda: former_address(config.home / "state", resources), end)
         # A ready worker accepts events, but a subscription gets only those after it is ready: wait for each of them.
         for channel, subscriptions in channels.items():
             self._wait(lambda c=channel, n=subscriptions: subscribers_not_ready(base, c, n), end)  # type: ignore[misc]

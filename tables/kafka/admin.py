@@ -8,6 +8,7 @@ What is already as requested is a success where the method says so.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -58,6 +59,7 @@ class KafkaAdmin:
         self._lock = threading.Lock()
         self._made: AdminClient | None = None
         self._former: AdminClient | None = None
+        self._replaced_at = 0.0  # monotonic
 
     def close(self) -> None:
         """Drop the client. A request under way may end without an answer."""
@@ -66,6 +68,8 @@ class KafkaAdmin:
     @property
     def _client(self) -> AdminClient:
         with self._lock:
+            if time.monotonic() - self._replaced_at > self._limit_s + _LATER_S:
+                self._former = None
             client = self._made
             if client is None:
                 client = self._made = AdminClient(self._conf)
@@ -309,8 +313,9 @@ class KafkaAdmin:
         """Have the next request ask Kafka again which brokers coordinate the groups: a client remembers them as long as
         it uses them, also after they have moved."""
         with self._lock:
-            # Kept until the next time, because a client that is dropped gives no answer to requests under way.
+            # Kept for a while, because a client that is dropped gives no answer to requests under way.
             self._former, self._made = self._made, None
+            self._replaced_at = time.monotonic()
 
     def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
         """Commit offsets of a group, which must have no members."""

@@ -174,3 +174,17 @@ def test_a_kafka_that_is_silent_has_the_limit_of_the_request() -> None:
         admin = KafkaAdmin({"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}", "log_level": 0}, 3600.0)
         with pytest.raises(KafkaUnavailable, match="does not answer"):
             admin.probe(0.5)
+
+
+def test_a_client_that_is_replaced_does_not_stay(kafka: EmbeddedKafka) -> None:
+    """It has threads and connections. Requests that were under way still get their answers."""
+    admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 1.0)
+    admin.probe()
+    admin._forget_coordinators()
+    assert admin._former is not None
+
+    def gone() -> bool:
+        admin.probe()
+        return admin._former is None
+
+    _wait("the former one is gone", gone)

@@ -24,7 +24,8 @@ PARTITIONS = 2
 
 
 def _transact(installation: Installation, *, abort: bool) -> None:
-    """Events of a foreign producer, to every partition."""
+    """Events of a foreign producer, to every partition; returns when consumers can read past the end of the transaction."""
+    ends = {partition: end + EVENTS // PARTITIONS + 1 for partition, end in installation.ends().items()}
     name = f"tx-{uuid.uuid4().hex}"
     producer = Producer({"bootstrap.servers": installation.bootstrap, "transactional.id": name})
     producer.init_transactions(LIMIT_S)
@@ -39,6 +40,8 @@ def _transact(installation: Installation, *, abort: bool) -> None:
         producer.abort_transaction(LIMIT_S)
     else:
         producer.commit_transaction(LIMIT_S)
+    # The answer comes before the marker is in every partition; until then its end is the start of the transaction.
+    wait_until("the transaction has ended in every partition", lambda: installation.ends() == ends, LIMIT_S)
 
 
 def test_lag_is_zero_behind_a_transaction(kafka: EmbeddedKafka, tmp_path: Path) -> None:

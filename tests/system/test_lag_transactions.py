@@ -24,7 +24,7 @@ PARTITIONS = 2
 
 
 def _transact(installation: Installation, *, abort: bool) -> None:
-    """Events of a foreign producer, to every partition; returns when consumers can read past the end of the transaction."""
+    """Events of a foreign producer, to every partition. Returns when consumers can read past the transaction."""
     ends = {partition: end + EVENTS // PARTITIONS + 1 for partition, end in installation.ends().items()}
     name = f"tx-{uuid.uuid4().hex}"
     producer = Producer({"bootstrap.servers": installation.bootstrap, "transactional.id": name})

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.consumer.commit_state import (
     SOON_S,
@@ -70,7 +70,7 @@ def _place(change: Change) -> TopicPartition:
     return TopicPartition(change.partition.topic, change.partition.number, change.offset, change.metadata)
 
 
-def commit_now(consumer: Committer, wanted: list[TopicPartition], label: str, tries: int = 3) -> set[int]:
+def commit_now(consumer: Consumer, wanted: list[TopicPartition], label: str, tries: int = 3) -> set[int]:
     """Commit and wait for the result; a consumer's own thread only. Logs and returns the partitions that could not be
     committed: what was settled in them may be delivered again."""
     for left in reversed(range(tries)):

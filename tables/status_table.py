@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import structlog
@@ -33,6 +33,7 @@ from tables.kafka.compacted_topic import CompactedReader, Record
 from tables.subscriber_details import SubscriberDetails, details
 
 log = structlog.get_logger(__name__)
+RequestT = TypeVar("RequestT", RemovalRequest, SeekRequest)
 
 FRESH_S = 10.0  #: an older record does not count
 RECORD_BYTES_MAX = 512 * 1024  #: of a record with `stats`, and of a report; a topic accepts 1 MiB by default
@@ -75,6 +76,23 @@ def encode_row(row: Row) -> bytes:
 def decode_status(value: bytes) -> codec.Status:
     """What a record's JSON says. Raises ValueError, KeyError or TypeError if it is not valid or has a newer schema."""
     return codec.status_of(orjson.loads(value), _unreadable)
+
+
+def _apply_request(
+    requests: dict[str, RequestT], kind: type[RequestT], prefix: bytes, key: bytes, value: bytes | None
+) -> None:
+    """Keep what a record says of a request: `requests` has those of this kind, by what follows `prefix` in the key."""
+    id_ = key.removeprefix(prefix).decode("utf-8", "replace")
+    requests.pop(id_, None)
+    if value is None:
+        return
+    try:
+        request = decode_status(value)
+    except (ValueError, KeyError, TypeError) as problem:
+        log.warning("request cannot be read; ignoring it", kind=kind.__name__, id=id_, reason=str(problem))
+        return
+    if isinstance(request, kind) and encode_request(request)[0] == key:
+        requests[id_] = request
 
 
 def _unreadable(uid: str, problem: Exception) -> None:
@@ -196,11 +214,11 @@ class StatusTable:
                 changed |= self._apply_leader(key.decode("utf-8", "replace"), value)
                 continue
             if key.startswith(REQUEST_KEY):
-                self._apply_request(key.removeprefix(REQUEST_KEY).decode("utf-8", "replace"), value)
+                _apply_request(self.requests, RemovalRequest, REQUEST_KEY, key, value)
                 changed = True
                 continue
             if key.startswith(SEEK_KEY):
-                self._apply_seek_request(key.removeprefix(SEEK_KEY).decode("utf-8", "replace"), value)
+                _apply_request(self.seek_requests, SeekRequest, SEEK_KEY, key, value)
                 changed = True
                 continue
             worker = key.decode("utf-8", "replace")
@@ -226,30 +244,6 @@ class StatusTable:
             changed |= before is None or before.subscriptions != status.subscriptions
         if changed and self.loaded:
             self._notify()
-
-    def _apply_request(self, uid: str, value: bytes | None) -> None:
-        self.requests.pop(uid, None)
-        if value is None:
-            return
-        try:
-            request = decode_status(value)
-        except (ValueError, KeyError, TypeError) as problem:
-            log.warning("removal request cannot be read; ignoring it", uid=uid, reason=str(problem))
-            return
-        if isinstance(request, RemovalRequest) and request.uid == uid:
-            self.requests[uid] = request
-
-    def _apply_seek_request(self, id_: str, value: bytes | None) -> None:
-        self.seek_requests.pop(id_, None)
-        if value is None:
-            return
-        try:
-            request = decode_status(value)
-        except (ValueError, KeyError, TypeError) as problem:
-            log.warning("seek request cannot be read; ignoring it", id=id_, reason=str(problem))
-            return
-        if isinstance(request, SeekRequest) and request.id == id_:
-            self.seek_requests[id_] = request
 
     def _apply_leader(self, key: str, value: bytes | None) -> bool:
         try:

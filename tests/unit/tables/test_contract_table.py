@@ -13,6 +13,7 @@ from knative.contract.codec import UnknownSchema
 from knative.contract.records import (
     Channel,
     ControllerReport,
+    RemovalRequest,
     ResourceProblem,
     SubscriberStatus,
     Subscription,
@@ -20,6 +21,7 @@ from knative.contract.records import (
     WorkerStatus,
     WorkerSubscription,
 )
+from knative.contract.seeks import SeekRequest
 from knative.delivery.policy import Addressable, BackoffPolicy, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from knative.resources.conditions import Condition, ConditionStatus
 from tables.contract_table import ContractTable, decode_entry, encode_entry
@@ -28,6 +30,7 @@ from tables.status_table import (
     StatusTable,
     decode_status,
     encode_report,
+    encode_request,
     encode_status,
     serving,
     subscriber_status,
@@ -254,6 +257,28 @@ def test_the_controllers_report_is_not_a_worker_status() -> None:
     assert table.workers == {}
     table.apply([(REPORT_KEY, None, 0)])
     assert table.report is None
+
+
+REMOVAL = RemovalRequest("one", 1.0)
+SEEK = SeekRequest("one", "Trigger", "ns", "audit", "latest", 1.0)
+
+
+@pytest.mark.parametrize("request_", [REMOVAL, SEEK])
+@pytest.mark.parametrize(
+    "then",
+    [None, b"junk", b'{"schema": 99}', *(encode_request(one)[1] for one in (REMOVAL, SEEK, RemovalRequest("b", 1.0)))],
+)
+def test_a_request_is_kept_under_its_own_key_until_another_record_replaces_it(
+    request_: RemovalRequest | SeekRequest, then: bytes | None
+) -> None:
+    table = StatusTable("t", {}, crashed=_crashed)
+    key, value = encode_request(request_)
+    kept = table.seek_requests if isinstance(request_, SeekRequest) else table.requests
+    table.apply([(key, value, 0)])
+    assert kept == {"one": request_}
+    table.apply([(key, then, 1)])
+    assert kept == ({"one": request_} if then == value else {})
+    assert len(table.requests) + len(table.seek_requests) == len(kept)
 
 
 @pytest.mark.parametrize(

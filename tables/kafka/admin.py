@@ -219,12 +219,7 @@ class KafkaAdmin:
 
     def describe_group(self, group: str) -> GroupInfo | None:
         """A consumer group; None when there is none of this id."""
-        asked = self._client.describe_consumer_groups([group], request_timeout=self._limit_s)
-        try:
-            found = self._answer(asked[group], f"describing group {group}", f"Describe on group {group}")
-        except KafkaNotFound:
-            return None
-        return _group_info(found)
+        return self.describe_groups([group]).get(group)
 
     def describe_groups(
         self,
@@ -233,13 +228,22 @@ class KafkaAdmin:
         limit_s: float | None = None,
     ) -> dict[str, GroupInfo]:
         """The same for several groups, asked at once, without those that do not exist."""
+        return self._described(groups, "describing", on_error, limit_s)
+
+    def _described(
+        self,
+        groups: Collection[str],
+        doing: str,
+        on_error: Callable[[str, KafkaFailed], None] = _RAISE,
+        limit_s: float | None = None,
+    ) -> dict[str, GroupInfo]:
         if not groups:
             return {}
         limit_s = self._limit_s if limit_s is None else limit_s
         problems: dict[str, KafkaFailed] = {}
         asked = self._client.describe_consumer_groups(list(groups), request_timeout=limit_s)
         found = self._answers(
-            asked, lambda group: (f"describing group {group}", f"Describe on group {group}"), problems.__setitem__
+            asked, lambda group: (f"{doing} group {group}", f"Describe on group {group}"), problems.__setitem__
         )
         problems = {group: one for group, one in problems.items() if not isinstance(one, KafkaNotFound)}
         if problems:
@@ -295,19 +299,7 @@ class KafkaAdmin:
         # coordinate the group, or not yet: an administration client has no consumer group, and it looks for one. A new
         # Kafka answers so, and one whose coordinator has just moved. As the answer to a description it is an ordinary
         # error.
-        if not groups:
-            return
-        problems: list[KafkaFailed] = []
-        asked = self._client.describe_consumer_groups(list(groups), request_timeout=self._limit_s)
-        self._answers(
-            asked,
-            lambda group: (f"reading the offsets of group {group}", f"Describe on group {group}"),
-            lambda _, problem: problems.append(problem),
-        )
-        for problem in problems:
-            if not isinstance(problem, KafkaNotFound):  # a group without commits and members: there are no offsets
-                self._forget_coordinators()
-                raise problem
+        self._described(groups, "reading the offsets of")
 
     def _forget_coordinators(self) -> None:
         """Have the next request ask Kafka again which brokers coordinate the groups: a client remembers them as long as

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from controller.kafka.topics import group_state
 from controller.plan.actions import GroupState
 from tables.kafka.answers import GroupInfo
 from tables.kafka.errors import KafkaFailed
@@ -51,3 +50,10 @@ def observe_groups(
             found.states[group] = group_state(about)
             found.members[group] = about.members if about is not None else 0
     return found
+
+
+def group_state(found: GroupInfo | None) -> GroupState:
+    """The state of a group; None = it does not exist."""
+    if found is None:
+        return GroupState.ABSENT
+    return GroupState.LIVE if found.members or found.state != "EMPTY" else GroupState.EMPTY

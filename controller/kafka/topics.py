@@ -1,4 +1,4 @@
-"""What the controller asks Kafka about topics and groups, and the topics that Penstock itself needs.
+"""What the controller asks Kafka about topics, and the topics that Penstock itself needs.
 
 Blocking: call it in a thread. Raises KafkaFailed.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.plan.actions import GroupState, ObservedTopic
+from controller.plan.actions import ObservedTopic
 from controller.plan.channels import MANAGED_CONFIGS
 from tables.kafka.admin import KafkaAdmin
-from tables.kafka.answers import GroupInfo
 from tables.kafka.errors import KafkaNotFound, leave_out
 
 #: Configs of the contract topic, the status topic and the redrive ledger.
@@ -39,18 +38,6 @@ def observe_topics(admin: KafkaAdmin, names: Iterable[str]) -> dict[str, Observe
         )
         for name, about in found.items()
     }
-
-
-def group_states(admin: KafkaAdmin, groups: Iterable[str]) -> dict[str, GroupState]:
-    """The state of each group."""
-    return {group: group_state(admin.describe_group(group)) for group in sorted(groups)}
-
-
-def group_state(found: GroupInfo | None) -> GroupState:
-    """The state of a group; None = it does not exist."""
-    if found is None:
-        return GroupState.ABSENT
-    return GroupState.LIVE if found.members or found.state != "EMPTY" else GroupState.EMPTY
 
 
 def delete_topic(admin: KafkaAdmin, topic: str) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from controller.kafka.topics import group_states, observe_topics
+from controller.kafka.topics import observe_topics
 from controller.plan.actions import GroupState
 from tables.kafka.admin import KafkaAdmin
+from tests.support.groups import group_states
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.penstock import PenstockInCluster
 from tests.support.processes import Worker

@@ -14,13 +14,13 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from app.local.kafka import EmbeddedKafka
-from controller.kafka.topics import group_states
 from controller.plan.actions import GroupState
 from knative.contract import kafka_names
 from knative.contract.records import WorkerState, WorkerStatus, WorkerSubscription
 from knative.resources.values import Start
 from tables.status_table import encode_status
 from tests.integration.controller_fixture import CHANNEL, ControllerFixture
+from tests.support.groups import group_states
 from tests.support.processes import free_port
 
 pytestmark = pytest.mark.integration

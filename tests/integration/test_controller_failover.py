@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from controller.kafka.topics import group_states
 from controller.plan.actions import GroupState
 from knative.contract.leader_state import LeaderState, Removal
 from tests.integration.controller_fixture import ControllerFixture
 from tests.integration.controller_process import ControllerProcess
+from tests.support.groups import group_states
 
 pytestmark = pytest.mark.integration
 

@@ -1,0 +1,15 @@
+"""The states of consumer groups, as the controller sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from controller.kafka.groups import group_state
+from controller.plan.actions import GroupState
+from tables.kafka.admin import KafkaAdmin
+
+
+def group_states(admin: KafkaAdmin, groups: Collection[str]) -> dict[str, GroupState]:
+    """The state of each group."""
+    found = admin.describe_groups(groups)
+    return {group: group_state(found.get(group)) for group in groups}

@@ -48,6 +48,7 @@ from controller.plan.seeks import in_phase
 from knative.contract.leader_state import Removal
 from knative.contract.seeks import Seek, SeekPhase
 from knative.resources.seek_position import seek_position
+from tables.clock import now_s
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.errors import KafkaFailed, KafkaUnavailable
 from tables.kafka.loop_thread import call_in_thread
@@ -121,7 +122,7 @@ class Executor:
     async def confirm(self) -> None:
         """Ask Kafka whether this process leads. Raises LeadershipLost if it does not."""
         # The clock also runs while the process or the machine is stopped. The time is that of the question.
-        asked_s = _now_s()
+        asked_s = now_s()
         if not await self._election.confirm():
             raise LeadershipLost
         self._confirmed_s = asked_s
@@ -167,7 +168,7 @@ class Executor:
         for action in actions:
             # A process that was stopped for long still believes that it leads. Nothing but the group lock can tell, so
             # a confirmation counts for less time than another process needs to become the leader.
-            if _now_s() - self._confirmed_s > self._confirmed_for_s:
+            if now_s() - self._confirmed_s > self._confirmed_for_s:
                 await self.confirm()
             if not self._election.held or self._election.term != term or not self._state.holds:
                 raise LeadershipLost
@@ -275,7 +276,3 @@ class Executor:
             return partial(self._offsets.commit_start, action.group, action.topic, action.partitions, action.start)
         assert not isinstance(action, RecordCreations | WriteStatus), "the service writes all of them together"
         raise TypeError(f"unknown action {action!r}")
-
-
-def _now_s() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)

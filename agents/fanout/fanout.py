@@ -20,11 +20,11 @@ from agents.config import DeliveryConfig
 from agents.fanout.catch_up import CatchUp, Taken
 from agents.fanout.group_offsets import GroupOffsets, Starts
 from agents.fanout.member import FanoutMember
-from agents.fanout.membership_check import now_s
 from agents.fanout.ranges import Range, first_offset
 from agents.fanout.shared_consumer import SharedConsumer
 from agents.ordering.partition import PartitionState
 from knative.ports import Observe
+from tables.clock import now_s
 from tables.kafka.errors import KafkaFailed
 
 log = structlog.get_logger(__name__)

@@ -5,7 +5,6 @@ Kafka accepts a commit only from a member of the present generation, and only an
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 
 import structlog
@@ -13,15 +12,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from agents.consumer.commits import commit_now
 from agents.ordering.partition import PartitionState
+from tables.clock import now_s
 
 log = structlog.get_logger(__name__)
 
 _AGAIN_S = 0.5
-
-
-def now_s() -> float:
-    """A clock that runs on while the process or the machine is stopped."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def positions(heads: Iterable[PartitionState]) -> dict[int, int]:

@@ -78,7 +78,7 @@ class FanoutPort(Protocol):
         """The log ends at `end`, before the consumer's position: the topic was created again or truncated."""
 
     def confirmed(self, at: float) -> None:
-        """At this time, of `membership_check.now_s`, it was a member of its group, and owned its partitions."""
+        """At this time, of `tables.clock.now_s`, it was a member of its group, and owned its partitions."""
 
     def room(self, number: int, *, resume: bool) -> bool:
         """Whether a Trigger that follows this consumer has room for more. Any thread. `resume`: after a pause."""

@@ -20,6 +20,7 @@ from controller.election import Election
 from controller.kube.api_server import ApiServer, Json
 from controller.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from controller.kube.lease import RENEW_LIMIT_S, RETRY_S, LeaseView, Move, lease_object, next_move, read_lease
+from tables.clock import now_s
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +57,7 @@ class LeaseElection:
     @property
     def has_lease(self) -> bool:
         """Whether this process has the Lease, as far as it knows."""
-        return self._renewed_s is not None and _now_s() - self._renewed_s < RENEW_LIMIT_S
+        return self._renewed_s is not None and now_s() - self._renewed_s < RENEW_LIMIT_S
 
     @property
     def held(self) -> bool:
@@ -115,12 +116,12 @@ class LeaseElection:
 
     async def _step(self) -> None:
         await self._read()
-        move = next_move(self._lease, self._me, _now_s() - self._seen_s)
+        move = next_move(self._lease, self._me, now_s() - self._seen_s)
         if move is Move.WAIT:
             if self._renewed_s is not None:
                 await self._lose(f"{self._lease.holder if self._lease else ''} has it")
             return
-        asked_s = _now_s()
+        asked_s = now_s()
         await self._put(self._me, taken=move is not Move.RENEW)
         if self._renewed_s is None:
             log.info("this controller has the Lease", lease=self._name, namespace=self._api.namespace)
@@ -148,7 +149,7 @@ class LeaseElection:
 
     def _see(self, lease: LeaseView | None) -> None:
         if lease is None or self._lease is None or lease.version != self._lease.version:
-            self._seen_s = _now_s()
+            self._seen_s = now_s()
         self._lease = lease
 
     @property
@@ -167,8 +168,3 @@ class LeaseElection:
     def _on_lock(self, held: bool) -> None:
         self._terms += held
         self._changed(held)
-
-
-def _now_s() -> float:
-    """A clock that runs on while the process or the machine is stopped."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -20,7 +20,6 @@ from agents.fanout.catch_up import CatchUp
 from agents.fanout.fanout import TopicFanout
 from agents.fanout.group_offsets import Claim
 from agents.fanout.member import FanoutMember
-from agents.fanout.membership_check import now_s
 from agents.fanout.ranges import Range, Record
 from agents.fanout.shared_consumer import SharedConsumer
 from agents.ordering.offset_metadata import read
@@ -28,6 +27,7 @@ from agents.ordering.partition import Batch, PartitionState
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.policy import Addressable
 from knative.filters import Matcher
+from tables.clock import now_s
 from tables.kafka.answers import GroupOffset
 from tests.support.fakes import CountingObserve
 from tests.support.virtual_loop import run

@@ -26,13 +26,12 @@ from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits
 from agents.consumer.fetch import Fetcher
 from agents.consumer.log_end_offsets import LogEndOffsets, read_to_end, skip_to_end
-from agents.consumer.membership import instance_id, is_fatal, leave
+from agents.consumer.membership import instance_id, is_fatal, leave, run_sessions
 from agents.consumer.memory_budget import record_bytes
 from agents.consumer.rebalance import Rebalance, RebalanceListener
 from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
 from agents.ordering.partition import Batch, Delivery, PartitionState
-from knative.backoff import doubling_s
 from knative.cloudevents.record_headers import record_headers
 from knative.contract.records import Subscription
 from knative.ports import Observe
@@ -43,8 +42,6 @@ log = structlog.get_logger(__name__)
 _POLL_S = 0.25  # at rest
 _BUSY_POLL_S = 0.03  # while a commit is due or may become due: a retry waits for it
 _PAUSED_POLL_S = 0.01  # while partitions are paused
-_REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
-_STEADY_S = 60.0  # a consumer that ran this long before it failed joins again soon
 _LEAVE_S = 4.0  # at stop: for the last commit and for leaving the group, and again for a call that is under way
 
 
@@ -145,25 +142,17 @@ class SubscriptionConsumer:
 
     def _run(self) -> None:
         try:
-            self._sessions()
+            run_sessions(self._session, self._stop, self._failed)
         finally:
             self._thread.call_soon(self._drained.set)
 
-    def _sessions(self) -> None:
-        waits_s = doubling_s(*_REJOIN_S)
-        while not self._stop.is_set():
-            began = self._polled_at = time.monotonic()
-            try:
-                self._session()
-            except KafkaException as problem:
-                log.warning("consumer failed; joining again", subscription=self.subscription.label, reason=str(problem))
-                if is_fatal(problem.args[0]):
-                    self.instance_id = instance_id(self.client_name)
-                if time.monotonic() - began > _STEADY_S:
-                    waits_s = doubling_s(*_REJOIN_S)
-                self._stop.wait(next(waits_s))
+    def _failed(self, problem: Exception, fatal: bool) -> None:
+        log.warning("consumer failed; joining again", subscription=self.subscription.label, reason=str(problem))
+        if fatal:
+            self.instance_id = instance_id(self.client_name)
 
     def _session(self) -> None:
+        self._polled_at = time.monotonic()
         settings = consumer_settings(self._config, self.subscription.group, self.client_name, self.instance_id)
         consumer = Consumer({**settings, "on_commit": self.commits.on_commit, "error_cb": self._on_error})
         self._fatal = None

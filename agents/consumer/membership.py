@@ -1,12 +1,20 @@
-"""A consumer's membership in its group: what ends it for ever, how to leave, and how long a join may take."""
+"""A consumer's membership in its group: one client after another, what ends one, how to leave, and how long a join may
+take."""
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
+from collections.abc import Callable
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from knative.backoff import doubling_s
+from tables.kafka.errors import KafkaFailed
+
+_REJOIN_S = (1.0, 10.0)  # the first wait before joining again, and the longest
+_STEADY_S = 60.0  # a client that ran this long before it failed joins again soon
 JOIN_LIMIT_S = 60.0  #: longer than the others need to drain, and than a session lasts
 _UNSUBSCRIBE_S = 2.0  # local work of the client; Kafka is not asked
 
@@ -23,6 +31,26 @@ def instance_id(client_name: str) -> str:
     without a rebalance. After a fatal error it needs a new one: Kafka may have taken partitions from the former member,
     for others to get when that joins again. It never does, and nobody would own them."""
     return f"{client_name}-{uuid.uuid4().hex[:12]}"
+
+
+def run_sessions(
+    session: Callable[[], None],
+    stop: threading.Event,
+    failed: Callable[[KafkaException | KafkaFailed, bool], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Run `session`, the life of one client, again and again until `stop` is set. If it raises an error of Kafka, call
+    `failed` with that and whether the next client needs a new `instance_id`, and wait. Other errors are raised."""
+    waits_s = doubling_s(*_REJOIN_S)
+    while not stop.is_set():
+        began = clock()
+        try:
+            session()
+        except (KafkaException, KafkaFailed) as problem:
+            failed(problem, isinstance(problem, KafkaException) and is_fatal(problem.args[0]))
+            if clock() - began > _STEADY_S:
+                waits_s = doubling_s(*_REJOIN_S)
+            stop.wait(next(waits_s))
 
 
 def leave(consumer: Consumer) -> None:

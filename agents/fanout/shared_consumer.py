@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from agents.config import DeliveryConfig
 from agents.consumer.fetch import Fetcher
 from agents.consumer.log_end_offsets import LogEndOffsets
-from agents.consumer.membership import JoinWatch, instance_id, is_fatal, leave
+from agents.consumer.membership import JoinWatch, instance_id, is_fatal, leave, run_sessions
 from agents.consumer.rebalance import HANDOVER_S
 from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
@@ -33,9 +33,7 @@ from agents.fanout.pauses import Pauses
 from agents.fanout.ranges import Range
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
-from knative.backoff import doubling_s
 from knative.ports import Observe
-from tables.kafka.errors import KafkaFailed
 from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
@@ -45,8 +43,6 @@ _BUSY_POLL_S = 0.03  # while a commit waits for a confirmation, or records came 
 _BUSY_S = 1.0
 _PAUSED_POLL_S = 0.01
 _LOST_DRAIN_S = 0.5
-_REJOIN_S = (1.0, 10.0)
-_STEADY_S = 60.0
 _LEAVE_S = 4.0
 
 
@@ -162,20 +158,15 @@ class SharedConsumer:
     # -- thread
 
     def _run(self) -> None:
-        waits_s = doubling_s(*_REJOIN_S)
-        while not self._stop.is_set():
-            began = self._polled_at = time.monotonic()
-            try:
-                self._session()
-            except (KafkaException, KafkaFailed) as problem:
-                log.warning("consumer failed; joining again", topic=self.topic, reason=str(problem))
-                if isinstance(problem, KafkaException) and is_fatal(problem.args[0]):
-                    self._instance_id = instance_id(self.client_name)
-                if time.monotonic() - began > _STEADY_S:
-                    waits_s = doubling_s(*_REJOIN_S)
-                self._stop.wait(next(waits_s))
+        run_sessions(self._session, self._stop, self._failed)
+
+    def _failed(self, problem: Exception, fatal: bool) -> None:
+        log.warning("consumer failed; joining again", topic=self.topic, reason=str(problem))
+        if fatal:
+            self._instance_id = instance_id(self.client_name)
 
     def _session(self) -> None:
+        self._polled_at = time.monotonic()
         settings = consumer_settings(self._config, self._group, self.client_name, self._instance_id)
         self._begin_client()
         consumer = Consumer({**settings, "on_commit": self._check.answered, "error_cb": self._on_error})

@@ -5,7 +5,6 @@ Does not wait: callers repeat the check.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import urllib.error
 import urllib.request
@@ -14,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from controller.source.directory import Directory
+from controller.status.files import status_file
 from knative.errors import UsageError
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.values import Broker, KafkaChannel, Resource, Subscription, Trigger
@@ -73,21 +73,20 @@ def former_address(state: Path, resources: Sequence[Resource]) -> str:
     for one in resources:
         if not isinstance(one, Subscription | Trigger) or one.subscriber.ref is not None:
             continue
-        for uri in _addresses(state, one):
-            if urlsplit(uri).netloc != urlsplit(one.subscriber.uri).netloc:
-                return f"{one.kind} {one.namespace}/{one.name} is still delivered to {urlsplit(uri).netloc}"
+        uri = _address(state, one)
+        if uri is not None and urlsplit(uri).netloc != urlsplit(one.subscriber.uri).netloc:
+            return f"{one.kind} {one.namespace}/{one.name} is still delivered to {urlsplit(uri).netloc}"
     return ""
 
 
-def _addresses(state: Path, one: Subscription | Trigger) -> list[str]:
-    """The address in the status of this object; none without a status."""
-    for path in sorted((state / one.kind).glob(f"{one.namespace}.{one.name}*.json")):
-        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-            document = json.loads(path.read_text("utf-8"))
-            if (document["metadata"]["namespace"], document["metadata"]["name"]) == (one.namespace, one.name):
-                status = document["status"]
-                return [status.get("subscriberUri") or status.get("physicalSubscription", {}).get("subscriberUri", "")]
-    return []
+def _address(state: Path, one: Subscription | Trigger) -> str | None:
+    """The address in the status of this object; None without a status."""
+    try:
+        document = json.loads(status_file(state, one.kind, one.namespace, one.name).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    status = document["status"]
+    return str(status.get("subscriberUri") or status.get("physicalSubscription", {}).get("subscriberUri", ""))
 
 
 def host_of(channel: KafkaChannel, cluster_domain: str = "cluster.local") -> str:

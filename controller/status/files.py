@@ -38,6 +38,15 @@ FORMER_FILES = ("removals.json", "strangers.json")
 NAME_BYTES_MAX = 255  #: of a file name, on every file system in common use
 
 
+def status_file(root: Path, kind: str, namespace: str, name: str) -> Path:
+    """Where the status of this object is in the state directory `root`."""
+    file = f"{namespace}.{name}.json"
+    if len(file) > NAME_BYTES_MAX:  # names are ASCII
+        digest = hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:16]
+        file = f"{file[:200]}-{digest}.json"
+    return root / kind / file
+
+
 class StatusFiles:
     """The files of one state directory. Methods raise OSError unless they say otherwise."""
 
@@ -76,7 +85,7 @@ class StatusFiles:
 
     def write(self, status: WriteStatus, now: float) -> bool:
         """Write an object's status; False if it has not changed. `now`: Unix seconds."""
-        path = self._path(status.kind, status.namespace, status.name)
+        path = status_file(self._root, status.kind, status.namespace, status.name)
         before = conditions_of(self._load(path).get("status"))
         moment = timefmt.in_seconds(now)
         conditions = with_transitions(status.conditions, before, moment)
@@ -100,7 +109,7 @@ class StatusFiles:
 
     def keep_only(self, alive: Iterable[WriteStatus | Record]) -> None:
         """Remove the files of objects that no longer exist."""
-        keep = {self._path(one.kind, one.namespace, one.name) for one in alive}
+        keep = {status_file(self._root, one.kind, one.namespace, one.name) for one in alive}
         for kind in API_VERSIONS:
             for path in (self._root / kind).glob("*.json"):
                 if path not in keep:
@@ -141,13 +150,6 @@ class StatusFiles:
         except (ValueError, TypeError) as error:  # going on without it would remove the foreign resources
             hint = "fix it, or remove it if no other installation is served by this contract"
             raise OSError(f"{path} cannot be read ({error}); {hint}") from error
-
-    def _path(self, kind: str, namespace: str, name: str) -> Path:
-        file = f"{namespace}.{name}.json"
-        if len(file) > NAME_BYTES_MAX:  # names are ASCII
-            digest = hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:16]
-            file = f"{file[:200]}-{digest}.json"
-        return self._root / kind / file
 
     def _load(self, path: Path) -> dict[str, Any]:
         try:

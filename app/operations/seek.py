@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from app.operations.contract_snapshot import Contract, read_contract, read_seeks
@@ -34,7 +35,7 @@ _WITHDRAWAL_S = 5.0  # for the controller to act on it
 _START = "start one: a worker of role all or controller, or `penstock controller`"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Installation:
     """Where the installation is."""
 
@@ -42,12 +43,12 @@ class Installation:
     instance: str
     silent_s: float = FRESH_S  #: a worker that was silent for so long is gone
 
-    @property
+    @cached_property
     def admin(self) -> KafkaAdmin:
         """Kafka's administration."""
         return KafkaAdmin(self.client, _KAFKA_LIMIT_S)
 
-    @property
+    @cached_property
     def offsets(self) -> Offsets:
         """The offsets of its groups."""
         return Offsets(self.admin, _KAFKA_LIMIT_S)

@@ -14,13 +14,13 @@ from typing import Any
 import yaml
 
 from app.operations.fields_page import page
+from app.settings.generated import REPOSITORY, write_or_check
 from knative.resources.crds import crd
 from knative.resources.kinds import OURS
 from knative.resources.schema import Kind
 
-_REPOSITORY = Path(__file__).parents[2]
-CRDS = _REPOSITORY / "knative" / "manifests" / "crds"
-PAGE = _REPOSITORY / "docs" / "reference" / "fields.md"
+CRDS = REPOSITORY / "knative" / "manifests" / "crds"
+PAGE = REPOSITORY / "docs" / "reference" / "fields.md"
 
 #: Knative eventing brings these itself.
 _OF_KNATIVE = frozenset({"Subscription", "Broker", "Trigger"})
@@ -50,18 +50,5 @@ def to_yaml(value: object) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=110, allow_unicode=True)
 
 
-def main(arguments: list[str]) -> int:
-    """Write the files, or with `--check` report those that are out of date."""
-    stale = [path for path, text in files().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
-    if arguments == ["--check"]:
-        for path in stale:
-            print(f"{path.relative_to(_REPOSITORY)} is out of date; run `make docs` and commit it.", file=sys.stderr)
-        return int(bool(stale))
-    for path in stale:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(files()[path], encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(write_or_check(files(), sys.argv[1:]))

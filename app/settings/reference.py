@@ -14,10 +14,10 @@ from pathlib import Path
 
 from app.settings.describe import allowed, plain, unit, variable
 from app.settings.fields import Settings
+from app.settings.generated import REPOSITORY, write_or_check
 
-_REPOSITORY = Path(__file__).parents[2]
-PAGE = _REPOSITORY / "docs" / "reference" / "configuration.md"
-SETTINGS_FILE = _REPOSITORY / "knative" / "manifests" / "base" / "settings.env"
+PAGE = REPOSITORY / "docs" / "reference" / "configuration.md"
+SETTINGS_FILE = REPOSITORY / "knative" / "manifests" / "base" / "settings.env"
 
 _INTRODUCTION = """\
 # Configuration
@@ -84,18 +84,5 @@ def _settings_lines() -> Iterator[str]:
         yield f"#{variable(name)}={plain(field.default)}"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the files, or with `--check` report those that are out of date."""
-    stale = [path for path, text in files().items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
-    if arguments == ["--check"]:
-        for path in stale:
-            print(f"{path.relative_to(_REPOSITORY)} is out of date; run `make docs` and commit it.", file=sys.stderr)
-        return int(bool(stale))
-    for path in stale:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(files()[path], encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(write_or_check(files(), sys.argv[1:]))

@@ -11,75 +11,52 @@ from confluent_kafka import Producer
 
 from agents.config import DeliveryConfig
 from agents.fanout.fanouts import Fanouts
-from agents.fanout.member import FanoutMember
 from agents.ordering.partition import Batch, Delivery, PartitionState
 from app.local.kafka import EmbeddedKafka
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.policy import Addressable
-from knative.filters import Matcher
 from tables.kafka.admin import KafkaAdmin
 from tests.support.fakes import CountingObserve
+from tests.support.fanout_listener import FanoutListener, settle
 
 LIMIT_S = 180.0
 
 
-class Trigger:
+class Trigger(FanoutListener):
     """A Trigger whose events are settled at once, or kept while it is `slow`."""
 
     def __init__(self, kafka: EmbeddedKafka, topic: str, name: str, type_: str = "") -> None:
-        self.type = type_
+        super().__init__(type_)
         self.slow = False
         self.got: list[tuple[int, int]] = []
         self.kept: list[Delivery] = []
         self.filtered_count = 0
         self.problems: list[BaseException] = []
-        self.member: FanoutMember
         self.while_draining: Callable[[], None] = lambda: None
         self.subscription = Subscription(
             f"{topic}-{name}", 1, "ns", name, "c", "b", topic, f"{topic}.dlq", 1, f"g-{topic}-{name}",
             Addressable("http://x/"), kind=TRIGGER,
         )  # fmt: skip
 
-    @property
-    def matcher(self) -> Matcher | None:
-        return (lambda attributes: attributes["type"] == self.type) if self.type else None
-
     def filtered(self, headers: object) -> None:
         self.filtered_count += 1
 
     def enqueue(self, batches: list[Batch]) -> None:
-        for state, deliveries, end in batches:
-            for one in deliveries if state.open else ():
-                if state.tracker.add(one.offset):
-                    self.got.append((state.number, one.offset))
-                    self.kept.append(one)
-            if state.open and end > state.tracker.fetched:
-                state.tracker.skip_to(end)
-        self.member.batches_enqueued()
+        for one in self.take(batches):
+            self.got.append((one.partition.number, one.offset))
+            self.kept.append(one)
         if not self.slow:
             self.settle()
 
     def settle(self) -> None:
         for one in self.kept:
-            if one.partition.owned:
-                one.partition.tracker.settle(one.offset)
-                one.partition.released += 1
-                one.partition.released_bytes += one.size
+            settle(one)
         self.kept.clear()
         self.member.commits.schedule_commit()
 
-    def opened(self, partitions: Sequence[PartitionState]) -> None: ...
-
     async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
         await asyncio.to_thread(self.while_draining)
-        for state in partitions:
-            state.open = state.owned = False
-
-    def dropped(self, partitions: Sequence[PartitionState]) -> None: ...
-
-    def waiting_for_kafka(self, waiting: bool) -> None: ...
-
-    def failing(self) -> None: ...
+        await super().drain(partitions, limit_s)
 
     def fatal(self, problem: BaseException) -> None:
         self.problems.append(problem)

@@ -23,13 +23,13 @@ from agents.fanout.member import FanoutMember
 from agents.fanout.ranges import Range, Record
 from agents.fanout.shared_consumer import SharedConsumer
 from agents.ordering.offset_metadata import read
-from agents.ordering.partition import Batch, PartitionState
+from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.contract.records import TRIGGER, Subscription
 from knative.delivery.policy import Addressable
-from knative.filters import Matcher
 from tables.clock import now_s
 from tables.kafka.answers import GroupOffset
 from tests.support.fakes import CountingObserve
+from tests.support.fanout_listener import FanoutListener, settle
 from tests.support.virtual_loop import run
 
 KINDS = ("a", "b", "c")
@@ -37,55 +37,29 @@ BUDGET = 20_000
 SIZE = 1_000
 
 
-class Agent:
+class Agent(FanoutListener):
     """The agent and scheduler of one Trigger: takes batches when the test says so, and settles in any order."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.member: FanoutMember
+    def __init__(self, type_: str) -> None:
+        super().__init__(type_)
         self.queue: list[list[Batch]] = []
-        self.unsettled: list[tuple[PartitionState, int, int]] = []
+        self.unsettled: list[Delivery] = []
         self.got: list[int] = []
         self.filtered = None
-
-    @property
-    def matcher(self) -> Matcher | None:
-        return (lambda attributes: attributes["type"] == self.kind) if self.kind else None
 
     def enqueue(self, batches: list[Batch]) -> None:
         self.queue.append(batches)
 
-    def work(self, settle: int) -> None:
-        """Take what waits, then settle up to `settle` of what is unsettled."""
+    def work(self, count: int) -> None:
+        """Take what waits, then settle up to `count` of what is unsettled."""
         for batches in self.queue:
-            for state, deliveries, end in batches:
-                for one in deliveries if state.open else ():
-                    if state.tracker.add(one.offset):  # else it was settled before the partition moved
-                        self.got.append(one.offset)
-                        self.unsettled.append((state, one.offset, one.size))
-                if state.open and end > state.tracker.fetched:
-                    state.tracker.skip_to(end)
-            self.member.batches_enqueued()
+            for one in self.take(batches):
+                self.got.append(one.offset)
+                self.unsettled.append(one)
         self.queue.clear()
-        for number in range(settle, 0, -1):
+        for number in range(count, 0, -1):
             if self.unsettled:
-                state, offset, size = self.unsettled.pop(number % len(self.unsettled))
-                if state.owned:
-                    state.tracker.settle(offset)
-                    state.released += 1
-                    state.released_bytes += size
-
-    def opened(self, partitions: Sequence[PartitionState]) -> None: ...
-
-    async def drain(self, partitions: Sequence[PartitionState], limit_s: float) -> None:
-        for state in partitions:
-            state.open = state.owned = False
-
-    def dropped(self, partitions: Sequence[PartitionState]) -> None: ...
-
-    def waiting_for_kafka(self, waiting: bool) -> None: ...
-
-    def failing(self) -> None: ...
+                settle(self.unsettled.pop(number % len(self.unsettled)))
 
     def fatal(self, problem: BaseException) -> None:
         raise problem
@@ -253,7 +227,7 @@ def test_every_trigger_gets_its_events_in_order_and_once(
                 agent.work(10)
         _check(world)
         for agent, start in zip(world.agents, world.starts, strict=True):
-            wanted = [at for at, kind in log.items() if at >= start and agent.kind in ("", kind)]
+            wanted = [at for at, kind in log.items() if at >= start and agent.type in ("", kind)]
             assert sorted(agent.got) == wanted
             assert agent.member.states[0].tracker.committable == max(world.end, start)
 
@@ -263,13 +237,13 @@ def test_every_trigger_gets_its_events_in_order_and_once(
 def _check(world: World) -> None:
     for agent, start in zip(world.agents, world.starts, strict=True):
         state = agent.member.states[0]
-        unsettled = [offset for owner, offset, _ in agent.unsettled if owner is state]
+        unsettled = [one.offset for one in agent.unsettled if one.partition is state]
         assert unsettled == sorted(set(unsettled))
         assert all(offset >= state.tracker.committable for offset in unsettled)
         missing = [
             at
             for at, kind in world.log.items()
-            if start <= at < state.tracker.fetched and agent.kind in ("", kind) and at not in agent.got
+            if start <= at < state.tracker.fetched and agent.type in ("", kind) and at not in agent.got
         ]
         assert not missing, "skipped, and never delivered"
 

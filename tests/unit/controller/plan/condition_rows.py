@@ -122,6 +122,8 @@ def topic(name: str, **fields: Any) -> Callable[[Kafka], object]:
     return lambda kafka: kafka.topics.update({name: replace(kafka.topics[name], **fields)})
 
 
+LONG = "x" * 230  #: a name for which the topic name is too long
+NO_INGRESS = {"ingress_url": ""}
 AWAY = {"unavailable": "no broker answers"}
 MISSING_SINK = sink(refers("KafkaChannel", "failed"))
 CREATED = {name: ObservedTopic(1, 1) for name in (TOPIC, f"{TOPIC}.dlq", BROKER_TOPIC, BROKER_DLQ)}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from controller.plan.actions import ObservedTopic
 from knative.delivery.policy import Addressable
-from knative.resources.destination import Destination, Ref
-from knative.resources.values import Subscriber
+from knative.resources.destination import Ref
 from tests.unit.controller.plan.condition_rows import (
     AWAY,
     CREATED,
+    LONG,
     MISSING_SINK,
+    NO_INGRESS,
     Row,
     begin_to_remove,
     fails,
@@ -29,11 +30,6 @@ from tests.unit.controller.worlds import (
     config_map,
     trigger,
 )
-
-LONG = "x" * 230
-ENTRY = Subscriber("e-1", "entry", 1, Destination(uri="http://entry/"))
-GHOST = Subscriber("e-2", "ghost", 1, Destination(uri="http://ghost/"))
-NO_INGRESS = {"ingress_url": ""}
 
 BROKERS = [
     Row("new", "Unknown TopicBeingCreated: Ready, TopicReady, ContractPublished, Addressable", (broker(),)),

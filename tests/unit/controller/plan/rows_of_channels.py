@@ -9,7 +9,9 @@ from knative.resources.values import Subscriber
 from tests.unit.controller.plan.condition_rows import (
     AWAY,
     CREATED,
+    LONG,
     MISSING_SINK,
+    NO_INGRESS,
     Row,
     begin_to_remove,
     fails,
@@ -27,10 +29,8 @@ from tests.unit.controller.worlds import (
     subscription,
 )
 
-LONG = "x" * 230
 ENTRY = Subscriber("e-1", "entry", 1, Destination(uri="http://entry/"))
 GHOST = Subscriber("e-2", "ghost", 1, Destination(uri="http://ghost/"))
-NO_INGRESS = {"ingress_url": ""}
 
 CHANNELS = [
     Row("new", "Unknown TopicBeingCreated: Ready, TopicReady, ContractPublished, Addressable", (channel(),)),

@@ -12,18 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.local.kafka import EmbeddedKafka
 from tests.support.kube.audit import Request, service_account
-from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.cluster import KubeCluster, cluster_with_kafka
 from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, PenstockInCluster
-from tests.support.processes import REPOSITORY, Worker, wait_until
+from tests.support.processes import Worker, wait_until
 
 _LIMIT_S = 900.0
 _POLL_S = 0.02
@@ -151,16 +149,10 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=20, help="so many of them are changed")
     parser.add_argument("--idle", type=float, default=30.0, help="seconds at rest")
     given = parser.parse_args()
-    jars = REPOSITORY / ".penstock" / "kafka"
-    with tempfile.TemporaryDirectory(prefix="cluster-") as name:
-        folder = Path(name)
-        with (
-            EmbeddedKafka(folder / "kafka", port=0, heap="512m", jars_root=jars) as kafka,
-            KubeCluster(folder / "kube") as kube,
-        ):
-            for scene in SCENES:
-                figures = measure(kube, kafka.bootstrap, folder / scene.kind, scene, given)
-                print(json.dumps(figures), flush=True)
+    with cluster_with_kafka() as (kube, kafka, folder):
+        for scene in SCENES:
+            figures = measure(kube, kafka.bootstrap, folder / scene.kind, scene, given)
+            print(json.dumps(figures), flush=True)
 
 
 if __name__ == "__main__":

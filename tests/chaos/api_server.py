@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from app.local.kafka import EmbeddedKafka
-from tests.support.kube.cluster import KubeCluster
+from tests.support.kube.cluster import KubeCluster, cluster_with_kafka
 from tests.support.kube.converging import converges
 from tests.support.kube.penstock import LIMIT_S, PenstockInCluster
-from tests.support.processes import REPOSITORY, Failed, LoadProcess, SinkProcess
+from tests.support.processes import Failed, LoadProcess, SinkProcess
 
 _RATE = 100
 _LOOK_S = 10.0  #: between two of these, events are delivered
@@ -83,14 +81,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=120.0, help="so long there is no API server")
     given = parser.parse_args()
-    jars = REPOSITORY / ".penstock" / "kafka"
-    with tempfile.TemporaryDirectory(prefix="api-server-") as name:
-        folder = Path(name)
-        with (
-            EmbeddedKafka(folder / "kafka", port=0, heap="512m", jars_root=jars) as kafka,
-            KubeCluster(folder / "kube") as kube,
-        ):
-            print(json.dumps(away(kube, kafka.bootstrap, folder / "run", given.seconds)))
+    with cluster_with_kafka() as (kube, kafka, folder):
+        print(json.dumps(away(kube, kafka.bootstrap, folder / "run", given.seconds)))
 
 
 if __name__ == "__main__":

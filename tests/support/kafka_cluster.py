@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
@@ -23,7 +22,7 @@ from app.local.kafka.jars import ensure_jars
 from app.local.kafka.ports import LOOPBACK, is_open
 from app.local.kafka.storage import make_folder, prepare
 from app.local.kafka.toolchain import find_java
-from tests.support.processes import REPOSITORY, Child, Failed, free_port, wait_until
+from tests.support.processes import REPOSITORY, Child, Failed, StartedByWith, free_port, wait_until
 from tests.support.tcp_proxy import TcpProxy
 
 HEAP = "320m"
@@ -126,7 +125,7 @@ class Broker:
         return "\n".join(path.read_text(errors="replace").splitlines()[-10:]) if path.exists() else "(no log)"
 
 
-class KafkaCluster:
+class KafkaCluster(StartedByWith):
     """Between `with` and its end the brokers run, and their proxies forward everything by default."""
 
     def __init__(self, folder: Path, brokers: int = 3, *, heap: str = HEAP) -> None:
@@ -140,19 +139,6 @@ class KafkaCluster:
             java = [find_java(), _QUICK, *java_arguments(libs, LOG_CONFIG, data_dir / "broker.log", heap)]
             self.brokers.append(Broker(cluster, node, data_dir, java))
         self._admin: AdminClient | None = None
-
-    def __enter__(self) -> KafkaCluster:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def bootstrap(self) -> str:

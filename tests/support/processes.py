@@ -15,10 +15,11 @@ import signal
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from app.local.kafka.ports import is_free
 from app.local.kafka.processes import die_with_parent
@@ -98,6 +99,32 @@ def _idle_ticks() -> int:
     """Of all processors, since the start of the machine."""
     with open("/proc/stat") as stat:
         return sum(map(int, stat.readline().split()[4:6]))
+
+
+class StartedByWith(ABC):
+    """Several processes: `with` starts them and stops them at its end. If only some could be started, they are stopped
+    too."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start all."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop those that run."""
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 class Child:

@@ -12,18 +12,20 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
+import tempfile
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import yaml
 
+from app.local.kafka import EmbeddedKafka
 from tests.support.kube.audit import POLICY, Request, read_log
 from tests.support.kube.build import ensure_server
 from tests.support.kube.client import KubeClient, resource_path
-from tests.support.processes import Child, Failed, free_port, wait_until
+from tests.support.processes import REPOSITORY, Child, Failed, StartedByWith, free_port, wait_until
 
 #: For each start. Six seconds on two idle cores; compilers and other tests may have them all.
 START_LIMIT_S = 300.0
@@ -37,7 +39,7 @@ _CONTROLLERS = (
 _ISSUER = "https://kubernetes.default.svc"
 
 
-class KubeCluster:
+class KubeCluster(StartedByWith):
     """Between `with` and its end it answers. `admin` may do everything."""
 
     def __init__(self, folder: Path, *, controllers: bool = True) -> None:
@@ -51,19 +53,6 @@ class KubeCluster:
         self._etcd: Child | None = None
         self._api_server: Child | None = None
         self._controller_manager: Child | None = None
-
-    def __enter__(self) -> KubeCluster:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def url(self) -> str:
@@ -255,3 +244,16 @@ class KubeCluster:
 
 def _flags(flags: Mapping[str, object]) -> list[str]:
     return [f"--{name}={value}" for name, value in flags.items()]
+
+
+@contextmanager
+def cluster_with_kafka() -> Iterator[tuple[KubeCluster, EmbeddedKafka, Path]]:
+    """A cluster and a Kafka, and the folder of both, which is removed at the end."""
+    jars = REPOSITORY / ".penstock" / "kafka"
+    with tempfile.TemporaryDirectory(prefix="cluster-") as name:
+        folder = Path(name)
+        with (
+            EmbeddedKafka(folder / "kafka", port=0, heap="512m", jars_root=jars) as kafka,
+            KubeCluster(folder / "kube") as kube,
+        ):
+            yield kube, kafka, folder

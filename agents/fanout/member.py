@@ -274,7 +274,7 @@ class FanoutMember:
 
     async def release(self, numbers: Sequence[int]) -> None:
         """Commit these partitions, which are drained, and give them up."""
-        async with self._releasing:  # whoever comes second returns when they are committed
+        async with self._releasing:  # a second call returns only when the first has committed them
             mine = self._mine(numbers)
             for state in mine:
                 self._pop(state)

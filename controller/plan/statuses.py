@@ -191,8 +191,8 @@ def _trigger_resolved(
 
 
 def _dependency_ready(dependency: str) -> Condition:
-    """Unknown if the Trigger names a dependency, which is not looked at. Events are delivered all the same, as Knative
-    does it."""
+    """Unknown if the Trigger names a dependency, because Penstock does not check it. Events are delivered anyway, as in
+    Knative."""
     if not dependency:
         return true("DependencyReady")
     message = (

@@ -81,7 +81,7 @@ class GroupClient:
                 self._check(group, code)
 
     async def close(self) -> None:
-        """Close all connections, for good."""
+        """Close all connections. A request after that fails."""
         self._closed = True
         await self._drop()
 

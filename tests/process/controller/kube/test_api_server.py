@@ -15,7 +15,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 contexts: [{name: shop, context: {cluster: c, user: u}}]
 current-context: shop
 """
-#: Until it is told to end; at most 60 seconds.
+#: Runs until the test creates the file `end`, or for 60 seconds.
 HANGS = "i=0; while [ ! -e FOLDER/end ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done"
 OPEN = """
 import asyncio, sys

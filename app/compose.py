@@ -171,7 +171,8 @@ def _compose(app: WorkerApp, settings: Settings, worker_id: str, spans: SpanExpo
         counters, rows = parts.traffic.counters, parts.traffic.rows
     traffic.register(app, rows, why_not(settings))
     health.register(app, lifecycle.alive, lifecycle.readiness)
-    subscribers.register(app, contract, lifecycle.subscriber_statuses, lifecycle.subscriber_details)
+    subscribers_page = subscribers.SubscribersPage(contract, lifecycle.subscriber_details)
+    subscribers.register(app, subscribers_page)
     if settings.role in ("all", "ingress"):
         store: Produce = producer
         view = ingress.IngressView
@@ -194,8 +195,8 @@ def _compose(app: WorkerApp, settings: Settings, worker_id: str, spans: SpanExpo
         )
         metrics.watch_dlq(parts.dlq_letters)
     if settings.admin_port:
-        admin = AdminConfig(bind=settings.bind, port=settings.admin_port, debug=settings.debug)
-        parts.admin = AdminServer(admin, metrics, lifecycle.alive, lifecycle.readiness)
+        admin = AdminConfig(bind=settings.admin_bind, port=settings.admin_port, debug=settings.debug)
+        parts.admin = AdminServer(admin, metrics, lifecycle.alive, lifecycle.readiness, subscribers_page)
     return parts
 
 

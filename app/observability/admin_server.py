@@ -1,4 +1,4 @@
-"""The admin port: metrics and health for operators and probes, on an aiohttp server of its own.
+"""The admin port: metrics, health and statistics of subscriptions, on an aiohttp server of its own.
 
 It also answers while the ingress port is full or draining. All pages are read-only.
 """
@@ -21,6 +21,7 @@ from knative.errors import PenstockError
 if TYPE_CHECKING:
     from app.observability.metrics import Metrics
     from web.pages.health import Check
+    from web.pages.subscribers import SubscribersPage
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +31,7 @@ Penstock admin
 /metrics  Prometheus metrics
 /healthz  whether the process is alive
 /readyz   whether it is ready for requests
+/subscribers/<namespace>/<channel>?wide  statistics of the subscriptions of a channel or broker
 """
 
 
@@ -37,19 +39,23 @@ Penstock admin
 class AdminConfig:
     """Port 0 = no admin server at all."""
 
-    bind: str = "0.0.0.0"
+    bind: str = "127.0.0.1"
     port: int = 8081
     debug: bool = False  #: serve `app/observability/debug_pages` too
 
 
 class AdminServer:
-    """Serves until `stop`. `alive` and `ready` are the functions that the health pages of ingress call too."""
+    """Serves until `stop`. `alive` and `ready` are the functions that the health pages of ingress call too; its page of
+    subscribers is the same, with `?wide`."""
 
-    def __init__(self, config: AdminConfig, metrics: Metrics, alive: Check, ready: Check) -> None:
+    def __init__(
+        self, config: AdminConfig, metrics: Metrics, alive: Check, ready: Check, subscribers: SubscribersPage
+    ) -> None:
         self.config = config
         self._metrics = metrics
         self._alive = alive
         self._ready = ready
+        self._subscribers = subscribers
         self._debug = DebugPages() if config.debug else None
         self._runner: http.AppRunner | None = None
 
@@ -88,6 +94,7 @@ class AdminServer:
         application.router.add_get("/metrics", self._show_metrics)
         application.router.add_get("/healthz", self._healthz)
         application.router.add_get("/readyz", self._readyz)
+        application.router.add_get("/subscribers/{namespace}/{channel}", self._show_subscribers)
         if self._debug is not None:
             self._debug.add_to(application.router)
         return application
@@ -105,6 +112,12 @@ class AdminServer:
 
     async def _readyz(self, _request: http.Request) -> http.Response:
         return _page(self._ready, ("ready", "not ready"))
+
+    async def _show_subscribers(self, request: http.Request) -> http.Response:
+        names = request.match_info
+        answer = self._subscribers.answer(names["namespace"], names["channel"], wide="wide" in request.query)
+        body = orjson.dumps(answer.body)
+        return http.Response(body=body, status=answer.status, headers=answer.headers, content_type="application/json")
 
 
 def _page(check: Check, words: tuple[str, str]) -> http.Response:

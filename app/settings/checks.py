@@ -1,12 +1,16 @@
-"""Checks across settings: values that are valid alone but contradict each other."""
+"""Checks of settings: values that are not valid, and those that are valid alone but contradict each other."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable
 from typing import Protocol
 
+from analytics.census import model
 from knative.contract import kafka_names
+from knative.delivery.policy import parse_duration_s
+from knative.resources import destination
 
 _NAMESPACE = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
@@ -96,3 +100,17 @@ def message_of(parse: Callable[[str], object]) -> Callable[[str], str | None]:
         return None
 
     return check
+
+
+#: Setting -> why a value is not valid; None = it is.
+PROBLEM_OF: dict[str, Callable[[str], str | None]] = {
+    "instance": kafka_names.instance_problem,
+    "topic_template": kafka_names.template_problem,
+    "broker_topic_template": kafka_names.template_problem,
+    "cluster_domain": kafka_names.domain_problem,
+    "ingress_url": destination.base_problem,
+    "backoff_default": message_of(parse_duration_s),
+    "bind": message_of(ipaddress.ip_address),
+    "admin_bind": message_of(ipaddress.ip_address),
+    "census_url": model.url_problem,
+}

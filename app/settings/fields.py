@@ -17,10 +17,8 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from analytics.census import model
-from app.settings.checks import contradictions, message_of, namespaces_of, source_problem
+from app.settings.checks import PROBLEM_OF, contradictions, namespaces_of, source_problem
 from knative.contract import kafka_names
-from knative.delivery.policy import parse_duration_s
-from knative.resources import destination
 
 PREFIX = "PENSTOCK_"
 MIB = 1_048_576
@@ -139,8 +137,15 @@ class Settings(BaseSettings):
         8080, "port", "Ingress, health and subscriber status. When it is not set, the variable PORT counts.", ge=1,
         le=65535,
     )  # fmt: skip
-    admin_port: int = _setting(8081, "port", "Metrics and health for operators; 0 = off.", ge=0, le=65535)
-    bind: str = _setting("0.0.0.0", "IP address", "Address that both ports listen on.")
+    admin_port: int = _setting(
+        8081, "port", "Metrics, health and statistics of subscriptions, for operators; 0 = off.", ge=0, le=65535
+    )
+    bind: str = _setting("0.0.0.0", "IP address", "Address that PENSTOCK_HTTP_PORT listens on.")
+    admin_bind: str = _setting(
+        "127.0.0.1", "IP address", "Address that PENSTOCK_ADMIN_PORT listens on. It has no authentication and shows "
+        "URLs of subscribers. 0.0.0.0 lets others in, such as Prometheus; restrict who with a firewall or a network "
+        "policy.",
+    )  # fmt: skip
     web: Literal["httptools://", "aiohttp://"] = _setting(
         "httptools://", "driver", "Web driver: Penstock's own, or Faust's on aiohttp (slower, fewer limits)."
     )
@@ -357,29 +362,10 @@ class Settings(BaseSettings):
             raise ValueError("it must not contain credentials; set headers with OTEL_EXPORTER_OTLP_HEADERS")
         return value
 
-    @field_validator(
-        "instance",
-        "topic_template",
-        "broker_topic_template",
-        "cluster_domain",
-        "ingress_url",
-        "backoff_default",
-        "bind",
-        "census_url",
-    )
+    @field_validator(*PROBLEM_OF)
     @classmethod
     def _well_formed(cls, value: str, info: Any) -> str:
-        check = {
-            "instance": kafka_names.instance_problem,
-            "topic_template": kafka_names.template_problem,
-            "broker_topic_template": kafka_names.template_problem,
-            "cluster_domain": kafka_names.domain_problem,
-            "ingress_url": destination.base_problem,
-            "backoff_default": message_of(parse_duration_s),
-            "bind": message_of(ipaddress.ip_address),
-            "census_url": model.url_problem,
-        }[info.field_name]
-        if problem := check(value):
+        if problem := PROBLEM_OF[info.field_name](value):
             raise ValueError(problem)
         return value
 

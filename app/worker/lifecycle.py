@@ -36,7 +36,7 @@ from controller.config import ControllerConfig
 from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
 from knative.contract.features import SUPPORTED
-from knative.contract.records import SubscriberStatus, WorkerStatus, named_channel
+from knative.contract.records import WorkerStatus, named_channel
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.errors import PenstockError
 from tables.contract_table import ContractTable
@@ -107,7 +107,9 @@ class Lifecycle:
         if web_port:
             listening.check(bind, web_port)
         if settings.admin_port:
-            listening.check(settings.bind, settings.admin_port, "Choose another with PENSTOCK_ADMIN_PORT (0 = none).")
+            listening.check(
+                settings.admin_bind, settings.admin_port, "Choose another with PENSTOCK_ADMIN_PORT (0 = none)."
+            )
 
     async def before_start(self) -> None:
         """Wait for Kafka. If it does not answer in time, the process ends with exit code 3 and an error message."""
@@ -273,13 +275,9 @@ class Lifecycle:
             fields["unsupported"] = parts.contract.unsupported_text
         return ready, fields
 
-    def subscriber_statuses(self, namespace: str, channel: str) -> list[SubscriberStatus] | None:
-        """The `status.subscribers` of a channel, over all workers; None = there is no such channel."""
-        found = self.subscriber_details(namespace, channel)
-        return None if found is None else [one.status for one in found]
-
     def subscriber_details(self, namespace: str, channel: str) -> list[SubscriberDetails] | None:
-        """The same with details of each subscription: owner, lag, last error."""
+        """The `status.subscribers` of a channel, over all workers, with details of each subscription: owner, lag, last
+        error. None = there is no such channel."""
         parts = self._parts
         found = named_channel(parts.contract.channels.values(), namespace, channel)
         if found is None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.settings.fields import Settings
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.kustomize import COMPONENTS, MANIFESTS, OVERLAYS, render, write_kustomization
@@ -134,6 +135,18 @@ def test_dispatcher_as_a_knative_service(with_foreign_crds: KubeCluster, tmp_pat
         assert problems(service) == []
         in_default = {**service, "metadata": {**service["metadata"], "namespace": "default"}}
         with_foreign_crds.admin.apply(in_default, dryRun="All").must()
+
+
+@pytest.mark.parametrize("overlay", sorted(WITH))
+def test_monitoring_and_nobody_else_reaches_the_admin_port(overlay: str) -> None:
+    """It would listen on loopback."""
+    documents = render(OVERLAYS / overlay)
+    (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings"))
+    assert settings["PENSTOCK_ADMIN_BIND"] == "0.0.0.0"
+    rules = [rule for one in documents if one["kind"] == "NetworkPolicy" for rule in one["spec"]["ingress"]]
+    (rule,) = (one for one in rules if Settings().admin_port in [port["port"] for port in one["ports"]])
+    namespaces = [sender["namespaceSelector"]["matchLabels"] for sender in rule["from"]]
+    assert namespaces == [{"kubernetes.io/metadata.name": "monitoring"}]
 
 
 @pytest.mark.parametrize("overlay", sorted(WITH))

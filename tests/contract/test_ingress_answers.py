@@ -51,7 +51,7 @@ class Service:
         )
         self.state = view.register(app, limits, self.contract, self.produce, self.observe)
         health.register(app, lambda: (True, {}), lambda: (self.ready, {"kafka": False}))
-        subscribers.register(app, self.contract, lambda namespace, channel: None, lambda namespace, channel: None)
+        subscribers.register(app, subscribers.SubscribersPage(self.contract, lambda namespace, channel: None))
 
     def request(self, method: str, path: str, headers: dict[str, str], body: bytes | None) -> tuple[int, Any, bytes]:
         """-> (status, headers, body) of one request on a connection of its own."""

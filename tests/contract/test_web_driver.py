@@ -104,12 +104,8 @@ class Sites:
         page("/held")(type("HeldHere", (Held,), {"waiting": self.waiting}))
         app.web.add_static("/files", self.static)
         health.register(app, lambda: (False, {"died": "x"}), lambda: (True, {}))
-        subscribers.register(
-            app,
-            self.contract,
-            lambda _, channel: ROWS if channel == "orders" else None,
-            lambda _, channel: DETAILS if channel == "orders" else None,
-        )
+        found = subscribers.SubscribersPage(self.contract, lambda _, name: DETAILS if name == "orders" else None)
+        subscribers.register(app, found)
 
 
 @pytest.fixture(scope="module")
@@ -190,14 +186,8 @@ def test_health_and_subscribers(web: RunningWeb, sites: Sites) -> None:
     }
     for wide in ("?wide", "?wide=1&x=y"):
         status, _, body = ask(web, "GET", f"/subscribers/demo/orders{wide}")
-        assert status == 200
-        rows = json.loads(body)["subscribers"]
-        assert [(row["uid"], row["ready"], row["group"]) for row in rows] == [
-            ("s1", "True", "g-s1"),
-            ("s2", "Unknown", "g-s2"),
-        ]
+        assert (status, json.loads(body)) == (404, {"error": "?wide is at the admin port only (PENSTOCK_ADMIN_PORT)"})
     assert ask(web, "GET", "/subscribers/demo/nothing")[0] == 404
-    assert ask(web, "GET", "/subscribers/demo/nothing?wide")[0] == 404
     web.call(lambda: sites.contract.change(loaded=False))
     status, headers, _ = ask(web, "GET", "/subscribers/demo/orders")
     assert (status, headers["retry-after"]) == (503, "1")

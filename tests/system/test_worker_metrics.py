@@ -27,7 +27,7 @@ EVENTS = 6
 
 def wide(worker: Worker, installation: Installation) -> dict[str, dict[str, Any]]:
     """Rows of `?wide` by name."""
-    status, body = get(worker.port, f"/subscribers/{NAMESPACE}/{installation.resources.channel}?wide")
+    status, body = get(worker.admin_port, f"/subscribers/{NAMESPACE}/{installation.resources.channel}?wide")
     assert status == 200
     return {row["name"]: row for row in json.loads(body)["subscribers"]}
 

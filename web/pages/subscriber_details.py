@@ -1,4 +1,4 @@
-"""`GET /subscribers/<namespace>/<channel>?wide`: the JSON of a subscription's delivery statistics.
+"""`GET /subscribers/<namespace>/<channel>?wide` at the admin port: the JSON of a subscription's delivery statistics.
 
 Times are RFC 3339 in UTC; null = not known. `tables/subscriber_details` merges the statistics of the workers.
 """

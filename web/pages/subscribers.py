@@ -1,13 +1,15 @@
 """`GET /subscribers/<namespace>/<channel>`: the duck type's list of subscriber statuses, for the whole system.
 
-With `?wide` each row also has delivery statistics (`web/pages/subscriber_details`). `tables` computes both; the view
-gets them as functions. `<channel>` is a KafkaChannel or a Broker; `broker:<name>` is the Broker if both have the name.
+At the admin port `?wide` adds delivery statistics to each row (`web/pages/subscriber_details`). They name subscribers'
+URLs, so the port that senders use does not have them. `tables` computes both; the pages get them as functions.
+`<channel>` is a KafkaChannel or a Broker; `broker:<name>` is the Broker if both have the name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from faust.web import View
 
@@ -16,9 +18,11 @@ from tables.subscriber_details import SubscriberDetails
 from web.pages.subscriber_details import to_wide_row
 
 PATH = "/subscribers/{namespace}/{channel}"
+ELSEWHERE = "?wide is at the admin port only (PENSTOCK_ADMIN_PORT)"
 #: (namespace, channel) -> its rows; None if the channel does not exist.
-Statuses = Callable[[str, str], Sequence[SubscriberStatus] | None]
 Details = Callable[[str, str], Sequence[SubscriberDetails] | None]
+
+_RETRY_AFTER = {"retry-after": "1"}
 
 
 class ContractView(Protocol):
@@ -27,6 +31,32 @@ class ContractView(Protocol):
     @property
     def loaded(self) -> bool:
         """Whether the contract was read to its end once."""
+
+
+class Answer(NamedTuple):
+    """What the page answers, for any server."""
+
+    status: int
+    body: dict[str, Any]
+    headers: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribersPage:
+    """The page at both ports."""
+
+    contract: ContractView
+    details: Details
+
+    def answer(self, namespace: str, channel: str, *, wide: bool) -> Answer:
+        """200 with the rows, 404 for a channel that is not in the contract, 503 before the contract was read."""
+        if not self.contract.loaded:
+            return Answer(503, {"error": "the list of channels has not been read yet"}, _RETRY_AFTER)
+        found = self.details(namespace, channel)
+        if found is None:
+            return Answer(404, {"error": f"there is no channel {namespace}/{channel}"})
+        rows = [to_row(one.status) | (to_wide_row(one) if wide else {}) for one in found]
+        return Answer(200, {"subscribers": rows})
 
 
 def to_row(status: SubscriberStatus) -> dict[str, Any]:
@@ -40,38 +70,18 @@ def to_row(status: SubscriberStatus) -> dict[str, Any]:
 
 
 class SubscribersView(View):
-    """`register` binds it to its sources."""
+    """`register` binds it to its page."""
 
-    contract: ContractView
-    statuses: Statuses
-    details: Details
-    retry_after_s: int
+    page: SubscribersPage
 
     async def get(self, request: Any, namespace: str, channel: str) -> Any:
-        """200 with the rows, 404 for a channel that is not in the contract, 503 before the contract was read."""
-        if not self.contract.loaded:
-            headers = {"retry-after": str(self.retry_after_s)}
-            return self.json({"error": "the list of channels has not been read yet"}, status=503, headers=headers)
-        rows = self._wide(namespace, channel) if "wide" in request.query else self._rows(namespace, channel)
-        if rows is None:
-            return self.json({"error": f"there is no channel {namespace}/{channel}"}, status=404)
-        return self.json({"subscribers": rows})
-
-    def _rows(self, namespace: str, channel: str) -> list[dict[str, Any]] | None:
-        found = type(self).statuses(namespace, channel)
-        return None if found is None else [to_row(row) for row in found]
-
-    def _wide(self, namespace: str, channel: str) -> list[dict[str, Any]] | None:
-        found = type(self).details(namespace, channel)
-        return None if found is None else [{**to_row(row.status), **to_wide_row(row)} for row in found]
+        """The answer of the page, without statistics."""
+        if "wide" in request.query:
+            return self.json({"error": ELSEWHERE}, status=404)
+        status, body, headers = self.page.answer(namespace, channel, wide=False)
+        return self.json(body, status=status, headers=dict(headers))
 
 
-def register(app: Any, contract: ContractView, statuses: Statuses, details: Details, retry_after_s: int = 1) -> None:
+def register(app: Any, page: SubscribersPage) -> None:
     """Serve the view on a Faust app."""
-    bound = {
-        "contract": contract,
-        "statuses": staticmethod(statuses),
-        "details": staticmethod(details),
-        "retry_after_s": retry_after_s,
-    }
-    app.page(PATH, name="subscribers")(type("BoundSubscribersView", (SubscribersView,), bound))
+    app.page(PATH, name="subscribers")(type("BoundSubscribersView", (SubscribersView,), {"page": page}))

@@ -15,8 +15,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.metrics import Metrics
+from knative.contract.records import Channel, SubscriberStatus, Subscription
+from knative.delivery.policy import Addressable
 from knative.errors import PenstockError
+from tables.subscriber_details import details
+from tests.support.fakes import MemoryContract
 from tests.support.processes import free_port
+from web.pages.subscribers import SubscribersPage
 
 
 def test_scrapes_and_counting_threads_do_not_disturb_each_other() -> None:
@@ -39,6 +44,13 @@ def test_scrapes_and_counting_threads_do_not_disturb_each_other() -> None:
     assert sum(sample.value for sample in samples) == 80_000
 
 
+CONTRACT = MemoryContract(Channel("u", 1, "demo", "orders", "t", "d", 1))
+SUBSCRIPTION = Subscription("s1", 3, "demo", "s1", "u", "orders", "t", "d", 1, "g-s1", Addressable("http://s/"))
+ROW = SubscriberStatus("s1", 3, "True")
+FOUND = [details(SUBSCRIPTION, ROW, (), 0, 10)]
+PAGE = SubscribersPage(CONTRACT, lambda _, channel: FOUND if channel in ("orders", "broker:orders") else None)
+
+
 class _Health:
     good = True
 
@@ -50,7 +62,7 @@ class _Health:
 async def admin() -> AsyncIterator[tuple[str, Metrics, _Health]]:
     """A running admin server: its URL, its metrics, and the answer of its readiness."""
     metrics, ready = Metrics(), _Health()
-    server = AdminServer(AdminConfig("127.0.0.1", free_port()), metrics, _Health(), ready)
+    server = AdminServer(AdminConfig("127.0.0.1", free_port()), metrics, _Health(), ready, PAGE)
     await server.start()
     yield f"http://127.0.0.1:{server.config.port}", metrics, ready
     await server.stop(5)
@@ -88,12 +100,33 @@ async def test_health_pages_show_the_health_of_the_process(admin: tuple[str, Met
 
 
 @pytest.mark.asyncio
+async def test_subscribers_with_and_without_statistics(admin: tuple[str, Metrics, _Health]) -> None:
+    url, _, _ = admin
+    plain = {"uid": "s1", "observedGeneration": 3, "ready": "True", "message": ""}
+
+    async with aiohttp.ClientSession() as client:
+        async with client.get(f"{url}/subscribers/demo/orders") as answer:
+            assert (answer.status, await answer.json()) == (200, {"subscribers": [plain]})
+        for path in ("orders?wide", "broker:orders?wide=1&x=y"):
+            async with client.get(f"{url}/subscribers/demo/{path}") as answer:
+                assert answer.status == 200
+                (row,) = (await answer.json())["subscribers"]
+                assert row.items() >= {**plain, "group": "g-s1", "lastError": None}.items()
+        async with client.get(f"{url}/subscribers/demo/nothing?wide") as answer:
+            assert (answer.status, await answer.json()) == (404, {"error": "there is no channel demo/nothing"})
+        CONTRACT.change(loaded=False)
+        async with client.get(f"{url}/subscribers/demo/orders?wide") as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+        CONTRACT.change(loaded=True)
+
+
+@pytest.mark.asyncio
 async def test_a_busy_port_is_an_error_with_a_hint() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        server = AdminServer(AdminConfig("127.0.0.1", port), Metrics(), _Health(), _Health())
+        server = AdminServer(AdminConfig("127.0.0.1", port), Metrics(), _Health(), _Health(), PAGE)
 
         with pytest.raises(PenstockError, match=f"127.0.0.1:{port} cannot be opened.*PENSTOCK_ADMIN_PORT"):
             await server.start()
@@ -101,7 +134,7 @@ async def test_a_busy_port_is_an_error_with_a_hint() -> None:
 
 @pytest.mark.asyncio
 async def test_port_0_starts_no_server() -> None:
-    server = AdminServer(AdminConfig("127.0.0.1", 0), Metrics(), _Health(), _Health())
+    server = AdminServer(AdminConfig("127.0.0.1", 0), Metrics(), _Health(), _Health(), PAGE)
 
     await server.start()
     await server.stop(1)

@@ -16,16 +16,19 @@ from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.debug_pages import seconds_of
 from app.observability.metrics import Metrics
 from app.observability.profiler import Busy, Profiler, collapse, report
+from tests.support.fakes import MemoryContract
 from tests.support.processes import free_port
+from web.pages.subscribers import SubscribersPage
 
 PAGES = ("/debug/profile", "/debug/stacks", "/debug/tasks")
 LIMIT_S = 20.0
+SUBSCRIBERS = SubscribersPage(MemoryContract(), lambda _namespace, _channel: None)
 
 
 @asynccontextmanager
 async def serving(debug: bool) -> AsyncIterator[str]:
     server = AdminServer(
-        AdminConfig("127.0.0.1", free_port(), debug), Metrics(), lambda: (True, {}), lambda: (True, {})
+        AdminConfig("127.0.0.1", free_port(), debug), Metrics(), lambda: (True, {}), lambda: (True, {}), SUBSCRIBERS
     )
     await server.start()
     try:

@@ -20,7 +20,7 @@ from kubernetes.aio.client.api_client import ApiClient
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
-from controller.kube.errors import ApiError, retry_after_s
+from controller.kube.errors import ApiError, StreamCut, retry_after_s
 from knative.errors import UsageError
 
 APPLY = "application/apply-patch+yaml"
@@ -132,25 +132,30 @@ class ApiServer:
 
     async def watch(self, path: str, params: Params, seconds: int) -> AsyncGenerator[Json, None]:
         """The events of a watch, which the server ends after `seconds`. A stream that goes on for longer is half open:
-        nothing is at its other end, and it ends with an ApiError."""
+        nothing is at its other end. It ends with StreamCut, as does a stream whose last event is not whole."""
         what = f"watch of {path}"
         limit_s = seconds + CONNECT_S
         given = {**params, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
-        response = None
         try:
             response = await self._send("GET", path, given, None, "application/json", limit_s)
+        except _NETWORK as problem:
+            raise _no_answer(what, problem) from problem
+        try:
             if response.status >= 400:
                 raise _refused(what, response, await response.read())
             rest = b""
             async for chunk in response.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    yield _parsed(what, line)
+                    yield _object(line)
+            if rest:
+                yield _object(rest)
         except _NETWORK as problem:
-            raise _no_answer(what, problem) from problem
+            raise StreamCut(what, _why(problem)) from problem
+        except ValueError as problem:
+            raise StreamCut(what, f"an event is not whole: {problem}") from problem
         finally:
-            if response is not None:
-                response.close()
+            response.close()
 
     async def _send(
         self,
@@ -218,7 +223,11 @@ def _pods_namespace() -> str:
 
 
 def _no_answer(what: str, problem: BaseException) -> ApiError:
-    return ApiError(0, what, str(problem) or f"no answer ({type(problem).__name__})")
+    return ApiError(0, what, _why(problem))
+
+
+def _why(problem: BaseException) -> str:
+    return str(problem) or f"no answer ({type(problem).__name__})"
 
 
 def _refused(what: str, response: aiohttp.ClientResponse, data: bytes) -> ApiError:
@@ -233,9 +242,14 @@ def _refused(what: str, response: aiohttp.ClientResponse, data: bytes) -> ApiErr
 
 def _parsed(what: str, data: bytes) -> Json:
     try:
-        found = orjson.loads(data)
+        return _object(data)
     except ValueError as problem:
-        raise ApiError(0, what, "the answer is not JSON") from problem
+        raise ApiError(0, what, f"the answer is not valid: {problem}") from problem
+
+
+def _object(data: bytes) -> Json:
+    """Raises ValueError."""
+    found = orjson.loads(data)
     if not isinstance(found, dict):
-        raise ApiError(0, what, "the answer is not a JSON object")
+        raise ValueError("it is not a JSON object")
     return found

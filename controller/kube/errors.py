@@ -23,6 +23,14 @@ class ApiError(PenstockError):
         return self.status in (0, TOO_MANY) or self.status >= 500
 
 
+class StreamCut(ApiError):
+    """The stream of a watch began, and ended in the middle of an event or with an error of the network."""
+
+    def __init__(self, what: str, why: str) -> None:
+        """See ApiError."""
+        super().__init__(0, what, why)
+
+
 def retry_after_s(header: str | None) -> float:
     """The wait that a `Retry-After` in seconds asks for; API servers write no dates."""
     text = (header or "").strip()

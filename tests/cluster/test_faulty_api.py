@@ -22,7 +22,7 @@ FAULTS: dict[str, tuple[Faults, bool]] = {
     "500": (Faults(500), False),
     "every second request is answered with 503": (Faults(503, share=0.5), True),
     "watches repeat all that they have said": (Faults(repeats=2), True),
-    "watches end in the middle of an event": (Faults(cut=True), False),
+    "watches end in the middle of their first event": (Faults(cut=True), True),
 }
 HITS = 5
 

@@ -2,6 +2,7 @@
 
     list (pages of 500) -> watch for 20 s -> watch from there ... -> 410 -> list
                                  `-> cut, 429, 5xx, no answer: the store stays as it is, pause, watch from there
+                                 `-> again and again cut before its first event -> list
 
 While the API server is away, everything that is known stays known. Event loop only.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 import structlog
 
 from controller.kube.api_server import ApiServer
-from controller.kube.errors import FORBIDDEN, GONE, NOT_FOUND, ApiError
+from controller.kube.errors import FORBIDDEN, GONE, NOT_FOUND, ApiError, StreamCut
 from controller.source.cluster.store import Effect, ObjectStore
 from knative.backoff import exponential_s
 
@@ -28,7 +29,8 @@ PAGE = 500
 WATCH_S = 20  #: so long is a stream believed that says nothing; the server is asked for no more
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 15.0
-QUICK_S = 1.0  #: a stream without events that ends sooner is not asked for again at once
+QUICK_S = 1.0  #: a stream without events that ends sooner was cut
+CUTS_MAX = 3  #: so many streams in a row are cut before their first event until everything is listed
 ABSENT_S = 20.0  #: until a kind that is not installed is looked for again
 
 
@@ -49,6 +51,27 @@ class Collection:
         return f"{self.path}/{self.name}" if self.name else self.path
 
 
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """How the stream of a watch ended."""
+
+    events: int
+    lasted_s: float
+    cut: StreamCut | None = None  #: None = as the server ends it
+
+
+def count_cuts(before: int, end: StreamEnd) -> int:
+    """How many streams in a row were cut before their first event, which may be what cuts them: too long for a proxy,
+    say. `before`: without this one. Pure."""
+    too_early = not end.events and (end.cut is not None or end.lasted_s < QUICK_S)
+    return before + 1 if too_early else 0
+
+
+def must_list(cuts: int) -> bool:
+    """Whether to list, because a watch from the same version would meet the same event again. Pure."""
+    return cuts > 0 and cuts % CUTS_MAX == 0
+
+
 class Watcher:
     """Keeps one store in step."""
 
@@ -63,17 +86,21 @@ class Watcher:
 
     async def run(self) -> None:
         """Until it is cancelled."""
-        failures = 0
+        failures = cuts = 0
         while True:
             try:
                 if not self.store.version:
                     await self._list()
                     self._recovered()
-                began_s = time.monotonic()
-                events = await self._watch()
-                failures = 0
-                if not events and time.monotonic() - began_s < QUICK_S:
-                    await asyncio.sleep(QUICK_S)  # something between here and the server ends streams at once
+                end = await self._watch()
+                cuts = count_cuts(cuts, end)
+                if end.events or not cuts:
+                    failures = 0
+                if must_list(cuts):
+                    self.store.version = ""
+                    log.info("watches are cut before their first event; listing again", path=str(self.collection))
+                if end.cut or cuts:
+                    raise end.cut or StreamCut(f"watch of {self.collection.path}", "the stream ended at once")
             except ApiError as problem:
                 failures += 1
                 await self._wait(problem, failures)
@@ -91,21 +118,26 @@ class Watcher:
         log.debug("listed", path=str(self.collection), objects=len(self.store.objects))
         self._changed()
 
-    async def _watch(self) -> int:
-        """One stream until its end; returns the number of its events. Raises ApiError if it cannot be continued."""
-        count = 0
+    async def _watch(self) -> StreamEnd:
+        """One stream until its end. Raises ApiError if there is none, or if it cannot be continued."""
+        count, cut, began_s = 0, None, time.monotonic()
         params = {**self.collection.params, "resourceVersion": self.store.version}
-        async with aclosing(self._api.watch(self.collection.path, params, WATCH_S)) as events:
-            async for event in events:
-                effect = self.store.apply(event)
-                if effect is Effect.RELIST:
-                    raise ApiError(GONE, f"watch of {self.collection.path}", "the stream cannot be continued")
-                count += 1
-                self._recovered()
-                if effect is Effect.CHANGED:
-                    self._changed()
-        self._recovered()
-        return count
+        try:
+            async with aclosing(self._api.watch(self.collection.path, params, WATCH_S)) as events:
+                async for event in events:
+                    effect = self.store.apply(event)
+                    if effect is Effect.RELIST:
+                        raise ApiError(GONE, f"watch of {self.collection.path}", "the stream cannot be continued")
+                    count += 1
+                    self._recovered()
+                    if effect is Effect.CHANGED:
+                        self._changed()
+        except StreamCut as problem:
+            cut = problem
+        end = StreamEnd(count, time.monotonic() - began_s, cut)
+        if not count_cuts(0, end):
+            self._recovered()
+        return end
 
     def _recovered(self) -> None:
         if self.problem:

@@ -97,7 +97,10 @@ class FaultyApi:
         assert self._session is not None
         async with self._session.request(request.method, url, headers=headers, data=body or None) as answer:
             if answer.status == 200 and "watch" in request.query:
-                return await self._watch(request, answer)
+                try:
+                    return await self._watch(request, answer)
+                finally:
+                    _abort(answer)
             return web.Response(status=answer.status, body=await answer.read(), content_type=answer.content_type)
 
     async def _watch(self, request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
@@ -117,6 +120,12 @@ class FaultyApi:
                 self.hits += 1
                 await response.write(b"".join(said))
         return response
+
+
+def _abort(answer: aiohttp.ClientResponse) -> None:
+    """End a stream. Closing it instead would wait for the API server, for longer than the loop runs."""
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
 
 
 def _rejected(faults: Faults) -> web.Response:

@@ -42,6 +42,7 @@ class ControllerConfig:
     group_wait_s: float = 30.0  #: how long a topic's deletion waits for the groups of its subscriptions
     removal_limit_s: float = 3600.0  #: after this time a removal is given up and logged as an error
     seek_limit_s: float = 120.0  #: until a seek gives up when workers do not stop, or Kafka refuses the new offsets
+    seek_ref_s: float = 30.0  #: how long after its creation a ResetOffset in a cluster waits for what it refers to
     seek_kept_s: float = 600.0  #: how long the outcome of a seek stays that a command has asked for
     silent_s: float = 11.0  #: a worker whose record has not changed for so long is gone; longer than its session
     session_timeout_s: float = 10.0  #: of the lock group

@@ -124,6 +124,9 @@ class ClusterView:
     addresses: Mapping[Ref, Addressable | None] = field(default_factory=dict)
     unknown: Mapping[tuple[str, str], str] = field(default_factory=dict)  #: (apiVersion, kind) -> why it cannot be read
     loading: frozenset[tuple[str, str]] = frozenset()  #: kinds that are not listed yet
+    #: (kind, namespace, name) of what a ResetOffset may refer to and that may be served later: not valid, without our
+    #: finalizer, or waiting for Knative's core to write it into its channel
+    expected: frozenset[tuple[str, str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

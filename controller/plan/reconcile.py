@@ -104,7 +104,9 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         actions.extend(subscription.actions)
     publishing = frozenset(one.subscription.uid for one in actions if isinstance(one, PublishSubscription))
     wishes = [*map(wish_of, found.resets), *map(wish_of_request, world.seek_requests)]
-    seeks = plan_seeks(wishes, world, config, publishing)
+    expected = {one.key for one in (*world.objects, *found.subscriptions)}
+    expected |= world.cluster.expected if world.cluster is not None else set()
+    seeks = plan_seeks(wishes, world, config, publishing, frozenset(expected))
     actions.extend(seeks.actions)
     statuses: list[Action] = [channel_status(plan, subscriptions, world, destinations) for plan in channels]
     if world.cluster is None:  # in a cluster, another implementation writes their status

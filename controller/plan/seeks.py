@@ -34,6 +34,8 @@ from knative.contract.seeks import TRANSITIONS, Seek, SeekPhase, SeekRequest
 from knative.resources.seek_position import HINT, in_future, seek_position
 from knative.resources.values import ResetOffset
 
+Ref = tuple[str, str, str]  #: (kind, namespace, name)
+
 WITHDRAWN = "Withdrawn"  #: reason of a seek that nobody asked for any more before the offsets were moved
 
 
@@ -47,6 +49,7 @@ class Wish:
     namespace: str
     name: str
     to: str
+    created: float = 0.0  #: Unix seconds; 0 = long ago
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ def wish_of(one: Object[ResetOffset]) -> Wish:
     """What a ResetOffset asks for."""
     resource = one.resource
     reset = f"{resource.namespace}/{resource.name}"
-    return Wish(one.uid, reset, resource.ref_kind, resource.namespace, resource.ref_name, str(resource.to))
+    kind, namespace, name = resource.ref_kind, resource.namespace, resource.ref_name
+    return Wish(one.uid, reset, kind, namespace, name, str(resource.to), resource.created)
 
 
 def wish_of_request(one: SeekRequest) -> Wish:
@@ -69,8 +73,15 @@ def wish_of_request(one: SeekRequest) -> Wish:
     return Wish(one.id, "", one.kind, one.namespace, one.name, one.to)
 
 
-def plan_seeks(wishes: Sequence[Wish], world: World, config: ControllerConfig, publishing: frozenset[str]) -> SeekPlan:
-    """The next steps. `publishing`: uids whose contract record is published in this round for another reason."""
+def plan_seeks(
+    wishes: Sequence[Wish],
+    world: World,
+    config: ControllerConfig,
+    publishing: frozenset[str],
+    expected: frozenset[Ref],
+) -> SeekPlan:
+    """The next steps. `publishing`: uids whose contract record is published in this round for another reason.
+    `expected`: Subscriptions and Triggers that are there, whether they are served or not."""
     asked = {wish.id: wish for wish in wishes}
     actions: list[Action] = []
     for seek in world.seeks.values():
@@ -82,7 +93,7 @@ def plan_seeks(wishes: Sequence[Wish], world: World, config: ControllerConfig, p
     for wish in wishes:
         if wish.id in world.seeks:
             continue
-        begun = _begin(wish, world, busy)
+        begun = _begin(wish, world, config, busy, expected)
         if isinstance(begun, Seek):
             busy.setdefault(begun.uid, begun)
             actions.append(RememberSeek(begun))
@@ -97,7 +108,9 @@ def plan_seeks(wishes: Sequence[Wish], world: World, config: ControllerConfig, p
     return SeekPlan(tuple(actions), waiting)
 
 
-def _begin(wish: Wish, world: World, busy: dict[str, Seek]) -> Seek | str:
+def _begin(
+    wish: Wish, world: World, config: ControllerConfig, busy: dict[str, Seek], expected: frozenset[Ref]
+) -> Seek | str:
     """The seek to record, at once refused or not; or what the wish waits for."""
     seek = Seek(wish.id, wish.reset, wish.kind, wish.namespace, wish.name, wish.to, SeekPhase.STOPPING, world.now)
     try:
@@ -110,10 +123,13 @@ def _begin(wish: Wish, world: World, busy: dict[str, Seek]) -> Seek | str:
     label = f"{wish.kind} {wish.namespace}/{wish.name}"
     record = next((one for one in world.subscriptions.values() if _ref(one) == seek.ref), None)
     if record is None or record.uid in world.removals:
-        if any(one.key == seek.ref for one in world.objects):
+        if seek.ref in expected:
             return f"{label} is not served yet"
         if not world.complete:
             return "not all resources are read yet"
+        # Objects that are created together are not seen together: each kind has a watch of its own.
+        if world.now - wish.created < config.seek_ref_s:
+            return f"there is no {label}; without one this is refused {config.seek_ref_s:g} s after its creation"
         return _refused(seek, f"{wish.kind}NotFound", f"there is no {label}; correct spec.ref in a new object", world)
     seen = world.observed.topics.get(record.topic)
     if seen is not None and seen.id and record.topic_id not in ("", seen.id):
@@ -124,7 +140,7 @@ def _begin(wish: Wish, world: World, busy: dict[str, Seek]) -> Seek | str:
     return replace(seek, uid=record.uid, topic=record.topic, group=record.group)
 
 
-def _ref(record: records.Subscription) -> tuple[str, str, str]:
+def _ref(record: records.Subscription) -> Ref:
     return record.kind, record.namespace, record.name
 
 

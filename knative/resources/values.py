@@ -147,6 +147,7 @@ class ResetOffset:
     ref_kind: str  #: Subscription or Trigger
     ref_name: str
     over: bool = False  #: its status says that it was carried out or refused
+    created: float = 0.0  #: Unix seconds, by the clock of the API server; a file does not say it
     kind: str = "ResetOffset"
 
 

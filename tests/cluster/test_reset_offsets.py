@@ -9,14 +9,13 @@ import pytest
 
 from app.local.kafka import EmbeddedKafka
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.penstock import LIMIT_S, MESSAGING, PenstockInCluster
+from tests.support.kube.penstock import LIMIT_S, MESSAGING, RESETS, PenstockInCluster
 from tests.support.processes import wait_until
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
 
-RESETS = "kafka.eventing.knative.dev/v1alpha1"
 EVENTS = 5
 
 

@@ -10,7 +10,7 @@ import pytest
 from app.local.kafka import EmbeddedKafka
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.penstock import PenstockInCluster
+from tests.support.kube.penstock import MESSAGING, RESETS, PenstockInCluster
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
 
@@ -84,6 +84,26 @@ def test_subscribers_are_what_core_wrote_without_ghosts(penstock: PenstockInClus
         assert subscriber.requests("/gone") == []
         penstock.delete("KafkaChannel", "orders")
         penstock.wait_gone("KafkaChannel", "orders")
+        assert worker.terminate() == 0, worker.tail()
+
+
+def test_a_reset_of_a_subscription_that_core_has_not_added_yet(penstock: PenstockInCluster) -> None:
+    """Whichever of them was created first, and however long core takes."""
+    with penstock.worker(env={"PENSTOCK_SUBSCRIPTIONS": "core"}) as worker:
+        worker.wait_ready()
+        penstock.channel("orders")
+        penstock.wait_ready("KafkaChannel", "orders")
+        for name in ("before", "after", "missing"):
+            ref = {"apiVersion": MESSAGING, "kind": "Subscription", "name": name.replace("after", "before")}
+            if name == "after":
+                made = penstock.subscription("before", "orders", {"uri": "http://127.0.0.1:9/"})
+            penstock.create(RESETS, "ResetOffset", name, {"offset": {"time": "earliest"}, "ref": ref})
+        refused = ("False", "SubscriptionNotFound")
+        penstock.wait("one is refused", lambda: penstock.condition("ResetOffset", "missing") == refused)
+        for name in ("before", "after"):
+            assert penstock.condition("ResetOffset", name) == ("Unknown", "Pending")
+        write(penstock, entry(made["metadata"]["uid"], "before", "http://127.0.0.1:9/"))
+        penstock.wait_ready("ResetOffset", "before", "after")
         assert worker.terminate() == 0, worker.tail()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from controller.plan.actions import AnyObject, Object, WriteStatus
@@ -101,7 +102,7 @@ def read_object(raw: Raw) -> Known:
     if resource is None:  # the lists are of our kinds, so this is a version that we do not know
         return replace(known, problem=f"{raw.get('apiVersion')} is not served by this version")
     if isinstance(resource, ResetOffset):
-        resource = replace(resource, over=_is_over(raw))
+        resource = replace(resource, over=_is_over(raw), created=_created_s(metadata))
     return replace(known, resource=resource)
 
 
@@ -110,6 +111,14 @@ def _is_over(raw: Raw) -> bool:
     status = raw.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     return any(one.get("type") == "Ready" and one.get("status") in ("True", "False") for one in conditions or ())
+
+
+def _created_s(metadata: Raw) -> float:
+    """When the API server created an object; 0 = it does not say."""
+    try:
+        return datetime.fromisoformat(str(metadata.get("creationTimestamp"))).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def owns_something(resource: Resource | None) -> bool:
@@ -136,6 +145,12 @@ def ours_of(known: Iterable[Known], *, core: bool) -> list[Known]:
             and not brokers.get((one.resource.namespace, one.resource.broker), not core)
         )
     ]
+
+
+def expected_refs(known: Iterable[Known], ours: Iterable[Known]) -> frozenset[tuple[str, str, str]]:
+    """What may be served later: all of `ours`, and the Subscriptions that core writes into their channels."""
+    there = (*ours, *(one for one in known if one.kind == "Subscription"))
+    return frozenset((one.kind, *name_of(one.raw)) for one in there if not one.deleting)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from controller.source.cluster.mode import CORE_PATH, MEANS, find_mode
 from controller.source.cluster.objects import (
     FinalizerChange,
     Known,
+    expected_refs,
     ours_of,
     owns_something,
     path_of,
@@ -235,8 +236,8 @@ class ClusterSource:
         return {}
 
     def view(self) -> ClusterView | None:
-        """Addresses of what destinations refer to."""
-        return self._referred.view()
+        """Addresses of what destinations refer to, and what a ResetOffset may refer to."""
+        return replace(self._referred.view(), expected=expected_refs(self._known.values(), self._ours))
 
     def statuses(self) -> list[WriteStatus]:
         """Of objects that are not valid."""

@@ -23,6 +23,7 @@ LIMIT_S = 300.0
 MESSAGING = "messaging.knative.dev/v1"
 CHANNELS = "messaging.knative.dev/v1beta1"
 EVENTING = "eventing.knative.dev/v1"
+RESETS = "kafka.eventing.knative.dev/v1alpha1"
 KAFKA_CLASS = {"eventing.knative.dev/broker.class": "Kafka"}
 
 Json = dict[str, Any]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.plan.actions import (
+    ClusterView,
     ForgetSeek,
     GroupState,
     Object,
@@ -18,7 +19,8 @@ from controller.plan.actions import (
 from controller.plan.seeks import in_phase
 from knative.contract.records import WorkerState, WorkerStatus
 from knative.contract.seeks import TRANSITIONS, Seek, SeekPhase, SeekRequest
-from knative.resources.values import ResetOffset
+from knative.resources.destination import Destination
+from knative.resources.values import ResetOffset, Subscriber
 from tests.unit.controller.seek_worlds import GROUP, OBJECTS, UID, phase, seen, served, working
 from tests.unit.controller.worlds import (
     CONFIG,
@@ -91,6 +93,32 @@ def test_waits_for_a_subscription_that_is_there_but_not_published() -> None:
     kafka, wish = Kafka(), reset()
     assert kafka.decide(subscription(), wish) == [], "its channel is missing"
     assert "not served yet" in message(kafka.status(wish, subscription()))
+
+
+def test_waits_for_an_entry_of_a_channel_that_is_not_published() -> None:
+    listed = (channel(subscribers=(Subscriber("s-nope", "nope", 1, Destination(uri="http://x/")),)), reset(ref="nope"))
+    kafka = Kafka()
+    assert "RememberSeek" not in names_of(kafka.decide(*listed))
+    assert "not served yet" in message(kafka.status(listed[1], listed[0]))
+
+
+def test_waits_for_what_cores_controller_will_write_into_its_channel() -> None:
+    kafka, wish = served(), reset(ref="nope")
+    core = ClusterView(expected=frozenset({("Subscription", "default", "nope")}))
+    assert kafka.decide(*OBJECTS, wish, cluster=core) == []
+    assert "not served yet" in message(kafka.status(wish, *OBJECTS, cluster=core))
+
+
+@pytest.mark.parametrize(
+    ("age_s", "refused"), [(0.0, False), (CONFIG.seek_ref_s - 1, False), (CONFIG.seek_ref_s, True)]
+)
+def test_what_a_new_object_refers_to_may_appear_after_it(age_s: float, refused: bool) -> None:
+    kafka, wish = served(), reset(ref="nope", created=NOW - age_s)
+    assert names_of(kafka.decide(*OBJECTS, wish, now=NOW)) == (["RememberSeek"] if refused else [])
+    if not refused:
+        status = kafka.status(wish, *OBJECTS, now=NOW)
+        assert condition(status) == (UNKNOWN, "Pending")
+        assert "there is no Subscription default/nope" in message(status)
 
 
 def test_waits_until_all_resources_are_read() -> None:

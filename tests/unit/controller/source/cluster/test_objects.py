@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from controller.source.cluster.objects import FINALIZER, Known, ours_of, path_of, plan_finalizers, read_object, trimmed
+from controller.source.cluster.objects import (
+    FINALIZER,
+    Known,
+    expected_refs,
+    ours_of,
+    path_of,
+    plan_finalizers,
+    read_object,
+    trimmed,
+)
 from controller.source.cluster.references import (
     ApiKind,
     address_of,
@@ -63,6 +72,27 @@ def test_a_reset_offset_knows_from_its_status_whether_it_is_over(ready: str | No
     resource = read_object(found).resource
     assert isinstance(resource, ResetOffset)
     assert resource.over is over
+
+
+def test_a_reset_offset_knows_when_it_was_created() -> None:
+    spec = {"offset": {"time": "latest"}, "ref": {"apiVersion": "messaging.knative.dev/v1", "kind": "Subscription"}}
+    spec["ref"]["name"] = "billing"
+    api = "kafka.eventing.knative.dev/v1alpha1"
+    for time, created in (("1970-01-02T00:00:00Z", 86_400.0), (None, 0.0)):
+        resource = read_object(raw("ResetOffset", spec, api, creationTimestamp=time)).resource
+        assert isinstance(resource, ResetOffset)
+        assert resource.created == created
+
+
+def test_what_a_reset_offset_may_wait_for() -> None:
+    """Everything of ours, and Subscriptions, which may be core's; not what is being deleted."""
+    one, going = read_object(raw("KafkaChannel")), read_object(raw("KafkaChannel", deletionTimestamp="now"))
+    cores = read_object(raw("Subscription", {}, "messaging.knative.dev/v1"))
+    assert expected_refs([one, going, cores], [one, going]) == {
+        ("KafkaChannel", "ns", "one"),
+        ("Subscription", "ns", "one"),
+    }
+    assert expected_refs([one, going], [going]) == set()
 
 
 def test_a_status_is_no_news() -> None:

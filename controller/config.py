@@ -40,7 +40,8 @@ class ControllerConfig:
     backoff_max_s: float = 30.0  #: longest pause between tries while something fails
     removal_poll_s: float = 1.0  #: how often a group is checked that must become empty
     group_wait_s: float = 30.0  #: how long a topic's deletion waits for the groups of its subscriptions
-    removal_limit_s: float = 3600.0  #: after this time a removal is given up and logged as an error
+    #: after this time a removal is given up and logged as an error, and a creation of an object that has vanished
+    removal_limit_s: float = 3600.0
     seek_limit_s: float = 120.0  #: until a seek gives up when workers do not stop, or Kafka refuses the new offsets
     seek_ref_s: float = 30.0  #: how long after its creation a ResetOffset in a cluster waits for what it refers to
     seek_kept_s: float = 600.0  #: how long the outcome of a seek stays that a command has asked for

@@ -31,6 +31,7 @@ from controller.status.problems import ProblemLog
 from controller.status.reporter import StatusReporter
 from knative.backoff import exponential_s
 from knative.contract import kafka_names
+from knative.contract.leader_state import Removal
 from knative.ports import Produce
 from tables.contract_table import ContractTable
 from tables.kafka.admin import KafkaAdmin
@@ -298,10 +299,19 @@ class Controller:
     async def _record_new(self, decided: list[Action]) -> None:
         """Record the identities and creations of what the contract does not have, before any of it is created."""
         state = replace(self._state.state, identities=self._source.unpublished(self._published()))
+        given_up: tuple[Removal, ...] = ()
         for action in decided:
             if isinstance(action, RecordCreations):
                 state = replace(state, creations={one.uid: one for one in action.creations})
+                given_up = action.given_up
         await self._state.write(state)
+        for one in given_up:
+            log.warning(
+                "resource has vanished without being deleted; its topics stay, delete them if nobody needs them",
+                kind=one.kind,
+                resource=one.label,
+                topics=", ".join(one.topics),
+            )
 
     async def _find_foreign(self, term: _Term) -> None:
         """Record which resources are foreign before anything is published. Otherwise, after the first publication, the
@@ -351,6 +361,7 @@ class Controller:
             workers=dict(self._status.workers),
             removals=removals,
             creations=self._executor.creations,
+            vanished=self._source.vanished(complete, self._executor.creations),
             retained=retained,
             failures=self._executor.failures,
             now=time.time(),

@@ -132,7 +132,7 @@ class ApiServer:
 
     async def watch(self, path: str, params: Params, seconds: int) -> AsyncGenerator[Json, None]:
         """The events of a watch, which the server ends after `seconds`. A stream that goes on for longer is half open:
-        nothing is at its other end. It ends with StreamCut, as does a stream whose last event is not whole."""
+        nothing is at its other end. It raises StreamCut, and so does one whose last event is not whole."""
         what = f"watch of {path}"
         limit_s = seconds + CONNECT_S
         given = {**params, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}

@@ -140,6 +140,7 @@ class World:
     workers: Mapping[str, records.WorkerStatus] = field(default_factory=dict)
     removals: Mapping[str, Removal] = field(default_factory=dict)  #: by uid
     creations: Mapping[str, Removal] = field(default_factory=dict)  #: by uid: recorded before anything is created
+    vanished: frozenset[str] = frozenset()  #: uids of creations whose objects are gone, and nothing said: deleted
     retained: frozenset[str] = (
         frozenset()
     )  #: uids of the contract whose file cannot be read: neither changed nor removed
@@ -280,6 +281,7 @@ class RecordCreations(Action):
     tells of its topics and its group."""
 
     creations: tuple[Removal, ...]
+    given_up: tuple[Removal, ...] = ()  #: of objects that have vanished; their topics stay
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,17 @@ def plan_removals(world: World, alive: frozenset[str], config: ControllerConfig)
     return actions
 
 
-def record_creations(world: World, new: Iterable[Removal], channels: Iterable[Object[ChannelSpec]]) -> list[Action]:
+def record_creations(
+    world: World, new: Iterable[Removal], channels: Iterable[Object[ChannelSpec]], config: ControllerConfig
+) -> list[Action]:
     """Record what is created for resources that are not published yet, as long as they are not. `new`: what the next
     actions create. `channels`: what is created for them may be said to stay since."""
     creations = dict(_unpublished(world))
+    # Whether they were deleted or the API server has lost them, nobody knows: the topics stay, and a person decides.
+    old = [one for one in creations.values() if world.now - one.since >= config.removal_limit_s]
+    given_up = tuple(one for one in old if one.uid in world.vanished)
+    for one in given_up:
+        del creations[one.uid]
     for channel in channels:
         spec, created = channel.resource, creations.get(channel.uid)
         if created is None or not (spec.keep_topic or spec.external):
@@ -64,9 +71,10 @@ def record_creations(world: World, new: Iterable[Removal], channels: Iterable[Ob
         if not left:
             del creations[channel.uid]
     for one in new:
-        known = creations.get(one.uid, one).topics
-        creations[one.uid] = replace(one, topics=tuple(dict.fromkeys((*known, *one.topics))))
-    return [] if creations == world.creations else [RecordCreations(tuple(creations.values()))]
+        known = creations.get(one.uid, one)
+        topics = tuple(dict.fromkeys((*known.topics, *one.topics)))
+        creations[one.uid] = replace(one, topics=topics, since=known.since or world.now)
+    return [] if creations == world.creations else [RecordCreations(tuple(creations.values()), given_up)]
 
 
 def _unpublished(world: World) -> Mapping[str, Removal]:

@@ -97,7 +97,7 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
     # Removals first: a name that is being removed must be free before its next owner's topics are created.
     actions = plan_removals(world, frozenset(alive), config)
     planned = [*(plan.creation for plan in channels), *(plan.creation for plan in subscriptions)]
-    actions[:0] = record_creations(world, [one for one in planned if one is not None], found.channels)
+    actions[:0] = record_creations(world, [one for one in planned if one is not None], found.channels, config)
     for channel in channels:
         actions.extend(channel.actions)
     for subscription in subscriptions:

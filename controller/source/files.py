@@ -66,6 +66,10 @@ class FileSource:
         """All, unless the directory is known completely."""
         return frozenset() if complete else frozenset(creations)
 
+    def vanished(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
+        """None: a file that is gone was deleted."""
+        return frozenset()
+
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """Those that the contract does not have yet."""
         return self._identities.unpublished(published)

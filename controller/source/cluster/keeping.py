@@ -60,6 +60,13 @@ def keep_creations(view: View, creations: Mapping[str, Removal]) -> frozenset[st
     )
 
 
+def vanished(view: View, creations: Mapping[str, Removal]) -> frozenset[str]:
+    """Creations with topics whose objects are not there, although nothing said that they were deleted."""
+    if not view.synced:
+        return frozenset()
+    return frozenset(uid for uid, one in creations.items() if one.topics) - view.present - view.alive - view.deleted
+
+
 def _left_its_channel(record: Record, view: View, published: Mapping[str, Record]) -> bool:
     """Whether there is nothing more to serve: its channel is being deleted or gone from the contract, or this was an
     entry of a channel that does not list it any more."""

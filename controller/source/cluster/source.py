@@ -231,6 +231,10 @@ class ClusterSource:
         """See `keeping`."""
         return keeping.keep_creations(self._view(), creations) if complete else frozenset(creations)
 
+    def vanished(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
+        """See `keeping`."""
+        return keeping.vanished(self._view(), creations) if complete else frozenset()
+
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """None: the API server remembers the identities."""
         return {}

@@ -284,6 +284,26 @@ def test_a_creation_whose_file_cannot_be_read_waits() -> None:
     assert list(kafka.world.creations) == ["c-orders"]
 
 
+def test_a_creation_of_an_object_that_has_vanished_is_given_up_and_its_topics_stay() -> None:
+    kafka, gone = created(CreateTopic), frozenset({"c-orders"})
+    (one,) = kafka.world.creations.values()
+    assert one.since == kafka.world.now
+    since = kafka.world.now
+    for age_s, known in ((CONFIG.removal_limit_s - 1, ["c-orders"]), (CONFIG.removal_limit_s, [])):
+        kafka.record(now=since + age_s, retained=gone, vanished=gone)
+        assert list(kafka.world.creations) == known
+    assert kafka.settle(vanished=gone) == []
+    assert set(kafka.topics) == {TOPIC, f"{TOPIC}.dlq"}
+
+
+def test_a_creation_is_as_old_as_its_first_record() -> None:
+    kafka = created(CreateTopic)
+    (before,) = kafka.world.creations.values()
+    del kafka.topics[f"{TOPIC}.dlq"]
+    kafka.record(channel(), now=kafka.world.now + 10.0)
+    assert list(kafka.world.creations.values()) == [before]
+
+
 def test_the_next_channel_of_the_name_gets_the_topic_of_one_that_was_never_published() -> None:
     kafka = created(CreateTopic)
     kafka.settle(channel(uid="c-next"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.model import Record
-from controller.source.cluster.keeping import View, foreign_problem, keep, keep_creations, releasable
+from controller.source.cluster.keeping import View, foreign_problem, keep, keep_creations, releasable, vanished
 from knative.contract.leader_state import Removal
 from knative.contract.records import Channel, Subscription
 from knative.delivery.policy import Addressable
@@ -69,6 +69,20 @@ CREATION_ROWS = {
 @pytest.mark.parametrize("row", CREATION_ROWS.values(), ids=CREATION_ROWS)
 def test_what_stays_of_that_which_was_never_published(row: tuple[View, str]) -> None:
     assert keep_creations(row[0], CREATED) == ids(*row[1].split())
+
+
+VANISHED_ROWS = {
+    "nothing is listed yet": (View(False, ids(), ids(), ids()), ""),
+    "not valid now": (View(True, ids(), ids("c", "s"), ids()), ""),
+    "an empty cluster: of a group alone, nothing would be left behind": (View(True, ids(), ids(), ids()), "c"),
+    "being deleted": (View(True, ids(), ids(), ids("c", "s")), ""),
+    "served": (View(True, ids("c"), ids(), ids()), ""),
+}
+
+
+@pytest.mark.parametrize("row", VANISHED_ROWS.values(), ids=VANISHED_ROWS)
+def test_which_objects_have_vanished_before_they_were_published(row: tuple[View, str]) -> None:
+    assert vanished(row[0], CREATED) == ids(*row[1].split())
 
 
 def test_a_subscription_of_a_channel_that_is_gone_from_the_contract_does_not_stay() -> None:

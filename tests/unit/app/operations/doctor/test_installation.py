@@ -64,7 +64,15 @@ def test_who_runs() -> None:
     unknown = installation_checks([Look(NOW, CONTRACT)], HERE, None, START)
     assert (unknown[1].level, unknown[1].found.startswith("not known")) == ("ok", True)
     empty = _checks(contract=Contract((), (), (), REPORT))
-    assert [level for level, _, _ in empty] == ["ok", "ok", "ok"]
+    assert [level for level, _, _ in empty] == ["ok", "ok", "ok", "ok"]
+
+
+def test_says_that_it_does_not_see_ingress() -> None:
+    """Also while it sees a process that is ingress among others."""
+    for workers in ([], [_worker()]):
+        ((level, found),) = ((level, found) for level, name, found in _checks(*workers) if name == "ingress")
+        assert level == "ok"
+        assert "processes of role ingress report nothing" in found
 
 
 def test_worker_that_does_not_report_any_more_does_not_run() -> None:
@@ -75,7 +83,11 @@ def test_worker_that_does_not_report_any_more_does_not_run() -> None:
 
 @pytest.mark.parametrize(
     ("version", "level", "says"),
-    [(HERE, "ok", "and so has all that runs"), ("2.0", "warning", "w: 2.0"), ("", "warning", "w: one that does not")],
+    [
+        (HERE, "ok", "and so has all that"),
+        ("2.0", "warning", "w: 2.0"),
+        ("", "warning", "w: one that does not"),
+    ],
 )
 def test_versions(version: str, level: str, says: str) -> None:
     ((found, _, text),) = [one for one in _checks(_worker(version=version)) if one[1] == "versions"]

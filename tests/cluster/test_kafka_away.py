@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.local.kafka import EmbeddedKafka
+from app.worker.lifecycle import EXIT_NOT_READY
 from controller.kafka.topics import observe_topics
 from controller.source.cluster.objects import FINALIZER
 from tables.kafka.admin import KafkaAdmin
 from tests.support.kube.cluster import KubeCluster
-from tests.support.kube.penstock import PenstockInCluster
+from tests.support.kube.penstock import LIMIT_S, PenstockInCluster
 from tests.support.processes import REPOSITORY, free_port
 
 pytestmark = [pytest.mark.cluster, pytest.mark.integration]
@@ -44,6 +45,11 @@ def test_a_channel_that_is_deleted_while_kafka_is_away(kube: KubeCluster, tmp_pa
     found = penstock.read("KafkaChannel", "orders")["metadata"]
     assert found["deletionTimestamp"]
     assert found["finalizers"] == [FINALIZER]
+    before = [penstock.read("KafkaChannel", name) for name in ("orders", "kept")]
+    with penstock.worker("controller", env={"PENSTOCK_KAFKA_WAIT_S": "1"}) as controller:  # a start needs Kafka
+        assert controller.wait(LIMIT_S) == EXIT_NOT_READY, controller.tail()
+        assert "Start one with `penstock kafka up`, or set PENSTOCK_KAFKA." in controller.log.read_text()
+    assert [penstock.read("KafkaChannel", name) for name in ("orders", "kept")] == before, "nothing is changed"
     with broker() as kafka, penstock.worker("controller") as controller:
         penstock.wait_gone("KafkaChannel", "orders")
         admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 60.0)

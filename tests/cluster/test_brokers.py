@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,30 @@ def test_a_broker_with_triggers(penstock: PenstockInCluster) -> None:
         penstock.delete("Trigger", "mine")
         penstock.delete("Trigger", "others")
         penstock.wait_gone("Trigger", "mine", "others")
+        assert worker.terminate() == 0, worker.tail()
+
+
+def test_a_trigger_that_names_a_dependency(penstock: PenstockInCluster) -> None:
+    """The dependency is not checked: the Trigger is served, and does not say that it is ready."""
+    address = {"PENSTOCK_INGRESS_URL": "http://broker-ingress.test"}
+    with ScriptedSubscriber() as subscriber, penstock.worker(env=address) as worker:
+        worker.wait_ready()
+        penstock.create(EVENTING, "Broker", "default", {}, annotations=KAFKA_CLASS)
+        ping = {"apiVersion": "sources.knative.dev/v1", "kind": "PingSource", "name": "ping"}
+        annotations = {"penstock.dev/start": "earliest", "knative.dev/dependency": json.dumps(ping)}
+        spec = {"broker": "default", "subscriber": {"uri": subscriber.script("/waits", says(202))}}
+        penstock.create(EVENTING, "Trigger", "waits", spec, annotations=annotations)
+        unknown = ("Unknown", "DependencyNotChecked")
+        penstock.wait("it says so", lambda: penstock.condition("Trigger", "waits") == unknown)
+        assert penstock.condition("Trigger", "waits", "DependencyReady") == unknown
+        penstock.wait("it is served", lambda: penstock.condition("Trigger", "waits", "Subscribed") == ("True", ""))
+        target = f"/{penstock.namespace}/default"
+        penstock.wait("an event is stored", lambda: post(worker.port, target, "one").status == 202)
+        penstock.wait("it is delivered all the same", lambda: bool(subscriber.requests("/waits")))
+        removed = {"metadata": {"annotations": {"knative.dev/dependency": None}}}
+        penstock.kube.admin.merge(penstock.path("Trigger", "waits"), removed).must()
+        penstock.wait_ready("Trigger", "waits")
+        assert penstock.condition("Trigger", "waits", "DependencyReady") == ("True", "")
         assert worker.terminate() == 0, worker.tail()
 
 

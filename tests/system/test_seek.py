@@ -126,8 +126,9 @@ def test_under_load_delivery_goes_on_exactly_from_the_new_offsets(
         assert {new for _, new in earliest.values()} == {0}
         assert all(new >= old for old, new in latest.values())
         assert all(new == max(0, old - 5) for old, new in back.values())
+        middle_ms = round(middle.timestamp() * 1000)  # Kafka's timestamps are whole milliseconds
         for partition, (_, new) in time.items():
-            older = [offset for (p, offset), ms in stamps.items() if p == partition and ms < middle.timestamp() * 1000]
+            older = [offset for (p, offset), ms in stamps.items() if p == partition and ms < middle_ms]
             assert new == max(older) + 1, "the first record that is not older"
 
 

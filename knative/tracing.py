@@ -59,7 +59,7 @@ class ProcessSpan(Protocol):
     """One event on its way to one subscription, from its first attempt to its verdict."""
 
     def attempt(self, url: str, number: int) -> AttemptSpan:
-        """Begin attempt `number` (from 1)."""
+        """Begin attempt `number` (from 1). `url`: as it is shown."""
 
     def ended(self, verdict: str) -> None:
         """The event is settled (a value of `Settled`), or this worker lost its partition (ABANDONED)."""

@@ -67,8 +67,8 @@ async def post(pool: ConnectionPool, clock: Clock, request: Request) -> Outcome:
         pool.abort(lambda other: other is done)  # the answer has no use any more
         raise
     seconds = clock.monotonic() - began
-    uri, number = request.destination.uri, request.number
-    return Outcome(verdict, uri, number, clock.time(), seconds, status, problem, recipient)
+    url, number = request.destination.shown, request.number
+    return Outcome(verdict, url, number, clock.time(), seconds, status, problem, recipient)
 
 
 async def with_reply(

@@ -73,14 +73,14 @@ class Dispatcher:
         headers: Headers = delivery.headers
         if self._on_request is not None:
             number = tracker.attempts.get(delivery.offset, 0) + 1
-            headers = self._on_request(delivery, self._uri, number, headers)
+            headers = self._on_request(delivery, self._url, number, headers)
         try:
             request = self._to_request(self._prefix, headers, delivery.value)
         except Unreadable as problem:  # it is settled without an attempt
             self._retry_path.unreadable(delivery, problem.reason)
             return
         delivery.began = self._monotonic()
-        self._post(request, self._timeout_s, partial(self._answered, delivery, self._uri))
+        self._post(request, self._timeout_s, partial(self._answered, delivery, self._url))
 
     def _answered(
         self,
@@ -127,7 +127,7 @@ class Dispatcher:
         pool = self.pool(subscription.subscriber)
         self._prefix = pool.prefix(subscription.namespace)
         self._post = pool.post
-        self._timeout_s, self._uri = subscription.delivery.timeout_s, subscription.subscriber.uri
+        self._timeout_s, self._url = subscription.delivery.timeout_s, subscription.subscriber.shown
         self._to_request = to_json_request if subscription.delivery.format is DeliveryFormat.JSON else to_request
         #: The filter of this generation; None = every event passes.
         self.matcher = compile_filter(subscription.filter)

@@ -273,7 +273,7 @@ class RetryPath:
     async def _post(self, delivery: Delivery, request: Request) -> Outcome:
         hooks, pool = self._hooks, self._context.pool(request.destination)
         if hooks.request is not None:
-            headers = hooks.request(delivery, request.destination.uri, request.number, request.headers)
+            headers = hooks.request(delivery, request.destination.shown, request.number, request.headers)
             request = replace(request, headers=headers)
         try:
             outcome = await post(pool, self._clock, request)

@@ -59,8 +59,8 @@ def read_endpoint(uri: str) -> Endpoint:
     try:
         parts = urlsplit(uri)
         port = parts.port
-    except ValueError as error:
-        raise BadEndpoint(f"the URI cannot be read ({error})") from None
+    except ValueError:  # its message may quote a password
+        raise BadEndpoint("the URI cannot be read") from None
     if parts.scheme not in _DEFAULT_PORTS:
         raise BadEndpoint("the URI is not absolute http or https")
     if "@" in parts.netloc:

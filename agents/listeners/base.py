@@ -27,7 +27,8 @@ RequestHook = Callable[[Delivery, str, int, Headers], Headers]
 
 
 class DeliveryListener:
-    """Follows the deliveries of one subscription. Event loop only. Here every method does nothing."""
+    """Follows the deliveries of one subscription. Event loop only. Here every method does nothing. URLs are as they are
+    shown (`knative/urls`)."""
 
     def filtered(self, headers: Headers) -> None:
         """An event with these headers does not pass the filter: settled without being started."""

@@ -184,7 +184,7 @@ class DocumentBuilder:
         policy = subscription.delivery
         detail: dict[str, Scalar] = {
             "channel": subscription.channel,
-            "subscriber": subscription.subscriber.uri,
+            "subscriber": subscription.subscriber.shown,
             "group": subscription.group,
             "order": subscription.order.value,
             "retry": policy.retry,

@@ -236,7 +236,7 @@ def _dropping(facts: Facts) -> Iterator[Finding]:
         evidence = ["penstock.dev/exhausted is ignore: an event whose retries are used up is dropped."]
         if sink is not None:
             evidence = [
-                f"penstock.dev/exhausted is ignore: an event that the sink {sink.uri} does not accept is dropped."
+                f"penstock.dev/exhausted is ignore: an event that the sink {sink.shown} does not accept is dropped."
             ]
         if total is not None and total.counts.ignored:
             evidence.append(f"{total.counts.ignored} events were dropped in the window.")

@@ -314,7 +314,7 @@ def _subscription_row(
         "uid": one and one.uid,
         "generation": one and one.generation,
         "broker" if kind == TRIGGER else "channel": one and one.channel,
-        "subscriber": one and one.subscriber.uri,
+        "subscriber": one and one.subscriber.shown,
         "order": one and str(one.order),
         **({"filter": one and filters.to_json(one.filter)} if kind == TRIGGER else {}),
         "group": one and one.group,

@@ -33,7 +33,7 @@ def _agents() -> None:
     settings = load_settings()
     contract = read_contract({"bootstrap.servers": settings.kafka}, settings.instance)
     rows = [
-        (kafka_names.agent_name(one.namespace, one.name, one.uid), one.topic, f"delivers to {one.subscriber.uri}")
+        (kafka_names.agent_name(one.namespace, one.name, one.uid), one.topic, f"delivers to {one.subscriber.shown}")
         for one in contract.subscriptions
     ]
     if settings.traffic:

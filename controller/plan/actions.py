@@ -117,7 +117,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What a cluster shows of the objects that destinations refer to."""
+    """What a cluster shows of the objects that destinations refer to, and who resolves Subscriptions."""
 
     #: address of each ref whose object is there; None = the object has no address (yet). A v1 Service has none here:
     #: its name is its address.
@@ -127,6 +127,7 @@ class ClusterView:
     #: (kind, namespace, name) of what a ResetOffset may refer to and that may be served later: not valid, without our
     #: finalizer, or waiting for Knative's core to write it into its channel
     expected: frozenset[tuple[str, str, str]] = frozenset()
+    core: bool = False  #: Knative's own controller resolves Subscriptions, or it is not known yet whether it does
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,9 @@ def _channel_body(
         body["address"] = body["addresses"][0]
         body["annotations"][PATH_NOTE] = served.path
     if sink is not None:
-        body["deadLetterSinkUri"] = sink.uri
+        # Knative's core makes the dead letter sink of Subscriptions from this one.
+        whole = plan.object.resource.kind == CHANNEL and world.cluster is not None and world.cluster.core
+        body["deadLetterSinkUri"] = sink.uri if whole else sink.shown
     return body
 
 
@@ -135,7 +137,7 @@ def subscription_status(
     parts = (plan.resolved, plan.added, _channel_ready(plan, channel, world))
     body: dict[str, Any] = {}
     if plan.record is not None and plan.resolved.status is ConditionStatus.TRUE:
-        reply = plan.record.reply.uri if plan.record.reply else ""
+        reply = plan.record.reply.shown if plan.record.reply else ""
         body["physicalSubscription"] = {**_uris(plan.record), "replyUri": reply}
         body["annotations"] = {GROUP_NOTE: plan.record.group}
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), parts[-1:]), *parts), body)
@@ -143,7 +145,7 @@ def subscription_status(
 
 def _uris(record: Subscription) -> dict[str, Any]:
     sink = record.delivery.dead_letter_sink
-    return {"subscriberUri": record.subscriber.uri, "deadLetterSinkUri": sink.uri if sink else ""}
+    return {"subscriberUri": record.subscriber.shown, "deadLetterSinkUri": sink.shown if sink else ""}
 
 
 def _trigger_status(

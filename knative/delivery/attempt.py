@@ -30,7 +30,7 @@ class Outcome:
     """What one attempt came to."""
 
     verdict: Verdict
-    destination: str  #: the URL that was asked
+    destination: str  #: the URL that was asked, as it is shown
     attempts: int  #: made for this event so far, this one included
     at: float  #: Unix seconds
     seconds: float  #: what it took

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from knative.backoff import exponential_s
+from knative.urls import shown_url
 
 
 class DeliveryOrder(StrEnum):
@@ -44,6 +45,11 @@ class Addressable:
 
     uri: str
     ca_certs: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The URI for people: see `knative/urls`."""
+        return shown_url(self.uri)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from knative.resources.schema import Anything, Complaint, Object, Rule, Text, Unsupported
+from knative.urls import quoted
 
 #: Names of objects and of namespaces, as Kubernetes has them.
 LABEL_PATTERN = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -61,15 +62,15 @@ def uri_problem(uri: str) -> tuple[str, str] | None:
     try:
         parts = urlsplit(uri)
         port = parts.port
-    except ValueError as error:
-        return f"is not a valid URI ({error})", "write it like http://host:8080/path"
+    except ValueError:  # its message may quote a password
+        return "is not a valid URI", "write it like http://host:8080/path"
     if parts.scheme not in ("http", "https"):
         return "is not an absolute http or https URI", "write it like http://host:8080/path"
     if "@" in parts.netloc:  # checked first, so that no other message quotes the credentials
         return "contains credentials", "remove `user:password@`; they would end up in logs and dead letters"
     if not _HOST.fullmatch(parts.hostname or "") or port == 0:
         return (
-            f"{uri[:80]!r} does not have a valid host and port",
+            f"{quoted(uri, 80)} does not have a valid host and port",
             "write it like http://host:8080/path",
         )
     if "#" in uri:

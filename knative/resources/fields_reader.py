@@ -21,6 +21,7 @@ from knative.resources.schema import (
     Texts,
     Unsupported,
 )
+from knative.urls import quoted
 
 
 def read_fields(reader: ObjectReader, shape: Object, only: str = "") -> dict[str, Any]:
@@ -89,7 +90,7 @@ def _complaint(text: str, node: Text) -> tuple[str, str] | None:
     if len(text) > node.characters_max:
         return f"has {len(text)} characters", f"write at most {node.characters_max}"
     if node.pattern and not re.fullmatch(node.pattern, text, re.ASCII):
-        return f"{text[:64]!r} {node.what}", node.hint
+        return f"{quoted(text)} {node.what}", node.hint
     return None
 
 

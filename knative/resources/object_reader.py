@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from knative.delivery.policy import is_positive, parse_duration_s
+from knative.urls import quoted
 
 Path = tuple[str | int, ...]
 
@@ -83,7 +84,7 @@ class ObjectReader:
         """One of `choices`."""
         value = self.text(key, default)
         if value not in choices:
-            self.problem(key, f"{value[:64]!r} is not known", f"write {' or '.join(choices)}")
+            self.problem(key, f"{quoted(value)} is not known", f"write {' or '.join(choices)}")
             return default
         return value
 
@@ -182,5 +183,5 @@ def _kind_of(value: object) -> str:
     if isinstance(value, int | float):
         return f"the number {value}"
     if isinstance(value, str):
-        return f"the text {value[:40]!r}"
+        return f"the text {quoted(value, 40)}"
     return {"list": "a list", "dict": "a mapping"}.get(type(value).__name__, type(value).__name__)

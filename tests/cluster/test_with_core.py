@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.local.kafka import EmbeddedKafka
-from tests.support.kube.client import path_of
+from tests.support.kube.client import path_of, resource_path
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.penstock import MESSAGING, RESETS, PenstockInCluster
 from tests.support.subscriber import ScriptedSubscriber, says
@@ -142,3 +143,27 @@ def test_auto_finds_out_whether_core_is_there_and_says_so(penstock: PenstockInCl
             assert controller.terminate() == 0, controller.tail()
     finally:
         admin.delete(path_of(CHANNEL_KIND)).must()
+
+
+@pytest.mark.parametrize("mode", ["core", "own"])
+def test_only_core_gets_the_query_of_a_dead_letter_sink(penstock: PenstockInCluster, mode: str) -> None:
+    """It makes those of Subscriptions from the status of the channel. Nothing else has the query, such as an Event."""
+    secret = f"canary{uuid.uuid4().hex}"
+    sink = {"deadLetterSink": {"uri": f"http://127.0.0.1:9/sink?{secret}"}}
+    with penstock.worker(env={"PENSTOCK_SUBSCRIPTIONS": mode, "PENSTOCK_LOG_LEVEL": "debug"}) as worker:
+        worker.wait_ready()
+        penstock.channel("orders", delivery=sink)
+        penstock.subscription("billing", "orders", {"uri": f"http://127.0.0.1:9/billing?{secret}"})
+        late = {"ref": {"apiVersion": "v1", "kind": "Service", "name": "late"}, "uri": f"/late?{secret}"}
+        penstock.subscription("late", "orders", late)
+        penstock.wait_ready("KafkaChannel", *(["orders"] if mode == "core" else []))
+        if mode == "own":
+            penstock.wait_ready("Subscription", "billing")
+            penstock.wait("an Event", lambda: bool(penstock.events("Subscription", "late")))
+        shown = penstock.read("KafkaChannel", "orders")["status"]["deadLetterSinkUri"]
+        assert shown == (f"http://127.0.0.1:9/sink?{secret}" if mode == "core" else "http://127.0.0.1:9/sink")
+        statuses = [penstock.read("Subscription", name).get("status") for name in ("billing", "late")]
+        events = penstock.kube.admin.get(resource_path("events.k8s.io/v1", "events", namespace=penstock.namespace))
+        assert secret not in f"{statuses} {events.must()}"
+        assert secret not in worker.output() + worker.log.read_text(errors="replace")
+        assert worker.terminate() == 0, worker.tail()

@@ -41,6 +41,10 @@ def odd() -> World:
             "http://orders-kn-channel.test.svc.cluster.local?q=/channels/test/ping",
             "https://any/shop/side",
             "http://any/shop/main/",
+            "http://any/hook?key=1",
+            "http://any/hook?key=2",
+            "http://any/hook?",
+            "http://me:secret@any/hook",
             "http://[::1]:8080/channels/test/ping",
             "http://[::1]",
         )

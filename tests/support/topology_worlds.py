@@ -13,7 +13,13 @@ from knative.filters.dialects import ALL_EVENTS, Exact, Filter
 from tests.support.planted_faults import READY, World
 
 _LABELS = [f"{namespace}/{name}" for namespace in ("a", "b") for name in ("one", "two", "three")]
-_ELSEWHERE = ["http://x/", "http://y:80", "http://any/channels/a/one", "https://z/channels/b/nowhere?q=/a/one"]
+_ELSEWHERE = [
+    "http://x/",
+    "http://y:80",
+    "http://any/channels/a/one",
+    "https://z/channels/b/nowhere?q=/a/one",
+    "https://z/channels/b/nowhere?q=2",
+]
 _LOOPED = State("True", lag=0, last_error=f"508 more than 64 replies led to this event: {REPLY_LOOP}")
 _STATES = [READY, State("True", lag=40), State("Unknown", "no worker"), State("False", "failed", lag=3), None, _LOOPED]
 _FILTERS: list[Filter] = [ALL_EVENTS, Exact((("type", "a"),))]

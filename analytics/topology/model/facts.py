@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, TypeVar
 
 from analytics.topology.model.addresses import Addresses, channel_id
@@ -19,6 +20,7 @@ from analytics.topology.model.inputs import SOURCES_MAX, Inputs, Traffic
 from knative.contract.records import TRIGGER, Channel, Subscription
 from knative.delivery.policy import OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS
+from knative.urls import shown_url
 
 OTHERS = "source:"  #: the sum of the sources beyond the limit
 
@@ -26,6 +28,7 @@ OTHERS = "source:"  #: the sum of the sources beyond the limit
 SLACK_SHARE = 0.02
 SLACK_S = 2.0
 SLACK_EVENTS = 5
+CHECKSUM_CHARS = 6  #: of the checksum in the id of a destination: enough to tell apart, too few to find secrets
 CHAIN_NAMED_MAX = 10  #: triggers of a chain of replies that are named
 
 
@@ -171,10 +174,17 @@ def destinations(addresses: Addresses) -> Callable[[str], str]:
         found = known.get(uri)
         if found is None:
             channel = addresses.channel_at(uri)
-            found = known[uri] = f"uri:{uri}" if channel is None else channel_id(channel)
+            found = known[uri] = outside(uri) if channel is None else channel_id(channel)
         return found
 
     return resolve
+
+
+def outside(uri: str) -> str:
+    """Id of the vertex of a URI that is not a channel's: the URI as it is shown. If something is left out, a short
+    checksum of the whole URI tells apart what differs in it only."""
+    shown = shown_url(uri)
+    return f"uri:{shown}" if shown == uri else f"uri:{shown}#{sha256(uri.encode()).hexdigest()[:CHECKSUM_CHARS]}"
 
 
 def _by_id(consumer: SubscriptionFacts) -> str:

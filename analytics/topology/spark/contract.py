@@ -17,6 +17,7 @@ from operator import or_
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
+from analytics.topology.model.facts import CHECKSUM_CHARS
 from knative.contract.codec import KINDS
 from knative.contract.records import BROKER, TRIGGER, Channel, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec
@@ -226,5 +227,14 @@ def _resolved(rows: DataFrame, places: DataFrame) -> DataFrame:
     )
     found = rows.select("uid", f.inline(ends)).where("uri is not null or known is not null")
     found = found.withColumn("place", f.coalesce("known", asked)).join(places, ["place"], "left")
-    id_ = f.coalesce("at", f.concat(f.lit("uri:"), "uri"))
+    id_ = f.coalesce("at", f.concat(f.lit("uri:"), _outside(f.col("uri"))))
     return found.groupBy("uid").agg(*(f.max(f.when(f.col("role") == role, id_)).alias(role) for role, _, _ in entries))
+
+
+def _outside(uri: Column) -> Column:
+    """As `facts.outside`, without its prefix."""
+    from pyspark.sql import functions as f
+
+    shown = f.regexp_replace(f.regexp_replace(uri, r"(?<=//)[^/?#]*@", ""), r"(?s)[?#].*", "")
+    checksum = f.substring(f.sha2(uri, 256), 1, CHECKSUM_CHARS)
+    return f.when(shown == uri, uri).otherwise(f.concat(shown, f.lit("#"), checksum))

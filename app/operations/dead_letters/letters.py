@@ -13,9 +13,11 @@ from functools import cached_property
 
 from knative.cloudevents.kafka_binding import describe
 from knative.contract.records import Subscription
+from knative.urls import shown_url
 from tables.kafka.topic_reader import StoredRecord
 
 _ERROR = "ce_knativeerror"
+_DEST = f"{_ERROR}dest"
 _PLAIN = "penstock-"
 
 
@@ -29,13 +31,22 @@ class DeadLetter:
     def said(self) -> dict[str, str]:
         """`penstock-*` headers and `knativeerror*` attributes, by name without `penstock-` and `ce_`."""
         found = {}
-        for name, value in self.record.headers:
+        for name, value in self.shown.headers:
             low = name.lower()
             if low.startswith(_PLAIN):
                 found[low[len(_PLAIN) :]] = (value or b"").decode("utf-8", "replace")
             elif low.startswith(_ERROR):
                 found[low[3:]] = (value or b"").decode("utf-8", "replace")
         return found
+
+    @cached_property
+    def shown(self) -> StoredRecord:
+        """The record for people. Dead letters of other programs may have the whole URL of the subscriber."""
+        headers = tuple(
+            (name, shown_url(value.decode("utf-8", "replace")).encode() if value and name.lower() == _DEST else value)
+            for name, value in self.record.headers
+        )
+        return replace(self.record, headers=headers)
 
     @property
     def ref(self) -> str:

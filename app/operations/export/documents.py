@@ -10,6 +10,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from controller.source.cluster.objects import API_VERSIONS, LAST_APPLIED
 from controller.source.cluster.store import Raw, metadata_of, name_of
@@ -226,6 +227,9 @@ def _resolve(
         raise _CannotBeExported(
             f"{field} refers to {target}, which a directory cannot resolve, and the status has no address of it"
         )
+    query = urlsplit(str(destination.get("uri") or "")).query
+    if query and "?" not in uri:  # statuses show URLs without it
+        uri = f"{uri}?{query}"
     certs = destination.get("CACerts") or certs
     holder[last] = {"uri": uri, **({"CACerts": certs} if certs else {})}
     notes.append(f"{field} was a ref to {target}; this was its address when it was exported.")

@@ -240,8 +240,9 @@ class ClusterSource:
         return {}
 
     def view(self) -> ClusterView | None:
-        """Addresses of what destinations refer to, and what a ResetOffset may refer to."""
-        return replace(self._referred.view(), expected=expected_refs(self._known.values(), self._ours))
+        """Addresses of what destinations refer to, what a ResetOffset may refer to, and who resolves Subscriptions."""
+        expected = expected_refs(self._known.values(), self._ours)
+        return replace(self._referred.view(), expected=expected, core=self._mode != "own")
 
     def statuses(self) -> list[WriteStatus]:
         """Of objects that are not valid."""

@@ -57,6 +57,7 @@ def test_read(uri: str, host: str, port: int, authority: str, path: str) -> None
         ("http://a:0/", "port 0"),
         ("http://a:65536/", "read"),
         ("http://a:b/", "read"),
+        ("http://a:secret/", "read"),
         ("http://[::1/", "read"),
         ("http://[fe80::1%25eth0]/", "zone"),
         ("http://a\r\nx: y/", "control"),

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from controller.plan.actions import Object, PublishSubscription
+from controller.plan.actions import ClusterView, Object, PublishSubscription
 from controller.plan.reconcile import reconcile
 from knative.delivery.policy import DeliverySpec
 from knative.resources.conditions import ConditionStatus
 from knative.resources.destination import Destination, Ref
 from knative.resources.values import DeliveryRules, KafkaChannel, Subscriber
-from tests.unit.controller.worlds import CONFIG, TOPIC, Kafka, channel, condition, message, names_of
+from tests.unit.controller.worlds import CONFIG, TOPIC, Kafka, broker, channel, condition, message, names_of
 from tests.unit.controller.worlds import subscription as sub
 
 SERVICE = Ref("v1", "Service", "", "sink")
@@ -48,9 +48,23 @@ def test_what_a_target_stands_for(target: Destination, uri: str) -> None:
         assert found is not None
         assert (found.uri, found.ca_certs) == (uri, "pem")
     statuses = kafka.statuses(*objects)
+    uri = uri.partition("?")[0]  # a status shows no query
     assert statuses["orders"].body["deadLetterSinkUri"] == uri
     assert condition(statuses["orders"], "DeadLetterSinkResolved") == (ConditionStatus.TRUE, "")
     assert set(statuses["billing"].body["physicalSubscription"].values()) == {uri}
+
+
+def test_core_gets_the_whole_dead_letter_sink_of_a_channel() -> None:
+    """It makes those of Subscriptions from it. Nobody else needs the query, and a Broker is not core's."""
+    rules = DeliveryRules(DeliverySpec(retry=1), Destination(uri="http://sink/?key"))
+    objects = channel(delivery=rules), broker(delivery=rules), sub()
+    kafka = Kafka()
+    kafka.settle(*objects)
+    for cluster, uri in ((ClusterView(core=True), "http://sink/?key"), (ClusterView(), "http://sink/")):
+        statuses = kafka.statuses(*objects, cluster=cluster)
+        assert statuses["orders"].body["deadLetterSinkUri"] == uri
+        assert statuses["main"].body["deadLetterSinkUri"] == "http://sink/"
+        assert statuses["billing"].body["physicalSubscription"]["deadLetterSinkUri"] == "http://sink/"
 
 
 def test_a_ref_to_a_channel_stands_for_the_address_that_its_status_publishes() -> None:

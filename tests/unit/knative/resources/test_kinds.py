@@ -259,9 +259,24 @@ def test_all_mistakes_are_reported_at_once() -> None:
     assert len(caught.value.problems) == 3
 
 
-def test_credentials_are_not_repeated() -> None:
+@pytest.mark.parametrize(
+    "subscriber",
+    [
+        {"uri": "http://user:hunter2@host/"},
+        {"uri": "http://user:hunter2"},
+        {"uri": "http:///?hunter2"},
+        {"uri": "http://[::1:hunter2"},
+        {"uri": "http://[a:b]/?hunter2"},
+        {"uri": "http://host/?hunter2#x"},
+        {"uri": "ftp://user:hunter2@host/?hunter2"},
+        {"uri": "//user:hunter2@host/", "ref": {"apiVersion": "v1", "kind": "Service", "name": "s"}},
+        "http://user:hunter2@host/?hunter2",
+        {"ref": "http://user:hunter2@host/?hunter2"},
+    ],
+)
+def test_credentials_are_not_repeated(subscriber: object) -> None:
     with pytest.raises(Invalid) as caught:
-        kinds.parse(subscription(subscriber={"uri": "http://user:hunter2@host/"}))
+        kinds.parse(subscription(subscriber=subscriber))
     assert "hunter2" not in str(caught.value)
 
 

@@ -60,6 +60,15 @@ def test_a_letter_that_says_nothing() -> None:
     assert letter_lines(bare, Ledger({}))[1:] == ["  knativeerrordata: %%"]
 
 
+def test_a_letter_of_another_program_shows_no_secret() -> None:
+    """It has the whole URL of the subscriber, which stays in the record."""
+    headers = (*_ORIGINAL, ("CE_KnativeErrorDest", b"http://me:hunter2@x/p?hunter2"))
+    letter = DeadLetter(StoredRecord("t.dlq", 0, 0, 0, None, headers, b"data"))
+    assert letter.said["knativeerrordest"] == "http://x/p"
+    assert "hunter2" not in f"{letter_lines(letter, Ledger({}))} {letter_json(letter, Ledger({}))}"
+    assert letter.record.headers == headers
+
+
 @pytest.mark.parametrize(
     ("selection", "taken"),
     [

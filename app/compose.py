@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from app.observability.logging import configure_logging
 from app.observability.metrics import Metrics
 from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
+from app.settings.kafka import worker_kafka
 from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
@@ -47,6 +49,7 @@ from knative.errors import PenstockError
 from knative.ports import Produce
 from tables.contract_table import ContractTable
 from tables.faust_support import MemoryApp
+from tables.kafka.python_clients import broker_settings
 from tables.status_table import StatusTable
 from web.http import registry
 from web.http.config import DriverConfig
@@ -107,6 +110,7 @@ class WorkerApp(MemoryApp):
 def build(settings: Settings | None = None) -> WorkerApp:
     """The app that `faust -A app worker` runs. Raises UsageError for wrong settings."""
     settings = settings or load_settings()
+    kafka = worker_kafka(settings)
     worker_id = settings.worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     logging_config = configure_logging(settings, worker_id)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
@@ -114,7 +118,7 @@ def build(settings: Settings | None = None) -> WorkerApp:
     registry.install()
     app = WorkerApp(
         settings.instance,
-        broker="kafka://" + settings.kafka.replace(",", ";"),
+        **broker_settings(kafka),
         web=settings.web,
         web_bind=settings.bind,
         web_port=settings.http_port,
@@ -128,8 +132,8 @@ def build(settings: Settings | None = None) -> WorkerApp:
         worker_redirect_stdouts=False,
     )
     app.driver_config = _driver_config(settings)
-    app.lifecycle = Lifecycle()
-    app.lifecycle.parts = _compose(app, settings, worker_id, spans)
+    app.lifecycle = Lifecycle(kafka)
+    app.lifecycle.parts = _compose(app, settings, kafka, worker_id, spans)
     return app
 
 
@@ -155,10 +159,10 @@ def _span_export(settings: Settings, worker_id: str) -> SpanExport:
     return spans
 
 
-def _compose(app: WorkerApp, settings: Settings, worker_id: str, spans: SpanExport | None) -> Parts:
+def _compose(
+    app: WorkerApp, settings: Settings, kafka: Mapping[str, Any], worker_id: str, spans: SpanExport | None
+) -> Parts:
     lifecycle = app.lifecycle
-    # librdkafka's own log lines go through logging instead of directly to standard error.
-    kafka = {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
     metrics = Metrics(f"{settings.instance}-producer")
     producer = KafkaProducer(_producer_config(settings, kafka, metrics.producer), metrics, lifecycle.crashed)
     contract = ContractTable(kafka_names.contract_topic(settings.instance), kafka, lifecycle.crashed)
@@ -231,7 +235,7 @@ def _ingress_config(settings: Settings) -> ingress.IngressConfig:
     )
 
 
-def _producer_config(settings: Settings, kafka: dict[str, Any], name: str) -> ProducerConfig:
+def _producer_config(settings: Settings, kafka: Mapping[str, Any], name: str) -> ProducerConfig:
     return ProducerConfig(
         kafka=kafka,
         name=name,
@@ -245,7 +249,7 @@ def _producer_config(settings: Settings, kafka: dict[str, Any], name: str) -> Pr
 
 def _delivery_context(
     settings: Settings,
-    kafka: dict[str, Any],
+    kafka: Mapping[str, Any],
     producer: KafkaProducer,
     metrics: Metrics,
     lifecycle: Lifecycle,

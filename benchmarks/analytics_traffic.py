@@ -105,7 +105,9 @@ def job(bootstrap: str, folder: Path, batch: int, master: str, topic: str = TOPI
             rss.append(sum(map(rss_mb, pids)))
             marks.append((counters["records"], time.monotonic(), sum(map(cpu_s, pids))))
 
-        plan = TrafficPlan(bootstrap, {topic: ("bench", "traffic")}, "", folder, records_max=batch)
+        plan = TrafficPlan(
+            {"bootstrap.servers": bootstrap}, {topic: ("bench", "traffic")}, "", folder, records_max=batch
+        )
         summary = TrafficJob(spark, plan, on_batch).run()
         used = sum(map(cpu_s, pids))
         (_, warm_at, warm_cpu), (_, end_at, end_cpu) = marks[0], marks[-1]

@@ -100,6 +100,7 @@ _GROUPS = {
         "test_traffic_topics",
         "test_census",
         "test_spark_connect",
+        "test_secured_spark",
         "test_spark_shutdown",
         "test_topology_demo",
     ),

@@ -27,7 +27,7 @@ class Fanouts:
         self._observe = observe
         self._fatal = fatal
         self._admin = KafkaAdmin(config.kafka)
-        self._client = GroupClient(str(config.kafka["bootstrap.servers"]), f"{config.instance}-triggers")
+        self._client = GroupClient(config.kafka, f"{config.instance}-triggers")
         self._group_offsets = GroupOffsets(self._admin, self._client, observe)
         self._fanouts: dict[str, TopicFanout] = {}
         self._ending: set[asyncio.Task[None]] = set()

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analytics.census.counting import count_record
-from analytics.spark.kafka_source import StreamBounds, stream_options
+from analytics.spark.kafka_source import StreamBounds, bootstrap, connection, stream_options
 from knative.errors import NotReadyError, PenstockError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _CAUSE = re.compile(r"(?:[\w$]+\.)+[\w$]*(?:Exception|Error): [^\n]+")
 class SparkConfig:
     """`take`: gets the (key, value) records of each batch, instead of the results topic."""
 
-    bootstrap: str
+    kafka: Mapping[str, Any]  #: librdkafka client settings
     compute_topic: str
     results_topic: str
     checkpoint: Path
@@ -48,7 +48,7 @@ class SparkConfig:
 def start(spark: SparkSession, config: SparkConfig) -> StreamingQuery:
     """Start the query. Raises what Spark raises."""
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(_ARROW_RECORDS))
-    options = stream_options(config.bootstrap, [config.compute_topic], StreamBounds(config.chunks_max))
+    options = stream_options(config.kafka, [config.compute_topic], StreamBounds(config.chunks_max))
     options["failOnDataLoss"] = "true"
     chunks = spark.readStream.format("kafka").options(**dict[str, Any](options)).load()
     results = counted(chunks, config.delay_s)
@@ -61,7 +61,7 @@ def start(spark: SparkSession, config: SparkConfig) -> StreamingQuery:
     if config.take is not None:
         return writer.foreachBatch(_handing_to(config.take)).start()
     sink = {
-        "kafka.bootstrap.servers": config.bootstrap,
+        **connection(config.kafka),
         "kafka.acks": "all",
         "kafka.enable.idempotence": "true",
         "topic": config.results_topic,
@@ -118,7 +118,7 @@ def explained(problem: Exception, config: SparkConfig) -> PenstockError:
     if "UnknownTopicOrPartition" in text or "doesn't exist" in text or "does not host" in text:
         return PenstockError(f"A topic was removed while it was computed: {topics}.", "Start again.")
     if "TimeoutException" in text or "DisconnectException" in text:
-        return NotReadyError(f"Kafka at {config.bootstrap} stopped answering.", "Start again when it answers.")
+        return NotReadyError(f"Kafka at {bootstrap(config.kafka)} stopped answering.", "Start again when it answers.")
     if isinstance(problem, ConnectionError) or "while sending or receiving" in text or "Java side is empty" in text:
         return PenstockError("Spark exited unexpectedly.", f"Start again. {again}")
     return PenstockError(

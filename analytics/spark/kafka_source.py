@@ -1,7 +1,7 @@
 """Kafka as a Spark source: options for streams and for bounded reads, and the columns of Penstock's records.
 
-    records = read_stream(spark, bootstrap, topics, StreamBounds(records_max=500_000))     a streaming DataFrame
-    records = read_batch(spark, bootstrap, topics, since_s, until_s)                        a bounded one
+    records = read_stream(spark, kafka, topics, StreamBounds(records_max=500_000))     a streaming DataFrame
+    records = read_batch(spark, kafka, topics, since_s, until_s)                        a bounded one
     records.select(header("ce_type"), header("ce_source"), body_bytes(), second())
 
 Columns: key, value, topic, partition, offset, timestamp, timestampType, headers. Spark transfers only the columns that
@@ -19,11 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_SECURITY = "org.apache.kafka.common.security"
 _REQUEST_MS = 15_000  #: for one request to Kafka; the default of a minute is too long at a terminal
 
 
@@ -36,10 +38,59 @@ class StreamBounds:
     partitions_min: int | None = None  #: tasks to divide a batch into; None: one for each partition
 
 
-def kafka_options(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
+def bootstrap(kafka: Mapping[str, Any]) -> str:
+    """The brokers' addresses in librdkafka's settings."""
+    return str(kafka["bootstrap.servers"])
+
+
+def connection(kafka: Mapping[str, Any]) -> dict[str, str]:
+    """Options by which Spark's sources and sinks connect as librdkafka does with `kafka`. Certificates are read here,
+    because executors may run where these files are not."""
+    protocol = str(kafka.get("security.protocol", "PLAINTEXT"))
+    options = {"bootstrap.servers": bootstrap(kafka)}
+    if protocol != "PLAINTEXT":
+        options["security.protocol"] = protocol
+    if "ssl.ca.location" in kafka:
+        options["ssl.truststore.type"] = "PEM"
+        options["ssl.truststore.certificates"] = Path(kafka["ssl.ca.location"]).read_text()
+    if "ssl.certificate.location" in kafka:
+        options["ssl.keystore.type"] = "PEM"
+        options["ssl.keystore.certificate.chain"] = Path(kafka["ssl.certificate.location"]).read_text()
+        options["ssl.keystore.key"] = Path(kafka["ssl.key.location"]).read_text()
+    if protocol.startswith("SASL"):
+        options |= _sasl(kafka)
+    return {f"kafka.{name}": value for name, value in options.items()}
+
+
+def _sasl(kafka: Mapping[str, Any]) -> dict[str, str]:
+    """Settings of the Java client."""
+    mechanism, oauth = str(kafka["sasl.mechanism"]), "sasl.oauthbearer."
+    options = {"sasl.mechanism": mechanism}
+    if mechanism == "OAUTHBEARER":
+        options["sasl.oauthbearer.token.endpoint.url"] = str(kafka[f"{oauth}token.endpoint.url"])
+        options["sasl.login.callback.handler.class"] = f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler"
+        names = {"clientId": f"{oauth}client.id", "clientSecret": f"{oauth}client.secret", "scope": f"{oauth}scope"}
+        module = "oauthbearer.OAuthBearerLoginModule"
+    else:
+        names = {"username": "sasl.username", "password": "sasl.password"}
+        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    texts = {name: str(kafka[setting]) for name, setting in names.items() if setting in kafka}
+    options["sasl.jaas.config"] = " ".join(
+        [f"{_SECURITY}.{module}", "required", *(f"{name}={_quoted(text)}" for name, text in texts.items())]
+    )
+    options["sasl.jaas.config"] += ";"
+    return options
+
+
+def _quoted(text: str) -> str:
+    """As a value in a JAAS configuration."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def kafka_options(kafka: Mapping[str, Any], topics: Sequence[str]) -> dict[str, str]:
     """The options of every read."""
     return {
-        "kafka.bootstrap.servers": bootstrap,
+        **connection(kafka),
         "subscribe": ",".join(topics),
         "includeHeaders": "true",
         "failOnDataLoss": "false",
@@ -53,9 +104,9 @@ def kafka_options(bootstrap: str, topics: Sequence[str]) -> dict[str, str]:
     }
 
 
-def stream_options(bootstrap: str, topics: Sequence[str], bounds: StreamBounds) -> dict[str, str]:
+def stream_options(kafka: Mapping[str, Any], topics: Sequence[str], bounds: StreamBounds) -> dict[str, str]:
     """Options for `spark.readStream`."""
-    found = {**kafka_options(bootstrap, topics), "maxOffsetsPerTrigger": str(bounds.records_max)}
+    found = {**kafka_options(kafka, topics), "maxOffsetsPerTrigger": str(bounds.records_max)}
     if bounds.since_s is None:
         found["startingOffsets"] = "earliest"
     else:
@@ -66,10 +117,10 @@ def stream_options(bootstrap: str, topics: Sequence[str], bounds: StreamBounds) 
 
 
 def batch_options(
-    bootstrap: str, topics: Sequence[str], since_s: float | None = None, until_s: float | None = None
+    kafka: Mapping[str, Any], topics: Sequence[str], since_s: float | None = None, until_s: float | None = None
 ) -> dict[str, str]:
     """Options for `spark.read`: Unix seconds, from `since_s` (inclusive) to `until_s` (exclusive); None = no bound."""
-    found = kafka_options(bootstrap, topics)
+    found = kafka_options(kafka, topics)
     if since_s is None:
         found["startingOffsets"] = "earliest"
     else:
@@ -81,20 +132,22 @@ def batch_options(
     return found
 
 
-def read_stream(spark: SparkSession, bootstrap: str, topics: Sequence[str], bounds: StreamBounds) -> DataFrame:
+def read_stream(
+    spark: SparkSession, kafka: Mapping[str, Any], topics: Sequence[str], bounds: StreamBounds
+) -> DataFrame:
     """A stream of these topics; start it with `availableNow` or a processing time."""
-    return spark.readStream.format("kafka").options(**_options(stream_options(bootstrap, topics, bounds))).load()
+    return spark.readStream.format("kafka").options(**_options(stream_options(kafka, topics, bounds))).load()
 
 
 def read_batch(
     spark: SparkSession,
-    bootstrap: str,
+    kafka: Mapping[str, Any],
     topics: Sequence[str],
     since_s: float | None = None,
     until_s: float | None = None,
 ) -> DataFrame:
     """The records of these topics between two times (Unix seconds; the module says how exact the bounds are)."""
-    options = batch_options(bootstrap, topics, since_s, until_s)
+    options = batch_options(kafka, topics, since_s, until_s)
     return spark.read.format("kafka").options(**_options(options)).load()
 
 

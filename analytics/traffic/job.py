@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analytics.spark.kafka_source import StreamBounds, read_batch, read_stream
+from analytics.spark.kafka_source import StreamBounds, bootstrap, read_batch, read_stream
 from analytics.traffic import checkpoint, frames
 from analytics.traffic.batches import Batch, Owner, of_deltas, of_records
 from analytics.traffic.failures import explain_failure
@@ -49,7 +49,7 @@ BatchListener = Callable[[str, int, Mapping[str, int], float], None]
 class TrafficPlan:
     """What to read and where to write it. Times are Unix seconds."""
 
-    bootstrap: str
+    kafka: Mapping[str, Any]  #: librdkafka client settings
     owners: Mapping[str, Owner]  #: topic of a channel -> its namespace and name; empty: deltas only
     traffic_topic: str  #: "" = records only
     folder: Path
@@ -146,7 +146,7 @@ class TrafficJob:
         except Exception as problem:
             if isinstance(self._failure or problem, TopicReplacedError):
                 return False
-            raise explain_failure(self._failure or problem, self._plan.folder, self._plan.bootstrap) from problem
+            raise explain_failure(self._failure or problem, self._plan.folder, bootstrap(self._plan.kafka)) from problem
         finally:
             for query in queries.values():
                 self._end(query)
@@ -179,7 +179,7 @@ class TrafficJob:
 
     def _start(self, name: str, store: QueryStore) -> StreamingQuery:
         limit = self._plan.records_max if name == RECORDS else min(_DELTAS_MAX, self._plan.records_max)
-        stream = read_stream(self._spark, self._plan.bootstrap, self._topics(name), StreamBounds(limit))
+        stream = read_stream(self._spark, self._plan.kafka, self._topics(name), StreamBounds(limit))
         writer = (
             stream.writeStream.queryName(f"penstock-traffic-{name}")
             .option("checkpointLocation", str(store.checkpoint.absolute()))
@@ -232,10 +232,10 @@ class TrafficJob:
         for name, store in stores.items():
             until_s = None if plan.until_s is None else plan.until_s + _SLACK_S
             try:
-                frame = read_batch(self._spark, plan.bootstrap, self._topics(name), plan.since_s, until_s)
+                frame = read_batch(self._spark, plan.kafka, self._topics(name), plan.since_s, until_s)
                 self._take(name, store, frame, 0)
             except Exception as problem:
-                raise explain_failure(problem, plan.folder, plan.bootstrap) from problem
+                raise explain_failure(problem, plan.folder, bootstrap(plan.kafka)) from problem
 
     def _take(self, name: str, store: QueryStore, frame: DataFrame, number: int) -> None:
         began = time.monotonic()

@@ -12,7 +12,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,7 @@ _LATER_S = 10.0
 class ComputeRole:
     """What is computed, and how. `results` None: results go to `sink` instead of a topic."""
 
-    kafka: str
+    kafka: Mapping[str, Any]  #: librdkafka client settings
     compute: Topic
     results: Topic | None
     sink: Sink
@@ -83,7 +83,7 @@ def with_spark(
     limits: dict[str, Any] = {} if role.chunks_max is None else {"chunks_max": role.chunks_max, "every_s": _LATER_S}
     _writable(checkpoint)
     config = SparkConfig(
-        bootstrap=role.kafka,
+        kafka=role.kafka,
         compute_topic=role.compute.name,
         results_topic=role.results.name if role.results else "",
         checkpoint=checkpoint,
@@ -144,7 +144,7 @@ def _writable(checkpoint: Path) -> None:
 
 def _watch(query: StreamingQuery, role: ComputeRole, metrics: CensusMetrics, stop: threading.Event) -> int:
     """Count the progress of the query until it ends. Raises its error, and KeyboardInterrupt after `stop`."""
-    topics = Topics({"bootstrap.servers": role.kafka})
+    topics = Topics(role.kafka)
     last, seen, check_at = -1, 0, time.monotonic() + _TOPICS_EVERY_S
     while True:
         limit: Any = _CHECK_EVERY_S  # declared as int, but fractions of a second work
@@ -184,7 +184,7 @@ def with_faust(settings: Settings, role: ComputeRole, metrics: CensusMetrics, st
     config = faust_engine.FaustConfig(role.compute.name, role.compute.partitions, delay_s=role.delay_s)
     compute = faust_engine.register(app, config, store, crash)
     app.follower = compute
-    watch_topics(app, Topics({"bootstrap.servers": role.kafka}), role.watched)
+    watch_topics(app, Topics(role.kafka), role.watched)
 
     async def count() -> None:
         metrics.add(COMPUTE_READ, compute.read - metrics.counts[COMPUTE_READ])

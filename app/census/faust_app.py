@@ -28,6 +28,7 @@ from app.observability.logging import configure_logging
 from app.settings.load import Settings
 from knative.errors import PenstockError
 from tables.faust_support import OffsetControlApp
+from tables.kafka.python_clients import broker_settings
 from web.http import registry
 from web.http.config import DriverConfig
 
@@ -77,7 +78,7 @@ class Place:
     """The names of one app, and where it listens; `port` 0 = it has no web server."""
 
     name: str
-    kafka: str
+    kafka: Mapping[str, Any]  #: librdkafka client settings
     worker: str
     bind: str
     port: int = 0
@@ -88,7 +89,7 @@ def make_app(settings: Settings, place: Place, followed: Topic) -> FollowingApp:
     registry.install()
     app = FollowingApp(
         place.name,
-        broker="kafka://" + place.kafka.replace(",", ";"),
+        **broker_settings(place.kafka),
         web="httptools://",
         web_enabled=bool(place.port),
         web_bind=place.bind,

@@ -7,9 +7,9 @@ it does not own all partitions it answers 503.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from faust.types import TP
 
@@ -30,7 +30,7 @@ _COUNT_EVERY_S = 0.5
 class ResultsRole:
     """Addresses of Kafka and of this process."""
 
-    kafka: str
+    kafka: Mapping[str, Any]  #: librdkafka client settings
     port: int
     bind: str
 
@@ -45,7 +45,7 @@ def build(settings: Settings, role: ResultsRole, topic: Topic, metrics: CensusMe
     whole = _whole(app, followed)
     page.register(app, whole)
     health.register(app, lambda: (True, {}), lambda: (whole() is not None, {"partitions": topic.partitions}))
-    watch_topics(app, Topics({"bootstrap.servers": role.kafka}), {topic.name: topic.id})
+    watch_topics(app, Topics(role.kafka), {topic.name: topic.id})
 
     async def count() -> None:
         metrics.add(RESULTS_READ, followed.taken - metrics.counts[RESULTS_READ])

@@ -28,10 +28,11 @@ def _agents() -> None:
     """List the agents: one for each subscription, and the one that sums up traffic."""
     from app.operations.contract_snapshot import read_contract
     from app.settings import load_settings
+    from app.settings.kafka import kafka_client
     from tables.traffic_windows.faust_table import AGENT, TrafficConfig
 
     settings = load_settings()
-    contract = read_contract({"bootstrap.servers": settings.kafka}, settings.instance)
+    contract = read_contract(kafka_client(settings), settings.instance)
     rows = [
         (kafka_names.agent_name(one.namespace, one.name, one.uid), one.topic, f"delivers to {one.subscriber.shown}")
         for one in contract.subscriptions

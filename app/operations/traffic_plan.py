@@ -80,9 +80,8 @@ def plan_traffic(
             f"Nothing to read: no channel of instance {instance} has a topic.",
             "Apply a KafkaChannel, or name another instance: PENSTOCK_INSTANCE.",
         )
-    bootstrap = str(client["bootstrap.servers"])
     plan = TrafficPlan(
-        bootstrap, owners, deltas, folder, there, instance, cluster, describe=KafkaTopics(client).describe, say=say
+        client, owners, deltas, folder, there, instance, cluster, describe=KafkaTopics(client).describe, say=say
     )
     return Plan(plan, tuple(notes))
 

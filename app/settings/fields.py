@@ -57,6 +57,9 @@ class Settings(BaseSettings):
     kafka: str = _setting(
         "127.0.0.1:9092", "host:port, comma-separated", "Bootstrap servers of Kafka; one that answers is enough."
     )
+    kafka_secret: str = _setting(
+        "", "folder", "Folder of a mounted Secret with user, password and certificates for Kafka; empty: none."
+    )
     kafka_wait_s: float = _setting(
         30.0, "seconds", "How long a worker waits for Kafka at start before it exits with code 3.", ge=1, le=3600
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import secrets
 import socket
 from typing import Any
 
 from app.observability.metrics import Metrics
+from app.settings.kafka import worker_kafka
 from app.settings.load import Settings
 from app.worker.controller_config import controller_config
 from app.worker.producer import KafkaProducer
@@ -27,7 +27,7 @@ _STOP_S = 5.0
 async def reconcile_once(settings: Settings, limit_s: float) -> None:
     """Lead, act until nothing is left to do, and give up leadership. Raises NotReadyError after `limit_s`, and
     PenstockError if Kafka or the source of the resources cannot be used."""
-    kafka = {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}
+    kafka = worker_kafka(settings)
     config = controller_config(settings, kafka)
     crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

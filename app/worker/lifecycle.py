@@ -89,8 +89,10 @@ class Parts:
 class Lifecycle:
     """Event loop only. The Faust app calls `before_start`, `start` and `stop`."""
 
-    def __init__(self) -> None:
+    def __init__(self, kafka: Mapping[str, Any]) -> None:
+        """`kafka`: librdkafka client settings."""
         self.parts: Parts | None = None
+        self._kafka = kafka
         self.draining = False
         self._stopped = False
         self._shown: set[str] = set()
@@ -119,7 +121,7 @@ class Lifecycle:
                 log.warning(warning)
         until = time.monotonic() + settings.kafka_wait_s
         warned = False
-        while why := await asyncio.to_thread(_why_not, settings.kafka):
+        while why := await asyncio.to_thread(_why_not, self._kafka):
             if not warned:
                 warned = True
                 limit_s = f"{settings.kafka_wait_s:g} s"
@@ -346,11 +348,11 @@ class Lifecycle:
         return self.parts
 
 
-def _why_not(kafka: str) -> str:
+def _why_not(kafka: Mapping[str, Any]) -> str:
     """Why Kafka does not answer; "" = it does. Blocks: it creates and destroys a client, which takes too long for the
     event loop."""
     try:
-        KafkaAdmin({"bootstrap.servers": kafka}, _ASK_LIMIT_S).probe()
+        KafkaAdmin(kafka, _ASK_LIMIT_S).probe()
     except KafkaUnavailable as problem:
         return problem.why
     return ""

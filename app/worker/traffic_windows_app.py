@@ -28,6 +28,7 @@ from knative.backoff import doubling_s
 from knative.contract import kafka_names
 from tables.faust_support import OffsetControlApp, crash_of, end_app
 from tables.kafka.admin import KafkaAdmin
+from tables.kafka.python_clients import broker_settings
 from tables.traffic_windows.faust_table import TrafficConfig, register
 
 log = structlog.get_logger(__name__)
@@ -108,7 +109,7 @@ def build(config: TrafficWindowsConfig) -> TrafficWindowsApp:
     group = kafka_names.windows_group(config.traffic.instance)
     app = TrafficWindowsApp(
         group,
-        broker="kafka://" + str(config.kafka["bootstrap.servers"]).replace(",", ";"),
+        **broker_settings(config.kafka),
         broker_client_id=f"{group}-{config.worker}",
         store="memory://",
         datadir=Path(tempfile.gettempdir()) / f"{group}-{config.worker}",

@@ -33,12 +33,14 @@ from tables.kafka.errors import (
     KafkaFailed,
     KafkaInvalid,
     KafkaNotFound,
+    KafkaUnavailable,
     failed,
     leave_out,
     unanswered,
     unreachable,
 )
 from tables.kafka.probe import refusal
+from tables.kafka.refusals import Refusals
 
 K = TypeVar("K")
 
@@ -54,7 +56,8 @@ class KafkaAdmin:
     def __init__(self, kafka: Mapping[str, Any], limit_s: float = _LIMIT_S) -> None:
         """`kafka`: librdkafka client settings. The client does not log: callers report an unavailable Kafka once."""
         self.bootstrap = str(kafka.get("bootstrap.servers", ""))
-        self._conf = {"log_level": 2, **kafka}
+        self._refusals = Refusals(kafka)
+        self._conf = {"log_level": 2, **kafka, "error_cb": self._refusals.callback}
         self._limit_s = limit_s
         self._lock = threading.Lock()
         self._made: AdminClient | None = None
@@ -90,6 +93,8 @@ class KafkaAdmin:
         try:
             found = self._client.list_topics(timeout=self._limit_s if limit_s is None else limit_s)
         except KafkaException as problem:
+            if refused := self._refusals.why(self._client):
+                raise unreachable(self.bootstrap, refused, "") from problem
             raise unreachable(self.bootstrap, problem.args[0].str()) from problem
         topics = {name: tuple(sorted(about.partitions)) for name, about in found.topics.items()}
         return ClusterInfo(found.cluster_id or "", len(found.brokers), topics)
@@ -354,7 +359,9 @@ class KafkaAdmin:
         try:
             return future.result(self._limit_s + _LATER_S)
         except KafkaException as problem:
-            raise failed(doing, problem, acl) from problem
+            found = failed(doing, problem, acl)
+            refused = self._refusals.reported(self._client) if isinstance(found, KafkaUnavailable) else ""
+            raise (unanswered(doing, refused) if refused else found) from problem
         except TimeoutError as problem:
             raise unanswered(doing, f"time limit of {self._limit_s:g} s") from problem
 

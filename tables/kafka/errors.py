@@ -92,6 +92,7 @@ _KINDS: Mapping[type[KafkaFailed], tuple[int, ...]] = {
         KafkaError.POLICY_VIOLATION,
     ),
 }
+_START_OR_NAME = "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT."
 _KIND_OF = {code: kind for kind, codes in _KINDS.items() for code in codes}
 
 _HINTS: Mapping[int, str] = {
@@ -119,12 +120,12 @@ def unanswered(doing: str, why: str) -> KafkaUnavailable:
     return KafkaUnavailable(f"{doing}: Kafka does not answer ({why})", why)
 
 
-def unreachable(bootstrap: str, why: str) -> KafkaUnavailable:
+def unreachable(bootstrap: str, why: str, hint: str = _START_OR_NAME) -> KafkaUnavailable:
     """The exception for a Kafka that answers nothing at all: most likely it does not run, or the address is wrong."""
     return KafkaUnavailable(
         f"Kafka at {bootstrap} does not answer ({why}).",
         why,
-        "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT.",
+        hint,
     )
 
 

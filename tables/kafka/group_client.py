@@ -8,7 +8,7 @@ the socket in the call that sends it, so that what was checked right before stil
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from aiokafka import errors as aiokafka_errors
@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tables.kafka.answers import GroupOffset
 from tables.kafka.errors import failed
+from tables.kafka.python_clients import aiokafka_settings
 
 _LIMIT_S = 8.0  # for one request
 _AGAIN_S = 0.2
@@ -33,8 +34,9 @@ _AGAIN = _MOVED | {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}
 class GroupClient:
     """One client for all groups of a process. Event loop only."""
 
-    def __init__(self, bootstrap: str, client_name: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: Mapping[str, Any], client_name: str) -> None:
+        """`kafka`: librdkafka client settings. Each new client reads certificates again."""
+        self._kafka = kafka
         self._client_name = client_name
         self._client: AIOKafkaClient | None = None
         self._starting = asyncio.Lock()
@@ -126,7 +128,7 @@ class GroupClient:
                 raise aiokafka_errors.KafkaConnectionError("the client is closed")
             if self._client is None:
                 client = AIOKafkaClient(
-                    bootstrap_servers=self._bootstrap,
+                    **aiokafka_settings(self._kafka),
                     client_id=self._client_name,
                     request_timeout_ms=round(_LIMIT_S * 1000),
                 )

@@ -14,7 +14,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from knative.cloudevents.record_headers import record_headers
 from knative.errors import NotReadyError, PenstockError
+from tables.kafka.errors import unreachable
 from tables.kafka.probe import refusal
+from tables.kafka.refusals import Refusals
 
 _POLL_S = 0.1
 _BATCH = 500
@@ -41,27 +43,21 @@ class StoredRecord:
     value: bytes | None
 
 
-def _does_not_answer(kafka: Mapping[str, Any], why: str) -> NotReadyError:
-    return NotReadyError(
-        f"Kafka at {kafka['bootstrap.servers']} does not answer ({why}).",
-        "Start one with `penstock kafka up`, or name yours: --kafka HOST:PORT.",
-    )
-
-
 class TopicReader:
     """Reads one topic. `kafka`: librdkafka client settings, `bootstrap.servers` among them. Close it, or use `with`."""
 
     def __init__(self, topic: str, kafka: Mapping[str, Any], limit_s: float = _ASK_LIMIT_S) -> None:
         """`limit_s` is the time limit of each request to Kafka.
 
-        Raises NotReadyError when Kafka does not answer, NoSuchTopicError when there is no such topic,
+        Raises KafkaUnavailable when Kafka does not answer, NoSuchTopicError when there is no such topic,
         PenstockError when the topic cannot be read.
         """
         self.topic = topic
+        self._bootstrap = str(kafka["bootstrap.servers"])
         self._limit_s = limit_s
-        refused = refusal(kafka["bootstrap.servers"])
-        if refused:
-            raise _does_not_answer(kafka, refused)
+        if refused := refusal(self._bootstrap):
+            raise unreachable(self._bootstrap, refused)
+        refusals = Refusals(kafka)
         self._consumer = Consumer(
             {
                 "group.id": "penstock-reader",  # required by the client; joins no group, commits nothing
@@ -70,13 +66,17 @@ class TopicReader:
                 "auto.offset.reset": "earliest",
                 "log_level": 0,
                 **kafka,
+                "error_cb": refusals.callback,
             }
         )
         try:
             self._ranges = self._look_up()
         except KafkaException as problem:
+            refused = refusals.why(self._consumer)
             self.close()
-            raise _does_not_answer(kafka, problem.args[0].str()) from problem
+            if refused:
+                raise unreachable(self._bootstrap, refused, "") from problem
+            raise unreachable(self._bootstrap, problem.args[0].str()) from problem
         except PenstockError:
             self.close()
             raise

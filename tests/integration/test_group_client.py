@@ -25,7 +25,7 @@ _LIMIT_S = 120.0
 
 @asynccontextmanager
 async def client_of(bootstrap: str) -> AsyncIterator[GroupClient]:
-    client = GroupClient(bootstrap, "test")
+    client = GroupClient({"bootstrap.servers": bootstrap}, "test")
     try:
         yield client
     finally:

@@ -55,7 +55,9 @@ def sent(kafka: EmbeddedKafka, make_topic: Callable[..., str], topic_name: Calla
 
 
 def _plan(kafka: EmbeddedKafka, sent: Sent, folder: Path, **changes: object) -> TrafficPlan:
-    plan = TrafficPlan(kafka.bootstrap, sent.owners, sent.traffic_topic, folder, frozenset(sent.owners))
+    plan = TrafficPlan(
+        {"bootstrap.servers": kafka.bootstrap}, sent.owners, sent.traffic_topic, folder, frozenset(sent.owners)
+    )
     return replace(plan, **changes)  # type: ignore[arg-type]
 
 
@@ -152,7 +154,7 @@ def test_too_many_sources_are_summed_without_names(
         headers = [("ce_type", b"t"), ("ce_source", b"\xff%d" % number if number % 2 else b"%d" % number)]
         producer.produce(topic, b"x", None, 0, headers=headers, timestamp=BEGIN_S * 1000)  # type: ignore[arg-type]
     assert producer.flush(180) == 0
-    plan = TrafficPlan(kafka.bootstrap, {topic: ("ns", "c")}, "", tmp_path / "t")
+    plan = TrafficPlan({"bootstrap.servers": kafka.bootstrap}, {topic: ("ns", "c")}, "", tmp_path / "t")
 
     TrafficJob(spark, plan).run()
 

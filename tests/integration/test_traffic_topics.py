@@ -71,9 +71,15 @@ def test_topics_recreated_between_runs_and_within_one(
     admin.create_topics([NewTopic(sent.traffic_topic, 2, 1, config={"retention.ms": "-1"})])[sent.traffic_topic].result(
         _LIMIT_S
     )
-    describe = KafkaTopics({"bootstrap.servers": kafka.bootstrap}).describe
+    client = {"bootstrap.servers": kafka.bootstrap}
+    describe = KafkaTopics(client).describe
     plan = TrafficPlan(
-        kafka.bootstrap, sent.owners, sent.traffic_topic, folder, frozenset(sent.owners), describe=describe
+        {"bootstrap.servers": kafka.bootstrap},
+        sent.owners,
+        sent.traffic_topic,
+        folder,
+        frozenset(sent.owners),
+        describe=describe,
     )
     sent.records(a, 100, BEGIN_S, 300)
     sent.records(b, 30, BEGIN_S, 300)

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,17 +30,20 @@ _QUICK = "-XX:TieredStopAtLevel=1"  # half of the CPU of a start is the second c
 _START_LIMIT_S = 300.0
 _STOP_LIMIT_S = 180.0
 _ASK_LIMIT_S = 10.0
+#: Settings of a broker's listeners -> settings to replace or to add.
+Also = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 class Broker:
     """One of the brokers: its process, which comes and goes, and the proxy before it, which stays."""
 
-    def __init__(self, cluster: Cluster, node: Node, data_dir: Path, java: list[str]) -> None:
+    def __init__(self, cluster: Cluster, node: Node, data_dir: Path, java: list[str], also: Also) -> None:
         self.id = node.id
         self.data_dir = data_dir
         self.proxy = TcpProxy(server_port=free_port())
         self.direct = f"{LOOPBACK}:{node.port}"
         self._cluster, self._node, self._java = cluster, node, java
+        self._also = also
         self._process: Child | None = None
         self._paused = False
 
@@ -72,6 +75,7 @@ class Broker:
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENTS:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
         }
+        settings |= self._also(settings)
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def spawn(self) -> None:
@@ -128,8 +132,9 @@ class Broker:
 class KafkaCluster(StartedByWith):
     """Between `with` and its end the brokers run, and their proxies forward everything by default."""
 
-    def __init__(self, folder: Path, brokers: int = 3, *, heap: str = HEAP) -> None:
-        """`brokers` 1: a single one behind a proxy, with one replica of everything."""
+    def __init__(self, folder: Path, brokers: int = 3, *, heap: str = HEAP, also: Also = lambda listeners: {}) -> None:
+        """`brokers` 1: a single one behind a proxy, with one replica of everything. `also`: gets the settings of the
+        listeners, and gives those to replace or to add."""
         libs = ensure_jars(REPOSITORY / ".penstock" / "kafka")
         nodes = tuple(Node(number, free_port(), free_port()) for number in range(1, brokers + 1))
         cluster = Cluster(new_cluster_id(), nodes)
@@ -137,7 +142,7 @@ class KafkaCluster(StartedByWith):
         for node in nodes:
             data_dir = folder.absolute() / f"broker-{node.id}"
             java = [find_java(), _QUICK, *java_arguments(libs, LOG_CONFIG, data_dir / "broker.log", heap)]
-            self.brokers.append(Broker(cluster, node, data_dir, java))
+            self.brokers.append(Broker(cluster, node, data_dir, java, also))
         self._admin: AdminClient | None = None
 
     @property
@@ -215,6 +220,10 @@ class KafkaCluster(StartedByWith):
         """The consumer groups there are."""
         listed = self._client().list_consumer_groups(request_timeout=_ASK_LIMIT_S).result(_ASK_LIMIT_S)
         return {group.group_id for group in listed.valid}
+
+    def topics(self) -> set[str]:
+        """The names of all topics."""
+        return set(self._metadata().topics)
 
     def others(self, broker: Broker) -> Sequence[Broker]:
         """All but this one."""

@@ -33,6 +33,7 @@ def run(installation: Installation, *arguments: str) -> list[str]:
         "PYTHONPATH": str(REPOSITORY),
         "PENSTOCK_KAFKA": installation.bootstrap,
         "PENSTOCK_INSTANCE": installation.name,
+        **installation.env,
     }
     command = [sys.executable, "-m", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY, env=env)

@@ -77,7 +77,8 @@ with spark_session(spark_options("second", master, jars=jar_places(), conf=json.
     found = run(spark, query, lambda _: (LocalEngine(), ""))
     results = []
     checkpoint = Path(folder).with_name("census")
-    start(spark, SparkConfig(kafka, compute, "", checkpoint, once=True, take=results.extend)).awaitTermination()
+    config = SparkConfig({"bootstrap.servers": kafka}, compute, "", checkpoint, once=True, take=results.extend)
+    start(spark, config).awaitTermination()
     places = spark.sparkContext.parallelize(range(2), 2).mapPartitions(ask).collect()
 drawn = json.loads(to_json(found))
 print(json.dumps([summary.counters, summary.stopped, places, drawn, [value.decode() for _, value in results]]))

@@ -147,7 +147,7 @@ def _role(
         made = results_topic_of(topics, name, partitions or source.partitions, replication)
     sink = make_sink(write_to, client, name, lambda: None)
     say = note if verbose else lambda _: None
-    return ComputeRole(client["bootstrap.servers"], source, made, sink, write_to, delay_s, once, chunks, say)
+    return ComputeRole(client, source, made, sink, write_to, delay_s, once, chunks, say)
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def results(
     if not is_free(port):
         raise PenstockError(f"Port {port} is used by another program.", "Choose another one: --port PORT.")
     metrics = CensusMetrics(RESULTS_READ)
-    role = ResultsRole(client["bootstrap.servers"], port, settings.bind)
+    role = ResultsRole(client, port, settings.bind)
     where = f"http://localhost:{port}/results"
     with shown(metrics, metrics_port if with_metrics else None, settings.bind):
         serve(

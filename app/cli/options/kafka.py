@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from app.settings import load_settings
+from app.settings.kafka import kafka_client as of_settings
 
 Kafka = Annotated[str, typer.Option("--kafka", help="HOST:PORT of Kafka; by default from the settings.")]
 
 
-def kafka_client(bootstrap: str) -> dict[str, str]:
-    """librdkafka settings for reading; `bootstrap` "" = from the settings."""
-    return {"bootstrap.servers": bootstrap or load_settings().kafka}
+def kafka_client(bootstrap: str) -> dict[str, Any]:
+    """librdkafka settings; `bootstrap` "" = from the settings."""
+    return of_settings(load_settings(), bootstrap)

@@ -191,7 +191,7 @@ class _Source:
 
     def topic(self, name: str, since_s: float | None = None) -> DataFrame:
         """All records of a topic."""
-        return self._few(read_batch(self.spark, str(self.query.client["bootstrap.servers"]), [name], since_s=since_s))
+        return self._few(read_batch(self.spark, self.query.client, [name], since_s=since_s))
 
     def files(self, files: list[Path]) -> DataFrame:
         """Rows of the traffic tables."""

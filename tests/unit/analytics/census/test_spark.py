@@ -9,7 +9,7 @@ import pytest
 from analytics.census.spark import SparkConfig, explained
 from knative.errors import NotReadyError, PenstockError
 
-CONFIG = SparkConfig("k:9092", "compute", "results", Path("/checkpoint"))
+CONFIG = SparkConfig({"bootstrap.servers": "k:9092"}, "compute", "results", Path("/checkpoint"))
 
 
 @pytest.mark.parametrize(
@@ -32,5 +32,5 @@ def test_a_failed_query_is_explained(text: str, kind: type[PenstockError], says:
 
 
 def test_without_a_results_topic_none_is_named() -> None:
-    config = SparkConfig("k:9092", "compute", "", Path("/checkpoint"))
+    config = SparkConfig({"bootstrap.servers": "k:9092"}, "compute", "", Path("/checkpoint"))
     assert "computed: compute." in explained(RuntimeError("doesn't exist"), config).what

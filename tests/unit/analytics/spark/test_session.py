@@ -196,14 +196,14 @@ def test_noise_is_kept_from_the_terminal_and_a_progress_bar_is_not() -> None:
 
 
 def test_bounds_of_reads() -> None:
-    stream = stream_options("b:1", ["x", "y"], StreamBounds(5, 1.5, 8))
-    batch = batch_options("b:1", ["x"], 1.0, 2.0)
+    stream = stream_options({"bootstrap.servers": "b:1"}, ["x", "y"], StreamBounds(5, 1.5, 8))
+    batch = batch_options({"bootstrap.servers": "b:1"}, ["x"], 1.0, 2.0)
 
     assert (stream["subscribe"], stream["maxOffsetsPerTrigger"], stream["startingTimestamp"]) == ("x,y", "5", "1500")
     assert (stream["minPartitions"], stream["failOnDataLoss"], stream["includeHeaders"]) == ("8", "false", "true")
     assert (batch["startingTimestamp"], batch["endingTimestamp"]) == ("1000", "2000")
-    assert batch_options("b:1", ["x"])["endingOffsets"] == "latest"
-    assert stream_options("b:1", ["x"], StreamBounds())["startingOffsets"] == "earliest"
+    assert batch_options({"bootstrap.servers": "b:1"}, ["x"])["endingOffsets"] == "latest"
+    assert stream_options({"bootstrap.servers": "b:1"}, ["x"], StreamBounds())["startingOffsets"] == "earliest"
 
 
 def test_settings_of_spark_on_the_command_line() -> None:

@@ -1,0 +1,109 @@
+"""Says why a secured Kafka does not let a client in, and what to correct.
+
+librdkafka reports refused passwords, but only that "the certificate could not be verified", and nothing at all when a
+client without TLS talks to a listener with TLS. So a TLS handshake of our own finds out about certificates.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from tables.kafka.probe import split_address
+
+_HANDSHAKE_LIMIT_S = 3.0
+_PASSWORD = re.compile(r"invalid credentials|Invalid username or password", re.IGNORECASE)
+_MECHANISMS = re.compile(r"broker's supported mechanisms: ?(?P<list>[\w,-]*)")
+_ALERT = re.compile(r"alert (?P<name>[a-z ]+): SSL alert")
+_NO_CERTIFICATE = frozenset({"bad certificate", "certificate required", "handshake failure"})
+_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
+_NAMES = frozenset({62, 63, 64})  # host name, e-mail address and IP address mismatch
+
+
+class Refusals:
+    """What the brokers refused one client. Its callback belongs into the settings of the client. Thread-safe."""
+
+    def __init__(self, kafka: Mapping[str, Any]) -> None:
+        """`kafka`: librdkafka client settings."""
+        self._kafka = kafka
+        self._last = ""
+
+    def callback(self, error: KafkaError) -> None:
+        """For `error_cb`."""
+        self._last = refused(error.code(), error.str()) or self._last
+
+    def reported(self, client: Any) -> str:
+        """Why the brokers refused `client` since the last call, and the cure; "" = they did not."""
+        client.poll(0)
+        last, self._last = self._last, ""
+        return last
+
+    def why(self, client: Any) -> str:
+        """The same; when the client does not know, a handshake may. Blocks for some seconds at most."""
+        return self.reported(client) or handshake_problem(self._kafka)
+
+
+def refused(code: int, text: str) -> str:
+    """Why, and the cure, for an error that librdkafka reports for a connection; "" = this is not about security."""
+    if code == KafkaError._AUTHENTICATION:
+        if _PASSWORD.search(text):
+            return "Kafka does not accept this user and password; correct user and password of the Kafka secret"
+        if match := _MECHANISMS.search(text):
+            if match["list"]:
+                return f"this listener supports {match['list']}; correct sasl.mechanism of the Kafka secret"
+            return "this listener does not use SASL; correct protocol of the Kafka secret"
+        return f"Kafka does not accept these credentials: {_short(text)}"
+    if match := _ALERT.search(text):
+        if match["name"] in _NO_CERTIFICATE:
+            return "this listener wants a client certificate; add user.crt and user.key to the Kafka secret"
+        return (
+            f"Kafka does not accept user.crt of the Kafka secret ({match['name']}); it must not have expired, and the "
+            "brokers must trust the authority that signed it"
+        )
+    return ""
+
+
+def _short(text: str) -> str:
+    """Without the address, and without how long it took."""
+    return re.sub(r"^\S+://\S+: | \(after .*", "", text)
+
+
+def handshake_problem(kafka: Mapping[str, Any]) -> str:
+    """What a TLS handshake with the first broker that accepts a connection shows; "" = nothing is wrong, or no broker
+    accepts one. Blocks for some seconds at most."""
+    uses_tls = str(kafka.get("security.protocol", "")).endswith("SSL")
+    context = ssl.create_default_context(cafile=kafka.get("ssl.ca.location") if uses_tls else None)
+    if not uses_tls:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for broker in str(kafka["bootstrap.servers"]).split(","):
+        host, port = split_address(broker.strip())
+        try:
+            with socket.create_connection((host, port), _HANDSHAKE_LIMIT_S) as connection:
+                try:
+                    context.wrap_socket(connection, server_hostname=host).close()
+                except OSError as problem:
+                    return _of_handshake(problem, host) if uses_tls else ""
+                return "" if uses_tls else "this listener uses TLS; set protocol to SSL or SASL_SSL in a Kafka secret"
+        except OSError:
+            continue
+    return ""
+
+
+def _of_handshake(problem: OSError, host: str) -> str:
+    if isinstance(problem, TimeoutError):
+        return ""
+    if not isinstance(problem, ssl.SSLCertVerificationError):
+        return "this listener does not use TLS; set protocol to PLAINTEXT or SASL_PLAINTEXT in the Kafka secret"
+    if problem.verify_code == _EXPIRED:
+        return "the broker's certificate has expired; renew it, or correct the clock of this machine"
+    if problem.verify_code in _NAMES:
+        return f"the broker's certificate is not for {host}; name the brokers as their certificates do"
+    return (
+        f"the broker's certificate cannot be verified ({problem.verify_message}); ca.crt of the Kafka secret must have "
+        "the authority that signed it"
+    )

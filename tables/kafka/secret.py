@@ -1,0 +1,133 @@
+"""Reads how to connect to a secured Kafka from a folder: a mounted Secret, or files on a laptop.
+
+Each key of the Secret is a file. The keys are those of Knative's Kafka Broker, and the older names of its channels:
+
+    protocol          PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; without it, what the other keys need
+    sasl.mechanism    PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; also saslType, sasltype
+    user, password    for PLAIN and SCRAM; also username
+    ca.crt            certificates of the authorities that sign the brokers' certificates; without it, the machine's
+    user.crt, user.key  the client's certificate and its private key (mTLS)
+    tls.enabled       true: TLS also without a certificate here
+    sasl.oauthbearer.token.endpoint.url, .client.id, .client.secret, .scope, .extensions
+"""
+
+from __future__ import annotations
+
+import itertools
+import ssl
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from knative.errors import UsageError
+
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+_OAUTH = "sasl.oauthbearer."
+_OAUTH_KEYS = tuple(
+    f"{_OAUTH}{name}" for name in ("token.endpoint.url", "client.id", "client.secret", "scope", "extensions")
+)
+_OAUTH_NEEDS = _OAUTH_KEYS[:3]
+#: Key -> the names that it is read by, the first one that is there.
+_NAMES = {
+    "protocol": ("protocol",),
+    "mechanism": ("sasl.mechanism", "saslType", "sasltype"),
+    "user": ("user", "username"),
+    "password": ("password",),
+    "tls": ("tls.enabled",),
+}
+_AUTHORITIES, _CERTIFICATE, _KEY = "ca.crt", "user.crt", "user.key"
+_HINT = "Its keys are in docs/how-to/secure-kafka.md."
+_FILES = {_AUTHORITIES: "ssl.ca.location", _CERTIFICATE: "ssl.certificate.location", _KEY: "ssl.key.location"}
+
+
+class Hidden(str):
+    """A text that is not shown where an object that holds it is shown."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'(hidden)'"
+
+
+def client_settings(secret: Mapping[str, str], folder: Path) -> tuple[dict[str, str], list[str]]:
+    """librdkafka settings for the keys of a Secret whose files are in `folder`, and what is wrong with it."""
+    found = {key: next((secret[name] for name in names if secret.get(name)), "") for key, names in _NAMES.items()}
+    tls, sasl = _wanted(secret, found)
+    problems = []
+    protocol = found["protocol"].strip().upper() or ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
+    if protocol not in _PROTOCOLS:
+        return {}, [f"protocol is not {_one_of(_PROTOCOLS)}"]
+    settings = {"security.protocol": protocol}
+    if protocol.endswith("SSL"):
+        settings |= {setting: str(folder / name) for name, setting in _FILES.items() if secret.get(name)}
+        if bool(secret.get(_CERTIFICATE)) != bool(secret.get(_KEY)):
+            problems.append(f"{_CERTIFICATE} and {_KEY} belong together, and only one of them is there")
+    if protocol.startswith("SASL"):
+        of_sasl, wrong = _sasl(secret, found)
+        settings |= of_sasl
+        problems += wrong
+    return settings, problems
+
+
+def _wanted(secret: Mapping[str, str], found: Mapping[str, str]) -> tuple[bool, bool]:
+    """Whether a Secret without `protocol` is for TLS, and whether for SASL."""
+    tls = found["tls"].strip().lower() == "true" or any(secret.get(name) for name in _FILES)
+    return tls, bool(found["mechanism"] or found["user"] or any(secret.get(name) for name in _OAUTH_KEYS))
+
+
+def _sasl(secret: Mapping[str, str], found: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    mechanism = found["mechanism"].strip().upper() or "PLAIN"
+    if mechanism not in _MECHANISMS:
+        return {}, [f"sasl.mechanism is not {_one_of(_MECHANISMS)}"]
+    settings = {"sasl.mechanism": mechanism}
+    if mechanism != "OAUTHBEARER":
+        settings |= {"sasl.username": found["user"].strip(), "sasl.password": Hidden(found["password"])}
+        return settings, [f"{mechanism} needs {key}" for key in ("user", "password") if not found[key]]
+    settings["sasl.oauthbearer.method"] = "oidc"
+    settings |= {key: Hidden(secret[key].strip()) for key in _OAUTH_KEYS if secret.get(key)}
+    return settings, [f"{mechanism} needs {key}" for key in _OAUTH_NEEDS if not secret.get(key)]
+
+
+def _one_of(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}"
+
+
+def read_secret(folder: Path) -> dict[str, str]:
+    """librdkafka settings for the Secret that is mounted at `folder`. Raises UsageError, which names what to mend, and
+    never shows a value."""
+    secret: dict[str, str] = {}
+    problems: list[str] = []
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder {folder}, which PENSTOCK_KAFKA_SECRET names.", _HINT)
+    for name in (*itertools.chain(*_NAMES.values()), *_FILES, *_OAUTH_KEYS):
+        path = folder / name
+        try:
+            if path.is_file():
+                secret[name] = path.read_text().rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as problem:
+            problems.append(f"{name} cannot be read ({getattr(problem, 'strerror', 'it is not UTF-8')})")
+    if not secret and not problems:
+        problems.append("it has none of the keys of a Kafka secret")
+    settings, wrong = client_settings(secret, folder)
+    problems += wrong or _of_files(settings)
+    if problems:
+        raise UsageError(f"The Kafka secret in {folder} is not valid: {'; '.join(problems)}.", _HINT)
+    return settings
+
+
+def _of_files(settings: Mapping[str, str]) -> list[str]:
+    """What is wrong with the certificates and keys. Kafka's clients would say only that they failed."""
+    problems = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if authorities := settings.get("ssl.ca.location"):
+        try:
+            context.load_verify_locations(authorities)
+        except ssl.SSLError:
+            problems.append(f"{_AUTHORITIES} does not contain certificates in the PEM format")
+    if "ssl.certificate.location" in settings and "ssl.key.location" in settings:
+        try:
+            context.load_cert_chain(settings["ssl.certificate.location"], settings["ssl.key.location"], password="")
+        except ssl.SSLError:
+            problems.append(f"{_CERTIFICATE} and {_KEY} are not a certificate and its private key in the PEM format")
+    return problems

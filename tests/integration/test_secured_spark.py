@@ -1,0 +1,59 @@
+"""Spark reads from a Kafka with TLS and SASL, by the settings of a Kafka secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from analytics.spark.kafka_source import read_batch
+from tables.kafka.secret import read_secret
+from tests.support.secured_kafka import PLAIN_PASSWORD, PLAIN_USER, SecuredKafka, write_secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.integration
+
+RECORDS = 20
+LIMIT_S = 60.0
+TOPIC = "read-by-spark"
+Connect = Callable[[SecuredKafka, Path], tuple[str, Path]]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    with SecuredKafka(tmp_path_factory.mktemp("secured")) as kafka:
+        kafka.set_password("ann", "secret")
+        kafka.create_topic(TOPIC)
+        producer = Producer({"bootstrap.servers": kafka.direct})
+        for _ in range(RECORDS):
+            producer.produce(TOPIC, b"x")
+        assert producer.flush(LIMIT_S) == 0
+        yield kafka
+
+
+def _plain(kafka: SecuredKafka, folder: Path) -> tuple[str, Path]:
+    keys = {"protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "user": PLAIN_USER, "password": PLAIN_PASSWORD}
+    return kafka.sasl, write_secret(folder, **keys, ca_crt=kafka.authority.certificate)
+
+
+def _scram(kafka: SecuredKafka, folder: Path) -> tuple[str, Path]:
+    keys = {"protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "user": "ann", "password": "secret"}
+    return kafka.sasl, write_secret(folder, **keys, ca_crt=kafka.authority.certificate)
+
+
+def _mtls(kafka: SecuredKafka, folder: Path) -> tuple[str, Path]:
+    client = kafka.authority.sign("client")
+    files = {"ca_crt": kafka.authority.certificate, "user_crt": client.certificate, "user_key": client.key}
+    return kafka.mtls, write_secret(folder, **files)
+
+
+@pytest.mark.parametrize("connect", [_plain, _scram, _mtls])
+def test_spark_reads(spark: SparkSession, secured: SecuredKafka, tmp_path: Path, connect: Connect) -> None:
+    bootstrap, folder = connect(secured, tmp_path / "secret")
+    client = {"bootstrap.servers": bootstrap, **read_secret(folder)}
+    assert read_batch(spark, client, [TOPIC]).count() == RECORDS

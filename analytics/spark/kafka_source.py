@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from knative.errors import UsageError
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -45,7 +47,7 @@ def bootstrap(kafka: Mapping[str, Any]) -> str:
 
 def connection(kafka: Mapping[str, Any]) -> dict[str, str]:
     """Options by which Spark's sources and sinks connect as librdkafka does with `kafka`. Certificates are read here,
-    because executors may run where these files are not."""
+    because executors may run where these files are not. Raises UsageError for a mechanism that Spark cannot use."""
     protocol = str(kafka.get("security.protocol", "PLAINTEXT"))
     options = {"bootstrap.servers": bootstrap(kafka)}
     if protocol != "PLAINTEXT":
@@ -64,22 +66,16 @@ def connection(kafka: Mapping[str, Any]) -> dict[str, str]:
 
 def _sasl(kafka: Mapping[str, Any]) -> dict[str, str]:
     """Settings of the Java client."""
-    mechanism, oauth = str(kafka["sasl.mechanism"]), "sasl.oauthbearer."
-    options = {"sasl.mechanism": mechanism}
-    if mechanism == "OAUTHBEARER":
-        options["sasl.oauthbearer.token.endpoint.url"] = str(kafka[f"{oauth}token.endpoint.url"])
-        options["sasl.login.callback.handler.class"] = f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler"
-        names = {"clientId": f"{oauth}client.id", "clientSecret": f"{oauth}client.secret", "scope": f"{oauth}scope"}
-        module = "oauthbearer.OAuthBearerLoginModule"
-    else:
-        names = {"username": "sasl.username", "password": "sasl.password"}
-        module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-    texts = {name: str(kafka[setting]) for name, setting in names.items() if setting in kafka}
-    options["sasl.jaas.config"] = " ".join(
-        [f"{_SECURITY}.{module}", "required", *(f"{name}={_quoted(text)}" for name, text in texts.items())]
-    )
-    options["sasl.jaas.config"] += ";"
-    return options
+    mechanism = str(kafka["sasl.mechanism"])
+    if mechanism == "OAUTHBEARER":  # the Java client takes tokens only from URLs in a property of its JVM
+        raise UsageError(
+            "Spark does not connect to Kafka with OAUTHBEARER.",
+            "Give the job a Kafka secret with SCRAM, PLAIN or mTLS.",
+        )
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    user, password = (_quoted(str(kafka[name])) for name in ("sasl.username", "sasl.password"))
+    login = f"{_SECURITY}.{module} required username={user} password={password};"
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
 
 
 def _quoted(text: str) -> str:

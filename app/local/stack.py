@@ -214,6 +214,7 @@ class Stack:
             "state_dir": str((config.home / "state").absolute()),
             "drain_s": str(_DRAIN_S),
             "log_format": "json",
+            **({} if config.kafka else {"kafka_secret": ""}),  # the embedded Kafka has no TLS and no SASL
             **config.settings,
         }
         self._say("Starting the worker ...")

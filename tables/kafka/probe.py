@@ -1,4 +1,5 @@
-"""Checks by a TCP connection whether anything listens at Kafka's address. A Kafka client reports that much later.
+"""Checks by a connection whether anything listens at Kafka's address, and with TLS. A Kafka client reports the first much
+later, and the second not in detail.
 
 Does not speak Kafka's protocol: a server that accepts the connection may still not answer.
 """
@@ -6,9 +7,15 @@ Does not speak Kafka's protocol: a server that accepts the connection may still 
 from __future__ import annotations
 
 import socket
+import ssl
+from collections.abc import Mapping
+from typing import Any
 
 _CONNECT_LIMIT_S = 1.0
 _DEFAULT_PORT = 9092
+_HANDSHAKE_LIMIT_S = 3.0
+_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
+_NAMES = frozenset({62, 63, 64})  # host name, e-mail address and IP address mismatch
 
 
 def refusal(bootstrap: str) -> str:
@@ -39,3 +46,39 @@ def split_address(broker: str) -> tuple[str, int]:
     if not colon or not port.isdigit():
         host, port = address, str(_DEFAULT_PORT)
     return host.strip("[]"), int(port)
+
+
+def handshake_problem(kafka: Mapping[str, Any]) -> str:
+    """What a TLS handshake with the first broker that accepts a connection shows; "" = nothing is wrong, or no broker
+    accepts one. Blocks for some seconds at most."""
+    uses_tls = str(kafka.get("security.protocol", "")).endswith("SSL")
+    context = ssl.create_default_context(cafile=kafka.get("ssl.ca.location") if uses_tls else None)
+    if not uses_tls:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for broker in str(kafka["bootstrap.servers"]).split(","):
+        host, port = split_address(broker.strip())
+        try:
+            with socket.create_connection((host, port), _HANDSHAKE_LIMIT_S) as connection:
+                try:
+                    context.wrap_socket(connection, server_hostname=host).close()
+                except OSError as problem:
+                    return _of_handshake(problem, host) if uses_tls else ""
+                return "" if uses_tls else "this listener uses TLS; set protocol to SSL or SASL_SSL in a Kafka secret"
+        except OSError:
+            continue
+    return ""
+
+
+def _of_handshake(problem: OSError, host: str) -> str:
+    if isinstance(problem, TimeoutError):
+        return ""
+    if not isinstance(problem, ssl.SSLCertVerificationError):
+        return "this listener does not use TLS; set protocol to PLAINTEXT or SASL_PLAINTEXT in the Kafka secret"
+    if problem.verify_code == _EXPIRED:
+        return "the broker's certificate has expired; renew it, or correct the clock of this machine"
+    if problem.verify_code in _NAMES:
+        return f"the broker's certificate is not for {host}; name the brokers as their certificates do"
+    return (
+        f"the broker's certificate cannot be verified ({problem.verify_message}); ca.crt of the Kafka secret must have "
+        "the authority that signed it"
+    )

@@ -1,28 +1,23 @@
 """Says why a secured Kafka does not let a client in, and what to correct.
 
 librdkafka reports refused passwords, but only that "the certificate could not be verified", and nothing at all when a
-client without TLS talks to a listener with TLS. So a TLS handshake of our own finds out about certificates.
+client without TLS talks to a listener with TLS. So a TLS handshake of our own (`probe`) finds out about certificates.
 """
 
 from __future__ import annotations
 
 import re
-import socket
-import ssl
 from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError
 
-from tables.kafka.probe import split_address
+from tables.kafka.probe import handshake_problem
 
-_HANDSHAKE_LIMIT_S = 3.0
 _PASSWORD = re.compile(r"invalid credentials|Invalid username or password", re.IGNORECASE)
 _MECHANISMS = re.compile(r"broker's supported mechanisms: ?(?P<list>[\w,-]*)")
 _ALERT = re.compile(r"alert (?P<name>[a-z ]+): SSL alert")
 _NO_CERTIFICATE = frozenset({"bad certificate", "certificate required", "handshake failure"})
-_EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
-_NAMES = frozenset({62, 63, 64})  # host name, e-mail address and IP address mismatch
 
 
 class Refusals:
@@ -71,39 +66,3 @@ def refused(code: int, text: str) -> str:
 def _short(text: str) -> str:
     """Without the address, and without how long it took."""
     return re.sub(r"^\S+://\S+: | \(after .*", "", text)
-
-
-def handshake_problem(kafka: Mapping[str, Any]) -> str:
-    """What a TLS handshake with the first broker that accepts a connection shows; "" = nothing is wrong, or no broker
-    accepts one. Blocks for some seconds at most."""
-    uses_tls = str(kafka.get("security.protocol", "")).endswith("SSL")
-    context = ssl.create_default_context(cafile=kafka.get("ssl.ca.location") if uses_tls else None)
-    if not uses_tls:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    for broker in str(kafka["bootstrap.servers"]).split(","):
-        host, port = split_address(broker.strip())
-        try:
-            with socket.create_connection((host, port), _HANDSHAKE_LIMIT_S) as connection:
-                try:
-                    context.wrap_socket(connection, server_hostname=host).close()
-                except OSError as problem:
-                    return _of_handshake(problem, host) if uses_tls else ""
-                return "" if uses_tls else "this listener uses TLS; set protocol to SSL or SASL_SSL in a Kafka secret"
-        except OSError:
-            continue
-    return ""
-
-
-def _of_handshake(problem: OSError, host: str) -> str:
-    if isinstance(problem, TimeoutError):
-        return ""
-    if not isinstance(problem, ssl.SSLCertVerificationError):
-        return "this listener does not use TLS; set protocol to PLAINTEXT or SASL_PLAINTEXT in the Kafka secret"
-    if problem.verify_code == _EXPIRED:
-        return "the broker's certificate has expired; renew it, or correct the clock of this machine"
-    if problem.verify_code in _NAMES:
-        return f"the broker's certificate is not for {host}; name the brokers as their certificates do"
-    return (
-        f"the broker's certificate cannot be verified ({problem.verify_message}); ca.crt of the Kafka secret must have "
-        "the authority that signed it"
-    )

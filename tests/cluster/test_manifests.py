@@ -21,9 +21,9 @@ from tests.support.processes import REPOSITORY
 #: Structural copies of what other projects bring into a cluster.
 FOREIGN_CRDS = sorted((REPOSITORY / "tests" / "data" / "crds").glob("*.yaml"))
 WITH = {
-    "knative": ("pod-monitor", "keda", "spark-jobs"),
-    "plain": ("pod-monitor", "keda", "spark-jobs"),
-    "dev": ("pod-monitor",),
+    "knative": ("kafka-secret", "pod-monitor", "keda", "spark-jobs"),
+    "plain": ("kafka-secret", "pod-monitor", "keda", "spark-jobs"),
+    "dev": ("kafka-secret", "pod-monitor"),
 }
 #: What must be there before an API server takes the rest, also with a dry run.
 _FIRST = ("Namespace", "ServiceAccount")
@@ -79,6 +79,20 @@ def test_api_server_accepts_each_overlay(
         pod = _pod(namespace, name, template["spec"])
         answer = admin.create(pod, dryRun="All")
         assert answer.ok, f"the pod of {name}: {answer.message}"
+
+
+def test_every_pod_reads_the_kafka_secret(tmp_path: Path) -> None:
+    for overlay, components in WITH.items():
+        user = write_kustomization(tmp_path / overlay, [OVERLAYS / overlay], [COMPONENTS / name for name in components])
+        documents = render(user)
+        (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings-"))
+        folder = settings["PENSTOCK_KAFKA_SECRET"]
+        ours = [(name, template["spec"]) for name, template in _templates(documents) if name != "kafka"]
+        assert ours
+        for name, spec in ours:
+            volumes = {one["name"]: one for one in spec["volumes"]}
+            mounted = {one["mountPath"]: volumes[one["name"]] for one in spec["containers"][0]["volumeMounts"]}
+            assert mounted[folder]["secret"] == {"secretName": "penstock-kafka"}, f"{overlay}: {name}"
 
 
 def _pod(namespace: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

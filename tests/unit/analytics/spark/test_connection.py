@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from analytics.spark.kafka_source import connection
+from knative.errors import UsageError
 
 _SECURITY = "org.apache.kafka.common.security"
 _AT: dict[str, Any] = {"bootstrap.servers": "a:1,b:2"}
@@ -37,29 +38,16 @@ _QUOTED = 'username="ann" password="p\\"a\\\\ss;";'
                 "sasl.jaas.config": f"{_SECURITY}.scram.ScramLoginModule required {_QUOTED}",
             },
         ),
-        (
-            {
-                "security.protocol": "SASL_SSL",
-                "sasl.mechanism": "OAUTHBEARER",
-                "sasl.oauthbearer.token.endpoint.url": "https://id/token",
-                "sasl.oauthbearer.client.id": "c",
-                "sasl.oauthbearer.client.secret": "s",
-                "sasl.oauthbearer.scope": "kafka",
-            },
-            {
-                "security.protocol": "SASL_SSL",
-                "sasl.mechanism": "OAUTHBEARER",
-                "sasl.oauthbearer.token.endpoint.url": "https://id/token",
-                "sasl.login.callback.handler.class": f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler",
-                "sasl.jaas.config": f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule required "
-                'clientId="c" clientSecret="s" scope="kafka";',
-            },
-        ),
     ],
 )
 def test_connection(settings: dict[str, str], options: dict[str, str]) -> None:
     expected = {"bootstrap.servers": "a:1,b:2", **options}
     assert connection(_AT | settings) == {f"kafka.{name}": value for name, value in expected.items()}
+
+
+def test_a_mechanism_that_spark_cannot_use() -> None:
+    with pytest.raises(UsageError, match="OAUTHBEARER"):
+        connection(_AT | {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"})
 
 
 def test_certificates_are_passed_on(tmp_path: Path) -> None:

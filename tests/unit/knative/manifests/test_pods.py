@@ -25,7 +25,7 @@ _SERVING_SLEEP_S = 30
 
 def _pods() -> Iterator[Any]:
     for file in sorted([*COMPONENTS.rglob("*.yaml"), *OVERLAYS.rglob("*.yaml")]):
-        for document in documents(file):
+        for document in (one for one in documents(file) if isinstance(one, dict)):  # others are patches
             spec = document.get("spec") or {}
             if "jobTemplate" in spec:
                 spec = spec["jobTemplate"]["spec"]

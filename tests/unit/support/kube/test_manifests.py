@@ -68,6 +68,6 @@ def test_duck_roles_have_all_that_knative_needs() -> None:
 @pytest.mark.parametrize("file", sorted(MANIFESTS.rglob("kustomization.yaml")), ids=lambda file: file.parent.name)
 def test_kustomization_names_everything_in_its_folder(file: Path) -> None:
     """With the list marker: a comment that mentions a file does not bring it."""
-    named = set(re.findall(r"^ *- (\S+)", file.read_text(), re.MULTILINE))
+    named = set(re.findall(r"^ *(?:-|path:) (\S+)", file.read_text(), re.MULTILINE))
     beside = {one.name for one in file.parent.iterdir() if one.is_file() or (one / "kustomization.yaml").is_file()}
     assert beside - {file.name} <= named

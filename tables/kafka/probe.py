@@ -1,5 +1,5 @@
-"""Checks by a connection whether anything listens at Kafka's address, and with TLS. A Kafka client reports the first much
-later, and the second not in detail.
+"""Checks by a connection whether anything listens at Kafka's address, and with TLS. A Kafka client reports the first
+much later, and the second without details.
 
 Does not speak Kafka's protocol: a server that accepts the connection may still not answer.
 """

@@ -38,14 +38,14 @@ def sentences(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("command", [_PENSTOCK, _FAUST], ids=["penstock", "faust"])
-@pytest.mark.parametrize("name", ["PENSTOCK_HTTP_PORT", "PENSTOCK_ADMIN_PORT"])
-def test_a_port_in_use_is_one_sentence_before_kafka_is_waited_for(command: list[str], name: str) -> None:
+@pytest.mark.parametrize(("name", "address"), [("PENSTOCK_HTTP_PORT", "0.0.0.0"), ("PENSTOCK_ADMIN_PORT", "127.0.0.1")])
+def test_a_port_in_use_is_one_sentence_before_kafka_is_waited_for(command: list[str], name: str, address: str) -> None:
     with socket.create_server((LOOPBACK, 0)) as other:
         port = other.getsockname()[1]
         done = run(command, **{name: port})
     assert done.returncode == 1
     (sentence,) = sentences(done)
-    assert f"Cannot listen on 0.0.0.0:{port}: address already in use. Choose another" in sentence
+    assert f"Cannot listen on {address}:{port}: address already in use. Choose another" in sentence
     assert "Traceback" not in done.stdout + done.stderr
     assert "Kafka" not in done.stderr
 

@@ -250,8 +250,6 @@ class Metrics(Collector):
             answers += [((label, name), count) for name, count in zip(_STATUS_CLASSES, codes, strict=True) if count]
             counts = dict(row.verdicts)
             if row.filtered:  # beside those whose filter changed while they waited for a retry
-                counts["filtered"] = counts.get("filtered", 0) + row.filtered
-            if row.filtered:  # beside those whose filter changed while they waited for a retry
                 counts[Settled.FILTERED] = counts.get(Settled.FILTERED, 0) + row.filtered
             if delivered:
                 counts[Settled.DELIVERED] = counts.get(Settled.DELIVERED, 0) + delivered

@@ -80,11 +80,14 @@ def test_the_other_counters() -> None:
     for _ in range(10):
         metrics.delivered("ns/s", 0.002, 0.02)
     metrics.settled("ns/s", "delivered", 7.5)
+    metrics.settled("ns/s", "filtered", 7.5)
+    metrics.filtered("ns/s")
     metrics.expired("ns/s", 4)
     metrics.reply_dropped("ns/s")
 
     assert _value(metrics, "penstock_ingress_requests_total", code="202") == 1
     assert _value(metrics, "penstock_settled_total", subscription="ns/s", verdict="delivered") == 11
+    assert _value(metrics, "penstock_settled_total", subscription="ns/s", verdict="filtered") == 2
     assert _value(metrics, "penstock_attempts_total", subscription="ns/s", code="2xx") == 10
     assert _value(metrics, "penstock_records_expired_total", subscription="ns/s") == 4
     assert _value(metrics, "penstock_replies_dropped_total", subscription="ns/s") == 1

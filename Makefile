@@ -17,8 +17,8 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo demo-topology demo-census test test-cluster test-image t coverage check format docs bench chaos jars \
-  kube lock wheel image image-spark clean
+.PHONY: help up demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs bench \
+  chaos jars kube lock wheel image image-spark clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -47,6 +47,9 @@ test-cluster: kube ## Run the tests with a real Kubernetes API server, which is 
 
 test-image: $(STAMP) ## Build the images from Debian packages and run them without rights (needs root, buildah, mmdebstrap, runc, umoci)
 	$(BIN)/pytest -rP tests/image
+
+test-observe: $(STAMP) ## Test alert rules and dashboards with a real Prometheus (needs Debian's package prometheus)
+	$(BIN)/pytest tests/observe
 
 t: $(STAMP) ## Run the unit tests: those that failed last time first, and stop at the first failure
 	@! grep -qs '"tests/unit' .pytest_cache/v/cache/lastfailed || \

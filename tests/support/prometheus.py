@@ -1,0 +1,89 @@
+"""A real Prometheus that scrapes processes of a test, and the alert rules of the manifests as a file for it.
+
+Needs the programs of Debian's package `prometheus`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.kube.kustomize import COMPONENTS
+from tests.support.kube.manifests import documents
+from tests.support.processes import Child, free_port, get, wait_until
+
+PROGRAMS = ("prometheus", "promtool")
+ALERTS = COMPONENTS / "alerts" / "prometheus-rule.yaml"
+DASHBOARDS = COMPONENTS / "dashboards"
+_LIMIT_S = 120.0
+
+
+def missing() -> list[str]:
+    """Programs that this machine lacks."""
+    return [name for name in PROGRAMS if shutil.which(name) is None]
+
+
+def rule_groups() -> list[dict[str, Any]]:
+    """The groups of the PrometheusRule of the manifests."""
+    (rule,) = documents(ALERTS)
+    groups: list[dict[str, Any]] = rule["spec"]["groups"]
+    return groups
+
+
+def write_rules(folder: Path) -> Path:
+    """`rules.yaml` as Prometheus reads it, which the operator makes of a PrometheusRule."""
+    path = folder / "rules.yaml"
+    path.write_text(yaml.safe_dump({"groups": rule_groups()}))
+    return path
+
+
+class Prometheus(Child):
+    """Scrapes each second. `targets`: address of each process to scrape, and the labels that it gets."""
+
+    def __init__(self, folder: Path, targets: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        config = {
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(write_rules(folder))],
+            "scrape_configs": [
+                {
+                    "job_name": "penstock",
+                    "static_configs": [{"targets": [one], "labels": dict(labels)} for one, labels in targets],
+                }
+            ],
+        }
+        (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+        command = [
+            "prometheus",
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{self.port}",
+        ]
+        super().__init__("prometheus", command, folder)
+
+    def wait_ready(self) -> Prometheus:
+        """Until it answers queries."""
+        wait_until("Prometheus is ready", lambda: get(self.port, "/-/ready")[0] == 200, _LIMIT_S)
+        return self
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The series of an instant query."""
+        found: list[dict[str, Any]] = self._ask("query", query=expression)["result"]
+        return found
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Each rule with its health and its alerts."""
+        return [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
+
+    def _ask(self, what: str, **parameters: str) -> Any:
+        status, body = get(self.port, f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}")
+        answer = json.loads(body)
+        assert status == 200, f"{parameters}: {answer}"
+        return answer["data"]

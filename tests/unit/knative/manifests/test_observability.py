@@ -1,0 +1,83 @@
+"""Alerts and dashboards of the manifests against what they name: metrics, runbooks, cases for promtool, limits."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.kube.kustomize import MANIFESTS
+from tests.support.processes import REPOSITORY
+from tests.support.prometheus import rule_groups
+
+RULES = [rule for group in rule_groups() for rule in group["rules"]]
+RUNBOOKS = "docs/how-to/runbooks.md"
+#: Of the exporters that every Prometheus client library has; `docs/reference/metrics.md` lists them as `process_*`.
+PROCESS = {
+    "process_cpu_seconds_total",
+    "process_max_fds",
+    "process_open_fds",
+    "process_resident_memory_bytes",
+    "process_start_time_seconds",
+}
+CASES = [
+    case
+    for file in sorted((REPOSITORY / "tests" / "observe" / "alerts").glob("*.yaml"))
+    for test in yaml.safe_load(file.read_text())["tests"]
+    for case in test["alert_rule_test"]
+]
+
+
+def _metrics() -> set[str]:
+    """All series that the reference promises."""
+    names = set(PROCESS)
+    for page in ("metrics.md", "census.md"):
+        text = (REPOSITORY / "docs" / "reference" / page).read_text()
+        names.update(re.findall(r"^\| `(kafka_scale_\w+)` \|", text, re.MULTILINE))
+        for name, kind in re.findall(r"^\| `((?:penstock|eventing)_\w+)` \| (\w+) \|", text, re.MULTILINE):
+            ends = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
+            names.update(f"{name}{end}" for end in ends)
+    return names
+
+
+def _unknown(expression: str) -> set[str]:
+    """What looks like a metric in a query and is not one."""
+    named = set(re.findall(r"\b(?:penstock|eventing|process|python|kafka_scale)_\w+", expression))
+    assert named, f"no metric in {expression}"
+    return named - _metrics()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_alert(rule: dict[str, Any]) -> None:
+    name = rule["alert"]
+    assert _unknown(rule["expr"]) == set()
+    assert rule["labels"]["severity"] in ("critical", "warning", "info")
+    assert rule["annotations"]["summary"].endswith(".")
+    assert rule["annotations"]["runbook_url"] == f"{RUNBOOKS}#{name.lower()}"
+    fires = {bool(case["exp_alerts"]) for case in CASES if case["alertname"] == name}
+    assert fires == {True, False}, "promtool needs a case in which it fires and one in which it does not"
+
+
+def test_each_runbook_is_that_of_an_alert() -> None:
+    sections = re.findall(r"^## (.+)$", (REPOSITORY / RUNBOOKS).read_text(), re.MULTILINE)
+    assert sections == [rule["alert"] for rule in RULES]
+    assert {case["alertname"] for case in CASES} == set(sections)
+
+
+def test_memory_is_compared_with_the_limits_of_the_manifests() -> None:
+    limits: dict[bool, set[str]] = {True: set(), False: set()}
+    for folder in ("components/controller", "components/dispatcher", "components/dispatcher-service", "overlays"):
+        for file in (MANIFESTS / folder).rglob("*.yaml"):
+            text = file.read_text()
+            if "image: penstock\n" in text:
+                limits["component: controller" in text].update(re.findall(r"limits:\n +memory: (\w+)Mi", text))
+    (rule,) = (one for one in RULES if one["alert"] == "PenstockMemoryNearLimit")
+    numbers = re.findall(r"component(!?=)\"controller\"} > 0\.9 \* (\d+) \* 1024 \^ 2", rule["expr"])
+    assert limits == {True: {dict(numbers)["="]}, False: {dict(numbers)["!="]}}
+
+
+def test_a_metric_that_does_not_exist_is_found() -> None:
+    assert _unknown("rate(penstock_settled_total[5m]) / penstock_produce_seconds") == {"penstock_produce_seconds"}
+    assert _unknown("sum(penstock_nothing)") == {"penstock_nothing"}

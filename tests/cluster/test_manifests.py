@@ -21,9 +21,9 @@ from tests.support.processes import REPOSITORY
 #: Structural copies of what other projects bring into a cluster.
 FOREIGN_CRDS = sorted((REPOSITORY / "tests" / "data" / "crds").glob("*.yaml"))
 WITH = {
-    "knative": ("pod-monitor", "alerts", "keda", "spark-jobs", "kafka-secret"),
-    "plain": ("pod-monitor", "alerts", "keda", "spark-jobs", "kafka-secret"),
-    "dev": ("pod-monitor", "alerts", "kafka-secret"),
+    "knative": ("pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "kafka-secret"),
+    "plain": ("pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "kafka-secret"),
+    "dev": ("pod-monitor", "alerts", "dashboards", "kafka-secret"),
 }
 #: What must be there before an API server takes the rest, also with a dry run.
 _FIRST = ("Namespace", "ServiceAccount")

@@ -9,6 +9,7 @@ import json
 import shutil
 import urllib.parse
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,29 @@ def rule_groups() -> list[dict[str, Any]]:
     (rule,) = documents(ALERTS)
     groups: list[dict[str, Any]] = rule["spec"]["groups"]
     return groups
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query of a panel; `legend` names labels as `{{label}}`."""
+
+    panel: str
+    expression: str
+    legend: str
+
+
+def dashboards() -> dict[str, dict[str, Any]]:
+    """The dashboards of the manifests by file name."""
+    return {path.name: json.loads(path.read_text()) for path in sorted(DASHBOARDS.glob("*.json"))}
+
+
+def queries(dashboard: dict[str, Any]) -> list[Query]:
+    """All queries of all panels."""
+    return [
+        Query(panel["title"], target["expr"], target["legendFormat"])
+        for panel in dashboard["panels"]
+        for target in panel.get("targets", ())
+    ]
 
 
 def write_rules(folder: Path) -> Path:

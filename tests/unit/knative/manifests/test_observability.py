@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from tests.support.kube.kustomize import MANIFESTS
+from tests.support.kube.manifests import documents
 from tests.support.processes import REPOSITORY
-from tests.support.prometheus import rule_groups
+from tests.support.prometheus import DASHBOARDS, dashboards, queries, rule_groups
 
 RULES = [rule for group in rule_groups() for rule in group["rules"]]
 RUNBOOKS = "docs/how-to/runbooks.md"
@@ -64,6 +65,43 @@ def test_each_runbook_is_that_of_an_alert() -> None:
     sections = re.findall(r"^## (.+)$", (REPOSITORY / RUNBOOKS).read_text(), re.MULTILINE)
     assert sections == [rule["alert"] for rule in RULES]
     assert {case["alertname"] for case in CASES} == set(sections)
+    titles = {panel["title"] for panel in dashboards()["penstock.json"]["panels"]}
+    named = {
+        name
+        for some in re.findall(
+            r"\bpanels?((?: (?:and )?\"[^\"]+\")+)", " ".join((REPOSITORY / RUNBOOKS).read_text().split())
+        )
+        for name in re.findall(r'"([^"]+)"', some)
+    }
+    assert named
+    assert named <= titles
+
+
+@pytest.mark.parametrize("name", dashboards())
+def test_dashboard(name: str) -> None:
+    dashboard = dashboards()[name]
+    variables = {one["name"] for one in dashboard["templating"]["list"]} | {"__rate_interval"}
+    for one in queries(dashboard):
+        assert _unknown(one.expression) == set(), one.panel
+        assert set(re.findall(r"\$(\w+)", one.expression)) <= variables, one.panel
+    panels = dashboard["panels"]
+    assert len({one["id"] for one in panels}) == len(panels)
+    taken = [
+        (x, y)
+        for at in (one["gridPos"] for one in panels)
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(set(taken)) == len(taken), "panels that overlap"
+    assert max(x for x, _ in taken) < 24
+
+
+def test_every_dashboard_is_in_the_component() -> None:
+    (component,) = documents(DASHBOARDS / "kustomization.yaml")
+    (generator,) = component["configMapGenerator"]
+    assert set(generator["files"]) == set(dashboards())
+    assert generator["options"]["labels"]["grafana_dashboard"] == "1"
+    assert len({one["uid"] for one in dashboards().values()}) == len(dashboards())
 
 
 def test_memory_is_compared_with_the_limits_of_the_manifests() -> None:

@@ -36,10 +36,13 @@ from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of
+from app.worker.file_watch import FileWatch
 from app.worker.lifecycle import Lifecycle, Parts
 from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
 from app.worker.system_clock import SystemClock
+from app.worker.tls import ServerTls
+from app.worker.token_file import path_of, read_tokens
 from app.worker.traffic_component import TrafficComponent, why_not
 from controller.config import ControllerConfig
 from controller.place import Place
@@ -54,6 +57,8 @@ from tables.status_table import StatusTable
 from web.http import registry
 from web.http.config import DriverConfig
 from web.ingress import view as ingress
+from web.ingress.admission import Admission
+from web.ingress.senders import Senders
 from web.ingress.tracing import traced_view
 from web.pages import health, subscribers, traffic
 
@@ -115,6 +120,7 @@ def build(settings: Settings | None = None) -> WorkerApp:
     logging_config = configure_logging(settings, worker_id)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     spans = _span_export(settings, worker_id) if settings.otlp_endpoint else None
+    tls = ServerTls(Path(settings.tls_cert), Path(settings.tls_key)) if settings.tls_cert else None
     registry.install()
     app = WorkerApp(
         settings.instance,
@@ -122,6 +128,7 @@ def build(settings: Settings | None = None) -> WorkerApp:
         web=settings.web,
         web_bind=settings.bind,
         web_port=settings.http_port,
+        web_ssl_context=None if tls is None else tls.context,
         web_router_enabled=False,
         web_tables_enabled=False,
         web_application_options={"client_max_size": settings.event_bytes_max},
@@ -133,6 +140,8 @@ def build(settings: Settings | None = None) -> WorkerApp:
     )
     app.driver_config = _driver_config(settings)
     app.lifecycle = Lifecycle(kafka)
+    if tls is not None:
+        app.lifecycle.watches.append(FileWatch("PENSTOCK_TLS_CERT", tls.paths, tls.read, tls.use))
     app.lifecycle.parts = _compose(app, settings, kafka, worker_id, spans)
     return app
 
@@ -182,7 +191,8 @@ def _compose(
         view = ingress.IngressView
         if spans is not None:
             store, view = spans.storing(producer), traced_view(spans.tracing)
-        taken = ingress.register(app, _ingress_config(settings), contract, store, metrics, view, counters)
+        admission = _admission(settings, lifecycle)
+        taken = ingress.register(app, _ingress_config(settings), contract, store, metrics, view, counters, admission)
         metrics.watch_ingress(lambda: (taken.inflight, taken.inflight_bytes))
     else:
         ingress.register(app, replace(_ingress_config(settings), takes_events=False), contract, producer, metrics)
@@ -200,8 +210,23 @@ def _compose(
         metrics.watch_dlq(parts.dlq_letters)
     if settings.admin_port:
         admin = AdminConfig(bind=settings.admin_bind, port=settings.admin_port, debug=settings.debug)
-        parts.admin = AdminServer(admin, metrics, lifecycle.alive, lifecycle.readiness, subscribers_page)
+        parts.admin = AdminServer(
+            admin, metrics, lifecycle.alive, lifecycle.readiness, subscribers_page, app.conf.web_ssl_context
+        )
     return parts
+
+
+def _admission(settings: Settings, lifecycle: Lifecycle) -> Admission | None:
+    if not settings.tokens:
+        return None
+    path = path_of(settings.tokens)
+    admission = Admission(read_tokens(path))
+
+    def use(senders: Senders) -> None:
+        admission.senders = senders
+
+    lifecycle.watches.append(FileWatch("PENSTOCK_TOKENS", [path], lambda: read_tokens(path), use))
+    return admission
 
 
 def _cluster(settings: Settings, config: ControllerConfig, lifecycle: Lifecycle, worker_id: str) -> Place | None:

@@ -107,6 +107,11 @@ _COMMANDS = (
         "Check resource files. Exit code: 0 if all of them can be served, else 1.",
     ),
     Entry(
+        "token",
+        "app.cli.token:token",
+        "Make a bearer token for a sender of events, and its entry for the file of PENSTOCK_TOKENS.",
+    ),
+    Entry(
         "kafka",
         "app.cli.kafka:group",
         "Start, check or stop a Kafka on this machine: one broker on loopback (needs Java 17 and, once, Maven).",

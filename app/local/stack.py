@@ -215,6 +215,8 @@ class Stack:
             "drain_s": str(_DRAIN_S),
             "log_format": "json",
             **({} if config.kafka else {"kafka_secret": ""}),  # the embedded Kafka has no TLS and no SASL
+            # On loopback, for the commands that are shown: without TLS, and for everybody on this machine.
+            **dict.fromkeys(("tls_cert", "tls_key", "tokens"), ""),
             **config.settings,
         }
         self._say("Starting the worker ...")

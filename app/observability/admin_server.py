@@ -6,6 +6,7 @@ It also answers while the ingress port is full or draining. All pages are read-o
 from __future__ import annotations
 
 import asyncio
+import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,16 @@ class AdminServer:
     subscribers is the same, with `?wide`."""
 
     def __init__(
-        self, config: AdminConfig, metrics: Metrics, alive: Check, ready: Check, subscribers: SubscribersPage
+        self,
+        config: AdminConfig,
+        metrics: Metrics,
+        alive: Check,
+        ready: Check,
+        subscribers: SubscribersPage,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        """`tls` None: HTTP without TLS."""
+        self._tls = tls
         self.config = config
         self._metrics = metrics
         self._alive = alive
@@ -66,7 +75,7 @@ class AdminServer:
         runner = http.AppRunner(self._application(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            await http.TCPSite(runner, self.config.bind, self.config.port).start()
+            await http.TCPSite(runner, self.config.bind, self.config.port, ssl_context=self._tls).start()
         except OSError as problem:
             await runner.cleanup()
             raise PenstockError(

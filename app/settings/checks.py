@@ -35,6 +35,10 @@ class Checked(Protocol):
     @property
     def admin_port(self) -> int: ...
     @property
+    def tls_cert(self) -> str: ...
+    @property
+    def tls_key(self) -> str: ...
+    @property
     def event_bytes_max(self) -> int: ...
     @property
     def ingress_bytes_max(self) -> int: ...
@@ -63,6 +67,8 @@ def contradictions(settings: Checked) -> list[str]:
         problems.append(
             f"PENSTOCK_HTTP_PORT and PENSTOCK_ADMIN_PORT are both {settings.http_port}; give one of them another port."
         )
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        problems.append("PENSTOCK_TLS_CERT and PENSTOCK_TLS_KEY belong together; set both, or none.")
     if settings.ingress_bytes_max < settings.event_bytes_max:
         problems.append(
             f"PENSTOCK_INGRESS_BYTES_MAX={settings.ingress_bytes_max} is less than one event "
@@ -103,6 +109,13 @@ def message_of(parse: Callable[[str], object]) -> Callable[[str], str | None]:
 
 
 #: Setting -> why a value is not valid; None = it is.
+def tokens_problem(value: str) -> str | None:
+    """Why tokens cannot come from there; None = they can."""
+    return (
+        None if not value or value.removeprefix("file:").strip() not in ("", value) else "a file is written file:FILE"
+    )
+
+
 PROBLEM_OF: dict[str, Callable[[str], str | None]] = {
     "instance": kafka_names.instance_problem,
     "topic_template": kafka_names.template_problem,
@@ -113,4 +126,5 @@ PROBLEM_OF: dict[str, Callable[[str], str | None]] = {
     "bind": message_of(ipaddress.ip_address),
     "admin_bind": message_of(ipaddress.ip_address),
     "census_url": model.url_problem,
+    "tokens": tokens_problem,
 }

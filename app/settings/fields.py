@@ -140,6 +140,15 @@ class Settings(BaseSettings):
         8080, "port", "Ingress, health and subscriber status. When it is not set, the variable PORT counts.", ge=1,
         le=65535,
     )  # fmt: skip
+    tls_cert: str = _setting(
+        "", "file", "Certificate chain (PEM) of both ports, read again when it changes; empty: HTTP without TLS."
+    )
+    tls_key: str = _setting("", "file", "Private key (PEM, without a password) of PENSTOCK_TLS_CERT.")
+    tokens: str = _setting(
+        "",
+        "file:FILE",
+        "Who may send: YAML of hashed bearer tokens, read again when it changes; empty: everybody.",
+    )
     admin_port: int = _setting(
         8081, "port", "Metrics, health and statistics of subscriptions, for operators; 0 = off.", ge=0, le=65535
     )

@@ -28,6 +28,7 @@ from app.observability.metrics import Metrics
 from app.settings.load import Settings
 from app.worker import file_limits, listening
 from app.worker.dlq_sizes import DlqSizes
+from app.worker.file_watch import FileWatch
 from app.worker.memory_trimmer import MemoryTrimmer
 from app.worker.producer import KafkaProducer
 from app.worker.traffic_component import TrafficComponent
@@ -98,6 +99,8 @@ class Lifecycle:
         self._shown: set[str] = set()
         self._watchdog = Watchdog(lagged=self._loop_lagged)
         self.memory = MemoryTrimmer()
+        self.watches: list[FileWatch[Any]] = []  #: of files that are read again when they change
+        self._watching: list[asyncio.Task[None]] = []
         self._publisher: asyncio.Task[None] | None = None
         self._publish_now = asyncio.Event()
 
@@ -158,6 +161,7 @@ class Lifecycle:
             self._publisher = asyncio.get_running_loop().create_task(self._publish_status())
         if parts.admin is not None:
             await parts.admin.start()
+        self._watching = [asyncio.get_running_loop().create_task(watch.run()) for watch in self.watches]
         threshold = parts.settings.gc_threshold
         # Everything that was imported and built by now lives as long as the process. Frozen, it is not scanned again
         # by each full collection, for which the event loop has to wait.
@@ -228,6 +232,8 @@ class Lifecycle:
         if parts.traffic is not None:
             await parts.traffic.stop()
         await parts.producer.stop(5.0)
+        for watching in self._watching:
+            watching.cancel()
         if parts.admin is not None:
             await parts.admin.stop(1.0)
         if parts.spans is not None:

@@ -127,6 +127,12 @@ class Connection(asyncio.Protocol):
         elif state is not CLOSED:
             self._hold(data, 0)
 
+    @property
+    def address(self) -> str:
+        """The address of the client, without its port; "" if it is not known."""
+        peer = self._transport.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
+
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def finish(self, wire: bytes, keep: bool) -> None:

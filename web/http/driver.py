@@ -5,7 +5,7 @@ A View may have a method `post_raw(conn, info, request)`, which is called instea
 Such a request needs no Task and no Future.
 
 Limits come from `app.driver_config` (a `DriverConfig`), the address from the Faust settings `web_bind`, `web_port`.
-Does not support TLS upgrade, HTTP/2, CORS, a thread of its own, decompression, or a `Date` header.
+Does not support HTTP/2, CORS, a thread of its own, decompression, or a `Date` header.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ _bytes = bytes
 Raw = Callable[[Connection, Mapping[str, str], RawRequest], None]
 _Route = tuple[Found | None, Raw | None, Mapping[str, str]]
 _ROUTES_MAX = 4096
+#: With TLS: a client that does not finish its handshake, or the end of its connection, costs a socket for so long.
+_HANDSHAKE_S, _SHUTDOWN_S = 10.0, 5.0
 _INTERNAL_ERROR = problem(500, "internal error")
 _NOT_FOUND = problem(404, "nothing is served under this path")
 
@@ -83,6 +85,8 @@ class Web(base.Web):
                 backlog=self.config.backlog,
                 reuse_port=self.config.reuse_port,
                 ssl=conf.web_ssl_context,
+                ssl_handshake_timeout=_HANDSHAKE_S if conf.web_ssl_context else None,
+                ssl_shutdown_timeout=_SHUTDOWN_S if conf.web_ssl_context else None,
             )
         except OSError as error:
             raise cannot_listen(conf.web_bind, conf.web_port, error) from error

@@ -35,8 +35,20 @@ NOT_ALLOWED = _json_line(405, {"error": "send events with POST"}, ("allow", ALLO
 CODED = _json_line(
     400, {"error": "Content-Encoding is not supported: send the event without it, with Content-Length or chunked"}
 )
+_BEARER = ("www-authenticate", "Bearer")
+NO_TOKEN = _json_line(
+    401, {"error": "send a token of PENSTOCK_TOKENS in the header Authorization: Bearer TOKEN"}, _BEARER
+)
+UNKNOWN_TOKEN = _json_line(
+    401, {"error": "this token is not in PENSTOCK_TOKENS"}, ("www-authenticate", 'Bearer error="invalid_token"')
+)
 OPTIONS = Response(200, b"", (("allow", ALLOW),))
 WEBHOOK_OPTIONS = Response(200, b"", (("allow", ALLOW), ("webhook-allowed-origin", "*"), ("webhook-allowed-rate", "*")))
+
+
+def not_allowed(sender: str, channel: str) -> Response:
+    """403: the token is known, and not for this channel or broker."""
+    return _json_line(403, {"error": f"the token {sender} may not send to {channel}"})
 
 
 def malformed(reason: str) -> Response:

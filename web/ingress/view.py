@@ -27,6 +27,7 @@ from web.http.headers import ALLOW, check_text
 from web.http.messages import Request
 from web.http.raw_request import RawRequest
 from web.ingress import responses
+from web.ingress.admission import Admission, authorization
 from web.ingress.channel_resolver import ChannelResolver, ContractView, NotFound, NotYet, split_path
 from web.ingress.responses import Response
 
@@ -57,9 +58,11 @@ class Ingress:
         produce: Produce,
         observe: Observe,
         counters: TrafficCounters | None = None,
+        admission: Admission | None = None,
     ) -> None:
-        """`counters` None: accepted events are not counted."""
+        """`counters` None: accepted events are not counted. `admission` None: everybody may send."""
         self.config = config
+        self.admission = admission
         self.produce = produce
         self.observe = observe
         self.inflight = 0  #: requests waiting for Kafka
@@ -99,6 +102,16 @@ class Ingress:
             self.cache.clear()
         self.cache[target, host] = resolved
         return resolved
+
+    def refuse_sender(
+        self, admission: Admission, value: bytes | None, target: bytes, host: bytes | None, address: str
+    ) -> Response | None:
+        """The answer to a sender that may not send here. Unknown ones do not learn which channels there are."""
+        sender = admission.sender(value, address)
+        if isinstance(sender, Response):
+            return sender
+        channel = self.channel(target, host)
+        return channel if isinstance(channel, Response) else admission.refuse(sender, channel)
 
     def reject_over_limit(self, head_bytes: int, body_bytes: int) -> Response | None:
         """The answer to an event that exceeds a limit; None if one more event of this size may wait for Kafka."""
@@ -151,6 +164,11 @@ class IngressView(View):
         """One event, without a Task and without a Future."""
         ingress = self.ingress
         target, host, body, keep = request.target, request.host, request.body, request.keep
+        if ingress.admission is not None:
+            value = authorization(request.fields)
+            refused = ingress.refuse_sender(ingress.admission, value, target, host, conn.address)
+            if refused is not None:
+                return self._finish(conn, refused, keep)
         channel: Channel | Response | None = ingress.cache.get((target, host))
         if channel is None:
             channel = ingress.channel(target, host)
@@ -208,7 +226,13 @@ class IngressView(View):
 
     async def _event(self, request: Any) -> Response:
         ingress = self.ingress
-        channel = ingress.channel(_raw_path(request), _raw_host(request))
+        target, host = _raw_path(request), _raw_host(request)
+        if ingress.admission is not None:
+            value = authorization(list(request.raw_headers))
+            refused = ingress.refuse_sender(ingress.admission, value, target, host, request.remote or "")
+            if refused is not None:
+                return refused
+        channel = ingress.channel(target, host)
         if isinstance(channel, Response):
             return channel
         refused = _refused_head(request)
@@ -301,9 +325,10 @@ def register(
     observe: Observe,
     view: type[IngressView] = IngressView,
     counters: TrafficCounters | None = None,
+    admission: Admission | None = None,
 ) -> Ingress:
     """Serve ingress on a Faust app, under all paths of no other View. Returns its state, for drains and metrics."""
-    ingress = Ingress(config, contract, produce, observe, counters)
+    ingress = Ingress(config, contract, produce, observe, counters, admission)
     bound = type("BoundIngressView", (view,), {"ingress": ingress})
     app.page(PATH, name="ingress")(bound)
     return ingress

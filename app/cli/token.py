@@ -1,0 +1,80 @@
+"""`penstock token`: makes a bearer token for a sender of events, and the entry for the file of PENSTOCK_TOKENS."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from app.cli.output.format import Format, Output, note, print_json
+from app.worker.token_file import parse_tokens, read_tokens
+from knative.errors import UsageError
+
+_PREFIX = "penstock_"  # so that scanners for leaked secrets can find it
+_BYTES = 32
+
+
+def token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who sends with it; shown in answers.")],
+    channels: Annotated[
+        list[str] | None,
+        typer.Option("--channel", metavar="NAMESPACE/NAME", help="A channel it may send to; NAMESPACE/* = all."),
+    ] = None,
+    brokers: Annotated[
+        list[str] | None,
+        typer.Option("--broker", metavar="NAMESPACE/NAME", help="A broker it may send to; NAMESPACE/* = all."),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Add the entry to this file, which is created if it does not exist.")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Make a bearer token, which is shown once, and the entry for the file of PENSTOCK_TOKENS.
+
+    The file has only the token's SHA-256. A worker uses a changed file within seconds.
+
+    \b
+    Examples:
+      penstock token shop --channel default/orders
+      penstock token shop --broker 'default/*' --file tokens.yaml
+    """
+    if not channels and not brokers:
+        raise UsageError("The token may not send to anything.", "Name a channel or broker: --channel, --broker.")
+    made = _PREFIX + secrets.token_urlsafe(_BYTES)
+    entry = {"name": name, "sha256": hashlib.sha256(made.encode()).hexdigest()}
+    targets = {key: listed for key, listed in (("channels", channels), ("brokers", brokers)) if listed}
+    if problems := parse_tokens([{**entry, **targets}])[1]:
+        raise UsageError(f"This is not a valid token: {problems[0].partition(': ')[2]}.", "See penstock token --help.")
+    text = yaml.safe_dump([{**entry, **targets}], sort_keys=False)
+    if file is not None:
+        _append(file, text)
+    if output is not Format.TABLE:
+        print_json({"token": made, "entry": {**entry, **targets}})
+        return
+    print(made)
+    if file is None:
+        note(f"Keep it: it is not shown again. Add this to the file of PENSTOCK_TOKENS:\n\n{text}")
+    else:
+        note(f"Keep it: it is not shown again. {file} has its SHA-256.")
+
+
+def _append(file: Path, text: str) -> None:
+    """Raises UsageError; a file that is not valid, or would not be, stays as it is."""
+    try:
+        before = file.read_text() if file.exists() else ""
+        if file.exists():
+            read_tokens(file)
+        after = before + ("" if before.endswith("\n") or not before else "\n") + text
+        if len(yaml.safe_load(after)) <= len(yaml.safe_load(before) or []):
+            raise yaml.YAMLError
+        file.write_text(after)
+    except OSError as problem:
+        raise UsageError(
+            f"{file} cannot be written ({problem.strerror}).", "Name another one: --file FILE."
+        ) from problem
+    except yaml.YAMLError:
+        raise UsageError(f"An entry cannot be added at the end of {file}.", f"Add it by hand:\n{text}") from None

@@ -1,0 +1,66 @@
+"""Notices that files have changed, such as a certificate that was renewed. A mounted Secret is replaced as a whole, by
+links; so what counts is the file that a path leads to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import structlog
+
+from knative.errors import PenstockError
+
+log = structlog.get_logger(__name__)
+
+_EVERY_S = 1.0
+T = TypeVar("T")
+Signature = tuple[tuple[int, int, int] | None, ...]
+
+
+def signature(paths: Sequence[Path]) -> Signature:
+    """Differs when one of the files is another one, or has changed."""
+    return tuple(_of(path) for path in paths)
+
+
+def _of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+class FileWatch(Generic[T]):
+    """Reads the files after each change, in a thread, and then uses them. What was used before stays if that fails."""
+
+    def __init__(self, what: str, paths: Sequence[Path], read: Callable[[], T], use: Callable[[T], None]) -> None:
+        """`what`: names the files in the log. `read` and `use` raise PenstockError for files that are not valid."""
+        self._what, self._paths, self._read, self._use = what, tuple(paths), read, use
+        self._seen = signature(self._paths)
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Use the files if they have changed, or if they could not be used."""
+        seen = signature(self._paths)
+        if seen == self._seen and not self._problem:
+            return
+        self._seen = seen
+        try:
+            self._use(await asyncio.to_thread(self._read))
+        except PenstockError as problem:
+            # Two files are not replaced at the same instant: the next look may find both.
+            if str(problem) != self._problem:
+                log.warning("changed files are not used", what=self._what, reason=str(problem))
+            self._problem = str(problem)
+            return
+        self._problem = ""
+        log.info("changed files are used", what=self._what)

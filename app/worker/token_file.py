@@ -1,0 +1,92 @@
+"""Reads the file of PENSTOCK_TOKENS: who may send events, and where to.
+
+- name: shop
+  sha256: 9f86d081884c7d65...          of the token
+  channels: [default/orders]           NAMESPACE/NAME, or NAMESPACE/*
+  brokers: [default/*]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from knative.contract.records import BROKER, CHANNEL
+from knative.errors import UsageError
+from web.ingress.senders import Sender, Senders
+
+_SUM = re.compile(r"[0-9a-f]{64}", re.IGNORECASE | re.ASCII)
+_TARGET = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>\*|[a-z0-9.-]+)", re.ASCII)
+_KEYS = ("name", "sha256", "channels", "brokers")
+_FILE_BYTES_MAX = 16 * 1024 * 1024
+_HINT = "Its form is in docs/how-to/secure-ingress.md."
+
+
+def path_of(setting: str) -> Path:
+    """The file that the setting names."""
+    return Path(setting.removeprefix("file:"))
+
+
+def read_tokens(path: Path) -> Senders:
+    """The tokens of the file. Raises UsageError, which names the entry and what is wrong with it."""
+    try:
+        if path.stat().st_size > _FILE_BYTES_MAX:
+            raise UsageError(f"{path} is larger than {_FILE_BYTES_MAX} bytes.", _HINT)
+        entries = yaml.load(path.read_bytes(), yaml.CSafeLoader)
+    except OSError as problem:
+        raise UsageError(f"{path} cannot be read ({problem.strerror}).", _HINT) from problem
+    except yaml.YAMLError as problem:
+        mark = getattr(problem, "problem_mark", None)
+        where = f" in line {mark.line + 1}" if mark else ""
+        raise UsageError(f"{path} is not valid YAML{where}.", _HINT) from None  # its message may quote the file
+    senders, problems = parse_tokens(entries)
+    if problems:
+        raise UsageError("\n".join(f"{path}: {problem}." for problem in problems), _HINT)
+    return Senders(senders)
+
+
+def parse_tokens(entries: Any) -> tuple[dict[bytes, Sender], list[str]]:
+    """SHA-256 -> sender, and a sentence for each problem."""
+    if entries is None:
+        return {}, []
+    if not isinstance(entries, list):
+        return {}, ["it is not a list of tokens"]
+    found: dict[bytes, Sender] = {}
+    problems: list[str] = []
+    for number, entry in enumerate(entries, 1):
+        wrong = _problem(entry)
+        if not wrong:
+            summed = bytes.fromhex(entry["sha256"])
+            wrong = "its sha256 is that of an earlier token" if summed in found else ""
+            found.setdefault(summed, Sender(entry["name"], frozenset(_targets(entry))))
+        if wrong:
+            problems.append(f"token {number}: {wrong}")
+    return found, problems
+
+
+def _problem(entry: Any) -> str:
+    if not isinstance(entry, Mapping):
+        return "it is not a mapping"
+    if unknown := sorted(str(key) for key in entry.keys() - set(_KEYS)):
+        return f"{', '.join(unknown)[:64]} is not one of {', '.join(_KEYS)}"
+    if not isinstance(entry.get("name"), str) or not entry["name"]:
+        return "it has no name"
+    if not isinstance(entry.get("sha256"), str) or not _SUM.fullmatch(entry["sha256"]):
+        return "its sha256 is not 64 hexadecimal digits"
+    for key in ("channels", "brokers"):
+        listed = entry.get(key, [])
+        if not isinstance(listed, list):
+            return f"{key} is not a list"
+        for target in listed:
+            if not isinstance(target, str) or not _TARGET.fullmatch(target):
+                return f"{str(target)[:64]!r} of {key} is not NAMESPACE/NAME or NAMESPACE/*"
+    return ""
+
+
+def _targets(entry: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    kinds = (("channels", CHANNEL), ("brokers", BROKER))
+    return [(kind, *target.split("/", 1)) for key, kind in kinds for target in entry.get(key, [])]

@@ -1,0 +1,48 @@
+"""Refuses requests of senders that may not send: 401 without a known token, 403 for another channel, 429 for guessing.
+
+A known token is never made to wait for the guesses of others at its address.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from knative.contract.records import Channel
+from web.http.headers import Fields
+from web.ingress import responses
+from web.ingress.responses import Response
+from web.ingress.senders import Guesses, Sender, Senders, Verdict
+
+_NAME = b"authorization"
+
+
+def authorization(fields: Fields) -> bytes | None:
+    """The Authorization header of a request; None if there is none, or more than one."""
+    pairs = fields.items() if isinstance(fields, dict) else fields
+    values = [value for name, value in pairs if len(name) == len(_NAME) and name.lower() == _NAME]
+    return values[0].strip() if len(values) == 1 else None
+
+
+class Admission:
+    """`senders` may be replaced at any time. Event loop only."""
+
+    def __init__(self, senders: Senders, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.senders = senders
+        self._guesses = Guesses()
+        self._now_s = now_s
+
+    def sender(self, value: bytes | None, address: str) -> Sender | Response:
+        """The sender of a request with this Authorization header, or the answer 401 or 429."""
+        found = self.senders.identify(value)
+        if isinstance(found, Sender):
+            return found
+        if found is Verdict.UNKNOWN_TOKEN and (wait_s := self._guesses.wait_s(address, self._now_s())):
+            return responses.too_busy("too many unknown tokens from this address", math.ceil(wait_s))
+        return responses.NO_TOKEN if found is Verdict.NO_TOKEN else responses.UNKNOWN_TOKEN
+
+    @staticmethod
+    def refuse(sender: Sender, channel: Channel) -> Response | None:
+        """The answer 403 if the sender may not send to this channel or broker."""
+        return None if sender.may_send(channel) else responses.not_allowed(sender.name, channel.title)

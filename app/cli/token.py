@@ -33,9 +33,9 @@ def token(
     ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Make a bearer token, which is shown once, and the entry for the file of PENSTOCK_TOKENS.
+    """Make a bearer token for a sender of events, and its entry for the file of PENSTOCK_TOKENS.
 
-    The file has only the token's SHA-256. A worker uses a changed file within seconds.
+    The token is shown once; the file has only its SHA-256. A worker uses a changed file within seconds.
 
     \b
     Examples:

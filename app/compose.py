@@ -120,7 +120,10 @@ def build(settings: Settings | None = None) -> WorkerApp:
     logging_config = configure_logging(settings, worker_id)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     spans = _span_export(settings, worker_id) if settings.otlp_endpoint else None
-    tls = ServerTls(Path(settings.tls_cert), Path(settings.tls_key)) if settings.tls_cert else None
+    lifecycle, tls = Lifecycle(kafka), None
+    if settings.tls_cert:
+        tls = ServerTls(Path(settings.tls_cert), Path(settings.tls_key))
+        lifecycle.watches.append(FileWatch("PENSTOCK_TLS_CERT", tls.paths, tls.read, tls.use))
     registry.install()
     app = WorkerApp(
         settings.instance,
@@ -139,9 +142,7 @@ def build(settings: Settings | None = None) -> WorkerApp:
         worker_redirect_stdouts=False,
     )
     app.driver_config = _driver_config(settings)
-    app.lifecycle = Lifecycle(kafka)
-    if tls is not None:
-        app.lifecycle.watches.append(FileWatch("PENSTOCK_TLS_CERT", tls.paths, tls.read, tls.use))
+    app.lifecycle = lifecycle
     app.lifecycle.parts = _compose(app, settings, kafka, worker_id, spans)
     return app
 
@@ -219,8 +220,7 @@ def _compose(
 def _admission(settings: Settings, lifecycle: Lifecycle) -> Admission | None:
     if not settings.tokens:
         return None
-    path = path_of(settings.tokens)
-    admission = Admission(read_tokens(path))
+    path, admission = path_of(settings.tokens), Admission(Senders({}))
 
     def use(senders: Senders) -> None:
         admission.senders = senders

@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import random
 import signal
+import ssl
 import sys
 import time
 from collections import Counter
@@ -47,6 +48,7 @@ class LoadConfig:
     sequential: bool = False
     seed: int = 1
     ledger: Path | None = None
+    authority: Path | None = None  #: of the certificate behind an https:// URL
     limit_s: float = 300.0
 
 
@@ -233,11 +235,12 @@ class Load:
 
     async def _connect(self, pause_s: float) -> None:
         parts = urlsplit(self._config.url)
+        tls = ssl.create_default_context(cafile=self._config.authority) if parts.scheme == "https" else None
         while not self._finished():
             await asyncio.sleep(pause_s)
             try:
                 await self._loop.create_connection(
-                    lambda: Connection(self), parts.hostname or "127.0.0.1", parts.port or 80
+                    lambda: Connection(self), parts.hostname or "127.0.0.1", parts.port or 80, ssl=tls
                 )
             except OSError:  # not there (yet, again): the next try comes after a pause
                 pause_s = _RECONNECT_PAUSE_S
@@ -275,7 +278,7 @@ async def run(config: LoadConfig, events: Events) -> dict[str, object]:
 def main(arguments: list[str] | None = None) -> int:
     """The command line; 0 when every event was answered within the limit."""
     parser = argparse.ArgumentParser(prog="benchmarks.load", description=__doc__.partition("\n")[0])
-    parser.add_argument("url", help="http://host:port/path of the ingress")
+    parser.add_argument("url", help="http[s]://host:port/path of the ingress")
     parser.add_argument("--events", type=int, default=10_000, help="how many; 0 = until --seconds or SIGTERM")
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after this time; 0 = never")
     parser.add_argument("--connections", type=int, default=64)
@@ -288,6 +291,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--run", default="e", help="prefix of the event ids")
     parser.add_argument("--ledger", type=Path, default=None, help="append `sent` facts to this file")
+    parser.add_argument("--authority", type=Path, default=None, help="CA certificates (PEM) for an https:// URL")
     parser.add_argument("--limit-s", type=float, default=300.0, help="give up after this time")
     given = parser.parse_args(arguments)
     config = LoadConfig(
@@ -299,6 +303,7 @@ def main(arguments: list[str] | None = None) -> int:
         sequential=given.sequential,
         seed=given.seed,
         ledger=given.ledger,
+        authority=given.authority,
         limit_s=given.limit_s,
     )
     checked = given.ledger is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -71,7 +72,11 @@ def _append(file: Path, text: str) -> None:
         after = before + ("" if before.endswith("\n") or not before else "\n") + text
         if len(yaml.safe_load(after)) <= len(yaml.safe_load(before) or []):
             raise yaml.YAMLError
-        file.write_text(after)
+        new = file.with_name(f".{file.name}.new")
+        new.write_text(after)
+        if file.exists():
+            shutil.copymode(file, new)
+        new.replace(file)  # a worker must never read half of it
     except OSError as problem:
         raise UsageError(
             f"{file} cannot be written ({problem.strerror}).", "Name another one: --file FILE."

@@ -37,9 +37,11 @@ class FileWatch(Generic[T]):
     """Reads the files after each change, in a thread, and then uses them. What was used before stays if that fails."""
 
     def __init__(self, what: str, paths: Sequence[Path], read: Callable[[], T], use: Callable[[T], None]) -> None:
-        """`what`: names the files in the log. `read` and `use` raise PenstockError for files that are not valid."""
+        """Uses the files for the first time. `what`: names them in the log. `read` and `use` raise PenstockError for
+        files that are not valid, and this too."""
         self._what, self._paths, self._read, self._use = what, tuple(paths), read, use
-        self._seen = signature(self._paths)
+        self._seen = signature(self._paths)  # before they are read: what changes meanwhile is read again
+        self._use(self._read())
         self._problem = ""
 
     async def run(self) -> None:

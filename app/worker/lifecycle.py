@@ -162,6 +162,8 @@ class Lifecycle:
         if parts.admin is not None:
             await parts.admin.start()
         self._watching = [asyncio.get_running_loop().create_task(watch.run()) for watch in self.watches]
+        for watching in self._watching:
+            watching.add_done_callback(self._watch_ended)
         threshold = parts.settings.gc_threshold
         # Everything that was imported and built by now lives as long as the process. Frozen, it is not scanned again
         # by each full collection, for which the event loop has to wait.
@@ -172,6 +174,10 @@ class Lifecycle:
         log.info("worker started", role=parts.settings.role, worker=parts.worker_id, kafka=parts.settings.kafka)
         if parts.traffic is not None:
             parts.traffic.start(lambda: self.readiness()[0])
+
+    def _watch_ended(self, watching: asyncio.Task[None]) -> None:
+        if not watching.cancelled() and (problem := watching.exception()) is not None:
+            self.crashed(problem)  # a token that is removed from now on would still be good
 
     def _show_topics(self) -> None:
         """Show the partitions of every channel in the metrics, also before the first event, and drop removed ones."""

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import tempfile
 from pathlib import Path
 
 from knative.errors import UsageError
 
 
 class ServerTls:
-    """`context` stays the same object, and gets a new certificate by `use`."""
+    """`context` stays the same object, and gets a certificate by `use`."""
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        """Raises UsageError for files that are not a certificate and its key."""
+        """Reads nothing yet."""
         self.paths = (certificate, key)
         self.context = _context()
-        self.use(self.read())
 
-    def read(self) -> tuple[Path, Path]:
-        """The files, which are good. Raises UsageError."""
-        _load(_context(), self.paths)
-        return self.paths
+    def read(self) -> bytes:
+        """What the files contain, which fits together. Raises UsageError."""
+        certificate, key = self.paths
+        try:
+            both = key.read_bytes() + b"\n" + certificate.read_bytes()
+            _load(_context(), both)
+        except (OSError, ValueError) as problem:
+            reason = getattr(problem, "reason", "") or getattr(problem, "strerror", "") or str(problem)
+            raise UsageError(
+                f"{certificate} and {key} are not a certificate and its private key ({reason}).",
+                "Correct PENSTOCK_TLS_CERT and PENSTOCK_TLS_KEY: PEM files, and a key without a password.",
+            ) from problem
+        return both
 
-    def use(self, paths: tuple[Path, Path]) -> None:
-        """Show the certificate to new connections. A context that fails half-way would have one of the two files, so
-        `read` comes first. Raises UsageError."""
-        _load(self.context, paths)
+    def use(self, both: bytes) -> None:
+        """Show the certificate of `read` to new connections."""
+        _load(self.context, both)
 
 
-def _load(context: ssl.SSLContext, paths: tuple[Path, Path]) -> None:
-    certificate, key = paths
-    try:
-        context.load_cert_chain(certificate, key, password="")
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "reason", "") or getattr(problem, "strerror", "") or str(problem)
-        raise UsageError(
-            f"{certificate} and {key} are not a certificate and its private key ({reason}).",
-            "Correct PENSTOCK_TLS_CERT and PENSTOCK_TLS_KEY: PEM files, and a key without a password.",
-        ) from problem
+def _load(context: ssl.SSLContext, both: bytes) -> None:
+    # The files may change at any time, and a context that fails half-way would have one of the two. OpenSSL wants a
+    # file: on Linux this one is in memory only.
+    in_memory = hasattr(os, "memfd_create")
+    with open(os.memfd_create("tls"), "wb") if in_memory else tempfile.NamedTemporaryFile() as file:
+        file.write(both)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}" if in_memory else file.name, password="")
 
 
 def _context() -> ssl.SSLContext:

@@ -39,6 +39,9 @@ def read_tokens(path: Path) -> Senders:
         entries = yaml.load(path.read_bytes(), yaml.CSafeLoader)
     except OSError as problem:
         raise UsageError(f"{path} cannot be read ({problem.strerror}).", _HINT) from problem
+    except ValueError:
+        # Of a date or a number, such as name: 2024-02-30.
+        raise UsageError(f"{path} has a value that is not valid; write texts in quotes.", _HINT) from None
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark else ""
@@ -52,7 +55,7 @@ def read_tokens(path: Path) -> Senders:
 def parse_tokens(entries: Any) -> tuple[dict[bytes, Sender], list[str]]:
     """SHA-256 -> sender, and a sentence for each problem."""
     if entries is None:
-        return {}, []
+        return {}, ["it is empty; write [] if there is no token"]  # or it is just being written
     if not isinstance(entries, list):
         return {}, ["it is not a list of tokens"]
     found: dict[bytes, Sender] = {}

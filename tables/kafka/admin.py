@@ -357,13 +357,15 @@ class KafkaAdmin:
 
     def _answer(self, future: Future[Any], doing: str, acl: str) -> Any:
         try:
-            return future.result(self._limit_s + _LATER_S)
+            answer = future.result(self._limit_s + _LATER_S)
         except KafkaException as problem:
             found = failed(doing, problem, acl)
             refused = self._refusals.reported(self._client) if isinstance(found, KafkaUnavailable) else ""
             raise (unanswered(doing, refused) if refused else found) from problem
         except TimeoutError as problem:
             raise unanswered(doing, f"time limit of {self._limit_s:g} s") from problem
+        self._refusals.reported(self._client)  # what was refused before does not matter any more
+        return answer
 
 
 def _group_info(found: Any) -> GroupInfo | None:

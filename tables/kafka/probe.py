@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,17 +49,29 @@ def split_address(broker: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def tls_context(kafka: Mapping[str, Any]) -> ssl.SSLContext:
+    """How a client with these librdkafka settings checks the brokers and shows itself. Raises OSError for files that
+    cannot be read or used."""
+    context = ssl.create_default_context(cafile=kafka.get("ssl.ca.location"))
+    if "ssl.certificate.location" in kafka:
+        # An encrypted key is an error, and not a question at the terminal.
+        context.load_cert_chain(kafka["ssl.certificate.location"], kafka["ssl.key.location"], password="")
+    return context
+
+
 def handshake_problem(kafka: Mapping[str, Any]) -> str:
     """What a TLS handshake with the first broker that accepts a connection shows; "" = nothing is wrong, or no broker
     accepts one. Blocks for some seconds at most."""
     uses_tls = str(kafka.get("security.protocol", "")).endswith("SSL")
-    context = ssl.create_default_context(cafile=kafka.get("ssl.ca.location") if uses_tls else None)
-    if not uses_tls:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        context = tls_context(kafka) if uses_tls else _unchecked()
+    except OSError as problem:
+        return f"the certificates of the Kafka secret cannot be read ({problem.strerror})"
+    end_s = time.monotonic() + _HANDSHAKE_LIMIT_S
     for broker in str(kafka["bootstrap.servers"]).split(","):
         host, port = split_address(broker.strip())
         try:
-            with socket.create_connection((host, port), _HANDSHAKE_LIMIT_S) as connection:
+            with socket.create_connection((host, port), max(0.1, end_s - time.monotonic())) as connection:
                 try:
                     context.wrap_socket(connection, server_hostname=host).close()
                 except OSError as problem:
@@ -69,11 +82,18 @@ def handshake_problem(kafka: Mapping[str, Any]) -> str:
     return ""
 
 
+def _unchecked() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
 def _of_handshake(problem: OSError, host: str) -> str:
     if isinstance(problem, TimeoutError):
         return ""
     if not isinstance(problem, ssl.SSLCertVerificationError):
-        return "this listener does not use TLS; set protocol to PLAINTEXT or SASL_PLAINTEXT in the Kafka secret"
+        # Kafka without TLS ends the connection, and so may a load balancer, or a Kafka that wants another TLS version.
+        return "the TLS handshake was ended; check that this listener uses TLS, and protocol of the Kafka secret"
     if problem.verify_code == _EXPIRED:
         return "the broker's certificate has expired; renew it, or correct the clock of this machine"
     if problem.verify_code in _NAMES:

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
-from aiokafka.helpers import create_ssl_context
+from aiokafka.errors import KafkaConnectionError
+
+from knative.urls import shown_url
+from tables.kafka.probe import tls_context
 
 _TOKEN_LIMIT_S = 10.0
 _TOKEN_LIFE_S = 300.0  # of a token whose issuer does not say when it expires
@@ -56,13 +59,10 @@ def _credentials(kafka: Mapping[str, Any]) -> Any:
 
 
 def _tls(kafka: Mapping[str, Any]) -> ssl.SSLContext:
-    context: ssl.SSLContext = create_ssl_context(
-        cafile=kafka.get("ssl.ca.location"),
-        certfile=kafka.get("ssl.certificate.location"),
-        keyfile=kafka.get("ssl.key.location"),
-        password="",  # an encrypted key is an error, and not a question at the terminal
-    )
-    return context
+    try:
+        return tls_context(kafka)
+    except OSError as problem:  # while the files are replaced
+        raise KafkaConnectionError(f"the certificates for Kafka cannot be read ({problem.strerror})") from problem
 
 
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]
@@ -78,20 +78,31 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         self._good_until = 0.0  # monotonic
 
     async def token(self) -> str:
-        """The token. Raises aiohttp.ClientError, TimeoutError, and KeyError for an answer without one."""
+        """The token. Raises KafkaConnectionError, without what the request or the answer contained."""
+        if time.monotonic() >= self._good_until:
+            self._token, self._good_until = await self._ask()
+        return self._token
+
+    async def _ask(self) -> tuple[str, float]:
         import aiohttp
 
-        if time.monotonic() >= self._good_until:
+        try:
             form = {"grant_type": "client_credentials", **({"scope": self._scope} if self._scope else {})}
+            headers = {"Authorization": aiohttp.encode_basic_auth(*self._client)}
             limit, asked = aiohttp.ClientTimeout(total=_TOKEN_LIMIT_S), time.monotonic()
             async with (
                 aiohttp.ClientSession(timeout=limit, raise_for_status=True) as session,
-                session.post(self._url, data=form, auth=aiohttp.BasicAuth(*self._client)) as answer,
+                session.post(self._url, data=form, headers=headers) as answer,
             ):
                 found = await answer.json(content_type=None)
-            self._token = str(found["access_token"])
-            self._good_until = asked + _RENEWED_AT * float(found.get("expires_in", _TOKEN_LIFE_S))
-        return self._token
+            return str(found["access_token"]), asked + _RENEWED_AT * float(found.get("expires_in", _TOKEN_LIFE_S))
+        except aiohttp.ClientResponseError as problem:
+            why = f"it answered {problem.status}"
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            why = type(problem).__name__
+        except (ValueError, KeyError, TypeError, AttributeError):
+            why = "its answer has no token"
+        raise KafkaConnectionError(f"no token from {shown_url(self._url)}: {why}")  # others show the credentials
 
     def extensions(self) -> dict[str, str]:
         """`name=value,name=value` of the settings."""

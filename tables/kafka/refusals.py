@@ -17,6 +17,7 @@ from tables.kafka.probe import handshake_problem
 _PASSWORD = re.compile(r"invalid credentials|Invalid username or password", re.IGNORECASE)
 _MECHANISMS = re.compile(r"broker's supported mechanisms: ?(?P<list>[\w,-]*)")
 _ALERT = re.compile(r"alert (?P<name>[a-z ]+): SSL alert")
+_CERTIFICATE = re.compile(r"certificate|unknown ca")
 _NO_CERTIFICATE = frozenset({"bad certificate", "certificate required", "handshake failure"})
 
 
@@ -56,6 +57,8 @@ def refused(code: int, text: str) -> str:
     if match := _ALERT.search(text):
         if match["name"] in _NO_CERTIFICATE:
             return "this listener wants a client certificate; add user.crt and user.key to the Kafka secret"
+        if not _CERTIFICATE.search(match["name"]):
+            return f"Kafka ended the TLS handshake ({match['name']})"
         return (
             f"Kafka does not accept user.crt of the Kafka secret ({match['name']}); it must not have expired, and the "
             "brokers must trust the authority that signed it"

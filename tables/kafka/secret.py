@@ -62,6 +62,8 @@ def client_settings(secret: Mapping[str, str], folder: Path) -> tuple[dict[str, 
         settings |= {setting: str(folder / name) for name, setting in _FILES.items() if secret.get(name)}
         if bool(secret.get(_CERTIFICATE)) != bool(secret.get(_KEY)):
             problems.append(f"{_CERTIFICATE} and {_KEY} belong together, and only one of them is there")
+    elif tls:
+        problems.append(f"protocol is {protocol}, without TLS, but there is tls.enabled or a certificate")
     if protocol.startswith("SASL"):
         of_sasl, wrong = _sasl(secret, found)
         settings |= of_sasl

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.errors import KafkaUnavailable
+from tables.kafka.python_clients import Tokens
 from tables.kafka.secret import read_secret
 from tables.kafka.topic_reader import TopicReader
 from tests.support.certificates import Authority
 from tests.support.secured_kafka import PLAIN_PASSWORD, PLAIN_USER, SecuredKafka, write_secret
+from tests.support.token_server import TokenServer
 
 pytestmark = pytest.mark.integration
 
@@ -69,9 +73,9 @@ REFUSED: dict[str, tuple[str, Keys, str]] = {
         "ca.crt of the Kafka secret must have",
     ),
     "no TLS": ("sasl", lambda _: {"protocol": "PLAINTEXT"}, "this listener uses TLS; set protocol to SSL or SASL_SSL"),
-    "SASL without TLS": ("sasl", lambda it: it.scram(protocol="SASL_PLAINTEXT"), "this listener uses TLS"),
-    "TLS": ("direct", lambda _: {"protocol": "SSL"}, "this listener does not use TLS; set protocol to PLAINTEXT"),
-    "SASL": ("direct", lambda it: it.scram(protocol="SASL_PLAINTEXT"), "this listener does not use SASL"),
+    "SASL without TLS": ("sasl", lambda it: it.scram(protocol="SASL_PLAINTEXT", ca_crt=""), "this listener uses TLS"),
+    "TLS": ("direct", lambda _: {"protocol": "SSL"}, "the TLS handshake was ended; check that this listener uses TLS"),
+    "SASL": ("direct", lambda it: it.scram(protocol="SASL_PLAINTEXT", ca_crt=""), "this listener does not use SASL"),
     "no certificate": ("mtls", lambda it: it.scram(protocol="SSL"), "add user.crt and user.key to the Kafka secret"),
     "other certificate": ("mtls", lambda it: it.mtls(it.other), "the brokers must trust the authority that signed it"),
     "expired": ("mtls", lambda it: it.mtls(it.kafka.authority, expired=True), "it must not have expired"),
@@ -113,6 +117,21 @@ def test_a_broker_with_a_wrong_certificate(tmp_path: Path, subject: str, expired
         client = {"bootstrap.servers": kafka.sasl, **_read(tmp_path, {"ca_crt": kafka.authority.certificate})}
         with pytest.raises(KafkaUnavailable, match=cure):
             KafkaAdmin(client, REFUSED_S).cluster()
+
+
+@pytest.mark.parametrize(
+    ("secret", "path", "why"), [("wrong", "", "it answered 401"), ("right", "/nowhere", "its answer has no token")]
+)
+def test_no_token(secret: str, path: str, why: str) -> None:
+    """An error that shows neither what was sent nor what was answered, because event loops log errors whole."""
+    with TokenServer("client", "right") as server:
+        url, oauth = server.url + path, "sasl.oauthbearer."
+        settings = {f"{oauth}token.endpoint.url": url, f"{oauth}client.id": "client", f"{oauth}client.secret": secret}
+        with pytest.raises(KafkaConnectionError) as found:
+            asyncio.run(Tokens(settings).token())
+    assert why in str(found.value)
+    assert found.value.__cause__ is found.value.__context__ is None
+    assert "Basic" not in repr(found.value)
 
 
 def _read(folder: Path, keys: dict[str, str | Path]) -> dict[str, str]:

@@ -45,7 +45,8 @@ class TokenServer:
                 good = self.headers["Authorization"] == outer._basic and form["grant_type"] == ["client_credentials"]
                 outer.given += good
                 outer.refused += not good
-                body = {"access_token": _token(client), "token_type": "Bearer", "expires_in": _LIFE_S}
+                token = {"access_token": _token(client), "token_type": "Bearer", "expires_in": _LIFE_S}
+                body = token if self.path == "/token" else {}
                 answer = json.dumps(body if good else {"error": "invalid_client"}).encode()
                 self.send_response(200 if good else 401)
                 self.send_header("Content-Type", "application/json")

@@ -103,7 +103,8 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends nothing more. True: stay open, because requests that it sent are still to be answered."""
         self._eof = True
-        return self.state is BUSY or bool(self._rest)
+        # With TLS a connection cannot be half-closed.
+        return (self.state is BUSY or bool(self._rest)) and self._transport.can_write_eof()
 
     def pause_writing(self) -> None:
         """The client reads its answers too slowly: start no new request."""

@@ -106,7 +106,8 @@ class Ingress:
     def refuse_sender(
         self, admission: Admission, value: bytes | None, target: bytes, host: bytes | None, address: str
     ) -> Response | None:
-        """The answer to a sender that may not send here. Unknown ones do not learn which channels there are."""
+        """The answer to a sender that may not send here. An event of an unknown one is refused before its address is
+        looked up."""
         sender = admission.sender(value, address)
         if isinstance(sender, Response):
             return sender

@@ -123,7 +123,7 @@ def test_addresses_of_guesses_are_bounded() -> None:
 @pytest.mark.parametrize(
     ("entries", "problems"),
     [
-        (None, []),
+        (None, ["it is empty; write [] if there is no token"]),
         ([], []),
         ([ENTRY], []),
         ({}, ["it is not a list of tokens"]),

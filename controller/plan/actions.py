@@ -127,7 +127,7 @@ class ClusterView:
     #: (kind, namespace, name) of what a ResetOffset may refer to and that may be served later: not valid, without our
     #: finalizer, or waiting for Knative's core to write it into its channel
     expected: frozenset[tuple[str, str, str]] = frozenset()
-    core: bool = False  #: Knative's own controller resolves Subscriptions, or it is not known yet whether it does
+    core: bool = False  #: Knative's own controller resolves Subscriptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ with its topic left behind, and one that is not valid is served as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from controller.plan.actions import AnyObject, Object, WriteStatus
-from controller.source.cluster.store import Raw, metadata_of, name_of, uid_of
+from controller.source.cluster.store import Name, Raw, metadata_of, name_of, uid_of
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.conditions import false
 from knative.resources.kinds import KINDS, Invalid, parse, spec_hash
@@ -132,25 +132,45 @@ def ours_of(known: Iterable[Known], *, core: bool) -> list[Known]:
     """The objects that this controller serves, leaves its finalizer on, and writes the status of.
 
     With Knative's core, Subscriptions are core's. Triggers are their Broker's: if that is of another class, or with
-    core of a class that is not known yet, they are somebody else's, unless they were ours."""
+    core of a class that is not known yet, they are somebody else's, unless they were ours. So are those that are not
+    valid here: other implementations have other rules."""
     every = list(known)
     brokers = {name_of(one.raw): owns_something(one.resource) or one.finalized for one in every if one.kind == "Broker"}
     return [
         one
         for one in every
-        if not (core and isinstance(one.resource, Subscription))
+        if not (core and one.kind == "Subscription")
         and not (
-            isinstance(one.resource, Trigger)
+            one.kind == "Trigger"
             and not one.finalized
-            and not brokers.get((one.resource.namespace, one.resource.broker), not core)
+            and not brokers.get((name_of(one.raw)[0], str(_spec_of(one.raw).get("broker") or "")), not core)
         )
     ]
 
 
 def expected_refs(known: Iterable[Known], ours: Iterable[Known]) -> frozenset[tuple[str, str, str]]:
-    """What may be served later: all of `ours`, and the Subscriptions that core writes into their channels."""
-    there = (*ours, *(one for one in known if one.kind == "Subscription"))
+    """What may be served later: all of `ours`, and the Subscriptions that core writes into our channels."""
+    every = list(known)
+    channels = {name_of(one.raw) for one in every if one.kind == "KafkaChannel"}
+    there = (*ours, *(one for one in every if one.kind == "Subscription" and _is_for_us(one.raw, channels)))
     return frozenset((one.kind, *name_of(one.raw)) for one in there if not one.deleting)
+
+
+def _is_for_us(subscription: Raw, channels: Collection[Name]) -> bool:
+    """Whether core writes a Subscription into a KafkaChannel. `channels`: the names of all."""
+    channel = _spec_of(subscription).get("channel")
+    if not isinstance(channel, Mapping):
+        return False
+    kind = channel.get("kind") or "KafkaChannel"
+    # Core puts the subscribers of a Channel into one of the same name that backs it.
+    backed = (name_of(subscription)[0], str(channel.get("name") or "")) in channels
+    return kind == "KafkaChannel" or (kind == "Channel" and backed)
+
+
+def _spec_of(raw: Raw) -> Raw:
+    """`spec` as it is written, of an object that may not be valid."""
+    spec = raw.get("spec")
+    return spec if isinstance(spec, Mapping) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,9 +108,10 @@ class ClusterSource:
         return {one: trimmed(kind) for kind in OURS for one in self._lists(kind)}
 
     async def scan(self) -> Scan:
-        """What the stores hold now."""
+        """What the stores hold now; nothing as long as it is not known whose the Subscriptions are."""
+        await self._find_core()
         known: dict[str, Known] = {}
-        for kind in OURS:
+        for kind in OURS if self._mode != "auto" else ():
             for store in self._stores(kind):
                 for raw in store.objects.values():
                     uid = uid_of(raw)
@@ -123,7 +124,6 @@ class ClusterSource:
         self._entries_seen.update(
             entry.uid for one in resources if isinstance(one, KafkaChannel) for entry in one.subscribers
         )
-        await self._find_core()
         await self._referred.need(refs_of(resources), config_maps_of(resources), self._wanted())
         facts = (frozenset(one.facts for one in known.values()), self._referred.facts(), self._mode)
         return Scan(facts, self._problems(), self._synced())
@@ -242,7 +242,7 @@ class ClusterSource:
     def view(self) -> ClusterView | None:
         """Addresses of what destinations refer to, what a ResetOffset may refer to, and who resolves Subscriptions."""
         expected = expected_refs(self._known.values(), self._ours)
-        return replace(self._referred.view(), expected=expected, core=self._mode != "own")
+        return replace(self._referred.view(), expected=expected, core=self._core)
 
     def statuses(self) -> list[WriteStatus]:
         """Of objects that are not valid."""

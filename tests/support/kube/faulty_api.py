@@ -33,6 +33,7 @@ class Faults:
     status: int = 0  #: of the answers that the proxy gives itself; 0 = it passes everything on
     retry_after_s: int = 0
     share: float = 1.0  #: of the requests that are answered so
+    path: str = ""  #: only requests for this are answered so; "" = all
     repeats: int = 0  #: so often a watch repeats all events that it has said, after each new one
     cut: bool = False  #: each watch ends with a reset in the middle of its first event
 
@@ -89,7 +90,7 @@ class FaultyApi:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         faults = self.faults
-        if faults.status and self._random.random() < faults.share:
+        if faults.status and faults.path in ("", request.path) and self._random.random() < faults.share:
             self.hits += 1
             return _rejected(faults)
         headers = {name: text for name, text in request.headers.items() if name.lower() not in _NOT_PASSED_ON}

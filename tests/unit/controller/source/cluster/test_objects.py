@@ -84,15 +84,35 @@ def test_a_reset_offset_knows_when_it_was_created() -> None:
         assert resource.created == created
 
 
-def test_what_a_reset_offset_may_wait_for() -> None:
-    """Everything of ours, and Subscriptions, which may be core's; not what is being deleted."""
-    one, going = read_object(raw("KafkaChannel")), read_object(raw("KafkaChannel", deletionTimestamp="now"))
-    cores = read_object(raw("Subscription", {}, "messaging.knative.dev/v1"))
-    assert expected_refs([one, going, cores], [one, going]) == {
-        ("KafkaChannel", "ns", "one"),
-        ("Subscription", "ns", "one"),
-    }
-    assert expected_refs([one, going], [going]) == set()
+def of_channel(kind: str, name: str = "orders") -> dict[str, Any]:
+    return {"channel": {"apiVersion": "messaging.knative.dev/v1", "kind": kind, "name": name}}
+
+
+#: The spec of a Subscription that is core's, beside a KafkaChannel `orders`; and whether it may be served later.
+EXPECTED = {
+    "of a KafkaChannel": (of_channel("KafkaChannel"), True),
+    "of a KafkaChannel that is not there yet": (of_channel("KafkaChannel", "other"), True),
+    "of a KafkaChannel, which is what no kind means": ({"channel": {"name": "orders"}}, True),
+    "of a Channel that a KafkaChannel backs": (of_channel("Channel"), True),
+    "of a Channel that something else backs": (of_channel("Channel", "other"), False),
+    "of a channel of another kind": (of_channel("InMemoryChannel"), False),
+    "of no channel": ({}, False),
+    "without a spec": (None, False),
+    "of a text": ({"channel": "orders"}, False),
+}
+
+
+@pytest.mark.parametrize("row", EXPECTED.values(), ids=EXPECTED)
+def test_subscriptions_of_core_that_a_reset_offset_may_wait_for(row: tuple[dict[str, Any] | None, bool]) -> None:
+    spec, expected = row
+    channel, cores = known(name="orders"), known("Subscription", spec)
+    found = expected_refs([channel, cores], [channel])
+    assert found == {("KafkaChannel", "ns", "orders"), *([("Subscription", "ns", "one")] if expected else [])}
+
+
+def test_a_reset_offset_waits_for_what_is_ours_unless_it_is_being_deleted() -> None:
+    one, going = known(), known("Subscription", of_channel("KafkaChannel"), deletionTimestamp="now")
+    assert expected_refs([one, going], [one, going]) == {("KafkaChannel", "ns", "one")}
 
 
 def test_a_status_is_no_news() -> None:
@@ -163,8 +183,18 @@ TRIGGER_SPEC = {"broker": "b", "subscriber": {"uri": "http://x/"}}
 OURS = {
     "a Subscription, stand-alone": (known("Subscription", SUBSCRIPTION_SPEC), None, False, True),
     "a Subscription, with core": (known("Subscription", SUBSCRIPTION_SPEC), None, True, False),
+    "a Subscription of another channel, with core": (
+        known("Subscription", of_channel("InMemoryChannel")),
+        None,
+        True,
+        False,
+    ),
+    "a Subscription that is not valid, stand-alone": (known("Subscription", {}), None, False, True),
     "a Trigger of our Broker": (known("Trigger", TRIGGER_SPEC), "Kafka", True, True),
     "a Trigger of another's Broker": (known("Trigger", TRIGGER_SPEC), "MT", False, False),
+    "a Trigger of our Broker that is not valid": (known("Trigger", {"broker": "b"}), "Kafka", True, True),
+    "a Trigger of another's Broker that is not valid": (known("Trigger", {"broker": "b"}), "MT", False, False),
+    "a Trigger without Broker that is not valid, stand-alone": (known("Trigger"), None, False, True),
     "a Trigger that was ours": (known("Trigger", TRIGGER_SPEC, finalizers=[FINALIZER]), "MT", False, True),
     "a Trigger without Broker, stand-alone": (known("Trigger", TRIGGER_SPEC), None, False, True),
     "a Trigger without Broker, with core": (known("Trigger", TRIGGER_SPEC), None, True, False),

@@ -4,6 +4,8 @@
                                  `-> cut, 429, 5xx, no answer: the store stays as it is, pause, watch from there
                                  `-> again and again cut before its first event -> list
 
+Pauses grow, but only up to 2 s as long as requests are answered: then lists are all that keeps the store in step.
+
 While the API server is away, everything that is known stays known. Event loop only.
 """
 
@@ -29,6 +31,7 @@ PAGE = 500
 WATCH_S = 20  #: so long is a stream believed that says nothing; the server is asked for no more
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 15.0
+LONGEST_CUT_PAUSE_S = 2.0  #: after a stream that was cut, or a version that is too old
 QUICK_S = 1.0  #: a stream without events that ends sooner was cut
 CUTS_MAX = 3  #: so many streams in a row are cut before their first event until everything is listed
 ABSENT_S = 20.0  #: until a kind that is not installed is looked for again
@@ -81,6 +84,7 @@ class Watcher:
         self.store = store
         self.problem = ""  #: why it cannot be read now; "" = it can
         self.absent = False  #: the reason is that its kind is not installed
+        self._cut = False  #: the reason is that streams are cut, although requests are answered
         self._api = api
         self._changed = changed
 
@@ -91,19 +95,27 @@ class Watcher:
             try:
                 if not self.store.version:
                     await self._list()
-                    self._recovered()
-                end = await self._watch()
-                cuts = count_cuts(cuts, end)
-                if end.events or not cuts:
                     failures = 0
-                if must_list(cuts):
-                    self.store.version = ""
-                    log.info("watches are cut before their first event; listing again", path=str(self.collection))
-                if end.cut or cuts:
-                    raise end.cut or StreamCut(f"watch of {self.collection.path}", "the stream ended at once")
+                    self._answered()
+                end = await self._watch()
             except ApiError as problem:
-                failures += 1
-                await self._wait(problem, failures)
+                if problem.status == GONE:
+                    cuts += 1
+                    self.store.version = ""
+                    log.info("what is known is too old to be continued; listing again", path=str(self.collection))
+                    await asyncio.sleep(_pause_s(cuts, LONGEST_CUT_PAUSE_S))
+                else:
+                    failures += 1
+                    await self._wait(problem, failures)
+                continue
+            failures, cuts = 0, count_cuts(cuts, end)
+            if must_list(cuts):
+                self.store.version = ""
+                log.debug("watches are cut before their first event; listing again", path=str(self.collection))
+            if end.cut is not None:
+                self._report(end.cut)
+            if end.cut is not None or cuts:
+                await asyncio.sleep(_pause_s(cuts, LONGEST_CUT_PAUSE_S))
 
     async def _list(self) -> None:
         self.store.begin_list()
@@ -129,37 +141,47 @@ class Watcher:
                     if effect is Effect.RELIST:
                         raise ApiError(GONE, f"watch of {self.collection.path}", "the stream cannot be continued")
                     count += 1
-                    self._recovered()
+                    self._answered()
                     if effect is Effect.CHANGED:
                         self._changed()
         except StreamCut as problem:
             cut = problem
         end = StreamEnd(count, time.monotonic() - began_s, cut)
-        if not count_cuts(0, end):
+        if cut is None and not count_cuts(0, end):
             self._recovered()
         return end
+
+    def _answered(self) -> None:
+        """A request was answered. That streams are cut is over only when one was not."""
+        if not self._cut:
+            self._recovered()
 
     def _recovered(self) -> None:
         if self.problem:
             log.info("the API server can be read again", path=str(self.collection))
-            self.problem, self.absent = "", False
+            self.problem, self.absent, self._cut = "", False, False
+            self._changed()
+
+    def _report(self, problem: ApiError) -> None:
+        cut = isinstance(problem, StreamCut)
+        # Each stream may be cut at another place, and says so.
+        if str(problem) != self.problem and not (cut and self._cut):
+            self.problem, self.absent, self._cut = str(problem), problem.status == NOT_FOUND, cut
+            log.warning("the API server cannot be read; keeping what is known", reason=str(problem))
             self._changed()
 
     async def _wait(self, problem: ApiError, failures: int) -> None:
-        """After a failure: a pause that grows. Several watchers do not come back at the same moment."""
-        pause_s = exponential_s(failures - 1, FIRST_PAUSE_S, LONGEST_PAUSE_S) * random.uniform(0.75, 1.25)
-        if problem.status == GONE:
-            self.store.version = ""
-            log.info("what is known is too old to be continued; listing again", path=str(self.collection))
-            await asyncio.sleep(pause_s)
-            return
+        """After a request that failed: a pause that grows."""
+        pause_s = _pause_s(failures, LONGEST_PAUSE_S)
         if problem.status == NOT_FOUND:
             self.store.absent()
             pause_s = ABSENT_S
         elif problem.status == FORBIDDEN:
             pause_s = LONGEST_PAUSE_S
-        if str(problem) != self.problem:
-            self.problem, self.absent = str(problem), problem.status == NOT_FOUND
-            log.warning("the API server cannot be read; keeping what is known", reason=str(problem))
-            self._changed()
+        self._report(problem)
         await asyncio.sleep(max(pause_s, problem.retry_after_s))
+
+
+def _pause_s(failures: int, longest_s: float) -> float:
+    """The pause after so many failures in a row. Several watchers do not come back at the same moment."""
+    return exponential_s(max(failures - 1, 0), FIRST_PAUSE_S, longest_s) * random.uniform(0.75, 1.25)

@@ -19,13 +19,17 @@ from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
 
 LIMIT_S = 300.0
-LINES = 100_000
+LINES = 10_000
 ANSWER = says(200, b"", "ce-specversion: 1.0", "ce-id: answer", "ce-source: /echo", "ce-type: answer")
 #: Series that are there only after what a test cannot, or need not, bring about.
 MAY_BE_EMPTY = {
     "penstock_produce_stored_again_total": "librdkafka takes a new epoch while a connection is lost",
     "penstock_records_expired_total": "Kafka removes segments that were not read, minutes after their retention",
+    "kafka_scale_downloaded_gzips": "`read` ends when it has read its files, here between two scrapes",
+    "kafka_scale_chunks_written": "the same",
 }
+#: Alerts that a busy machine may cause.
+OF_BUSY_MACHINES = {"PenstockEventsStoredLate", "PenstockEventLoopLate"}
 
 
 def _made_concrete(expression: str) -> str:
@@ -101,23 +105,23 @@ def test_dashboard_and_alerts(kafka: EmbeddedKafka, tmp_path: Path) -> None:
 def _check_alerts(prometheus: Prometheus, worker: Worker, send: Callable[[], None]) -> None:
     """Their metrics are there, each rule is evaluated, and this installation's faults are found: no others."""
     expected = {
-        ("PenstockSubscriberFails", "test/retries", "pending"),
-        ("PenstockSubscriberFails", "test/letters", "pending"),
-        ("PenstockDeadLetters", "test/letters", "firing"),
+        ("PenstockSubscriberFails", "test/retries"),
+        ("PenstockSubscriberFails", "test/letters"),
+        ("PenstockDeadLetters", "test/letters"),
     }
-    found: set[tuple[str, str, str]] = set()
+
+    found: set[tuple[str, str]] = set()
 
     def alerted() -> bool:
         send()
         found.clear()
-        for rule in prometheus.rules():
-            found.update((rule["name"], one["labels"].get("subscription", ""), one["state"]) for one in rule["alerts"])
-        return expected <= found
+        found.update(one for one in prometheus.alerts() if one[0] not in OF_BUSY_MACHINES)
+        return found == expected  # at first there are others: the controller counts dead letters every 30 s
 
-    wait_until("alerts have found the faults", alerted, LIMIT_S, poll_s=0.5)
-    # A machine that is busy may make the worker late.
-    late = {"PenstockEventsStoredLate", "PenstockEventLoopLate"}
-    assert {one for one in found if one[0] not in late} == expected
+    try:
+        wait_until("alerts have found the faults, and no others", alerted, LIMIT_S, poll_s=0.5)
+    except AssertionError as error:
+        raise AssertionError(f"{found} instead of {expected}") from error
     for rule in prometheus.rules():
         assert (rule["health"], rule.get("lastError")) == ("ok", None), rule["name"]
         for name in set(re.findall(r"\b(?:penstock|process)_\w+", rule["query"])) - MAY_BE_EMPTY.keys():
@@ -127,25 +131,27 @@ def _check_alerts(prometheus: Prometheus, worker: Worker, send: Callable[[], Non
 def test_census_dashboard(kafka: EmbeddedKafka, topic_name: Callable[[], str], tmp_path: Path) -> None:
     """With Faust, because all processes then start within seconds."""
     topic = topic_name()
-    file = write(tmp_path, 2019, "jan", Recipe(LINES)).path
+    compute, results = ("--compute-topic", f"{topic}-compute"), ("--results-topic", f"{topic}-results")
     ports = {name: free_port() for name in ("read", "compute", "results")}
 
     def census(name: str, *arguments: str) -> Child:
         command = [sys.executable, "-m", "app.cli", "census", name, *arguments, "--kafka", kafka.bootstrap]
         return Child(name, [*command, "--with-metrics", "--metrics-port", str(ports[name])], tmp_path)
 
-    compute, results = ("--compute-topic", f"{topic}-compute"), ("--results-topic", f"{topic}-results")
+    def read(month: str, lines: int) -> Child:
+        file = write(tmp_path, 2019, month, Recipe(lines)).path
+        return census("read", "--years", "2019", "--from-file", str(file), *compute)
+
+    with read("jan", 10) as first:
+        assert first.wait(LIMIT_S) == 0, first.tail()  # it has created the topic
     targets = [(f"127.0.0.1:{port}", {"app": name}) for name, port in ports.items()]
     with (
         Prometheus(tmp_path / "prometheus", targets) as prometheus,
-        census("read", "--years", "2019", "--from-file", str(file), *compute) as reading,
+        census("compute", "--engine", "faust", *compute, *results) as computing,
+        census("results", "--port", str(free_port()), *results) as adding,
     ):
         prometheus.wait_ready()
-        wait_until("read writes", lambda: bool(prometheus.query("kafka_scale_chunks_written > 0")), LIMIT_S)
-        with (
-            census("compute", "--engine", "faust", *compute, *results) as computing,
-            census("results", "--port", str(free_port()), *results) as adding,
-        ):
+        with read("feb", LINES) as reading:
 
             def running() -> None:
                 for child in (computing, adding):

@@ -106,6 +106,12 @@ class Prometheus(Child):
         """Each rule with its health and its alerts."""
         return [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
 
+    def alerts(self) -> set[tuple[str, str]]:
+        """Name and subscription ("" = none) of all alerts, pending or firing."""
+        return {
+            (rule["name"], one["labels"].get("subscription", "")) for rule in self.rules() for one in rule["alerts"]
+        }
+
     def _ask(self, what: str, **parameters: str) -> Any:
         status, body = get(self.port, f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}")
         answer = json.loads(body)

@@ -31,6 +31,7 @@ from controller.source.yaml_reader import FILE_BYTES_MAX, BadDocument, Document,
 from knative.errors import UsageError
 from knative.resources import kinds
 from knative.resources.kinds import Invalid
+from knative.resources.object_reader import field_text
 from knative.resources.values import Resource
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -330,7 +331,7 @@ def read_file(name: str, data: bytes) -> tuple[list[Written], list[FileProblem]]
     try:
         documents = read_documents(data, is_json=name.lower().endswith(".json"))
     except BadDocument as bad:
-        field = ".".join(map(str, bad.path))
+        field = field_text(bad.path)
         return [], [FileProblem(name, bad.line, field, bad.what, bad.hint)]
     written: dict[Key, Written] = {}
     problems: list[FileProblem] = []

@@ -16,6 +16,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from knative.resources.object_reader import Path
+from knative.urls import quoted
 
 FILE_BYTES_MAX = 1024 * 1024
 NODES_MAX = 50_000  #: per file; counted as they are written, and again with aliases expanded
@@ -189,7 +190,7 @@ def _mapping(node: MappingNode, path: Path, lines: dict[Path, int], budget: Iter
         if key == "<<" and key_node.style is None:
             raise BadDocument(line, path, "merge keys (<<) are not supported", "write the fields out")
         if key in result:
-            raise BadDocument(line, (*path, key), f"key {key[:64]!r} appears twice", "remove one of the two")
+            raise BadDocument(line, (*path, key), f"key {quoted(key)} appears twice", "remove one of the two")
         lines[(*path, key)] = line
         result[key] = _value(value_node, (*path, key), lines, budget)
     return result
@@ -197,7 +198,7 @@ def _mapping(node: MappingNode, path: Path, lines: dict[Path, int], budget: Iter
 
 def _check_tag(node: Node, expected: str, line: int, path: Path) -> None:
     if node.tag != _TAG + expected:
-        raise BadDocument(line, path, f"tag {node.tag[:64]!r} is not supported", "remove it")
+        raise BadDocument(line, path, f"tag {quoted(node.tag)} is not supported", "remove it")
 
 
 def _scalar(node: ScalarNode, line: int, path: Path) -> object:
@@ -205,7 +206,7 @@ def _scalar(node: ScalarNode, line: int, path: Path) -> object:
     text = _whole(node.value, line, path)
     if node.tag != _TAG + "str":
         raise BadDocument(
-            line, path, f"tag {node.tag[:64]!r} is not supported", 'remove it; quotes ("...") make a text'
+            line, path, f"tag {quoted(node.tag)} is not supported", 'remove it; quotes ("...") make a text'
         )
     if node.style is not None:
         return text

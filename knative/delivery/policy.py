@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from knative.backoff import exponential_s
-from knative.urls import shown_url
+from knative.urls import quoted, shown_url
 
 
 class DeliveryOrder(StrEnum):
@@ -104,7 +104,7 @@ def parse_duration_s(text: str) -> float:
     """
     match = _DURATION.fullmatch(text) if len(text) <= DURATION_CHARS_MAX else None
     if match is None:
-        raise ValueError(f"{text[:64]!r} is not a valid ISO-8601 duration; write it like PT0.2S, PT30S, PT10M or P7D")
+        raise ValueError(f"{quoted(text)} is not a valid ISO-8601 duration; write it like PT0.2S, PT30S, PT10M or P7D")
     if match["years"] or match["months"]:
         raise ValueError(f"{text!r} uses years or months, which have no fixed length; write days (P30D) or hours")
     parts = [(match[unit].replace(",", "."), unit_s) for unit, unit_s in _UNITS_S if match[unit]]

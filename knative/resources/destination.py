@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from knative.resources.schema import Anything, Complaint, Object, Rule, Text, Unsupported
-from knative.urls import quoted
 
 #: Names of objects and of namespaces, as Kubernetes has them.
 LABEL_PATTERN = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -69,10 +68,7 @@ def uri_problem(uri: str) -> tuple[str, str] | None:
     if "@" in parts.netloc:  # checked first, so that no other message quotes the credentials
         return "contains credentials", "remove `user:password@`; they would end up in logs and dead letters"
     if not _HOST.fullmatch(parts.hostname or "") or port == 0:
-        return (
-            f"{quoted(uri, 80)} does not have a valid host and port",
-            "write it like http://host:8080/path",
-        )
+        return "does not have a valid host and port", "write it like http://host:8080/path"
     if "#" in uri:
         return "has a fragment (#...)", "remove it; fragments are never sent"
     return None

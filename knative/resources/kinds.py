@@ -28,6 +28,7 @@ from knative.resources.object_reader import FieldProblem, ObjectReader
 from knative.resources.reset_offsets import RESET_OFFSET, read_reset_offset
 from knative.resources.schema import Kind
 from knative.resources.values import Resource
+from knative.urls import quoted
 
 #: Annotations that count as part of the spec: a change of one is a new generation.
 SPEC_ANNOTATIONS = frozenset((ORDER, CONCURRENCY, START, EXHAUSTED, HOSTS, KEEP_TOPIC, BROKER_CLASS, EXTERNAL_TOPIC))
@@ -68,7 +69,9 @@ def parse(value: Mapping[str, object]) -> Resource | None:
         return None
     versions, read = KINDS[group, kind]
     if version not in versions:
-        reader.problem("apiVersion", f"{api_version!r} is not served", f"write {_api_version(group, versions[0])}")
+        reader.problem(
+            "apiVersion", f"{quoted(api_version)} is not served", f"write {_api_version(group, versions[0])}"
+        )
     namespace, name, annotations = _metadata(reader)
     resource = read(reader, namespace, name, annotations)
     annotations.check_texts()
@@ -109,11 +112,11 @@ def _metadata(reader: ObjectReader) -> tuple[str, str, ObjectReader]:
         return "default", "", ObjectReader({}, (), [])
     name = metadata.text("name", required=True)
     if name and (len(name) > NAME_CHARS_MAX or not _SUBDOMAIN.fullmatch(name)):
-        metadata.problem("name", f"{name[:64]!r} {NO_NAME}", NAME_HINT)
+        metadata.problem("name", f"{quoted(name)} {NO_NAME}", NAME_HINT)
     namespace = metadata.text("namespace", "default")
     if not _LABEL.fullmatch(namespace):
         metadata.problem(
-            "namespace", f"{namespace[:64]!r} is not a valid name", "use lower-case letters, digits and '-'"
+            "namespace", f"{quoted(namespace)} is not a valid name", "use lower-case letters, digits and '-'"
         )
     annotations = metadata.mapping("annotations")
     labels = metadata.mapping("labels")

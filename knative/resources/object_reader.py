@@ -11,12 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from knative.delivery.policy import is_positive, parse_duration_s
-from knative.urls import quoted
+from knative.urls import quoted, shown_key
 
 Path = tuple[str | int, ...]
 
 INTEGER_MAX = 2**31 - 1
 TEXT_CHARS_MAX = 262_144
+
+
+def field_text(path: Path) -> str:
+    """A path as people write it: `spec.subscribers[0].uid`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{shown_key(step)}" for step in path)
+    return text.removeprefix(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +35,8 @@ class FieldProblem:
 
     @property
     def field(self) -> str:
-        """The path as people write it: `spec.subscribers[0].uid`."""
-        text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
-        return text.removeprefix(".")
+        """See `field_text`."""
+        return field_text(self.path)
 
     def __str__(self) -> str:
         return f"{self.field or 'the object'}: {self.what}; {self.hint}"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knative.urls import quoted, shown_url
+from knative.urls import quoted, shown_key, shown_url
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,34 @@ def test_what_is_left_is_the_place(host: str, user: str, path: str, query: str) 
     ("text", "most", "shown"),
     [
         ("fast", 64, "'fast'"),
-        ("a?b#c", 64, "'a?b#c'"),
-        ("http://me:secret@h/p?key", 64, "'http://h/p'"),
         ("abcdef", 3, "'abc'"),
-        ("http://user:secret@host/", 10, "'http://hos'"),
+        ("a/b:c", 64, "'a/b:c'"),
+        ("a?b#c", 64, "'a?...'"),
+        ("a#b?c", 64, "'a#...'"),
+        ("host:8080/p?key=secret", 64, "'host:8080/p?...'"),
+        ("/path?secret", 64, "'/path?...'"),
+        ("http://host:secret", 64, "'http://...'"),
+        ("http://me:secret@h/p?key", 64, "'...@...'"),
+        ("http://u:pw/secret@h/", 64, "'...@...'"),
+        ("u:pw?secret@h", 64, "'...@...'"),
+        ("h/?mail=me@secret", 64, "'...@...'"),
     ],
 )
 def test_quoted(text: str, most: int, shown: str) -> None:
     assert quoted(text, most) == shown
+
+
+@given(
+    before=st.text("ab:/.", max_size=5), sign=st.sampled_from(["//", "?", "#", "@"]), after=st.text("xyz@?", max_size=5)
+)
+def test_nothing_after_a_sign_of_a_url_is_quoted(before: str, sign: str, after: str) -> None:
+    assert not set("xyz") & set(quoted(f"{before}{sign}{after}"))
+    assert sign != "@" or not set("ab") & set(quoted(f"{before}{sign}{after}"))
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [("uri", "uri"), ("penstock.dev/hosts", "penstock.dev/hosts"), ("http://h/?secret", "'http://...'")],
+)
+def test_a_key_in_a_path(key: str, shown: str) -> None:
+    assert shown_key(key) == shown

@@ -346,6 +346,7 @@ class Controller:
         term.retry_at = time.monotonic() + self._config.removal_poll_s if waits else float("inf")
 
     def _world(self, term: _Term) -> World:
+        now = time.time()
         published = self._published()
         removals = self._executor.removals
         retracted = removals.keys() - self._contract.channels.keys() - self._contract.subscriptions.keys()
@@ -361,16 +362,16 @@ class Controller:
             workers=dict(self._status.workers),
             removals=removals,
             creations=self._executor.creations,
-            vanished=self._source.vanished(complete, self._executor.creations),
+            vanished=self._source.vanished(complete, self._executor.creations, now),
             retained=retained,
             failures=self._executor.failures,
-            now=time.time(),
+            now=now,
             leads_since=term.since,
             cluster=self._source.view(),
             complete=complete,
             seeks=self._executor.seeks,
             moved=self._executor.moved,
-            seek_requests=self._reporter.seek_requests(self._executor.seeks, time.time()),
+            seek_requests=self._reporter.seek_requests(self._executor.seeks, now),
             silent=self._reporter.silent(time.monotonic()),
         )
 

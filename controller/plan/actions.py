@@ -141,7 +141,8 @@ class World:
     workers: Mapping[str, records.WorkerStatus] = field(default_factory=dict)
     removals: Mapping[str, Removal] = field(default_factory=dict)  #: by uid
     creations: Mapping[str, Removal] = field(default_factory=dict)  #: by uid: recorded before anything is created
-    vanished: frozenset[str] = frozenset()  #: uids of creations whose objects are gone, and nothing said: deleted
+    #: uids of creations whose objects are gone, and nothing said: deleted; since which Unix second this leader knows it
+    vanished: Mapping[str, float] = field(default_factory=dict)
     retained: frozenset[str] = (
         frozenset()
     )  #: uids of the contract whose file cannot be read: neither changed nor removed

@@ -58,8 +58,11 @@ def record_creations(
     actions create. `channels`: what is created for them may be said to stay since."""
     creations = dict(_unpublished(world))
     # Whether they were deleted or the API server has lost them, nobody knows: the topics stay, and a person decides.
-    old = [one for one in creations.values() if world.now - one.since >= config.removal_limit_s]
-    given_up = tuple(one for one in old if one.uid in world.vanished)
+    given_up = tuple(
+        one
+        for one in creations.values()
+        if world.now - world.vanished.get(one.uid, world.now) >= config.removal_limit_s
+    )
     for one in given_up:
         del creations[one.uid]
     for channel in channels:

@@ -66,9 +66,9 @@ class FileSource:
         """All, unless the directory is known completely."""
         return frozenset() if complete else frozenset(creations)
 
-    def vanished(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
+    def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
         """None: a file that is gone was deleted."""
-        return frozenset()
+        return {}
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """Those that the contract does not have yet."""

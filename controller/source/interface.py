@@ -61,8 +61,9 @@ class Source(Protocol):
     def retained_creations(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
         """Uids of those, of resources that are not published yet, that are not removed."""
 
-    def vanished(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
-        """Uids of those whose objects are gone without being deleted."""
+    def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
+        """Uids of those whose objects are gone without being deleted, and since when this process knows it. `now`: Unix
+        seconds."""
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """Identities that nothing else remembers."""

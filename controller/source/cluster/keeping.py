@@ -26,6 +26,7 @@ class View:
     deleted: frozenset[str]  #: uids of objects that are being deleted, or that a watch has said to be deleted
     entries_seen: frozenset[str] = frozenset()  #: uids that were entries of channels once
     core: bool = False  #: Subscriptions are entries of channels, which Knative's core writes
+    lists: frozenset[tuple[str, str]] = frozenset()  #: (kind, namespace) of what can be listed; "" = all namespaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,17 @@ def keep_creations(view: View, creations: Mapping[str, Removal]) -> frozenset[st
 
 
 def vanished(view: View, creations: Mapping[str, Removal]) -> frozenset[str]:
-    """Creations with topics whose objects are not there, although nothing said that they were deleted."""
+    """Creations with topics whose objects are not there, although nothing said that they were deleted. What is not
+    listed, because of its namespace or because its kind is not installed, may be there."""
     if not view.synced:
         return frozenset()
-    return frozenset(uid for uid, one in creations.items() if one.topics) - view.present - view.alive - view.deleted
+    there = view.present | view.alive | view.deleted
+    return frozenset(uid for uid, one in creations.items() if one.topics and uid not in there and _is_listed(one, view))
+
+
+def _is_listed(creation: Removal, view: View) -> bool:
+    namespace = creation.label.partition("/")[0]
+    return (creation.kind, "") in view.lists or (creation.kind, namespace) in view.lists
 
 
 def _left_its_channel(record: Record, view: View, published: Mapping[str, Record]) -> bool:

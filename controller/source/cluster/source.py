@@ -75,6 +75,7 @@ class ClusterSource:
         self._released: frozenset[str] = frozenset()
         self._entries_seen: set[str] = set()
         self._refused: dict[str, str] = {}
+        self._vanished: Mapping[str, float] = {}
         self.foreign: frozenset[str] = frozenset()
 
     @property
@@ -162,7 +163,7 @@ class ClusterSource:
 
     def begin(self, state: LeaderState) -> None:
         """Begin a term."""
-        self.foreign, self._released = state.foreign, frozenset()
+        self.foreign, self._released, self._vanished = state.foreign, frozenset(), {}
 
     def find_foreign(
         self, published: Iterable[Record], removing: Collection[str], asked: Collection[str]
@@ -180,6 +181,7 @@ class ClusterSource:
         entries = {entry.uid for one in self._served() for entry in _entries(one.resource)}
         stores = [store for kind in OURS for store in self._stores(kind)]
         gone = {uid for store in stores for uid in store.deleted}
+        absent = self._watches.absent()
         return keeping.View(
             synced=self._synced(),
             alive=frozenset(alive | entries),
@@ -187,6 +189,12 @@ class ClusterSource:
             deleted=frozenset(gone | {one.uid for one in self._ours if one.deleting}),
             entries_seen=frozenset(self._entries_seen),
             core=self._core,
+            lists=frozenset(
+                (kind, namespace)
+                for kind in OURS
+                for namespace in self._namespaces
+                if Listed(path_of(kind, namespace)) not in absent
+            ),
         )
 
     def _served(self) -> list[Known]:
@@ -231,9 +239,12 @@ class ClusterSource:
         """See `keeping`."""
         return keeping.keep_creations(self._view(), creations) if complete else frozenset(creations)
 
-    def vanished(self, complete: bool, creations: Mapping[str, Removal]) -> frozenset[str]:
-        """See `keeping`."""
-        return keeping.vanished(self._view(), creations) if complete else frozenset()
+    def vanished(self, complete: bool, creations: Mapping[str, Removal], now: float) -> Mapping[str, float]:
+        """See `keeping`. One that is there again, or that cannot be looked for now, has not vanished."""
+        if not complete:
+            return {}
+        self._vanished = {uid: self._vanished.get(uid, now) for uid in keeping.vanished(self._view(), creations)}
+        return self._vanished
 
     def unpublished(self, published: Iterable[Record]) -> Mapping[Key, Identity]:
         """None: the API server remembers the identities."""

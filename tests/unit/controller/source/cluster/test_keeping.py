@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controller.model import Record
@@ -71,12 +73,17 @@ def test_what_stays_of_that_which_was_never_published(row: tuple[View, str]) -> 
     assert keep_creations(row[0], CREATED) == ids(*row[1].split())
 
 
+ALL = frozenset({("KafkaChannel", ""), ("Subscription", "")})
+EMPTY = View(True, ids(), ids(), ids(), lists=ALL)
 VANISHED_ROWS = {
-    "nothing is listed yet": (View(False, ids(), ids(), ids()), ""),
-    "not valid now": (View(True, ids(), ids("c", "s"), ids()), ""),
-    "an empty cluster: of a group alone, nothing would be left behind": (View(True, ids(), ids(), ids()), "c"),
-    "being deleted": (View(True, ids(), ids(), ids("c", "s")), ""),
-    "served": (View(True, ids("c"), ids(), ids()), ""),
+    "nothing is listed yet": (replace(EMPTY, synced=False), ""),
+    "not valid now": (replace(EMPTY, present=ids("c", "s")), ""),
+    "an empty cluster: of a group alone, nothing would be left behind": (EMPTY, "c"),
+    "an empty namespace": (replace(EMPTY, lists=frozenset({("KafkaChannel", "ns")})), "c"),
+    "other namespaces": (replace(EMPTY, lists=frozenset({("KafkaChannel", "n"), ("KafkaChannel", "nsx")})), ""),
+    "its kind is not installed": (replace(EMPTY, lists=ALL - {("KafkaChannel", "")}), ""),
+    "being deleted": (replace(EMPTY, deleted=ids("c", "s")), ""),
+    "served": (replace(EMPTY, alive=ids("c")), ""),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from controller.kube.api_server import ApiServer
 from controller.source.cluster.source import OURS, ClusterSource
-from knative.contract.leader_state import Removal
+from knative.contract.leader_state import LeaderState, Removal
 
 CREATED = {"u": Removal("u", "KafkaChannel", "ns/one", "t", topics=("t", "t.dlq"))}
 
@@ -20,6 +20,22 @@ def _channel(version: str) -> dict[str, Any]:
 
 def _fail(problem: BaseException) -> None:
     raise problem
+
+
+@pytest.mark.asyncio
+async def test_an_object_has_vanished_since_it_was_first_missed() -> None:
+    source = ClusterSource(ApiServer(), ("ns",), "own", _fail, lambda: False)
+    await source.start(lambda: None)  # the watchers have not begun
+    for kind in OURS:
+        for store in source._stores(kind):
+            store.add_page({"items": [], "metadata": {"resourceVersion": "1"}})
+    assert source.vanished(False, CREATED, 10.0) == {}
+    assert [source.vanished(True, CREATED, now) for now in (20.0, 30.0)] == [{"u": 20.0}] * 2
+    assert source.vanished(True, {}, 40.0) == {}
+    assert source.vanished(True, CREATED, 50.0) == {"u": 50.0}
+    source.begin(LeaderState())
+    assert source.vanished(True, CREATED, 60.0) == {"u": 60.0}, "a new leader looks for itself"
+    await source.stop()
 
 
 @pytest.mark.asyncio

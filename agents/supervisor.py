@@ -9,7 +9,7 @@ of its offsets is forgotten with its runner.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import structlog
@@ -18,11 +18,15 @@ from agents.consumer.topic_identity import TopicIdentity
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.runner import SubscriptionRunner
 from agents.fanout.fanouts import Fanouts
-from knative.contract.records import Subscription, WorkerState, WorkerSubscription
+from knative.contract.records import TRIGGER, Subscription, WorkerState, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
 from tables.faust_support import forget_service
 
 log = structlog.get_logger(__name__)
+
+#: Of a worker, Triggers not counted. Each has a Kafka client of its own, and a process can have some 1,000: the Python
+#: client needs a key of thread-local storage for each, of which there are 1,024. The rest is for everything else.
+MOST = 900
 
 
 class Contract(Protocol):
@@ -40,11 +44,21 @@ class Contract(Protocol):
         """Call `listener` after each change."""
 
 
+def beyond(wanted: Iterable[Subscription], held: Collection[str], most: int = MOST) -> set[str]:
+    """The subscriptions, by uid, that cannot be started, because `most` have clients already; Triggers of one broker
+    share theirs. `held`: those that run, or have not left yet. Pure."""
+    own = [one.uid for one in wanted if one.kind != TRIGGER and not one.stopped]
+    free = most - len(held)
+    new = [uid for uid in own if uid not in held]
+    return set(new[max(free, 0) :])
+
+
 class Supervisor:
     """Event loop only. `start` once, `stop` once."""
 
     def __init__(self, app: Any, contract: Contract, context: DeliveryContext) -> None:
         self._app = app
+        self._beyond: set[str] = set()
         self._contract = contract
         self._context = context
         self._fanouts = Fanouts(context.config, context.observe, context.fatal)
@@ -125,6 +139,8 @@ class Supervisor:
             self._context.changed()
         for uid in [uid for uid in self._runners if uid not in wanted]:
             self._remove(uid, 0.0, deleted=True)
+        own = {uid for uid, runner in self._runners.items() if runner.subscription.kind != TRIGGER}
+        self._report_beyond(beyond(wanted.values(), own | self._leaving.keys()))
         for uid, subscription in wanted.items():
             runner = self._runners.get(uid)
             if subscription.stopped:
@@ -140,9 +156,15 @@ class Supervisor:
                 self._remove(uid, 0.0, deleted=True)
                 runner = None
             if runner is None:
-                await self._add(subscription)
+                if uid not in self._beyond:
+                    await self._add(subscription)
             elif runner.subscription != subscription:
                 runner.update(subscription)
+
+    def _report_beyond(self, uids: set[str]) -> None:
+        if uids != self._beyond:
+            log.error("subscriptions are not served: a worker has clients for so many", most=MOST, not_served=len(uids))
+        self._beyond = uids
 
     async def _add(self, subscription: Subscription) -> None:
         leaving = self._leaving.get(subscription.uid)
@@ -168,6 +190,8 @@ class Supervisor:
 
     def _left(self, uid: str) -> None:
         del self._leaving[uid]
+        if self._beyond:
+            self._wake.set()
         if uid in self._stopped:
             self._context.changed()
 

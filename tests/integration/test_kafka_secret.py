@@ -125,7 +125,7 @@ def test_a_broker_with_a_wrong_certificate(tmp_path: Path, subject: str, expired
 def test_no_token(secret: str, path: str, why: str) -> None:
     """An error that shows neither what was sent nor what was answered, because event loops log errors whole."""
     with TokenServer("client", "right") as server:
-        url, oauth = server.url + path, "sasl.oauthbearer."
+        url, oauth = server.endpoint + path, "sasl.oauthbearer."
         settings = {f"{oauth}token.endpoint.url": url, f"{oauth}client.id": "client", f"{oauth}client.secret": secret}
         with pytest.raises(KafkaConnectionError) as found:
             asyncio.run(Tokens(settings).token())

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from analytics.spark.kafka_source import read_batch
 from tables.kafka.secret import read_secret
-from tests.support.secured_kafka import PLAIN_PASSWORD, PLAIN_USER, SecuredKafka, write_secret
+from tests.support.secured_kafka import PLAIN_PASSWORD, PLAIN_USER, SecuredKafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,19 +37,15 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 
 
 def _plain(kafka: SecuredKafka, folder: Path) -> tuple[str, Path]:
-    keys = {"protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "user": PLAIN_USER, "password": PLAIN_PASSWORD}
-    return kafka.sasl, write_secret(folder, **keys, ca_crt=kafka.authority.certificate)
+    return kafka.sasl, kafka.sasl_secret(folder, "PLAIN", PLAIN_USER, PLAIN_PASSWORD)
 
 
 def _scram(kafka: SecuredKafka, folder: Path) -> tuple[str, Path]:
-    keys = {"protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "user": "ann", "password": "secret"}
-    return kafka.sasl, write_secret(folder, **keys, ca_crt=kafka.authority.certificate)
+    return kafka.sasl, kafka.sasl_secret(folder, "SCRAM-SHA-512", "ann", "secret")
 
 
 def _mtls(kafka: SecuredKafka, folder: Path) -> tuple[str, Path]:
-    client = kafka.authority.sign("client")
-    files = {"ca_crt": kafka.authority.certificate, "user_crt": client.certificate, "user_key": client.key}
-    return kafka.mtls, write_secret(folder, **files)
+    return kafka.mtls, kafka.mtls_secret(folder)
 
 
 @pytest.mark.parametrize("connect", [_plain, _scram, _mtls])

@@ -8,13 +8,13 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
+from tests.support.loopback_server import LoopbackServer
 from tests.support.processes import wait_until
 
 
@@ -34,8 +34,8 @@ class Span:
     resource: dict[str, Any]
 
 
-class Collector:
-    """Listens from `with` to the end of it."""
+class Collector(LoopbackServer[ThreadingHTTPServer]):
+    """Takes spans, and keeps them."""
 
     def __init__(self) -> None:
         self._spans: list[Span] = []
@@ -55,25 +55,13 @@ class Collector:
             def log_message(self, format: str, *args: object) -> None:
                 """No log of requests."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        super().__init__(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
     @property
     def endpoint(self) -> str:
         """For PENSTOCK_OTLP_ENDPOINT."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Collector:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join(10)
-        self._server.server_close()
+        return self.url("")
 
     def _take(self, body: bytes) -> None:
         request = ExportTraceServiceRequest.FromString(body)

@@ -85,6 +85,18 @@ class SecuredKafka(KafkaCluster):
             "allow.everyone.if.no.acl.found": "true",
         }
 
+    # -- Secrets
+
+    def sasl_secret(self, folder: Path, mechanism: str, user: str, password: str) -> Path:
+        """For the listener with SASL."""
+        keys = {"protocol": "SASL_SSL", "sasl_mechanism": mechanism, "user": user, "password": password}
+        return write_secret(folder, **keys, ca_crt=self.authority.certificate)
+
+    def mtls_secret(self, folder: Path) -> Path:
+        """For the listener for clients with a certificate."""
+        client = self.authority.sign("client")
+        return write_secret(folder, ca_crt=self.authority.certificate, user_crt=client.certificate, user_key=client.key)
+
     # -- who may connect, and what for
 
     def set_password(self, user: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:

@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
+
+from tests.support.loopback_server import LoopbackServer
 
 Pairs = list[tuple[bytes, bytes]]
 
@@ -88,31 +89,17 @@ class _Script:
     requests: list[Request] = field(default_factory=list)
 
 
-class ScriptedSubscriber:
-    """Listens on a free port of loopback from `with` to the end of it. Paths without a script answer 200."""
+class ScriptedSubscriber(LoopbackServer["_Server"]):
+    """Gives each path the answers of its script. Paths without a script answer 200."""
 
     def __init__(self) -> None:
         self._scripts: dict[str, _Script] = {}
         self._lock = threading.Lock()
-        self._server = _Server(self)
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        super().__init__(_Server(self))
 
-    def __enter__(self) -> ScriptedSubscriber:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join(10)
+    def _close(self) -> None:
         self._server.cut_connections()
-        self._server.server_close()
-
-    def url(self, path: str) -> str:
-        """The URL of a path such as `/ok`."""
-        return f"http://127.0.0.1:{self.port}{path}"
+        super()._close()
 
     def script(self, path: str, *answers: Answer) -> str:
         """What this path answers, the last one for ever; gives its URL."""

@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from urllib.parse import parse_qs
+
+from tests.support.loopback_server import LoopbackServer
 
 _LIFE_S = 3600
 
 
-class TokenServer:
-    """Between `with` and its end it answers. `refused` counts requests with other credentials."""
+class TokenServer(LoopbackServer[ThreadingHTTPServer]):
+    """Gives tokens. `refused` counts requests with other credentials."""
 
     def __init__(self, client: str, secret: str) -> None:
         self.given = self.refused = 0
         self._basic = "Basic " + base64.b64encode(f"{client}:{secret}".encode()).decode()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(client))
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        super().__init__(ThreadingHTTPServer(("127.0.0.1", 0), self._handler(client)))
 
     @property
-    def url(self) -> str:
-        """The token endpoint."""
-        return f"http://127.0.0.1:{self._server.server_port}/token"
-
-    def __enter__(self) -> TokenServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def endpoint(self) -> str:
+        """The URL that tokens come from."""
+        return self.url("/token")
 
     def _handler(outer, client: str) -> type[BaseHTTPRequestHandler]:  # `self` is a request's here
         class Handler(BaseHTTPRequestHandler):

@@ -45,8 +45,7 @@ class Way:
 
 
 def _scram(kafka: SecuredKafka, folder: Path, _: ExitStack) -> Way:
-    keys = {"protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "user": "ann", "password": f"{CANARY}\n"}
-    return Way(kafka.sasl, write_secret(folder, **keys, ca_crt=kafka.authority.certificate), CANARY)
+    return Way(kafka.sasl, kafka.sasl_secret(folder, "SCRAM-SHA-512", "ann", f"{CANARY}\n"), CANARY)
 
 
 def _plain_by_older_names(kafka: SecuredKafka, folder: Path, _: ExitStack) -> Way:
@@ -55,15 +54,18 @@ def _plain_by_older_names(kafka: SecuredKafka, folder: Path, _: ExitStack) -> Wa
 
 
 def _mtls(kafka: SecuredKafka, folder: Path, _: ExitStack) -> Way:
-    client = kafka.authority.sign("client")
-    files = {"ca_crt": kafka.authority.certificate, "user_crt": client.certificate, "user_key": client.key}
-    return Way(kafka.mtls, write_secret(folder, **files), client.key.read_text().splitlines()[1])
+    secret = kafka.mtls_secret(folder)
+    return Way(kafka.mtls, secret, (secret / "user.key").read_text().splitlines()[1])
 
 
 def _oauth(kafka: SecuredKafka, folder: Path, stack: ExitStack) -> Way:
     server = stack.enter_context(TokenServer(CLIENT, SECRET))
     prefix = "sasl_oauthbearer_"
-    keys = {f"{prefix}token_endpoint_url": server.url, f"{prefix}client_id": CLIENT, f"{prefix}client_secret": SECRET}
+    keys = {
+        f"{prefix}token_endpoint_url": server.endpoint,
+        f"{prefix}client_id": CLIENT,
+        f"{prefix}client_secret": SECRET,
+    }
     keys |= {"protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER", f"{prefix}scope": "kafka"}
     return Way(kafka.sasl, write_secret(folder, **keys, ca_crt=kafka.authority.certificate), SECRET)
 
@@ -114,8 +116,7 @@ def _check_hidden(hidden: str, shown: str, broker: Installation, kafka: SecuredK
 
 
 def test_a_worker_with_a_wrong_password_says_what_to_correct(secured: SecuredKafka, tmp_path: Path) -> None:
-    keys = {"protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "user": "ann", "password": "not this"}
-    secret = write_secret(tmp_path / "secret", **keys, ca_crt=secured.authority.certificate)
+    secret = secured.sasl_secret(tmp_path / "secret", "SCRAM-SHA-512", "ann", "not this")
     env = {"PENSTOCK_KAFKA_SECRET": str(secret), "PENSTOCK_KAFKA_WAIT_S": "1"}
     worker = Worker("all", secured.sasl, tmp_path, env={**env, "PENSTOCK_STATE_DIR": str(tmp_path / "state")})
     with worker:
@@ -126,8 +127,7 @@ def test_a_worker_with_a_wrong_password_says_what_to_correct(secured: SecuredKaf
 
 def test_a_topic_that_may_not_be_written_any_more(secured: SecuredKafka, tmp_path: Path) -> None:
     """Refused while the ACL is there, and accepted again after it, by the same worker."""
-    keys = {"protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "user": "ann", "password": CANARY}
-    secret = write_secret(tmp_path / "secret", **keys, ca_crt=secured.authority.certificate)
+    secret = secured.sasl_secret(tmp_path / "secret", "SCRAM-SHA-512", "ann", CANARY)
     env = {"PENSTOCK_KAFKA": secured.sasl, "PENSTOCK_KAFKA_SECRET": str(secret)}
     installation = Installation(secured.direct, tmp_path, env=env)
     installation.write([])

@@ -93,9 +93,7 @@ class KafkaAdmin:
         try:
             found = self._client.list_topics(timeout=self._limit_s if limit_s is None else limit_s)
         except KafkaException as problem:
-            if refused := self._refusals.why(self._client):
-                raise unreachable(self.bootstrap, refused, "") from problem
-            raise unreachable(self.bootstrap, problem.args[0].str()) from problem
+            raise self._refusals.unreachable(self._client, problem) from problem
         topics = {name: tuple(sorted(about.partitions)) for name, about in found.topics.items()}
         return ClusterInfo(found.cluster_id or "", len(found.brokers), topics)
 
@@ -364,7 +362,9 @@ class KafkaAdmin:
             raise (unanswered(doing, refused) if refused else found) from problem
         except TimeoutError as problem:
             raise unanswered(doing, f"time limit of {self._limit_s:g} s") from problem
-        self._refusals.reported(self._client)  # what was refused before does not matter any more
+        client = self._made
+        if client is not None:
+            self._refusals.reported(client)  # what was refused before does not matter any more
         return answer
 
 

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
+from tables.kafka.errors import KafkaUnavailable, unreachable
 from tables.kafka.probe import handshake_problem
 
 _PASSWORD = re.compile(r"invalid credentials|Invalid username or password", re.IGNORECASE)
@@ -39,9 +40,12 @@ class Refusals:
         last, self._last = self._last, ""
         return last
 
-    def why(self, client: Any) -> str:
-        """The same; when the client does not know, a handshake may. Blocks for some seconds at most."""
-        return self.reported(client) or handshake_problem(self._kafka)
+    def unreachable(self, client: Any, error: KafkaException) -> KafkaUnavailable:
+        """The exception for a Kafka that has not answered `client`. When the client does not know why it was refused, a
+        handshake may show it. Blocks for some seconds at most."""
+        bootstrap = str(self._kafka.get("bootstrap.servers", ""))
+        refused = self.reported(client) or handshake_problem(self._kafka)
+        return unreachable(bootstrap, refused, "") if refused else unreachable(bootstrap, error.args[0].str())
 
 
 def refused(code: int, text: str) -> str:

@@ -53,10 +53,10 @@ class TopicReader:
         PenstockError when the topic cannot be read.
         """
         self.topic = topic
-        self._bootstrap = str(kafka["bootstrap.servers"])
         self._limit_s = limit_s
-        if refused := refusal(self._bootstrap):
-            raise unreachable(self._bootstrap, refused)
+        bootstrap = str(kafka["bootstrap.servers"])
+        if refused := refusal(bootstrap):
+            raise unreachable(bootstrap, refused)
         refusals = Refusals(kafka)
         self._consumer = Consumer(
             {
@@ -72,11 +72,9 @@ class TopicReader:
         try:
             self._ranges = self._look_up()
         except KafkaException as problem:
-            refused = refusals.why(self._consumer)
+            unavailable = refusals.unreachable(self._consumer, problem)
             self.close()
-            if refused:
-                raise unreachable(self._bootstrap, refused, "") from problem
-            raise unreachable(self._bootstrap, problem.args[0].str()) from problem
+            raise unavailable from problem
         except PenstockError:
             self.close()
             raise

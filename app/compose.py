@@ -42,7 +42,7 @@ from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
 from app.worker.system_clock import SystemClock
 from app.worker.tls import ServerTls
-from app.worker.token_file import path_of, read_tokens
+from app.worker.token_file import read_tokens
 from app.worker.traffic_component import TrafficComponent, why_not
 from controller.config import ControllerConfig
 from controller.place import Place
@@ -120,7 +120,7 @@ def build(settings: Settings | None = None) -> WorkerApp:
     logging_config = configure_logging(settings, worker_id)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     spans = _span_export(settings, worker_id) if settings.otlp_endpoint else None
-    lifecycle, tls = Lifecycle(kafka), None
+    lifecycle, tls = Lifecycle(), None
     if settings.tls_cert:
         tls = ServerTls(Path(settings.tls_cert), Path(settings.tls_key))
         lifecycle.watches.append(FileWatch("PENSTOCK_TLS_CERT", tls.paths, tls.read, tls.use))
@@ -220,7 +220,7 @@ def _compose(
 def _admission(settings: Settings, lifecycle: Lifecycle) -> Admission | None:
     if not settings.tokens:
         return None
-    path, admission = path_of(settings.tokens), Admission(Senders({}))
+    path, admission = Path(settings.tokens.removeprefix("file:")), Admission(Senders({}))
 
     def use(senders: Senders) -> None:
         admission.senders = senders

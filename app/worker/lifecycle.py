@@ -90,10 +90,8 @@ class Parts:
 class Lifecycle:
     """Event loop only. The Faust app calls `before_start`, `start` and `stop`."""
 
-    def __init__(self, kafka: Mapping[str, Any]) -> None:
-        """`kafka`: librdkafka client settings."""
+    def __init__(self) -> None:
         self.parts: Parts | None = None
-        self._kafka = kafka
         self.draining = False
         self._stopped = False
         self._shown: set[str] = set()
@@ -124,7 +122,7 @@ class Lifecycle:
                 log.warning(warning)
         until = time.monotonic() + settings.kafka_wait_s
         warned = False
-        while why := await asyncio.to_thread(_why_not, self._kafka):
+        while why := await asyncio.to_thread(_why_not, self._parts.controller_config.kafka):
             if not warned:
                 warned = True
                 limit_s = f"{settings.kafka_wait_s:g} s"

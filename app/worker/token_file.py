@@ -26,11 +26,6 @@ _FILE_BYTES_MAX = 16 * 1024 * 1024
 _HINT = "Its form is in docs/how-to/secure-ingress.md."
 
 
-def path_of(setting: str) -> Path:
-    """The file that the setting names."""
-    return Path(setting.removeprefix("file:"))
-
-
 def read_tokens(path: Path) -> Senders:
     """The tokens of the file. Raises UsageError, which names the entry and what is wrong with it."""
     try:

@@ -35,9 +35,10 @@ NOT_ALLOWED = _json_line(405, {"error": "send events with POST"}, ("allow", ALLO
 CODED = _json_line(
     400, {"error": "Content-Encoding is not supported: send the event without it, with Content-Length or chunked"}
 )
-_BEARER = ("www-authenticate", "Bearer")
 NO_TOKEN = _json_line(
-    401, {"error": "send a token of PENSTOCK_TOKENS in the header Authorization: Bearer TOKEN"}, _BEARER
+    401,
+    {"error": "send a token of PENSTOCK_TOKENS in the header Authorization: Bearer TOKEN"},
+    ("www-authenticate", "Bearer"),
 )
 UNKNOWN_TOKEN = _json_line(
     401, {"error": "this token is not in PENSTOCK_TOKENS"}, ("www-authenticate", 'Bearer error="invalid_token"')

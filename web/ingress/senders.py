@@ -45,9 +45,6 @@ class Senders:
         self._by_sum = dict(by_sum)
         self._known: dict[bytes, Sender] = {}
 
-    def __len__(self) -> int:
-        return len(self._by_sum)
-
     def identify(self, authorization: bytes | None) -> Sender | Verdict:
         """The sender of an Authorization header, or why there is none."""
         if authorization is None:
@@ -68,7 +65,7 @@ class Senders:
 
 
 class Guesses:
-    """Counts unknown tokens by client address. Beyond `most` in `window_s` seconds an address is told to wait."""
+    """Counts unknown tokens by client address. After `most` in `window_s` seconds, an address must wait."""
 
     _ADDRESSES_MAX = 4096
 

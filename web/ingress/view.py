@@ -23,7 +23,7 @@ from knative.ports import Headers, Observe, Produce, ProduceFailure
 from knative.traffic.counters import TrafficCounter, TrafficCounters
 from web.http.config import HttpRejection
 from web.http.connection import Connection
-from web.http.headers import ALLOW, check_text
+from web.http.headers import ALLOW, Fields, check_text
 from web.http.messages import Request
 from web.http.raw_request import RawRequest
 from web.ingress import responses
@@ -104,11 +104,11 @@ class Ingress:
         return resolved
 
     def refuse_sender(
-        self, admission: Admission, value: bytes | None, target: bytes, host: bytes | None, address: str
+        self, admission: Admission, fields: Fields, target: bytes, host: bytes | None, address: str
     ) -> Response | None:
-        """The answer to a sender that may not send here. An event of an unknown one is refused before its address is
-        looked up."""
-        sender = admission.sender(value, address)
+        """The answer to a sender that may not send here. An event of an unknown one is refused before its channel is
+        looked up. `address`: the client's."""
+        sender = admission.sender(authorization(fields), address)
         if isinstance(sender, Response):
             return sender
         channel = self.channel(target, host)
@@ -166,8 +166,7 @@ class IngressView(View):
         ingress = self.ingress
         target, host, body, keep = request.target, request.host, request.body, request.keep
         if ingress.admission is not None:
-            value = authorization(request.fields)
-            refused = ingress.refuse_sender(ingress.admission, value, target, host, conn.address)
+            refused = ingress.refuse_sender(ingress.admission, request.fields, target, host, conn.address)
             if refused is not None:
                 return self._finish(conn, refused, keep)
         channel: Channel | Response | None = ingress.cache.get((target, host))
@@ -229,8 +228,8 @@ class IngressView(View):
         ingress = self.ingress
         target, host = _raw_path(request), _raw_host(request)
         if ingress.admission is not None:
-            value = authorization(list(request.raw_headers))
-            refused = ingress.refuse_sender(ingress.admission, value, target, host, request.remote or "")
+            fields, address = list(request.raw_headers), request.remote or ""
+            refused = ingress.refuse_sender(ingress.admission, fields, target, host, address)
             if refused is not None:
                 return refused
         channel = ingress.channel(target, host)

@@ -39,7 +39,7 @@ def test_a_process_that_hangs_is_ended(do: str) -> None:
 
 @pytest.mark.parametrize(("poll_age_s", "alive"), [(0.0, True), (100.0, True), (400.0, False)])
 def test_a_consumer_that_hangs_is_not_alive(poll_age_s: float, alive: bool) -> None:
-    lifecycle = Lifecycle({})
+    lifecycle = Lifecycle()
     parts: Any = SimpleNamespace(supervisor=SimpleNamespace(poll_age_s=lambda: poll_age_s, max_poll_interval_s=300.0))
     lifecycle.parts = parts
     assert lifecycle.alive()[0] is alive

@@ -186,7 +186,7 @@ def _is_clean(what: str, text: str | bytes) -> None:
 
 
 def test_requests_have_it_in_their_target_and_nowhere_else(running: Running) -> None:
-    """Dead letters name the URL that failed: the sink is told without the word."""
+    """Dead letters name the URL that failed: the request to the sink does not have the word."""
     sunk = running.subscriber.requests(f"/sink{QUERY}")
     assert {one.attributes["knativeerrordest"] for one in sunk} >= {running.subscriber.url("/refusing")}
     for path in ("/good", "/late", "/dead", "/sink", "/answers", "/replying", "/once", "/stuck", "/refusing", "/deaf"):

@@ -35,6 +35,7 @@ _ASK_LIMIT_S = 10.0
 _READ_LIMIT_S = 15.0
 _ROUND_LIMIT_S = 60.0
 _POLL_S = 0.1
+_LEADS_S = 1.0  #: between looks whether this process leads by now: a leader counts at once, not after 30 s
 _BATCH = 500
 _OWNER = "penstock-subscription"
 
@@ -131,9 +132,11 @@ class DlqSizes:
                     await call_in_thread(refresh, _ROUND_LIMIT_S, "dlq-sizes")
                 except TimeoutError:
                     log.debug("DLQ topics cannot be counted now", reason="Kafka does not answer")
-            elif self._sizes is not None:
+                await asyncio.sleep(EVERY_S)
+                continue
+            if self._sizes is not None:
                 self._letters, self._sizes = Letters(), None
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(_LEADS_S)
 
     def refresh(self, topics: list[str]) -> None:
         """One round of counting. Blocks."""

@@ -109,6 +109,7 @@ def _workers_come_and_go(world: World, times: int) -> None:
 def _resources_change(world: World, seconds: int) -> None:
     """Subscriptions are made, edited and removed; what they held is given back."""
     _change(world, 60)  # what is made once and stays, such as the threads of a pool
+    wait_until("dead letters are counted, by a Kafka client that stays", world.counts_dead_letters, SETTLE_LIMIT_S)
     before = world.holdings()
     _change(world, round(seconds * _CHANGES_PER_S))
     now: dict[str, int] = {}

@@ -131,6 +131,10 @@ class World:
             time.sleep(0.3)
         return most
 
+    def counts_dead_letters(self) -> bool:
+        """Whether the first worker, whose controller leads, has read the DLQ topics once."""
+        return "\npenstock_dlq_letters{" in get(self.first.admin_port, "/metrics")[1].decode()
+
     def stored_again(self) -> int:
         """What the first worker says that it may have stored twice."""
         _, page = get(self.first.admin_port, "/metrics")

@@ -20,7 +20,7 @@ from app.local.kafka import EmbeddedKafka
 from benchmarks.figures import Figure, as_json
 from benchmarks.implementation import OWN, Implementation
 from benchmarks.lab import Lab
-from benchmarks.measures import analytics, draining, faults, filters, passing, slow, taking_in
+from benchmarks.measures import analytics, draining, faults, filters, passing, resting, slow, taking_in
 from benchmarks.report import failures, table
 from benchmarks.rounds import Say, run
 from knative.errors import PenstockError
@@ -32,6 +32,7 @@ MEASURES = (
     *draining.MEASURES,
     *slow.MEASURES,
     *passing.MEASURES,
+    *resting.MEASURES,
     *faults.MEASURES,
     *filters.MEASURES,
     *analytics.MEASURES,

@@ -12,6 +12,7 @@ import signal
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.support.certificates import Authority
 from tests.support.processes import Child, Failed, free_port
 
 OWN = Path(__file__).parent / "implementations" / "penstock"
@@ -35,6 +36,22 @@ class Wanted:
     retry: int = 10
     backoff_s: float = 0.2
     dead_letter_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """The certificate and key of a receiver, and the authority that its clients trust."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+
+
+def make_tls(folder: Path) -> Tls:
+    """A certificate for loopback, below `folder`."""
+    authority = Authority(folder / "authority")
+    signed = authority.sign("receiver")
+    return Tls(signed.certificate, signed.key, authority.certificate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +81,14 @@ class Assignment:
     path: str
     folder: Path
     subscriptions: tuple[Wanted, ...] = ()
+    tls: Tls | None = None  #: of its receivers
 
     def environment(self) -> dict[str, str]:
         """As variables; the subscriptions are in a file."""
         file = self.folder / "subscriptions.json"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps([asdict(one) for one in self.subscriptions], indent=1))
-        return {
+        variables = {
             "BENCH_KAFKA": self.kafka,
             "BENCH_TOPIC": self.topic,
             "BENCH_PARTITIONS": str(self.partitions),
@@ -78,6 +96,9 @@ class Assignment:
             "BENCH_DIR": str(self.folder),
             "BENCH_SUBSCRIPTIONS": str(file),
         }
+        if self.tls is not None:
+            variables |= {"BENCH_TLS_CERT": str(self.tls.certificate), "BENCH_TLS_KEY": str(self.tls.key)}
+        return variables
 
 
 class Process(Child):
@@ -94,7 +115,8 @@ class Process(Child):
     @property
     def url(self) -> str:
         """Where a receiver takes events."""
-        return f"http://127.0.0.1:{self.port}{self._assignment.path}"
+        scheme = "http" if self._assignment.tls is None else "https"
+        return f"{scheme}://127.0.0.1:{self.port}{self._assignment.path}"
 
     def resident_mb(self) -> float:
         """What it holds in memory now."""

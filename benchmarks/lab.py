@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.events import Events
-from benchmarks.implementation import Assignment, Implementation, Process, Wanted, prepare
+from benchmarks.implementation import Assignment, Implementation, Process, Tls, Wanted, prepare
 from tests.support.ledger import reader
 from tests.support.processes import Failed, LoadProcess, wait_until
 
@@ -60,13 +60,15 @@ class Lab:
         subscriptions: Sequence[Wanted] = (),
         partitions: int = PARTITIONS,
         body_bytes: int = BODY_BYTES,
+        tls: Tls | None = None,
     ) -> Iterator[Stage]:
-        """A fresh topic and what the implementation needs to serve it; the topic is deleted at the end."""
+        """A fresh topic and what the implementation needs to serve it; the topic is deleted at the end. `tls`: its
+        receivers have TLS."""
         channel = f"c{uuid.uuid4().hex[:8]}"
         topic = f"bench.{channel}"
         folder = self.new_folder(implementation.name)
         assignment = Assignment(
-            self.kafka, topic, partitions, f"/channels/bench/{channel}", folder, tuple(subscriptions)
+            self.kafka, topic, partitions, f"/channels/bench/{channel}", folder, tuple(subscriptions), tls
         )
         admin = AdminClient({"bootstrap.servers": self.kafka, "log_level": 2})
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(_KAFKA_LIMIT_S)
@@ -136,6 +138,8 @@ class Stage:
     def loading(self, process: Process, **options: object) -> LoadProcess:
         """A load generator at work."""
         given = {"connections": CONNECTIONS, "keys": KEYS, "body_bytes": self._body_bytes, **options}
+        if self.assignment.tls is not None:
+            given["authority"] = self.assignment.tls.authority
         return LoadProcess(self.assignment.folder, process.url, **given)
 
     def fill(self, count: int) -> None:

@@ -1,4 +1,5 @@
-"""The way in: POST to 202, events of 1 KiB as fast as answers come, and large ones at a steady rate."""
+"""The way in: POST to 202, events of 1 KiB as fast as answers come, with TLS and without, and large ones at a steady
+rate."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from benchmarks.figures import HIGHER, Row
-from benchmarks.implementation import Implementation
-from benchmarks.lab import Lab, Memory
+from benchmarks.implementation import Implementation, make_tls
+from benchmarks.lab import Lab, Memory, Stage
 from benchmarks.measures.measure import Measure, Values
 from tests.support.processes import Failed
 
@@ -16,6 +17,8 @@ CPU = Row("ingress, 64 connections: CPU per event", "us", 40)
 RATE = Row("ingress, 64 connections: rate", "events/s", None, HIGHER, 0)
 START = Row("receiver: CPU from start to ready", "s", 1.2, digits=2)
 MEMORY = Row("receiver under load: RSS", "MB", 70)
+TLS_CPU = Row("ingress over TLS, 64 connections: CPU per event", "us")
+TLS_RATIO = Row("ingress over TLS, 64 connections: CPU per event by that without", "times", 1.4, digits=2)
 LARGE = Row("ingress, 2,000/s of 20 kB: cores", "cores", 0.35, digits=2)
 
 _EVENTS, _WARM_UP = 32_000, 6_000
@@ -47,6 +50,33 @@ def _scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Va
 
 
 @contextmanager
+def _tls_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
+    """Connections stay open. Each is opened once in what is measured, which is some percent of it."""
+    with (
+        lab.stage(implementation) as plain,
+        lab.stage(implementation, tls=make_tls(lab.new_folder("certificates"))) as secured,
+    ):
+
+        def once() -> Values:
+            plain_us, secured_us = _cpu_us(lab, plain), _cpu_us(lab, secured)
+            return {TLS_CPU: secured_us, TLS_RATIO: secured_us / plain_us}
+
+        yield once
+
+
+def _cpu_us(lab: Lab, stage: Stage) -> float:
+    """For each event that a receiver takes."""
+    with stage.receiver() as (process, _):
+        stage.load(process, events=lab.events(_WARM_UP))
+        events, before_s = lab.events(_EVENTS), process.cpu_s()
+        accepted = stage.load(process, events=events)
+        cpu_s = process.cpu_s() - before_s
+    if accepted != events:
+        raise Failed(f"of {events} events {accepted} were accepted")
+    return 1e6 * cpu_s / events
+
+
+@contextmanager
 def _large_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[[], Values]]:
     with lab.stage(implementation, body_bytes=_LARGE_BYTES) as stage:
 
@@ -67,5 +97,6 @@ def _large_scene(lab: Lab, implementation: Implementation) -> Iterator[Callable[
 
 MEASURES = (
     Measure("ingress", "events of 1 KiB in a closed loop of 64 connections", (CPU, RATE, START, MEMORY), _scene),
+    Measure("ingress-tls", "the same over TLS, and without it for comparison", (TLS_CPU, TLS_RATIO), _tls_scene),
     Measure("ingress-large", "2,000 events a second of 20 kB", (LARGE,), _large_scene),
 )

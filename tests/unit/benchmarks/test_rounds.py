@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks import __main__ as command
 from benchmarks.figures import Figure, Row
-from benchmarks.implementation import OWN, Assignment, Implementation, NotOffered, Wanted
+from benchmarks.implementation import OWN, Assignment, Implementation, NotOffered, Tls, Wanted
 from benchmarks.implementations.penstock.resources import documents
 from benchmarks.lab import Interval, Lab, Sample
 from benchmarks.measures import analytics, filters
@@ -152,6 +152,7 @@ def test_the_environment_of_an_implementation(tmp_path: Path) -> None:
         "bench.c1",
         "3",
     )
+    assert not [name for name in assignment if "TLS" in name]
     channel, subscription = documents("bench.c1", 3, subscriptions)
     assert channel["metadata"] == {"namespace": "bench", "name": "c1"}
     assert channel["spec"]["numPartitions"] == 3
@@ -163,6 +164,9 @@ def test_the_environment_of_an_implementation(tmp_path: Path) -> None:
         "deadLetterSink": {"uri": "http://127.0.0.1:2/"},
     }
     assert set(subscription["metadata"]["annotations"].values()) == {"key-ordered", "7"}
+    tls = Tls(Path("tls.crt"), Path("tls.key"), Path("ca.crt"))
+    secured = Assignment("127.0.0.1:9", "bench.c1", 3, "/channels/bench/c1", tmp_path, tls=tls).environment()
+    assert (secured["BENCH_TLS_CERT"], secured["BENCH_TLS_KEY"]) == ("tls.crt", "tls.key")
 
 
 def test_an_interval_is_the_difference_of_two_samples() -> None:

@@ -21,6 +21,8 @@ from tests.support.processes import REPOSITORY, Child, free_port, get, wait_unti
 pytestmark = pytest.mark.integration
 
 _LIMIT_S = 120.0
+_CENSUS = [sys.executable, "-m", "app.cli", "census"]
+_CHUNKS = "kafka_scale_chunks_written"
 
 
 class Census:
@@ -34,7 +36,7 @@ class Census:
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """To its end, which must be `code`; its output, or what it complained of."""
-        command = [sys.executable, "-m", "app.cli", "census", *arguments, "--kafka", self.kafka]
+        command = [*_CENSUS, *arguments, "--kafka", self.kafka]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=REPOSITORY)
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
@@ -46,7 +48,7 @@ class Census:
     def start(self, *arguments: str) -> Child:
         """In the background."""
         given = [*arguments, "--results-topic", self.results, "--kafka", self.kafka]
-        return Child("census", [sys.executable, "-m", "app.cli", "census", *given], self.folder)
+        return Child("census", [*_CENSUS, *given], self.folder)
 
     def start_compute(self) -> Child:
         """With Faust."""
@@ -113,9 +115,37 @@ def test_topics(census: Census, tmp_path: Path) -> None:
     assert "no topic" in census.run("offsets", "--topic", census.compute, code=1)
 
 
+def test_read_shows_its_metrics_while_it_runs(census: Census, tmp_path: Path) -> None:
+    """What it has downloaded, from a real server, and what Kafka has acknowledged so far."""
+    write(tmp_path / "site", 2019, "jan", Recipe(2_000))
+    site, port = free_port(), free_port()
+    command = [sys.executable, "-m", "http.server", str(site), "--bind", "127.0.0.1", "--directory"]
+    url = {"PENSTOCK_CENSUS_URL": f"http://127.0.0.1:{site}/{{year}}/{{month}}{{yy}}pub.dat.gz"}
+    shown = ("--with-metrics", "--metrics-port", str(port))
+    read = ["read", "--years", "2019", "--months", "jan", "--delay", "1000", *census.topics, *shown]
+
+    def counts() -> dict[str, float]:
+        lines = get(port, "/metrics")[1].decode().splitlines()
+        return {name: float(count) for name, count in (line.split() for line in lines if not line.startswith("#"))}
+
+    with Child("site", [*command, str(tmp_path / "site")], tmp_path):
+        wait_until("the site answers", lambda: get(site, "/")[0] == 200, _LIMIT_S)
+        with Child("read", [*_CENSUS, *read, "--kafka", census.kafka], tmp_path, url) as reading:
+
+            def counted(more_than: float) -> bool:
+                assert reading.running, reading.tail()
+                return counts().get(_CHUNKS, 0) > more_than
+
+            wait_until("chunks are counted", lambda: counted(0), _LIMIT_S)
+            first = counts()
+            assert first["kafka_scale_downloaded_gzips"] == 1
+            wait_until("more are", lambda: counted(first[_CHUNKS]), _LIMIT_S)
+    assert get(port, "/metrics")[0] == 0  # they end with the command
+
+
 def test_read_without_kafka_is_not_ready(tmp_path: Path) -> None:
     file = write(tmp_path, 2019, "jan", Recipe(3)).path
-    command = [sys.executable, "-m", "app.cli", "census", "read", "--years", "2019", "--from-file", str(file)]
+    command = [*_CENSUS, "read", "--years", "2019", "--from-file", str(file)]
     command += ["--kafka", f"127.0.0.1:{free_port()}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S, cwd=REPOSITORY)
     assert done.returncode == 3

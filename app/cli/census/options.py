@@ -28,7 +28,7 @@ Replication = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the options that would be used, and exit.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print more details.")]
-WithMetrics = Annotated[bool, typer.Option("--with-metrics", help="Serve Prometheus metrics.")]
+WithMetrics = Annotated[bool, typer.Option("--with-metrics", help="Serve Prometheus metrics while it runs.")]
 MetricsPort = Annotated[int, typer.Option("--metrics-port", min=1, max=65535, help="Port of the metrics.")]
 
 Years = Annotated[str, typer.Option("--years", help="Years, comma-separated: 2018,2019.")]

@@ -4,7 +4,6 @@ links; so what counts is the file that a path leads to."""
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -12,12 +11,13 @@ from typing import Generic, TypeVar
 import structlog
 
 from knative.errors import PenstockError
+from knative.file_signature import FileSignature, file_signature
 
 log = structlog.get_logger(__name__)
 
 _EVERY_S = 1.0
 T = TypeVar("T")
-Signature = tuple[tuple[int, int, int] | None, ...]
+Signature = tuple[FileSignature | None, ...]
 
 
 def signature(paths: Sequence[Path]) -> Signature:
@@ -25,12 +25,11 @@ def signature(paths: Sequence[Path]) -> Signature:
     return tuple(_of(path) for path in paths)
 
 
-def _of(path: Path) -> tuple[int, int, int] | None:
+def _of(path: Path) -> FileSignature | None:
     try:
-        status = os.stat(path)
+        return file_signature(path.stat())
     except OSError:
         return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 class FileWatch(Generic[T]):

@@ -29,6 +29,7 @@ from pathlib import Path
 from controller.model import FileProblem, Key
 from controller.source.yaml_reader import FILE_BYTES_MAX, BadDocument, Document, read_documents
 from knative.errors import UsageError
+from knative.file_signature import FileSignature, file_signature
 from knative.resources import kinds
 from knative.resources.kinds import Invalid
 from knative.resources.object_reader import field_text
@@ -73,7 +74,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    signature: tuple[int, int, int]  #: mtime in ns, size, inode; (0, 0, 0) = read it again next time
+    signature: FileSignature | None  #: None = read it again next time
     digest: bytes
     good: tuple[Written, ...] = ()  #: the last good state
     problems: tuple[FileProblem, ...] = ()
@@ -148,7 +149,7 @@ class Directory:
     def _scan_file(self, name: str, path: Path, before: _File | None) -> _File:
         try:
             status = path.stat()
-            signature = (status.st_mtime_ns, status.st_size, status.st_ino)
+            signature: FileSignature | None = file_signature(status)
             if before is not None and before.signature == signature:
                 return before
             if not stat.S_ISREG(status.st_mode):  # opening a FIFO blocks until another process writes to it
@@ -157,10 +158,10 @@ class Directory:
             with path.open("rb") as file:
                 data = file.read(FILE_BYTES_MAX + 1)
         except OSError as error:
-            return self._state((0, 0, 0), b"", before, (), (_unreadable(name, path, error),))
+            return self._state(None, b"", before, (), (_unreadable(name, path, error),))
         # A second change within the resolution of the time stamp would not be noticed: read the file again next time.
         if abs(time.time() - status.st_mtime) < RACY_S:
-            signature = (0, 0, 0)
+            signature = None
         digest = hashlib.sha256(data).digest()
         if before is not None and before.digest == digest:
             return replace(before, signature=signature)
@@ -173,7 +174,7 @@ class Directory:
 
     def _state(
         self,
-        signature: tuple[int, int, int],
+        signature: FileSignature | None,
         digest: bytes,
         before: _File | None,
         written: tuple[Written, ...],

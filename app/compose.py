@@ -45,6 +45,7 @@ from app.worker.tls import ServerTls
 from app.worker.token_file import read_tokens
 from app.worker.traffic_component import TrafficComponent, why_not
 from controller.config import ControllerConfig
+from controller.outage import OutageAtStart
 from controller.place import Place
 from controller.service import Controller
 from knative.contract import kafka_names
@@ -205,6 +206,9 @@ def _compose(
         place = _cluster(settings, parts.controller_config, lifecycle, worker_id)
         controller = Controller(parts.controller_config, contract, status, producer, lifecycle.crashed, place)
         parts.controller = controller
+        if settings.role == "controller":
+            outside = _cluster(settings, parts.controller_config, lifecycle, worker_id)
+            parts.outage = None if outside is None else OutageAtStart(outside, lifecycle.crashed)
         parts.dlq_sizes = DlqSizes(
             kafka, lambda: [one.dlq_topic for one in contract.channels.values()], lambda: controller.leading
         )

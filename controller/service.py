@@ -194,6 +194,7 @@ class Controller:
         await self._source.prepare()
         world = replace(self._world(_Term(0, scan=scan)), unavailable=why)
         statuses = [action for action in reconcile(world, self._config) if isinstance(action, WriteStatus)]
+        statuses += self._source.outage_statuses(why, {status.uid for status in statuses})
         await self._sink.write([*statuses, *self._source.statuses()], (), time.time())
 
     async def _pause(self) -> None:

@@ -15,7 +15,8 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -29,11 +30,13 @@ from app.settings.load import Settings
 from app.worker import file_limits, listening
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.file_watch import FileWatch
+from app.worker.kafka_at_start import outage_ends, wait_for_kafka
 from app.worker.memory_trimmer import MemoryTrimmer
 from app.worker.producer import KafkaProducer
 from app.worker.traffic_component import TrafficComponent
 from app.worker.watchdog import Watchdog
 from controller.config import ControllerConfig
+from controller.outage import OutageAtStart
 from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
 from knative.contract.features import SUPPORTED
@@ -41,8 +44,7 @@ from knative.contract.records import WorkerStatus, named_channel
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.errors import PenstockError
 from tables.contract_table import ContractTable
-from tables.kafka.admin import KafkaAdmin
-from tables.kafka.errors import KafkaFailed, KafkaUnavailable
+from tables.kafka.errors import KafkaFailed
 from tables.status_table import StatusTable, encode_status, subscriber_details
 from tables.subscriber_details import SubscriberDetails
 
@@ -55,7 +57,6 @@ EXIT_FAILED = 1
 EXIT_NOT_READY = 3
 _VERSION, _FEATURES = version("penstock"), tuple(sorted(SUPPORTED))
 _SOON_S = 0.05
-_ASK_LIMIT_S = 2.0  # at start, for each request that checks whether Kafka answers
 _GONE_S = 1.0  # for Faust's own stop, when everything of ours has stopped
 _STOP_S = 40.0  # in addition to the drain: for a Kafka that does not answer, and for Faust
 _SPANS_S = 2.0  # at stop, for the last spans
@@ -75,6 +76,7 @@ class Parts:
     admin: AdminServer | None = None
     supervisor: Supervisor | None = None
     controller: Controller | None = None
+    outage: OutageAtStart | None = None
     dlq_sizes: DlqSizes | None = None
     spans: SpanExport | None = None
     traffic: TrafficComponent | None = None
@@ -94,6 +96,7 @@ class Lifecycle:
         self.parts: Parts | None = None
         self.draining = False
         self._stopped = False
+        self._kafka_away = False  # since the start
         self._shown: set[str] = set()
         self._watchdog = Watchdog(lagged=self._loop_lagged)
         self.memory = MemoryTrimmer()
@@ -115,25 +118,15 @@ class Lifecycle:
             )
 
     async def before_start(self) -> None:
-        """Wait for Kafka. If it does not answer in time, the process ends with exit code 3 and an error message."""
+        """Wait for Kafka. If it does not answer in time, log that, and end with exit code 3 unless a part waits on."""
         settings = self._parts.settings
         for warning in (*settings.warnings, file_limits.allow(settings.connections_max)):
             if warning:
                 log.warning(warning)
-        until = time.monotonic() + settings.kafka_wait_s
-        warned = False
-        while why := await asyncio.to_thread(_why_not, self._parts.controller_config.kafka):
-            if not warned:
-                warned = True
-                limit_s = f"{settings.kafka_wait_s:g} s"
-                log.warning(f"Kafka at {settings.kafka} does not answer ({why}); waiting up to {limit_s} for it")
-            if time.monotonic() > until:
-                log.error(
-                    f"Kafka at {settings.kafka} did not answer within {settings.kafka_wait_s:g} s ({why}). "
-                    "Start one with `penstock kafka up`, or set PENSTOCK_KAFKA."
-                )
-                os._exit(EXIT_NOT_READY)
-            await asyncio.sleep(0.2)
+        why = await wait_for_kafka(settings, self._parts.controller_config.kafka)
+        if why and self._parts.outage is None:
+            os._exit(EXIT_NOT_READY)
+        self._kafka_away = bool(why)
 
     async def start(self) -> None:
         """Start everything that needs a running loop."""
@@ -141,14 +134,19 @@ class Lifecycle:
         # The producer and the internal topics come first: all later parts write to them or read them.
         self._watchdog.start()
         self.memory.start()
+        self._watching = [asyncio.get_running_loop().create_task(watch.run()) for watch in self.watches]
+        for watching in self._watching:
+            watching.add_done_callback(self._watch_ended)
+        if parts.outage is not None and self._kafka_away:
+            with _ending_for_usage():
+                answers = await outage_ends(parts.outage, parts.controller_config.kafka, lambda: self.draining)
+            if not answers:
+                return
         await parts.producer.start()
         await self._internal_topics()
         if parts.controller is not None:
-            try:
+            with _ending_for_usage():
                 await parts.controller.start()
-            except PenstockError as problem:  # such as a missing directory: Faust would show a traceback for it
-                log.error(str(problem))
-                os._exit(problem.exit_code)
         if parts.dlq_sizes is not None:
             parts.dlq_sizes.start()
         parts.contract.on_change(self._show_topics)
@@ -159,9 +157,6 @@ class Lifecycle:
             self._publisher = asyncio.get_running_loop().create_task(self._publish_status())
         if parts.admin is not None:
             await parts.admin.start()
-        self._watching = [asyncio.get_running_loop().create_task(watch.run()) for watch in self.watches]
-        for watching in self._watching:
-            watching.add_done_callback(self._watch_ended)
         threshold = parts.settings.gc_threshold
         # Everything that was imported and built by now lives as long as the process. Frozen, it is not scanned again
         # by each full collection, for which the event loop has to wait.
@@ -229,6 +224,8 @@ class Lifecycle:
             await self._say_goodbye()
         if parts.dlq_sizes is not None:
             await parts.dlq_sizes.stop()
+        if parts.outage is not None:
+            await parts.outage.stop()
         if parts.controller is not None:
             await parts.controller.stop()
         await parts.contract.stop()
@@ -358,11 +355,11 @@ class Lifecycle:
         return self.parts
 
 
-def _why_not(kafka: Mapping[str, Any]) -> str:
-    """Why Kafka does not answer; "" = it does. Blocks: it creates and destroys a client, which takes too long for the
-    event loop."""
+@contextmanager
+def _ending_for_usage() -> Iterator[None]:
+    """End the process with the message of an error that a person can fix; Faust would show a traceback."""
     try:
-        KafkaAdmin(kafka, _ASK_LIMIT_S).probe()
-    except KafkaUnavailable as problem:
-        return problem.why
-    return ""
+        yield
+    except PenstockError as problem:
+        log.error(str(problem))
+        os._exit(problem.exit_code)

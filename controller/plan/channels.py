@@ -110,16 +110,16 @@ def published_condition(pending: bool, uid: str, world: World, type_: str = "Con
     if not pending:
         return true(type_)
     if world.unavailable:
-        return kafka_unavailable(type_, world)
+        return kafka_unavailable(type_, world.unavailable)
     failure = world.failures.get(contract_target(uid))
     if failure:
         return false(type_, "ContractNotWritten", failure)
     return unknown(type_, "BeingPublished", "the contract record is being written")
 
 
-def kafka_unavailable(type_: str, world: World) -> Condition:
-    """What waits for Kafka."""
-    message = f"the controller cannot reach Kafka ({world.unavailable}); until it can, nothing is changed or removed"
+def kafka_unavailable(type_: str, why: str) -> Condition:
+    """What waits for Kafka, which does not answer."""
+    message = f"the controller cannot reach Kafka ({why}); until it can, nothing is changed or removed"
     return unknown(type_, "KafkaUnavailable", message)
 
 
@@ -171,7 +171,7 @@ def _plan_topics(
         message = f"topic {topic!r} or {dlq_topic!r} belongs to {owner.label}; rename this one or that one"
         return _Topics(false("TopicReady", "TopicConflict", message))
     if world.unavailable:
-        return _Topics(kafka_unavailable("TopicReady", world))
+        return _Topics(kafka_unavailable("TopicReady", world.unavailable))
     seen = world.observed.topics.get(topic)
     if resource.external and seen is None:
         message = f"there is no topic {topic!r}, which is not created because the annotation names it; create it"

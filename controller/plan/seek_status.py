@@ -37,7 +37,7 @@ def seek_status(one: Object[ResetOffset], world: World, waits_for: str) -> Write
     if seek is None:
         waiting = unknown("RefMapped", "Pending", waits_for or "it begins shortly")
         if world.unavailable:  # what is recorded may not have been read
-            waiting = kafka_unavailable("RefMapped", world)
+            waiting = kafka_unavailable("RefMapped", world.unavailable)
         parts = (waiting, *(unknown(part, waiting.reason, "has not begun") for part in _PARTS[1:]))
         return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), {})
     parts = _conditions(seek, world)

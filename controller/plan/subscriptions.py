@@ -176,7 +176,7 @@ def _publish(
 ) -> SubscriptionPlan:
     resolved = true("ReferencesResolved")
     if published is None and world.unavailable:
-        return SubscriptionPlan(one, resolved, kafka_unavailable("AddedToChannel", world))
+        return SubscriptionPlan(one, resolved, kafka_unavailable("AddedToChannel", world.unavailable))
     if published is None and record.group in world.observed.unknown:
         why = false("AddedToChannel", "StartNotCommitted", world.observed.unknown[record.group])
         return SubscriptionPlan(one, resolved, why)

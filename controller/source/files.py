@@ -82,5 +82,9 @@ class FileSource:
         """None: a file that is not valid is a problem of the directory."""
         return []
 
+    def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
+        """None: status files are the leader's, and without Kafka nobody leads."""
+        return []
+
     async def release(self, in_kafka: frozenset[str]) -> None:
         """A file is gone when its removal begins."""

@@ -74,5 +74,9 @@ class Source(Protocol):
     def statuses(self) -> list[WriteStatus]:
         """Statuses of objects that are there and cannot be served."""
 
+    def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
+        """While Kafka is away: the statuses of objects of which it is not known what they have there, unless they say
+        so already. `said`: uids of those of which it is known. `why`: Kafka is away."""
+
     async def release(self, in_kafka: frozenset[str]) -> None:
         """Let go of what is being deleted. `in_kafka`: uids that still have something there."""

@@ -1,4 +1,4 @@
-"""What changes in an object's conditions: read from its former status, and logged."""
+"""Logs what changes in an object's conditions."""
 
 from __future__ import annotations
 
@@ -11,23 +11,6 @@ from controller.plan.channels import TOPIC_DIFFERS
 from knative.resources.conditions import Condition, ConditionStatus
 
 log = structlog.get_logger(__name__)
-
-
-def conditions_of(status: object) -> list[Condition]:
-    """The conditions in a status as it was written."""
-    found = status.get("conditions") if isinstance(status, dict) else None
-    known = {value.value for value in ConditionStatus}
-    return [
-        Condition(
-            one["type"],
-            ConditionStatus(one["status"]),
-            one.get("reason", ""),
-            one.get("message", ""),
-            one["lastTransitionTime"],
-        )
-        for one in (found if isinstance(found, list) else [])
-        if isinstance(one, dict) and "type" in one and one.get("status") in known and "lastTransitionTime" in one
-    ]
 
 
 def log_changes(status: WriteStatus, before: Sequence[Condition], after: Sequence[Condition]) -> None:

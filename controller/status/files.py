@@ -23,11 +23,11 @@ import structlog
 
 from controller.model import FileProblem, Record
 from controller.plan.actions import WriteStatus
-from controller.status.changes import conditions_of, log_changes
+from controller.status.changes import log_changes
 from knative import timefmt
 from knative.contract.leader_state import LeaderState, Removal, removal_of
 from knative.errors import UsageError
-from knative.resources.conditions import with_transitions
+from knative.resources.conditions import conditions_of, with_transitions
 from knative.resources.kinds import KINDS
 
 log = structlog.get_logger(__name__)

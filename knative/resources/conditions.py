@@ -77,3 +77,20 @@ def with_transitions(conditions: Iterable[Condition], before: Iterable[Condition
 
 def _since(new: Condition, old: Condition | None, now: str) -> str:
     return old.last_transition if old is not None and old.status is new.status and old.last_transition else now
+
+
+def conditions_of(status: object) -> list[Condition]:
+    """The conditions in a status as it was written."""
+    found = status.get("conditions") if isinstance(status, dict) else None
+    known = {value.value for value in ConditionStatus}
+    return [
+        Condition(
+            one["type"],
+            ConditionStatus(one["status"]),
+            one.get("reason", ""),
+            one.get("message", ""),
+            one["lastTransitionTime"],
+        )
+        for one in (found if isinstance(found, list) else [])
+        if isinstance(one, dict) and "type" in one and one.get("status") in known and "lastTransitionTime" in one
+    ]

@@ -19,6 +19,7 @@ from controller.kube.api_server import MERGE, ApiServer
 from controller.kube.errors import CONFLICT, NOT_FOUND, ApiError
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
+from controller.plan.outage import outage_status
 from controller.source.cluster import keeping
 from controller.source.cluster.mode import CORE_PATH, MEANS, find_mode
 from controller.source.cluster.objects import (
@@ -258,6 +259,15 @@ class ClusterSource:
     def statuses(self) -> list[WriteStatus]:
         """Of objects that are not valid."""
         return [one.invalid_status for one in self._ours if one.resource is None]
+
+    def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
+        """Of objects that are ours, also of those that are being deleted: they wait for Kafka with our finalizer."""
+        found = (
+            outage_status((one.kind, *name_of(one.raw)), one.uid, one.generation, one.raw.get("status") or {}, why)
+            for one in self._ours
+            if owns_something(one.resource) and one.uid not in said
+        )
+        return [status for status in found if status is not None]
 
     def live(self, kind: str, namespace: str, name: str) -> tuple[ObjectStore, Mapping[str, object]] | None:
         """The object as it was read last, and its store."""

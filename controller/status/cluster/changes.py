@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.plan.actions import WriteStatus
-from controller.status.changes import conditions_of
 from knative import timefmt
-from knative.resources.conditions import Condition, ConditionStatus, with_transitions
+from knative.resources.conditions import Condition, ConditionStatus, conditions_of, with_transitions
 
 READY = "Ready"  #: reason of the Event when a resource becomes ready without another reason
 

@@ -23,10 +23,11 @@ from controller.kube.api_server import APPLY, FIELD_MANAGER, ApiServer
 from controller.kube.errors import CONFLICT, FORBIDDEN, NOT_FOUND, ApiError
 from controller.model import FileProblem, Record
 from controller.plan.actions import WriteStatus
-from controller.status.changes import conditions_of, log_changes
+from controller.status.changes import log_changes
 from controller.status.cluster.changes import EventDraft, event_object, events, status_document
 from knative.backoff import exponential_s
 from knative.contract.leader_state import LeaderState
+from knative.resources.conditions import conditions_of
 
 log = structlog.get_logger(__name__)
 

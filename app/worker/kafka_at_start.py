@@ -1,0 +1,67 @@
+"""Waits at start until Kafka answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from app.settings.load import Settings
+from controller.outage import OutageAtStart
+from knative.backoff import doubling_s
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.errors import KafkaUnavailable
+
+log = structlog.get_logger(__name__)
+
+_ASK_LIMIT_S = 2.0  # for each request that checks whether Kafka answers
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 2.0
+
+
+async def wait_for_kafka(settings: Settings, kafka: Mapping[str, Any]) -> str:
+    """Wait for the time that the settings allow. Returns why Kafka does not answer; "" = it does."""
+    until = time.monotonic() + settings.kafka_wait_s
+    warned = False
+    while why := await asyncio.to_thread(_why_not, kafka):
+        if not warned:
+            warned = True
+            limit_s = f"{settings.kafka_wait_s:g} s"
+            log.warning(f"Kafka at {settings.kafka} does not answer ({why}); waiting up to {limit_s} for it")
+        if time.monotonic() > until:
+            log.error(
+                f"Kafka at {settings.kafka} did not answer within {settings.kafka_wait_s:g} s ({why}). "
+                "Start one with `penstock kafka up`, or set PENSTOCK_KAFKA."
+            )
+            return why
+        await asyncio.sleep(_FIRST_PAUSE_S)
+    return ""
+
+
+async def outage_ends(outage: OutageAtStart, kafka: Mapping[str, Any], stopping: Callable[[], bool]) -> bool:
+    """Wait however long it takes; meanwhile conditions say that Kafka is away. False: the process is being stopped.
+    Raises UsageError."""
+    await outage.start()
+    log.warning("this controller waits for Kafka; until it answers, conditions say so, and nothing else is done")
+    for pause_s in doubling_s(_FIRST_PAUSE_S, _LONGEST_PAUSE_S):
+        why = await asyncio.to_thread(_why_not, kafka)
+        if stopping() or not why:
+            break
+        outage.why = f"{kafka['bootstrap.servers']}: {why}"
+        await asyncio.sleep(pause_s)
+    await outage.stop()
+    if not stopping():
+        log.info("Kafka answers")
+    return not stopping()
+
+
+def _why_not(kafka: Mapping[str, Any]) -> str:
+    """Why Kafka does not answer; "" = it does. Blocks: it creates and destroys a client, which takes too long for the
+    event loop."""
+    try:
+        KafkaAdmin(kafka, _ASK_LIMIT_S).probe()
+    except KafkaUnavailable as problem:
+        return problem.why
+    return ""

@@ -1,0 +1,56 @@
+"""Makes the status of an object while Kafka is away and nothing is known of what it has there. Pure.
+
+Only the object's own status is left to go by. What it says of other objects stays, and so do address, topic and group;
+what it says of Kafka is not known any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from controller.model import Key
+from controller.plan.actions import WriteStatus
+from controller.plan.channels import kafka_unavailable
+from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
+from knative.resources.conditions import Condition, conditions_of, ready
+
+_TOPICS = ("TopicReady", "ContractPublished", "Addressable")
+_SINK = "DeadLetterSinkResolved"
+#: Kind -> the parts of its `Ready`.
+_PARTS = {
+    CHANNEL: (*_TOPICS, "SubscribersReady", _SINK),
+    BROKER: (*_TOPICS, _SINK),
+    SUBSCRIPTION: ("ReferencesResolved", "AddedToChannel", "ChannelReady"),
+    TRIGGER: ("BrokerReady", "SubscriberResolved", _SINK, "Subscribed", "DependencyReady"),
+}
+#: Those that do not depend on Kafka.
+_STAY = frozenset({"Addressable", _SINK, "ReferencesResolved", "SubscriberResolved", "DependencyReady"})
+
+
+def outage_status(key: Key, uid: str, generation: int, live: Mapping[str, Any], why: str) -> WriteStatus | None:
+    """The status of a channel, Broker, Subscription or Trigger. `live`: its present one, and if that says all of it,
+    there is none to write; `why`: Kafka is away."""
+    current = live.get("observedGeneration") == generation
+    before = {one.type: one for one in conditions_of(live)}
+    parts = tuple(_part(type_, before.get(type_), why, current=current) for type_ in _PARTS[key[0]])
+    body = {name: value for name, value in live.items() if name not in ("observedGeneration", "conditions")}
+    if rows := body.get("subscribers"):
+        away = kafka_unavailable("Ready", why)
+        body["subscribers"] = [{**row, "ready": away.status.value, "message": away.message} for row in rows]
+    conditions = (ready(parts), *parts)
+    same = all(one.type in before and _said(one) == _said(before[one.type]) for one in conditions)
+    if current and same and body.items() <= live.items():
+        return None
+    return WriteStatus(*key, uid, generation, conditions, body)
+
+
+def _said(condition: Condition) -> Condition:
+    return replace(condition, last_transition="")
+
+
+def _part(type_: str, before: Condition | None, why: str, *, current: bool) -> Condition:
+    if before is not None and current and type_ in _STAY:
+        return before
+    return kafka_unavailable(type_, why)

@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 from app.local.kafka import EmbeddedKafka
+from controller.plan.actions import GroupState
+from controller.source.cluster.objects import FINALIZER
+from knative.contract.kafka_names import subscription_group
+from tables.kafka.admin import KafkaAdmin
+from tests.support.groups import group_states
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.faulty_api import Faults, FaultyApi
@@ -87,6 +92,51 @@ def test_subscribers_are_what_core_wrote_without_ghosts(penstock: PenstockInClus
         penstock.delete("KafkaChannel", "orders")
         penstock.wait_gone("KafkaChannel", "orders")
         assert worker.terminate() == 0, worker.tail()
+
+
+def test_core_takes_over_the_subscriptions_of_a_controller_that_resolved_them(
+    penstock: PenstockInCluster, kafka: EmbeddedKafka
+) -> None:
+    """None loses its group because core comes later, and none keeps our finalizer."""
+    uri = "http://127.0.0.1:9/"
+    penstock.channel("orders")
+    penstock.channel("other")
+    uids = {}
+    with penstock.worker("controller") as controller:
+        for name, channel in (("billing", "orders"), ("audit", "orders"), ("stays", "orders"), ("moot", "other")):
+            uids[name] = penstock.subscription(name, channel, {"uri": uri})["metadata"]["uid"]
+        penstock.wait(
+            "all are added",
+            lambda: {penstock.condition("Subscription", name, "AddedToChannel") for name in uids} == {("True", "")},
+        )
+        assert controller.terminate() == 0, controller.tail()
+    groups = {name: subscription_group(uid) for name, uid in uids.items()}
+    admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 60.0)
+
+    def present() -> set[str]:
+        found = group_states(admin, list(groups.values()))
+        return {name for name, group in groups.items() if found[group] is not GroupState.ABSENT}
+
+    def finalized(name: str) -> bool:
+        return FINALIZER in penstock.read("Subscription", name)["metadata"].get("finalizers", [])
+
+    penstock.delete("Subscription", "moot")
+    with penstock.worker("controller", {"PENSTOCK_SUBSCRIPTIONS": "core"}) as controller:
+        penstock.wait_gone("Subscription", "moot")
+        assert present() == {"billing", "audit", "stays"}, "core has not added them yet"
+        assert [finalized(name) for name in ("billing", "audit", "stays")] == [True] * 3
+        write(penstock, entry(uids["billing"], "billing", uri), entry(uids["audit"], "audit", uri))
+        penstock.wait("core has two", lambda: not finalized("billing") and not finalized("audit"))
+        assert present() == {"billing", "audit", "stays"}
+        penstock.delete("Subscription", "billing")
+        penstock.wait_gone("Subscription", "billing")  # its entry is a ghost now
+        penstock.wait("its group is gone", lambda: present() == {"audit", "stays"})
+        write(penstock)
+        penstock.wait("the group of an entry goes with it", lambda: present() == {"stays"})
+        penstock.delete("Subscription", "stays")
+        penstock.wait_gone("Subscription", "stays")
+        assert present() == set()
+        assert controller.terminate() == 0, controller.tail()
 
 
 def test_a_reset_of_a_subscription_that_core_has_not_added_yet(penstock: PenstockInCluster) -> None:

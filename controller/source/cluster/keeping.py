@@ -26,6 +26,7 @@ class View:
     deleted: frozenset[str]  #: uids of objects that are being deleted, or that a watch has said to be deleted
     entries_seen: frozenset[str] = frozenset()  #: uids that were entries of channels once
     core: bool = False  #: Subscriptions are entries of channels, which Knative's core writes
+    former: frozenset[str] = frozenset()  #: uids of Subscriptions of ours that core has not taken over yet
     lists: frozenset[tuple[str, str]] = frozenset()  #: (kind, namespace) of what can be listed; "" = all namespaces
 
 
@@ -47,7 +48,8 @@ def keep(view: View, published: Mapping[str, Record], released: Collection[str] 
             retained.add(uid)
         elif not _left_its_channel(record, view, published) and uid not in released:
             retained.add(uid)
-            foreign.add(uid)
+            if uid not in view.former:
+                foreign.add(uid)
     return Kept(frozenset(retained), frozenset(foreign))
 
 
@@ -83,7 +85,7 @@ def _left_its_channel(record: Record, view: View, published: Mapping[str, Record
     if record.channel_uid in view.deleted:
         return True
     if record.channel_uid in view.alive:
-        return view.core or record.uid in view.entries_seen
+        return record.uid in view.entries_seen or (view.core and record.uid not in view.former)
     return record.channel_uid not in view.present and record.channel_uid not in published
 
 

@@ -148,6 +148,11 @@ def ours_of(known: Iterable[Known], *, core: bool) -> list[Known]:
     ]
 
 
+def former_of(known: Iterable[Known], *, core: bool) -> list[Known]:
+    """Subscriptions that have our finalizer although Knative's core resolves them now."""
+    return [one for one in known if core and one.kind == "Subscription" and one.finalized]
+
+
 def expected_refs(known: Iterable[Known], ours: Iterable[Known]) -> frozenset[tuple[str, str, str]]:
     """What may be served later: all of `ours`, and the Subscriptions that core writes into our channels."""
     every = list(known)
@@ -201,5 +206,16 @@ def plan_finalizers(ours: Iterable[Known], in_kafka: frozenset[str]) -> list[Fin
             and known.uid not in in_kafka
             and (known.deleting or known.resource is not None)
         ):
-            changes.append(FinalizerChange(known, tuple(one for one in has if one != FINALIZER)))
+            changes.append(_without(known))
     return changes
+
+
+def plan_handover(former: Iterable[Known], listed: Collection[str], in_kafka: Collection[str]) -> list[FinalizerChange]:
+    """Which Subscriptions core has: those that it has written into a channel (`listed`: uids), because their group goes
+    with their entry; and those that have nothing in Kafka."""
+    return [_without(one) for one in former if one.uid in listed or one.uid not in in_kafka]
+
+
+def _without(known: Known) -> FinalizerChange:
+    has = (str(one) for one in metadata_of(known.raw).get("finalizers") or ())
+    return FinalizerChange(known, tuple(one for one in has if one != FINALIZER))

@@ -26,10 +26,12 @@ from controller.source.cluster.objects import (
     FinalizerChange,
     Known,
     expected_refs,
+    former_of,
     ours_of,
     owns_something,
     path_of,
     plan_finalizers,
+    plan_handover,
     read_object,
     trimmed,
 )
@@ -73,6 +75,7 @@ class ClusterSource:
         self._referred = Referred(api, self._watches, self._namespaces)
         self._known: dict[str, Known] = {}
         self._ours: list[Known] = []
+        self._former: list[Known] = []
         self._released: frozenset[str] = frozenset()
         self._entries_seen: set[str] = set()
         self._refused: dict[str, str] = {}
@@ -122,6 +125,7 @@ class ClusterSource:
                     known[uid] = before if same and before is not None else read_object(raw)
         self._known = known
         self._ours = ours_of(known.values(), core=self._core)
+        self._former = former_of(known.values(), core=self._core)
         resources = [one.resource for one in known.values() if one.resource is not None]
         self._entries_seen.update(
             entry.uid for one in resources if isinstance(one, KafkaChannel) for entry in one.subscribers
@@ -179,7 +183,7 @@ class ClusterSource:
 
     def _view(self) -> keeping.View:
         alive = {one.uid for one in self._served()}
-        entries = {entry.uid for one in self._served() for entry in _entries(one.resource)}
+        entries = self._listed()
         stores = [store for kind in OURS for store in self._stores(kind)]
         gone = {uid for store in stores for uid in store.deleted}
         absent = self._watches.absent()
@@ -187,9 +191,10 @@ class ClusterSource:
             synced=self._synced(),
             alive=frozenset(alive | entries),
             present=frozenset(one.uid for one in self._ours if not one.deleting),
-            deleted=frozenset(gone | {one.uid for one in self._ours if one.deleting}),
+            deleted=frozenset(gone | {one.uid for one in (*self._ours, *self._former) if one.deleting}),
             entries_seen=frozenset(self._entries_seen),
             core=self._core,
+            former=frozenset(one.uid for one in self._former if not one.deleting),
             lists=frozenset(
                 (kind, namespace)
                 for kind in OURS
@@ -206,6 +211,9 @@ class ClusterSource:
             and not one.deleting
             and (one.finalized or isinstance(one.resource, ResetOffset))
         ]
+
+    def _listed(self) -> frozenset[str]:
+        return frozenset(entry.uid for one in self._served() for entry in _entries(one.resource))
 
     def objects(self, published: Iterable[Record], retracted: Collection[str]) -> tuple[AnyObject, ...]:
         """Those that may be acted on, and ConfigMaps."""
@@ -285,11 +293,13 @@ class ClusterSource:
         await self.scan()
 
     async def release(self, in_kafka: frozenset[str]) -> None:
-        """Take our finalizer from what is being deleted and has nothing in Kafka any more, and forget what is gone."""
+        """Take our finalizer from what is being deleted and has nothing in Kafka any more, and from what core has taken
+        over. Forget what is gone."""
         for kind in OURS:
             for store in self._stores(kind):
                 store.deleted &= in_kafka
-        await self._carry_out([one for one in plan_finalizers(self._ours, in_kafka) if not one.adds])
+        released = [one for one in plan_finalizers(self._ours, in_kafka) if not one.adds]
+        await self._carry_out([*released, *plan_handover(self._former, self._listed(), in_kafka)])
 
     async def _carry_out(self, changes: Sequence[FinalizerChange]) -> None:
         limit = asyncio.Semaphore(WRITES_MAX)

@@ -40,6 +40,21 @@ ROWS = {
     "a Subscription that nobody deleted": (View(True, ids("c"), ids("c"), ids()), "s", "s"),
     "an entry that left its channel, core": (View(True, ids("c"), ids("c"), ids(), core=True), "", ""),
     "an entry that left its channel, own": (View(True, ids("c"), ids("c"), ids(), entries_seen=ids("s")), "", ""),
+    "a Subscription that core has not added yet": (
+        View(True, ids("c"), ids("c"), ids(), core=True, former=ids("s")),
+        "s",
+        "",
+    ),
+    "a Subscription that core has added and removed": (
+        View(True, ids("c"), ids("c"), ids(), entries_seen=ids("s"), core=True, former=ids("s")),
+        "",
+        "",
+    ),
+    "a Subscription that core has not added, of a channel that is being deleted": (
+        View(True, ids(), ids(), ids("c"), core=True, former=ids("s")),
+        "",
+        "",
+    ),
     "an entry whose channel is not there": (View(True, ids(), ids(), ids(), core=True), "c s", "c s"),
     "an entry whose channel is being deleted": (View(True, ids(), ids(), ids("c"), core=True), "", ""),
     "a Subscription whose channel is being deleted": (View(True, ids(), ids(), ids("c")), "", ""),

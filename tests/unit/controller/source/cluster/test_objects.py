@@ -10,9 +10,11 @@ from controller.source.cluster.objects import (
     FINALIZER,
     Known,
     expected_refs,
+    former_of,
     ours_of,
     path_of,
     plan_finalizers,
+    plan_handover,
     read_object,
     trimmed,
 )
@@ -173,6 +175,22 @@ def test_finalizers(row: tuple[Known, str, list[str] | None]) -> None:
     assert [list(change.finalizers) for change in changes] == ([] if expected is None else [expected])
     if expected is not None:
         assert changes[0].adds is (FINALIZER in expected)
+
+
+@pytest.mark.parametrize(
+    ("listed", "in_kafka", "goes"), [("", "u1", False), ("u1", "u1", True), ("", "", True), ("u1", "", True)]
+)
+@pytest.mark.parametrize("deleted", [{}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}], ids=["there", "deleted"])
+def test_core_has_what_it_has_written_into_a_channel(
+    listed: str, in_kafka: str, goes: bool, deleted: dict[str, str]
+) -> None:
+    of_core = known("Subscription", SUBSCRIPTION_SPEC, finalizers=["core.example/x"])
+    former = known("Subscription", SUBSCRIPTION_SPEC, finalizers=["core.example/x", FINALIZER], **deleted)
+    channel = known(spec={}, finalizers=[FINALIZER])
+    assert former_of([channel, of_core, former], core=False) == []
+    assert former_of([channel, of_core, former], core=True) == [former]
+    changes = plan_handover([former], listed.split(), in_kafka.split())
+    assert [one.finalizers for one in changes] == ([("core.example/x",)] if goes else [])
 
 
 SUBSCRIPTION_SPEC = {

@@ -19,6 +19,7 @@ from controller.service import Controller, ensure_internal_topics
 from knative.contract import kafka_names
 from knative.errors import NotReadyError
 from tables.contract_table import ContractTable
+from tables.kafka.admin import KafkaAdmin
 from tables.status_table import StatusTable
 
 _STOP_S = 5.0
@@ -29,6 +30,7 @@ async def reconcile_once(settings: Settings, limit_s: float) -> None:
     PenstockError if Kafka or the source of the resources cannot be used."""
     kafka = worker_kafka(settings)
     config = controller_config(settings, kafka)
+    await asyncio.to_thread(KafkaAdmin(kafka, config.admin_timeout_s).probe)
     crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def crashed(problem: BaseException) -> None:

@@ -21,6 +21,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from controller.kube.errors import ApiError, StreamCut, retry_after_s
+from controller.kube.kubeconfig import check_kubeconfig, not_valid
 from knative.errors import UsageError
 
 APPLY = "application/apply-patch+yaml"
@@ -34,7 +35,8 @@ LOAD_S = 60.0  #: of a kubeconfig's exec plugin, which may ask a person
 CONNECTIONS_MAX = 40  #: watches hold one each
 _RENEW_S = 60.0
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_CONFIGURATION = (kube_config.ConfigException, OSError, KeyError)
+#: What the client library raises for a configuration that is not valid.
+_CONFIGURATION = (kube_config.ConfigException, OSError, LookupError, TypeError, ValueError, AttributeError)
 _NETWORK = (aiohttp.ClientError, OSError, TimeoutError, asyncio.TimeoutError)
 
 log = structlog.get_logger(__name__)
@@ -61,6 +63,9 @@ class ApiServer:
         settings.connection_pool_maxsize = CONNECTIONS_MAX
         path = self._kubeconfig or _default_kubeconfig()
         pods = await asyncio.to_thread(_pods_namespace) if not path and not self._context else ""
+        paths = path or str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+        if not pods:
+            await asyncio.to_thread(check_kubeconfig, paths, self._context)
         try:
             if pods:
                 kube_config.load_incluster_config(client_configuration=settings)
@@ -81,7 +86,7 @@ class ApiServer:
                 "`kubectl version` must work; perhaps the plugin waits for a login.",
             ) from problem
         except _CONFIGURATION as problem:
-            raise _unreadable(problem) from problem
+            raise not_valid(paths, problem) from problem
         self.host = settings.host
         self._client = ApiClient(configuration=settings)
 
@@ -180,19 +185,14 @@ class ApiServer:
 
 def namespace_of(kubeconfig: str, context: str) -> str:
     """The namespace of a context. Reads the kubeconfig only, and so runs no exec plugin. Raises UsageError."""
+    paths = kubeconfig or str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+    check_kubeconfig(paths, context)
     try:
-        merged = KubeConfigMerger(kubeconfig or str(kube_config.KUBE_CONFIG_DEFAULT_LOCATION)).config
-        loader = KubeConfigLoader(config_dict=merged, active_context=context, config_base_path=None)
+        merged = KubeConfigMerger(paths).config
+        loader = KubeConfigLoader(config_dict=merged, active_context=context or None, config_base_path=None)
         return str(loader.current_context["context"].get("namespace") or DEFAULT_NAMESPACE)
     except _CONFIGURATION as problem:
-        raise _unreadable(problem) from problem
-
-
-def _unreadable(problem: Exception) -> UsageError:
-    return UsageError(
-        f"The configuration of the cluster cannot be read: {problem}.",
-        "Set KUBECONFIG or PENSTOCK_KUBECONFIG to a kubeconfig, or run in a pod with a ServiceAccount.",
-    )
+        raise not_valid(paths, problem) from problem
 
 
 async def _refresh(loader: Any, settings: Configuration) -> None:

@@ -78,13 +78,22 @@ def test_a_kafka_that_rejects_connections_is_logged_before_the_wait() -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("command", ["status", "lag", "dlq list", "traffic"])
+@pytest.mark.parametrize("command", ["status", "lag", "dlq list", "traffic", "controller --once --resources ."])
 def test_commands_say_that_kafka_refuses(command: str) -> None:
     done = run(["-m", "app.cli", *command.split()])
     assert done.returncode == 3
     assert (
         f"Kafka at {_NO_KAFKA} does not answer (connection refused). Start one with `penstock kafka up`" in done.stderr
     )
+
+
+def test_a_controller_with_a_kubeconfig_that_is_not_valid_ends_with_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text("users: [")
+    done = run(["-m", "app.cli", "controller"], PENSTOCK_KAFKA_WAIT_S=1, PENSTOCK_KUBECONFIG=path)
+    assert done.returncode == 2
+    assert f"The kubeconfig {path} is not valid YAML (line 1). Set KUBECONFIG or PENSTOCK_KUBECONFIG" in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["orders", "1"], ["-k", "1", "@agent", "x"], []])

@@ -1,0 +1,52 @@
+"""Says what is wrong with a kubeconfig, before the client library reads it. Shows nothing of its content but names."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import yaml
+
+from knative.errors import UsageError
+
+_WHICH = "Set KUBECONFIG or PENSTOCK_KUBECONFIG to a kubeconfig, or run in a pod with a ServiceAccount."
+_CONTEXT = "Set --context or PENSTOCK_KUBE_CONTEXT"
+
+
+def check_kubeconfig(paths: str, context: str = "") -> None:
+    """Raises UsageError. `paths`: as in KUBECONFIG, of which one is enough; `context`: "" = the current one."""
+    found = [path for one in paths.split(os.pathsep) if one and os.path.exists(path := os.path.expanduser(one))]
+    if not found:
+        raise UsageError(f"There is no kubeconfig {paths}.", _WHICH)
+    files = [_read(path) for path in found]
+    names = [str(one["name"]) for content in files for one in _contexts(content)]
+    wanted = context or next((str(one["current-context"]) for one in files if one.get("current-context")), "")
+    if wanted in names:
+        return
+    what = f"no context {wanted!r}" if wanted else "no current context"
+    raise UsageError(f"The kubeconfig {paths} has {what}.", f"{_CONTEXT}; it has: {', '.join(names) or 'none'}.")
+
+
+def not_valid(paths: str, problem: Exception) -> UsageError:
+    """What the client library found."""
+    return UsageError(f"The kubeconfig {paths} is not valid: {problem}.", _WHICH)
+
+
+def _contexts(content: dict[str, Any]) -> list[dict[str, Any]]:
+    found = content.get("contexts")
+    return [one for one in found if isinstance(one, dict) and "name" in one] if isinstance(found, list) else []
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = yaml.safe_load(file)
+    except OSError as problem:
+        raise UsageError(f"The kubeconfig {path} cannot be read: {problem.strerror}.", _WHICH) from problem
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+        mark = getattr(problem, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark is not None else ""
+        raise UsageError(f"The kubeconfig {path} is not valid YAML{where}.", _WHICH) from problem
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} is not a kubeconfig.", _WHICH)
+    return content

@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help up demo demo-topology demo-census test test-cluster test-image test-observe t coverage check format docs bench \
-  chaos jars kube lock wheel image image-spark clean
+  bench-image chaos jars kube lock wheel image image-spark clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name words; do \
@@ -77,6 +77,9 @@ docs: $(STAMP) ## Generate the pages and the CRDs that come from the code
 
 bench: $(STAMP) ## Measure everything in under ten minutes: CPU, rates, memory, delays, losses
 	@$(BIN)/python -m benchmarks
+
+bench-image: $(STAMP) ## Measure the image of workers and a worker in a container of it (needs what test-image needs)
+	@$(BIN)/python -m benchmarks.image
 
 chaos: $(STAMP) ## Break Kafka, the network and workers under load, for up to 40 minutes; the last line is JSON
 	@$(BIN)/python -m tests.chaos.triggers

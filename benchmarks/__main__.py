@@ -21,7 +21,7 @@ from benchmarks.figures import Figure, as_json
 from benchmarks.implementation import OWN, Implementation
 from benchmarks.lab import Lab
 from benchmarks.measures import analytics, draining, faults, filters, passing, resting, slow, taking_in
-from benchmarks.report import failures, table
+from benchmarks.report import failures, table, wide_console
 from benchmarks.rounds import Say, run
 from knative.errors import PenstockError
 from tests.support.processes import REPOSITORY
@@ -39,7 +39,6 @@ MEASURES = (
 )
 ROUNDS, QUICK_SCALE = 3, 0.1
 _KAFKA_LIMIT_S = 180.0
-TABLE_WIDTH = 200  #: a line is not broken on a narrow terminal: half a figure is worse than a scroll bar
 
 
 def _implementation(text: str) -> Implementation:
@@ -101,8 +100,7 @@ def conclude(output: Path, names: Sequence[str], found: Sequence[Sequence[Figure
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     given = parser().parse_args(arguments)
-    terminal = Console()
-    console = Console(width=max(terminal.width, TABLE_WIDTH), soft_wrap=True)
+    console = wide_console()
     measures = [one for one in MEASURES if not given.only or one.name in given.only]
     implementations = [given.implementation, *([given.beside] if given.beside else [])]
     rounds = given.rounds or (1 if given.quick else ROUNDS)

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 
 from benchmarks.figures import LOWER, Figure, spread
 
+_WIDTH = 200  # a line is not broken on a narrow terminal: half a figure is worse than a scroll bar
 _REACHED = {True: "[green]yes[/]", False: "[red]no[/]", None: ""}
+
+
+def wide_console() -> Console:
+    """Standard output, wide enough for a table."""
+    return Console(width=max(Console().width, _WIDTH), soft_wrap=True)
 
 
 def table(ours: Sequence[Figure], others: Sequence[Figure] | None, other_name: str) -> Table:

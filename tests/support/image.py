@@ -70,6 +70,11 @@ class Image:
         self.rootfs = folder / "bundle" / "rootfs"
         self.config: dict[str, Any] = json.loads((folder / "bundle" / "config.json").read_text())
 
+    def own_bytes(self) -> int:
+        """The size of what it has beyond its base."""
+        files = (self.rootfs / "opt" / "penstock").rglob("*")
+        return sum(one.stat().st_size for one in files if one.is_file() and not one.is_symlink())
+
     def remove(self) -> None:
         """All of it: two copies of the base and more, which pytest would keep."""
         shutil.rmtree(self.folder)

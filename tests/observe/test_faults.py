@@ -15,7 +15,7 @@ import pytest
 from tests.support.installation import Installation
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.processes import wait_until
-from tests.support.prometheus import Prometheus
+from tests.support.prometheus import Alert, Prometheus
 from tests.support.resources import Wanted
 from tests.support.subscriber import ScriptedSubscriber, says
 from tests.system.sending import post
@@ -42,23 +42,12 @@ def broker(tmp_path: Path) -> Iterator[KafkaCluster]:
 
 def _wait_alerts(
     prometheus: Prometheus,
-    wanted: set[tuple[str, str]],
+    wanted: set[Alert],
     meanwhile: Callable[[], object] = lambda: None,
-    beside: Set[tuple[str, str]] = frozenset(),
+    beside: Set[Alert] = frozenset(),
 ) -> None:
     """Until these of NAMES are there, and no others; those `beside` them may be."""
-    found: set[tuple[str, str]] = set()
-
-    def there() -> bool:
-        meanwhile()
-        found.clear()
-        found.update(one for one in prometheus.alerts() if one[0] in NAMES and one not in beside)
-        return found == wanted
-
-    try:
-        wait_until(f"alerts are {wanted}", there, LIMIT_S, poll_s=0.5)
-    except AssertionError as error:
-        raise AssertionError(f"{found} instead of {wanted}") from error
+    prometheus.wait_alerts(wanted, meanwhile, lambda one: one[0] in NAMES and one not in beside)
 
 
 def test_faults_are_found_and_their_ends_too(broker: KafkaCluster, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ PROGRAMS = ("prometheus", "promtool")
 ALERTS = COMPONENTS / "alerts" / "prometheus-rule.yaml"
 DASHBOARDS = COMPONENTS / "dashboards"
 _LIMIT_S = 120.0
+ALERTS_LIMIT_S = 300.0
+Alert = tuple[str, str]  #: its name, and its subscription or ""
 
 
 def missing() -> list[str]:
@@ -106,11 +108,31 @@ class Prometheus(Child):
         """Each rule with its health and its alerts."""
         return [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
 
-    def alerts(self) -> set[tuple[str, str]]:
+    def alerts(self) -> set[Alert]:
         """Name and subscription ("" = none) of all alerts, pending or firing."""
         return {
             (rule["name"], one["labels"].get("subscription", "")) for rule in self.rules() for one in rule["alerts"]
         }
+
+    def wait_alerts(
+        self,
+        wanted: Set[Alert],
+        meanwhile: Callable[[], object] = lambda: None,
+        counts: Callable[[Alert], bool] = lambda _: True,
+    ) -> None:
+        """Until the alerts are `wanted`, of those that `counts` is true of; `meanwhile` is called before each look."""
+        found: set[Alert] = set()
+
+        def there() -> bool:
+            meanwhile()
+            found.clear()
+            found.update(filter(counts, self.alerts()))
+            return found == wanted
+
+        try:
+            wait_until(f"alerts are {wanted}", there, ALERTS_LIMIT_S, poll_s=0.5)
+        except AssertionError as error:
+            raise AssertionError(f"{found} instead of {wanted}") from error
 
     def _ask(self, what: str, **parameters: str) -> Any:
         status, body = get(self.port, f"/api/v1/{what}?{urllib.parse.urlencode(parameters)}")

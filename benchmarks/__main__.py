@@ -67,9 +67,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--only", action="append", choices=choices, metavar="NAME", help="only this measure; may be repeated"
     )
-    found.add_argument(
-        "--rounds", type=_positive, default=None, help=f"rounds of each measure ({ROUNDS}; 1 of analytics)"
-    )
+    found.add_argument("--rounds", type=_positive, default=None, help=f"rounds of each measure ({ROUNDS}; 1 of some)")
     found.add_argument("--quick", action="store_true", help="one short round: checks that it works, not how fast it is")
     found.add_argument(
         "--beside",

@@ -62,4 +62,6 @@ def _at_rest(lab: Lab, process: Process) -> tuple[float, float]:
     return process.resident_mb(), (process.cpu_s() - cpu_s) / (time.monotonic() - begun_s)
 
 
-MEASURES = (Measure("rest", "workers without events", (RECEIVER, ONE, MANY, MANY_CORES, MANY_START), _scene),)
+MEASURES = (
+    Measure("rest", "workers without events", (RECEIVER, ONE, MANY, MANY_CORES, MANY_START), _scene, once=True),
+)

@@ -29,6 +29,7 @@ CASES = [
     for test in yaml.safe_load(file.read_text())["tests"]
     for case in test["alert_rule_test"]
 ]
+FAULTS = "\n".join(file.read_text() for file in sorted((REPOSITORY / "tests" / "observe").glob("test_*.py")))
 
 
 def _metrics() -> set[str]:
@@ -59,6 +60,7 @@ def test_alert(rule: dict[str, Any]) -> None:
     assert rule["annotations"]["runbook_url"] == f"{RUNBOOKS}#{name.lower()}"
     fires = {bool(case["exp_alerts"]) for case in CASES if case["alertname"] == name}
     assert fires == {True, False}, "promtool needs a case in which it fires and one in which it does not"
+    assert f'"{name}"' in FAULTS, "it needs a real fault that causes it, in tests/observe"
 
 
 def test_each_runbook_is_that_of_an_alert() -> None:

@@ -18,14 +18,14 @@ from agents.consumer.topic_identity import TopicIdentity
 from agents.dispatch.context import DeliveryContext
 from agents.dispatch.runner import SubscriptionRunner
 from agents.fanout.fanouts import Fanouts
-from knative.contract.records import TRIGGER, Subscription, WorkerState, WorkerSubscription
+from knative.contract.records import Subscription, WorkerState, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
 from tables.faust_support import forget_service
 
 log = structlog.get_logger(__name__)
 
-#: Of a worker, Triggers not counted. Each has a Kafka client of its own, and a process can have some 1,000: the Python
-#: client needs a key of thread-local storage for each, of which there are 1,024. The rest is for everything else.
+#: Of a worker, those in a fan-out not counted. Each has a Kafka client of its own, and a process can have some 1,000: the
+#: Python client needs a key of thread-local storage for each, of which there are 1,024. The rest is for everything else.
 MOST = 900
 
 
@@ -45,9 +45,9 @@ class Contract(Protocol):
 
 
 def beyond(wanted: Iterable[Subscription], held: Collection[str], most: int = MOST) -> set[str]:
-    """The subscriptions, by uid, that cannot be started, because `most` have clients already; Triggers of one broker
-    share theirs. `held`: those that run, or have not left yet. Pure."""
-    own = [one.uid for one in wanted if one.kind != TRIGGER and not one.stopped]
+    """The subscriptions, by uid, that cannot be started, because `most` have clients already; those in a
+    fan-out share theirs. `held`: those that run, or have not left yet. Pure."""
+    own = [one.uid for one in wanted if not one.in_fanout and not one.stopped]
     free = most - len(held)
     new = [uid for uid in own if uid not in held]
     return set(new[max(free, 0) :])
@@ -139,7 +139,7 @@ class Supervisor:
             self._context.changed()
         for uid in [uid for uid in self._runners if uid not in wanted]:
             self._remove(uid, 0.0, deleted=True)
-        own = {uid for uid, runner in self._runners.items() if runner.subscription.kind != TRIGGER}
+        own = {uid for uid, runner in self._runners.items() if not runner.subscription.in_fanout}
         self._report_beyond(beyond(wanted.values(), own | self._leaving.keys()))
         for uid, subscription in wanted.items():
             runner = self._runners.get(uid)
@@ -208,4 +208,4 @@ class Supervisor:
 
 
 def _moved(before: Subscription, after: Subscription) -> bool:
-    return (before.topic, before.group) != (after.topic, after.group)
+    return (before.topic, before.group, before.in_fanout) != (after.topic, after.group, after.in_fanout)

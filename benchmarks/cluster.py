@@ -2,8 +2,8 @@
 
     python -m benchmarks.cluster [--objects 1000] [--changes 20] [--idle 30]
 
-Two runs: Subscriptions of one KafkaChannel, until a controller alone has added them; Triggers of one Broker, until a
-worker in the role all serves them. They are created all at once, rest, and are changed one after the other. Needs Go,
+Three runs: Subscriptions of one KafkaChannel, until a controller alone has added them; Subscriptions of one with a
+shared consumer, and Triggers of one Broker, until a worker in the role all serves them. They are created all at once, rest, and are changed one after the other. Needs Go,
 for the API server.
 """
 
@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from knative.resources.fields import SHARED_CONSUMER
 from tests.support.kube.audit import Request, service_account
 from tests.support.kube.cluster import KubeCluster, cluster_with_kafka
-from tests.support.kube.penstock import EVENTING, KAFKA_CLASS, PenstockInCluster
+from tests.support.kube.penstock import CHANNELS, EVENTING, KAFKA_CLASS, PenstockInCluster
 from tests.support.processes import Worker, wait_until
 
 _LIMIT_S = 900.0
@@ -35,9 +36,14 @@ class Scene:
     kind: str
     role: str
     done: str
+    shared: bool = False  #: the channel has a shared consumer
 
 
-SCENES = (Scene("Subscription", "controller", "AddedToChannel"), Scene("Trigger", "all", "Ready"))
+SCENES = (
+    Scene("Subscription", "controller", "AddedToChannel"),
+    Scene("Subscription", "all", "Ready", shared=True),
+    Scene("Trigger", "all", "Ready"),
+)
 
 
 def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, given: argparse.Namespace) -> dict[str, Any]:
@@ -56,6 +62,7 @@ def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, given
         figures: dict[str, Any] = {
             "kind": scene.kind,
             "role": scene.role,
+            "shared_consumer": scene.shared,
             "objects": len(names),
             "created_s": round(time.monotonic() - began_s, 1),
             "of_which_sending_s": round(sent_s, 1),
@@ -74,7 +81,8 @@ def _first(penstock: PenstockInCluster, scene: Scene) -> None:
         penstock.create(EVENTING, "Broker", "main", {}, annotations=KAFKA_CLASS)
         _wait("the Broker is published", lambda: penstock.is_published("main", "Broker"))
     else:
-        penstock.channel("orders")
+        annotations = {SHARED_CONSUMER: "true"} if scene.shared else {}
+        penstock.create(CHANNELS, "KafkaChannel", "orders", {}, annotations=annotations)
         _wait("the channel is published", lambda: penstock.is_published("orders"))
 
 

@@ -49,7 +49,7 @@ class SubscriptionRunner(Service):
     logger = logging.getLogger("mode.subscription")  # quiet: `agents/supervisor` logs starts and stops
 
     def __init__(self, app: Any, subscription: Subscription, context: DeliveryContext, fanouts: Fanouts) -> None:
-        """A Trigger takes part in the fan-out of its broker's topic; any other subscription has a consumer."""
+        """Takes part in the fan-out of its topic, or has a consumer of its own."""
         super().__init__(loop=asyncio.get_running_loop())
         self.app = app
         self.fatal = context.fatal
@@ -59,7 +59,7 @@ class SubscriptionRunner(Service):
         self.filtered = self._hooks.filtered
         self._consumer = (
             fanouts.member(subscription, self)
-            if subscription.kind == TRIGGER
+            if subscription.in_fanout
             else SubscriptionConsumer(subscription, context.config, self, context.observe)
         )
         self.dispatcher = Dispatcher(subscription, context, self._consumer.commits, self._hooks)

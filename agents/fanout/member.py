@@ -335,7 +335,8 @@ class FanoutMember:
             subscription=self.subscription.label,
             partition=number,
             reason=reason,
-            hint="delete the Trigger and add it again; with penstock.dev/start: earliest it gets all events",
+            hint=f"delete the {self.subscription.kind} and add it again; "
+            "with penstock.dev/start: earliest it gets all events",
         )
         self._listener.failing()
 

@@ -21,7 +21,7 @@ from controller.kafka.offsets import Offsets
 from controller.plan.actions import World
 from controller.plan.seeks import WITHDRAWN, active, not_stopped
 from knative.contract.kafka_names import controller_group, fanout_group
-from knative.contract.records import TRIGGER, Subscription
+from knative.contract.records import Subscription
 from knative.contract.seeks import Move, Seek, SeekPhase, SeekRequest
 from knative.errors import NotReadyError, PenstockError
 from knative.resources.seek_position import SeekPosition
@@ -122,7 +122,7 @@ def _check_unused(at: Installation, contract: Contract, one: Subscription, when:
     live = sorted(worker.worker for worker in contract.workers if abs(now - worker.time) <= FRESH_S)
     if live:
         raise NotReadyError(f"Worker {live[0]} runs{when or ', but no controller'}.", f"To seek, {_START}.")
-    for group in (one.group, *([fanout_group(at.instance, one.topic)] if one.kind == TRIGGER else [])):
+    for group in (one.group, *([fanout_group(at.instance, one.topic)] if one.in_fanout else [])):
         try:
             found = at.admin.describe_group(group)
         except KafkaFailed as problem:

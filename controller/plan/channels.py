@@ -86,6 +86,7 @@ def plan_channel(
         spec_hash=channel.spec_hash,
         kind=channel.resource.kind,
         keep_topic=channel.resource.keep_topic,
+        shared_consumer=channel.resource.shared_consumer,
         config_map=channel.resource.config_map,
         external=channel.resource.external,
         config_keys=tuple(sorted({*(key for key, _ in channel.resource.topic_configs), *_to_reset(channel, world)})),

@@ -32,7 +32,6 @@ from controller.plan.specs import (
 from controller.plan.statuses import channel_status, left_alone_status, subscription_status
 from controller.plan.subscriptions import entries, plan_subscription
 from knative.contract import kafka_names
-from knative.contract.records import TRIGGER
 from knative.contract.seeks import SeekPhase
 from knative.resources.brokers import KAFKA_CLASS
 from knative.resources.values import Broker, ConfigMap, KafkaChannel, ResetOffset, Subscription, Trigger
@@ -73,7 +72,8 @@ def wanted(world: World, config: ControllerConfig) -> Wanted:
         groups.add(seek.group)
         if seek.phase is SeekPhase.MOVING:
             moved.append((seek.group, seek.topic))
-        if seek.kind == TRIGGER:
+        record = world.subscriptions.get(seek.uid)
+        if record is not None and record.in_fanout:
             fanouts.add((kafka_names.fanout_group(config.instance, seek.topic), seek.topic))
     return Wanted(frozenset(topics), tuple(starts), frozenset(groups), tuple(moved), tuple(sorted(fanouts)))
 
@@ -138,7 +138,7 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
         identity = one.uid, one.generation, one.spec_hash
         match one.resource:
             case KafkaChannel() as channel:
-                channels.append(Object(*identity, of_channel(channel, config)))
+                channels.append(Object(*identity, of_channel(channel, config, world.channels.get(one.uid))))
             case Broker() as broker if broker.class_ == KAFKA_CLASS or one.uid in world.channels:
                 published = world.channels.get(one.uid)
                 channels.append(Object(*identity, of_broker(broker, config_maps, config, published)))

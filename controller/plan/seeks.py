@@ -29,7 +29,7 @@ from controller.plan.actions import (
     World,
 )
 from knative.contract import records
-from knative.contract.records import TRIGGER, WorkerState
+from knative.contract.records import WorkerState
 from knative.contract.seeks import TRANSITIONS, Seek, SeekPhase, SeekRequest
 from knative.resources.seek_position import HINT, in_future, seek_position
 from knative.resources.values import ResetOffset
@@ -224,23 +224,22 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
             stopped += 1
     if seek.group in world.observed.unknown:
         found.append(world.observed.unknown[seek.group])
-    # The groups of Triggers have no members.
-    if record.kind != TRIGGER and world.observed.groups.get(seek.group, GroupState.ABSENT) is GroupState.LIVE:
+    if not record.in_fanout and world.observed.groups.get(seek.group, GroupState.ABSENT) is GroupState.LIVE:
         found.append(f"group {seek.group} still has members")
-    if record.kind == TRIGGER and (unheard := _unheard_members(record, world, stopped)):
+    if record.in_fanout and (unheard := _unheard_members(record, world, stopped)):
         found.append(unheard)
     return found
 
 
 def _unheard_members(record: records.Subscription, world: World, stopped: int) -> str:
     """The problem that the fan-out may have a member of which nothing is heard, such as a frozen worker; "" = none.
-    `stopped`: workers that have stopped this Trigger."""
+    `stopped`: workers that have stopped this subscription."""
     members = world.observed.fanouts.get(record.topic, 0)
     if members is None:
         return f"the members of the fan-out of topic {record.topic} are not known"
-    # A worker is a member as long as it serves a Trigger of the topic.
+    # A worker is a member as long as it serves one of the topic.
     others = any(
-        one.kind == TRIGGER and one.topic == record.topic and one.uid != record.uid and not one.stopped
+        one.in_fanout and one.topic == record.topic and one.uid != record.uid and not one.stopped
         for one in world.subscriptions.values()
     )
     heard = stopped if others else 0

@@ -28,6 +28,7 @@ from knative.resources.brokers import (
 )
 from knative.resources.conditions import Condition, false
 from knative.resources.destination import Destination
+from knative.resources.fields import SHARED_CONSUMER
 from knative.resources.values import (
     CONCURRENCY,
     RETENTION_S,
@@ -62,6 +63,7 @@ class ChannelSpec:
     ghosts: tuple[Subscriber, ...] = ()
     hosts: tuple[str, ...] = ()
     keep_topic: bool = False
+    shared_consumer: bool = False
     external: bool = False  #: the topic is not ours: it is never created, changed or deleted
     topic_configs: Configs = ()  #: further configs of the topic
     config_map: str = ""  #: `namespace/name` of its ConfigMap
@@ -125,8 +127,12 @@ class SubscriptionSpec:
         return "spec.broker" if self.kind == TRIGGER else "spec.channel.name"
 
 
-def of_channel(one: KafkaChannel, config: ControllerConfig) -> ChannelSpec:
-    """The spec of a KafkaChannel."""
+def of_channel(one: KafkaChannel, config: ControllerConfig, published: Channel | None = None) -> ChannelSpec:
+    """The spec of a KafkaChannel. With a `problem` if it is `published` with something else that cannot be changed."""
+    problem = None
+    if published is not None and published.shared_consumer != one.shared_consumer:
+        was, now = (str(value).lower() for value in (published.shared_consumer, one.shared_consumer))
+        problem = _immutable(f"the annotation {SHARED_CONSUMER} (was {was}, is {now})", "KafkaChannel")
     return ChannelSpec(
         kind=CHANNEL,
         namespace=one.namespace,
@@ -140,6 +146,8 @@ def of_channel(one: KafkaChannel, config: ControllerConfig) -> ChannelSpec:
         ghosts=one.ghosts,
         hosts=one.hosts,
         keep_topic=one.keep_topic,
+        shared_consumer=one.shared_consumer,
+        problem=problem,
     )
 
 
@@ -147,7 +155,9 @@ def of_broker(one: Broker, config_maps: ConfigMaps, config: ControllerConfig, pu
     """The spec of a Broker of class Kafka. With a `problem` if its ConfigMap is missing or wrong, or if it is
     `published` with something else that cannot be changed."""
     found, problem = _broker_config(one, config_maps)
-    problem = _immutable(one, published) or problem
+    changed = _changed(one, published)
+    if changed:
+        problem = _immutable(changed, "Broker")
     servers = str(config.kafka.get("bootstrap.servers", ""))
     note = ""
     if found.bootstrap_servers and found.bootstrap_servers != servers:
@@ -187,19 +197,20 @@ def _broker_config(one: Broker, config_maps: ConfigMaps) -> tuple[BrokerConfig, 
         return BrokerConfig(), false("TopicReady", "ConfigMapInvalid", f"ConfigMap {label}: {problem}")
 
 
-def _immutable(one: Broker, published: Channel | None) -> Condition | None:
+def _changed(one: Broker, published: Channel | None) -> str:
     if published is None:
-        return None
-    changed = ""
+        return ""
     if one.class_ != KAFKA_CLASS:
-        changed = f"the annotation {BROKER_CLASS} (was {KAFKA_CLASS}, is {one.class_ or 'missing'})"
-    elif published.config_map != "/".join(one.config or ()):
-        changed = f"spec.config (was {published.config_map or 'missing'})"
-    elif published.external != bool(one.external_topic) or one.external_topic not in ("", published.topic):
-        changed = f"the annotation {EXTERNAL_TOPIC} (the topic is {published.topic})"
-    if not changed:
-        return None
-    message = f"{changed} cannot be changed; undo the change, or delete the Broker and add it again"
+        return f"the annotation {BROKER_CLASS} (was {KAFKA_CLASS}, is {one.class_ or 'missing'})"
+    if published.config_map != "/".join(one.config or ()):
+        return f"spec.config (was {published.config_map or 'missing'})"
+    if published.external != bool(one.external_topic) or one.external_topic not in ("", published.topic):
+        return f"the annotation {EXTERNAL_TOPIC} (the topic is {published.topic})"
+    return ""
+
+
+def _immutable(changed: str, kind: str) -> Condition:
+    message = f"{changed} cannot be changed; undo the change, or delete the {kind} and add it again"
     return false("TopicReady", "Immutable", message)
 
 

@@ -159,6 +159,7 @@ def _record(
         kind=resource.kind,
         spec_hash=one.spec_hash,
         filter=resource.filter,
+        shared_consumer=channel.record.shared_consumer,
     )
 
 

@@ -22,6 +22,7 @@ class Feature(StrEnum):
     FILTER = "filter"  #: events that do not pass are not delivered
     TRIGGER = "trigger"  #: replies go back into the broker
     JSON_FORMAT = "json-format"  #: deliveries in structured mode
+    SHARED_CONSUMER = "shared-consumer"  #: its group has no members, so a member of its own would be a second reader
     STOPPED = "stopped"  #: no event is delivered while a seek moves the offsets
 
 
@@ -37,6 +38,7 @@ def needs(entry: Channel | Subscription) -> list[str]:
             Feature.FILTER: entry.filter != ALL_EVENTS,
             Feature.TRIGGER: entry.kind == TRIGGER,
             Feature.JSON_FORMAT: entry.delivery.format is DeliveryFormat.JSON,
+            Feature.SHARED_CONSUMER: entry.shared_consumer,
             Feature.STOPPED: entry.stopped,
         }
     return sorted(str(feature) for feature, needed in found.items() if needed)

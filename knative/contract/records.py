@@ -46,6 +46,7 @@ class Channel:
     config_keys: tuple[
         str, ...
     ] = ()  #: configs that its ConfigMap set in the topic; one that is removed there is reset
+    shared_consumer: bool = False  #: its Subscriptions share a consumer in each worker, as the Triggers of a Broker do
 
     @property
     def title(self) -> str:
@@ -108,6 +109,12 @@ class Subscription:
     topic_id: str = ""  #: Kafka's id of the topic that its start offsets belong to; "" = not known
     seek: str = ""  #: id of the last seek; another one means that offsets which a worker remembers do not count
     stopped: bool = False  #: no worker may serve it, because this seek moves its offsets
+    shared_consumer: bool = False  #: as of its channel
+
+    @property
+    def in_fanout(self) -> bool:
+        """Whether it shares a consumer with others of its topic. Its group then has no members."""
+        return self.kind == TRIGGER or self.shared_consumer
 
     @property
     def unique_name(self) -> str:

@@ -26,6 +26,8 @@ from knative.resources.fields import (
     KEEP_TOPIC,
     KEEP_TOPIC_ANNOTATION,
     ORDER,
+    SHARED_CONSUMER,
+    SHARED_CONSUMER_ANNOTATION,
     START,
     START_ANNOTATION,
     concurrency_annotation,
@@ -120,7 +122,13 @@ CHANNEL_SPEC = Object(
     },
 )
 
-_CHANNEL_ANNOTATIONS = Object(fields={HOSTS: HOSTS_ANNOTATION, KEEP_TOPIC: KEEP_TOPIC_ANNOTATION})
+_CHANNEL_ANNOTATIONS = Object(
+    fields={
+        HOSTS: HOSTS_ANNOTATION,
+        KEEP_TOPIC: KEEP_TOPIC_ANNOTATION,
+        SHARED_CONSUMER: SHARED_CONSUMER_ANNOTATION,
+    }
+)
 
 KAFKA_CHANNEL = Kind(
     group=MESSAGING,
@@ -151,6 +159,7 @@ def read_channel(reader: ObjectReader, namespace: str, name: str, annotations: O
         subscribers=tuple(_subscriber(entry) for entry in spec["subscribers"]),
         hosts=hosts_of(notes[HOSTS]),
         keep_topic=notes[KEEP_TOPIC] == "true",
+        shared_consumer=notes[SHARED_CONSUMER] == "true",
     )
 
 

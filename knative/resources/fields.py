@@ -18,6 +18,7 @@ START = "penstock.dev/start"
 EXHAUSTED = "penstock.dev/exhausted"
 HOSTS = "penstock.dev/hosts"
 KEEP_TOPIC = "penstock.dev/keep-topic"
+SHARED_CONSUMER = "penstock.dev/shared-consumer"
 
 CONCURRENCY_MAX = 10_000
 HOSTS_MAX = 32
@@ -142,6 +143,12 @@ EXHAUSTED_ANNOTATION = Choice(
 
 KEEP_TOPIC_ANNOTATION = Choice(
     meaning="`true`: its topics stay when it is deleted.", choices=("true", "false"), default="false"
+)
+
+SHARED_CONSUMER_ANNOTATION = Choice(
+    meaning="`true`: each worker reads the topic once for all of its Subscriptions. It cannot be changed.",
+    choices=("true", "false"),
+    default="false",
 )
 
 HOSTS_ANNOTATION = Text(

@@ -72,13 +72,14 @@ STORED: list[tuple[Entry, str]] = [
         '{"schema":2,"needs":["broker","external-topic"],'
         '"what":"channel","channel":{"uid":"c1","generation":2,"namespace":"ns","name":"ch","topic":"t",'
         '"dlq_topic":"t.dlq","partitions":4,"hosts":["a.example","b.example"],"kind":"Broker","spec_hash":"5f",'
-        '"keep_topic":true,"config_map":"ns/config","external":true,"config_keys":["segment.ms"]}}',
+        '"keep_topic":true,"config_map":"ns/config","external":true,"config_keys":["segment.ms"],'
+        '"shared_consumer":false}}',
     ),
     (
         CHANNEL,
         '{"schema":1,"what":"channel","channel":{"uid":"c2","generation":1,"namespace":"ns","name":"bare",'
         '"topic":"t2","dlq_topic":"t2.dlq","partitions":1,"hosts":[],"kind":"KafkaChannel","spec_hash":"",'
-        '"keep_topic":false,"config_map":"","external":false,"config_keys":[]}}',
+        '"keep_topic":false,"config_map":"","external":false,"config_keys":[],"shared_consumer":false}}',
     ),
     (
         SUBSCRIPTION,
@@ -87,7 +88,19 @@ STORED: list[tuple[Entry, str]] = [
         '"subscriber":{"uri":"http://s/","ca_certs":""},"reply":null,"delivery":{"retry":0,'
         '"backoff_policy":"exponential","backoff_delay_s":0.2,"timeout_s":300.0,"retry_after_max_s":null,'
         '"dead_letter_sink":null,"format":"binary"},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
-        '"kind":"Subscription","spec_hash":"","filter":"","topic_id":"","seek":"","stopped":false}}',
+        '"kind":"Subscription","spec_hash":"","filter":"","topic_id":"","seek":"","stopped":false,'
+        '"shared_consumer":false}}',
+    ),
+    (
+        replace(SUBSCRIPTION, shared_consumer=True),
+        '{"schema":2,"needs":["shared-consumer"],'
+        '"what":"subscription","subscription":{"uid":"u1","generation":3,"namespace":"ns","name":"sub",'
+        '"channel_uid":"c1","channel":"ch","topic":"t","dlq_topic":"t.dlq","partitions":4,"group":"kafka.u1",'
+        '"subscriber":{"uri":"http://s/","ca_certs":""},"reply":null,"delivery":{"retry":0,'
+        '"backoff_policy":"exponential","backoff_delay_s":0.2,"timeout_s":300.0,"retry_after_max_s":null,'
+        '"dead_letter_sink":null,"format":"binary"},"order":"ordered","concurrency":100,"exhausted":"dead-letter",'
+        '"kind":"Subscription","spec_hash":"","filter":"","topic_id":"","seek":"","stopped":false,'
+        '"shared_consumer":true}}',
     ),
     (
         TRIGGER,
@@ -99,7 +112,8 @@ STORED: list[tuple[Entry, str]] = [
         '"retry_after_max_s":60.0,"dead_letter_sink":{"uri":"http://d/","ca_certs":""},"format":"json"},'
         '"order":"key-ordered","concurrency":7,"exhausted":"ignore","kind":"Trigger","spec_hash":"6a",'
         '"filter":"{\\"all\\":[{\\"exact\\":{\\"type\\":\\"ü\\"}},'
-        '{\\"not\\":{\\"cesql\\":\\"a = \'b\'\\"}}]}","topic_id":"topic-id","seek":"","stopped":false}}',
+        '{\\"not\\":{\\"cesql\\":\\"a = \'b\'\\"}}]}","topic_id":"topic-id","seek":"","stopped":false,'
+        '"shared_consumer":false}}',
     ),
 ]
 

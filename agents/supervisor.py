@@ -24,8 +24,9 @@ from tables.faust_support import forget_service
 
 log = structlog.get_logger(__name__)
 
-#: Of a worker, those in a fan-out not counted. Each has a Kafka client of its own, and a process can have some 1,000: the
-#: Python client needs a key of thread-local storage for each, of which there are 1,024. The rest is for everything else.
+#: Of a worker, those in a fan-out not counted. Each has a Kafka client of its own, and a process can have some 1,000:
+#: the Python client needs a key of thread-local storage for each, of which there are 1,024. The rest is for everything
+#: else.
 MOST = 900
 
 

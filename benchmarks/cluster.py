@@ -3,8 +3,8 @@
     python -m benchmarks.cluster [--objects 1000] [--changes 20] [--idle 30]
 
 Three runs: Subscriptions of one KafkaChannel, until a controller alone has added them; Subscriptions of one with a
-shared consumer, and Triggers of one Broker, until a worker in the role all serves them. They are created all at once, rest, and are changed one after the other. Needs Go,
-for the API server.
+shared consumer, and Triggers of one Broker, until a worker in the role all serves them. They are
+created all at once, rest, and are changed one after the other. Needs Go, for the API server.
 """
 
 from __future__ import annotations

@@ -54,7 +54,15 @@ def _run(scene: Scene, cluster: KafkaCluster, folder: Path, disk: SmallDisk | No
     workers = 1 if short else scene.workers
     pace = HALF if short else FULL
     subscriber = pace.slow if scene.slow else FLAKY
-    with world(cluster, folder, disk, workers=workers, subscriber=subscriber, is_broker=scene.broker) as whole:
+    with world(
+        cluster,
+        folder,
+        disk,
+        workers=workers,
+        subscriber=subscriber,
+        is_broker=scene.broker,
+        shared_consumer=scene.shared_consumer,
+    ) as whole:
         with load(whole, pace) as sending:
             whole.wait_flow()
             for worker in whole.beside:

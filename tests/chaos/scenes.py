@@ -32,6 +32,7 @@ class Scene:
     disk: str = ""  #: what is on a disk of its own: `kafka` or `state`; such a scene has one broker
     workers: int = 1  #: from the start, in the long form
     broker: bool = False  #: with triggers of a broker instead of subscriptions of a channel
+    shared_consumer: bool = False  #: of the channel
     slow: bool = False  #: the subscriber is so slow that events wait in the workers' memory; else it is flaky
 
 
@@ -191,4 +192,10 @@ TRIGGERS = (
     _with_triggers("30-worker-kills", 3),
     _with_triggers("workers-1-4-2-5-1", 1),
 )
-SCENES = (*KAFKA, *NETWORK, *WORKERS, *TRIGGERS)
+#: Subscriptions that share a consumer. Triggers go the same way, so few scenes differ.
+SHARED = tuple(
+    replace(scene, name=f"{scene.name}-with-shared-consumer", short=None, shared_consumer=True)
+    for scene in (*KAFKA, *NETWORK, *WORKERS)
+    if scene.name in ("coordinator-killed", "leader-killed", "blackhole", "30-worker-kills", "200-changes-a-minute")
+)
+SCENES = (*KAFKA, *NETWORK, *WORKERS, *TRIGGERS, *SHARED)

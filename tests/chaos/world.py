@@ -162,13 +162,20 @@ def world(
     workers: int = 1,
     subscriber: str,
     is_broker: bool = False,
+    shared_consumer: bool = False,
 ) -> Iterator[World]:
     """So many workers, ready, with the subscriptions of a channel, or the triggers of a broker. Statuses are in
     `folder`/state."""
     replication = min(3, len(cluster.brokers))
     env = {"PENSTOCK_INTERNAL_REPLICATION": str(replication), "PENSTOCK_DEBUG": "true"}
     installation = Installation(
-        cluster.bootstrap, folder, PARTITIONS, env=env, replication=replication, is_broker=is_broker
+        cluster.bootstrap,
+        folder,
+        PARTITIONS,
+        env=env,
+        replication=replication,
+        is_broker=is_broker,
+        shared_consumer=shared_consumer,
     )
     behaviours = {f"{NAMESPACE}/{order}": f"{subscriber},seed={SEED}" for order in ORDERS}
     with SinkProcess(folder, behaviours, folder / "received") as sink:

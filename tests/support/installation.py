@@ -34,6 +34,7 @@ class Installation:
     channel: str = "ch"
     replication: int = 1
     is_broker: bool = False
+    shared_consumer: bool = False  #: of the channel
 
     def beside(self, channel: str, partitions: int = 1) -> Installation:
         """The same installation, seen from another channel."""
@@ -43,7 +44,7 @@ class Installation:
     def resources(self) -> Resources:
         """The directory that the worker with the controller watches; no other installation has a channel so named."""
         kind = BrokerResources if self.is_broker else Resources
-        return kind(self.folder / "resources", f"{self.channel}-{self.name}", self.replication)
+        return kind(self.folder / "resources", f"{self.channel}-{self.name}", self.replication, self.shared_consumer)
 
     @property
     def state(self) -> Path:

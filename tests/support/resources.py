@@ -38,6 +38,7 @@ class Resources:
     folder: Path
     channel: str = "orders"
     replication: int = 1
+    shared_consumer: bool = False  #: of the channel; a broker always has one
     kind: ClassVar[str] = "Subscription"  #: of what `write` writes
 
     @property
@@ -60,7 +61,15 @@ class Resources:
         spec: dict[str, Any] = {"numPartitions": partitions, "replicationFactor": self.replication}
         if delivery is not None:
             spec["delivery"] = delivery
-        self._write(f"{self.channel}.yaml", "messaging.knative.dev/v1beta1", "KafkaChannel", self.channel, {}, spec)
+        annotations = {"penstock.dev/shared-consumer": "true"} if self.shared_consumer else {}
+        self._write(
+            f"{self.channel}.yaml",
+            "messaging.knative.dev/v1beta1",
+            "KafkaChannel",
+            self.channel,
+            annotations,
+            spec,
+        )
 
     def write(self, wanted: Wanted) -> None:
         """Create or change one Subscription."""

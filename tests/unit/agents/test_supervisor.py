@@ -14,6 +14,7 @@ WANTED = [
     Subscription(uid, 1, "ns", uid, "c", "ch", "t", "t.dlq", 1, f"g-{uid}", Addressable("http://x/")) for uid in "abcd"
 ]
 TRIGGERS = [replace(one, uid=f"t-{one.uid}", kind=TRIGGER) for one in WANTED]
+SHARED = [replace(one, uid=f"h-{one.uid}", shared_consumer=True) for one in WANTED]
 STOPPED = [replace(one, uid=f"s-{one.uid}", stopped=True) for one in WANTED]
 
 
@@ -30,4 +31,4 @@ STOPPED = [replace(one, uid=f"s-{one.uid}", stopped=True) for one in WANTED]
     ],
 )
 def test_those_that_run_stay_and_the_first_ones_come_next(held: str, most: int, expected: str) -> None:
-    assert beyond([*WANTED, *TRIGGERS, *STOPPED], set(held), most) == set(expected)
+    assert beyond([*WANTED, *TRIGGERS, *SHARED, *STOPPED], set(held), most) == set(expected)

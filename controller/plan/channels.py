@@ -231,8 +231,8 @@ def _differences(wish: CreateTopic, world: World, resource: ChannelSpec) -> list
     if seen is not None and seen.partitions > wish.partitions:
         notes.append(
             f"the topic has {seen.partitions} partitions and keeps them, {resource.partitions_field} is "
-            f"{wish.partitions}: Kafka cannot lower them; write {seen.partitions}, or delete the {resource.kind} and "
-            "add it again"
+            f"{wish.partitions}: Kafka cannot lower them; write {seen.partitions}, or create another {resource.kind} "
+            "beside this one"
         )
     if seen is not None and seen.replication != wish.replication:
         notes.append(

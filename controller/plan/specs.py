@@ -210,7 +210,7 @@ def _changed(one: Broker, published: Channel | None) -> str:
 
 
 def _immutable(changed: str, kind: str) -> Condition:
-    message = f"{changed} cannot be changed; undo the change, or delete the {kind} and add it again"
+    message = f"{changed} cannot be changed; undo the change, or create another {kind} beside this one"
     return false("TopicReady", "Immutable", message)
 
 

@@ -89,7 +89,7 @@ class ObjectReader:
         """One of `choices`."""
         value = self.text(key, default)
         if value not in choices:
-            self.problem(key, f"{quoted(value)} is not known", f"write {' or '.join(choices)}")
+            self.problem(key, f"{quoted(value)} is not known", f"write {' or '.join(filter(None, choices))}")
             return default
         return value
 

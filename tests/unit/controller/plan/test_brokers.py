@@ -100,7 +100,7 @@ def test_a_changed_config_map_is_applied_to_the_topic() -> None:
     assert condition(status, "TopicReady") == (TRUE, "TopicDiffers")
     assert message(status, "TopicReady").startswith(
         "the topic has 4 partitions and keeps them, default.topic.partitions of ConfigMap default/config is 1: Kafka "
-        "cannot lower them; write 4, or delete the Broker and add it again"
+        "cannot lower them; write 4, or create another Broker beside this one"
     )
 
 

@@ -116,7 +116,7 @@ def test_a_difference_names_the_field_that_people_write() -> None:
     of_channel = message(kafka.status(channel(), broker()), "TopicReady")
     assert "spec.numPartitions is" in of_channel
     assert "spec.replicationFactor is" in of_channel
-    assert "delete the KafkaChannel and add it again" in of_channel
+    assert "create another KafkaChannel beside this one" in of_channel
 
 
 def _config_keys(kafka: Kafka) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import tempfile
 from collections.abc import Iterator
@@ -172,6 +173,8 @@ def folder_without_privileges() -> Iterator[Path]:
         root.mkdir()
         for path in (Path(name), root):
             path.chmod(0o777)
+        # This user may not be able to read Python's own folder, and Python remembers that a codec was not found.
+        codecs.lookup("utf-8-sig")
         is_root = os.geteuid() == 0
         if is_root:
             os.setresuid(65534, 65534, 0)

@@ -31,12 +31,13 @@ from app.observability.logging import configure_logging
 from app.observability.metrics import Metrics
 from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
-from app.settings.kafka import worker_kafka
+from app.settings.kafka import worker_kafka, worker_kafka_without_secret
 from app.settings.load import Settings, load_settings
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of
 from app.worker.file_watch import FileWatch
+from app.worker.kafka_secret import KafkaSecret
 from app.worker.lifecycle import Lifecycle, Parts
 from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
@@ -116,12 +117,13 @@ class WorkerApp(MemoryApp):
 def build(settings: Settings | None = None) -> WorkerApp:
     """The app that `faust -A app worker` runs. Raises UsageError for wrong settings."""
     settings = settings or load_settings()
-    kafka = worker_kafka(settings)
+    lifecycle = Lifecycle()
+    kafka = _kafka(settings, lifecycle)
     worker_id = settings.worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
     logging_config = configure_logging(settings, worker_id)
     asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     spans = _span_export(settings, worker_id) if settings.otlp_endpoint else None
-    lifecycle, tls = Lifecycle(), None
+    tls = None
     if settings.tls_cert:
         tls = ServerTls(Path(settings.tls_cert), Path(settings.tls_key))
         lifecycle.watches.append(FileWatch("PENSTOCK_TLS_CERT", tls.paths, tls.read, tls.use))
@@ -146,6 +148,15 @@ def build(settings: Settings | None = None) -> WorkerApp:
     app.lifecycle = lifecycle
     app.lifecycle.parts = _compose(app, settings, kafka, worker_id, spans)
     return app
+
+
+def _kafka(settings: Settings, lifecycle: Lifecycle) -> Mapping[str, Any]:
+    if not settings.kafka_secret:
+        return worker_kafka(settings)
+    topics = (kafka_names.contract_topic(settings.instance), kafka_names.status_topic(settings.instance))
+    secret = KafkaSecret(Path(settings.kafka_secret), worker_kafka_without_secret(settings), topics)
+    lifecycle.watches.append(FileWatch("PENSTOCK_KAFKA_SECRET", secret.paths, secret.read, secret.use))
+    return secret.kafka
 
 
 def _span_export(settings: Settings, worker_id: str) -> SpanExport:

@@ -35,6 +35,7 @@ from agents.ordering.partition import Batch, Delivery, PartitionState
 from knative.cloudevents.record_headers import record_headers
 from knative.contract.records import Subscription
 from knative.ports import Observe
+from tables.kafka.live_settings import present
 from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
@@ -153,6 +154,7 @@ class SubscriptionConsumer:
 
     def _session(self) -> None:
         self._polled_at = time.monotonic()
+        kafka = present(self._config.kafka)
         settings = consumer_settings(self._config, self.subscription.group, self.client_name, self.instance_id)
         consumer = Consumer({**settings, "on_commit": self.commits.on_commit, "error_cb": self._on_error})
         self._fatal = None
@@ -161,7 +163,7 @@ class SubscriptionConsumer:
         rebalance.begin(consumer)
         self._fetcher.begin()
         try:
-            while not (self._stop.is_set() or rebalance.stuck):
+            while not (self._stop.is_set() or rebalance.stuck) and present(self._config.kafka) is kafka:
                 if self._fatal is not None:
                     raise KafkaException(self._fatal)
                 self._polled_at = time.monotonic()
@@ -178,8 +180,7 @@ class SubscriptionConsumer:
                 if messages:
                     self._take(consumer, messages)
             if not rebalance.stuck:
-                rebalance.release(consumer, list(rebalance.partitions.values()), self._drain_s, self._drained)
-                leave(consumer)
+                self._end(consumer)
         finally:
             rebalance.drop()  # the partitions that an exception has left open
             hangs = rebalance.stuck or self.commits.in_flight
@@ -188,6 +189,18 @@ class SubscriptionConsumer:
                 threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
             else:
                 consumer.close()
+
+    def _end(self, consumer: Consumer) -> None:
+        """Finish what is in flight. At a stop, leave the group too. Otherwise a client with other credentials follows,
+        and gets the same partitions, as the same static member."""
+        partitions = list(self._rebalance.partitions.values())
+        if self._stop.is_set():
+            self._rebalance.release(consumer, partitions, self._drain_s, self._drained)
+        else:
+            log.debug("joining again with changed credentials", subscription=self.subscription.label)
+            self._rebalance.release(consumer, partitions, self._config.drain_s)
+        if self._stop.is_set():
+            leave(consumer)
 
     def _watch(self, consumer: Consumer, now: float) -> None:
         self._rebalance.open_deferred(consumer, now)

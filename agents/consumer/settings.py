@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.config import DeliveryConfig
+from tables.kafka.live_settings import present
 
 
 def consumer_settings(config: DeliveryConfig, group: str, client_name: str, instance_id: str) -> dict[str, Any]:
@@ -39,5 +40,5 @@ def consumer_settings(config: DeliveryConfig, group: str, client_name: str, inst
         "group.protocol": config.group_protocol,
         **(classic if config.group_protocol == "classic" else {}),
         **config.client,
-        **config.kafka,
+        **present(config.kafka),
     }

@@ -9,8 +9,9 @@ One client for all Triggers of a topic, without a group. It exists only while a 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -22,6 +23,7 @@ from agents.fanout.ranges import Range
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
 from knative.backoff import doubling_s
+from tables.kafka.live_settings import present
 from tables.kafka.loop_thread import LoopThread
 
 log = structlog.get_logger(__name__)
@@ -72,11 +74,8 @@ class CatchUp:
 
     def __init__(self, topic: str, client_name: str, config: DeliveryConfig, owner: CatchUpPort) -> None:
         self._topic = topic
-        settings = consumer_settings(config, f"{client_name}-catch-up", f"{client_name}-catch-up", "")
-        self._settings = {
-            **{name: value for name, value in settings.items() if name != "group.instance.id"},
-            "queued.max.messages.kbytes": min(settings["queued.max.messages.kbytes"], _FETCH_BYTES // 1024),
-        }
+        self._client_name = f"{client_name}-catch-up"
+        self._config = config
         self._owner = owner
         self._thread: LoopThread | None = None
         self._name = f"catch-up-{topic}"
@@ -100,28 +99,40 @@ class CatchUp:
         assert thread is not None
         waits_s = doubling_s(*_AGAIN_S)
         while not thread.stopping.is_set():
-            consumer = Consumer(self._settings)
+            kafka = present(self._config.kafka)
+            consumer = Consumer(self._settings())
             try:
-                self._serve(consumer, thread)
-                return
+                if self._serve(consumer, thread, kafka):
+                    return
             except KafkaException as problem:
                 log.warning("the catch-up consumer failed; it starts again", topic=self._topic, reason=str(problem))
                 thread.stopping.wait(next(waits_s))
             finally:
                 consumer.close()
 
-    def _serve(self, consumer: Consumer, thread: LoopThread) -> None:
-        """Turns, until none is needed or the thread is stopped."""
+    def _settings(self) -> dict[str, Any]:
+        settings = consumer_settings(self._config, self._client_name, self._client_name, "")
+        return {
+            **{name: value for name, value in settings.items() if name != "group.instance.id"},
+            "queued.max.messages.kbytes": min(settings["queued.max.messages.kbytes"], _FETCH_BYTES // 1024),
+        }
+
+    def _serve(self, consumer: Consumer, thread: LoopThread, kafka: Mapping[str, Any]) -> bool:
+        """Turns, until none is needed or the thread is stopped. False: credentials have changed, and a new client must
+        go on."""
         idle_since = time.monotonic()
         while not thread.stopping.is_set():
+            if present(self._config.kafka) is not kafka:
+                return False
             turn = thread.call(self._owner.next_turn)
             if turn is not None:
                 self._turn(consumer, thread, *turn)
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > _IDLE_S and thread.call(self._ended):
-                return
+                return True
             else:
                 thread.stopping.wait(_LOOK_S)
+        return True
 
     def _ended(self) -> bool:
         """On the event loop, so that no `wake` comes between the look and the end."""

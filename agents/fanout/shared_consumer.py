@@ -34,6 +34,7 @@ from agents.fanout.ranges import Range
 from agents.ordering.offset_tracker import OffsetTracker
 from agents.ordering.partition import PartitionState
 from knative.ports import Observe
+from tables.kafka.live_settings import present
 from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
@@ -167,13 +168,14 @@ class SharedConsumer:
 
     def _session(self) -> None:
         self._polled_at = time.monotonic()
+        kafka = present(self._config.kafka)
         settings = consumer_settings(self._config, self._group, self.client_name, self._instance_id)
         self._begin_client()
         consumer = Consumer({**settings, "on_commit": self._check.answered, "error_cb": self._on_error})
         self._consumer = consumer
         consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         try:
-            while not (self._stop.is_set() or self._stuck):
+            while not (self._stop.is_set() or self._stuck) and present(self._config.kafka) is kafka:
                 if self._fatal is not None:
                     raise KafkaException(self._fatal)
                 now = self._polled_at = time.monotonic()
@@ -189,8 +191,9 @@ class SharedConsumer:
             if not self._stuck:
                 heads = list(self.heads.values())
                 self.heads.clear()
-                self._release(consumer, heads, self._drain_s)
-                leave(consumer)
+                self._release(consumer, heads, self._drain_s if self._stop.is_set() else self._config.drain_s)
+                if self._stop.is_set():  # else a client with other credentials follows, as the same static member
+                    leave(consumer)
         finally:
             self._consumer = None
             if self.heads:  # an exception has left them: as good as lost

@@ -19,4 +19,9 @@ def kafka_client(settings: Settings, bootstrap: str = "") -> dict[str, Any]:
 
 def worker_kafka(settings: Settings) -> dict[str, Any]:
     """The same for a process that logs: librdkafka's own lines go through logging, and not to standard error."""
-    return {**kafka_client(settings), "log_level": 4, "logger": logging.getLogger("librdkafka")}
+    return {**kafka_client(settings), **worker_kafka_without_secret(settings)}
+
+
+def worker_kafka_without_secret(settings: Settings) -> dict[str, Any]:
+    """What of this is not in the Kafka secret."""
+    return {"bootstrap.servers": settings.kafka, "log_level": 4, "logger": logging.getLogger("librdkafka")}

@@ -24,6 +24,7 @@ from knative.cloudevents.record_headers import record_headers
 from tables.kafka.admin import KafkaAdmin
 from tables.kafka.answers import Place
 from tables.kafka.errors import KafkaFailed
+from tables.kafka.live_settings import present
 from tables.kafka.loop_thread import call_in_thread
 
 log = structlog.get_logger(__name__)
@@ -99,7 +100,7 @@ class DlqSizes:
         self, kafka: Mapping[str, Any], topics: Callable[[], Iterable[str]], leads: Callable[[], bool]
     ) -> None:
         """`topics`: returns the present DLQ topics; `leads`: whether this process is the leading controller."""
-        self._kafka = dict(kafka)
+        self._kafka = kafka
         self._topics, self._leads = topics, leads
         self._letters = Letters()
         self._sizes: dict[str, int] | None = None
@@ -166,7 +167,7 @@ class DlqSizes:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",  # when retention removes the offset before it is read
                 "queued.max.messages.kbytes": 1024,
-                **self._kafka,
+                **present(self._kafka),
             }
         )
         try:

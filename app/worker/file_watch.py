@@ -56,11 +56,14 @@ class FileWatch(Generic[T]):
             return
         self._seen = seen
         try:
-            self._use(await asyncio.to_thread(self._read))
+            found = await asyncio.to_thread(self._read)
+            if signature(self._paths) != seen:  # they have changed while they were read: the next look reads them
+                return
+            self._use(found)
         except PenstockError as problem:
             # Two files are not replaced at the same instant: the next look may find both.
             if str(problem) != self._problem:
-                log.warning("changed files are not used", what=self._what, reason=str(problem))
+                log.error("changed files are not used", what=self._what, reason=str(problem))
             self._problem = str(problem)
             return
         self._problem = ""

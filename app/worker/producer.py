@@ -17,6 +17,8 @@ grace period for healthy partitions; then the rest fails. librdkafka's own time-
 client continues under a new epoch, and Kafka would store a second time what was sent to other partitions and not yet
 acknowledged.
 
+When credentials have changed, a new client takes over as well. The former one sends what it has.
+
 A broker rejects a batch that is too large as a whole, and librdkafka fails every record in it. Each of them is sent
 again by itself (`app/worker/one_by_one`). Does not retry otherwise: librdkafka retries, in order, until the produce
 time-out, and then the sender decides.
@@ -28,7 +30,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -43,6 +45,7 @@ from app.worker.produce_ages import Identity, StoredAgain, identity_of
 from app.worker.producer_client import ClientState, ProducerClient
 from app.worker.producer_config import TOO_LARGE, ProducerConfig, failure, is_fatal
 from knative.ports import Headers, Observe, ProduceFailure, ProduceProblem, Stored
+from tables.kafka.live_settings import present
 
 log = structlog.get_logger(__name__)
 
@@ -78,6 +81,7 @@ class KafkaProducer:
         self.ever_connected = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: ProducerClient | None = None  # the one that takes new records
+        self._kafka: Mapping[str, Any] = {}  # its settings
         self._observe = observe
         self._produced = observe.produced
         self._one_by_one = OneByOne(self._make_single)
@@ -123,8 +127,9 @@ class KafkaProducer:
 
     def _build(self) -> ProducerClient:
         now_s = time.monotonic()
+        self._kafka = present(self.config.kafka)
         self._stored_again = again = StoredAgain(now_s)
-        callbacks = {"error_cb": self._on_error, "stats_cb": partial(self._on_statistics, again)}
+        callbacks = {"error_cb": partial(self._on_error, again), "stats_cb": partial(self._on_statistics, again)}
         return ProducerClient(Producer({**self.config.client(), **callbacks}), self.config.timeout_s, now_s)
 
     def _make_single(self) -> KafkaProducer:
@@ -249,8 +254,9 @@ class KafkaProducer:
             assert self._loop is not None
             self._loop.call_soon_threadsafe(self._drain_acks)
 
-    def _on_error(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+    def _on_error(self, stored_again: StoredAgain, error: KafkaError) -> None:
+        former = stored_again is not self._stored_again  # of a client whose credentials may be refused by now
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and not former:
             if self.connected:
                 log.warning("Kafka cannot be reached", brokers=self.config.kafka.get("bootstrap.servers"))
             self.connected = False
@@ -272,8 +278,9 @@ class KafkaProducer:
                 self._wind_up()
                 # One replacement for slowness at a time: a stuck partition makes the next client slow as well.
                 slow = not self._former and client.too_slow(time.monotonic())
-                if slow or client.state is ClientState.FAILED:
-                    self._replace(client)
+                outdated = present(self.config.kafka) is not self._kafka
+                if slow or outdated or client.state is ClientState.FAILED:
+                    self._replace(client, slow=slow)
                 else:
                     self._serve(client)
         except Exception as problem:
@@ -328,16 +335,18 @@ class KafkaProducer:
                 log.info("Kafka is reachable again")
             self.connected = self.ever_connected = True
 
-    def _replace(self, client: ProducerClient) -> None:
+    def _replace(self, client: ProducerClient, *, slow: bool) -> None:
         """Build a new client. The former one keeps the records that it has."""
         if client.state is ClientState.FAILED:
             log.error("the producer had a fatal error and is replaced", reason=client.reason)
-        else:
+        elif slow:
             log.warning("Kafka has not acknowledged events: the producer is replaced", after_s=self.config.timeout_s)
+        else:
+            log.debug("the producer is replaced by one with the changed credentials")
         time.sleep(client.rebuild_wait_s(time.monotonic()))  # records sent meanwhile to a FAILED client fail at once
         fresh = self._build()
         self._client = fresh  # one assignment: the event loop sends to the new client from here on
-        client.replaced(time.monotonic())
+        client.replaced(time.monotonic(), slow=slow)
         self._former.append(client)
 
     def _wind_up(self) -> None:

@@ -2,10 +2,11 @@
 
     LIVE ------ a fatal error ------> FAILED --------+
      |                                               | its time is over
-     +-- replaced, because it is slow --> RETIRING --+--> PURGING --> CLOSED
+     +-- replaced, slow or outdated ----> RETIRING --+--> PURGING --> CLOSED
 
-A client that is replaced keeps its records: RETIRING gives healthy partitions a grace period, then PURGING fails what
-is left. Decides when, by the clock of the caller. The producer's poll thread makes all transitions but that to FAILED.
+A client that is replaced keeps its records. RETIRING gives a slow client a grace period for healthy partitions, and one
+with outdated credentials the time that its records have left; then PURGING fails what is left. Decides when, by the
+clock of the caller. The producer's poll thread makes all transitions but that to FAILED.
 """
 
 from __future__ import annotations
@@ -79,11 +80,13 @@ class ProducerClient:
         """How long to wait before another client is built."""
         return max(0.0, self._built_s + _REBUILD_S - now_s) if self.state is _S.FAILED else 0.0
 
-    def replaced(self, now_s: float) -> None:
+    def replaced(self, now_s: float, *, slow: bool) -> None:
         """Another client takes all new records. FAILED stays as it is: it gets no grace period."""
         self._until_s = now_s
         if self.state is _S.LIVE:
             self._until_s += _GRACE * self._timeout_s
+            if not slow:
+                self._until_s += max(0.0, _PATIENCE * self._timeout_s - self.ages.oldest_s(now_s))
             self.state = _S.RETIRING
 
     def wind_up(self, now_s: float) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from knative.ports import ProduceFailure, ProduceProblem
+from tables.kafka.live_settings import present
 
 _CLIENT_TIMEOUT_S = 300.0  # added to ours, so that librdkafka's own time-out is never reached (see `producer`)
 _STATISTICS_S = 5.0
@@ -58,7 +59,7 @@ class ProducerConfig:
             "reconnect.backoff.max.ms": 2_000,
             "statistics.interval.ms": int(_STATISTICS_S * 1000),
             "client.id": self.name,
-            **self.kafka,
+            **present(self.kafka),
             "log_level": 3,  # errors only: while a broker starts, the client warns of faults that it repairs itself
         }
 

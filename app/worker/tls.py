@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
 from pathlib import Path
 
 from knative.errors import UsageError
+from tables.kafka.memory_file import MemoryFile
 
 
 class ServerTls:
@@ -39,12 +38,8 @@ class ServerTls:
 
 def _load(context: ssl.SSLContext, both: bytes) -> None:
     # The files may change at any time, and a context that fails half-way would have one of the two. OpenSSL wants a
-    # file: on Linux this one is in memory only.
-    in_memory = hasattr(os, "memfd_create")
-    with open(os.memfd_create("tls"), "wb") if in_memory else tempfile.NamedTemporaryFile() as file:
-        file.write(both)
-        file.flush()
-        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}" if in_memory else file.name, password="")
+    # file.
+    context.load_cert_chain(MemoryFile(both), password="")
 
 
 def _context() -> ssl.SSLContext:

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import structlog
 from faust.app.base import BootStrategy
@@ -28,6 +28,7 @@ from knative.backoff import doubling_s
 from knative.contract import kafka_names
 from tables.faust_support import OffsetControlApp, crash_of, end_app
 from tables.kafka.admin import KafkaAdmin
+from tables.kafka.live_settings import present
 from tables.kafka.python_clients import broker_settings
 from tables.traffic_windows.faust_table import TrafficConfig, register
 
@@ -40,6 +41,7 @@ _START_S = 60.0
 _STOP_S = 10.0  #: for an app; its parts have `_CLOSE_S` each, then the rest is abandoned
 _CLOSE_S = 3.0
 _ADMIN_S = 5.0
+_LOOK_S = 1.0  #: between looks whether credentials have changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +171,28 @@ class TrafficWindows:
                 log.warning("traffic windows are not updated for a while", reason=_words(problem), again_in_s=wait_s)
                 await asyncio.sleep(wait_s)
 
-    async def _once(self) -> NoReturn:
-        """One app from its start to its failure."""
+    async def _once(self) -> None:
+        """One app from its start until its credentials have changed. Raises what makes it fail before."""
         config = self._config
+        kafka = present(config.kafka)
         await asyncio.to_thread(self._topics.make)
         self.app = app = build(config)
         try:
             await asyncio.wait_for(app.start(), _START_S)
             self._count("started")
             log.debug("traffic windows are updated")
-            raise await crash_of(app) or RuntimeError("the app of the traffic windows exited")
+            await self._until_replaced(app, kafka)
         finally:
             await end_app(app, _STOP_S, _CLOSE_S)
+
+    async def _until_replaced(self, app: TrafficWindowsApp, kafka: Mapping[str, Any]) -> None:
+        crash = asyncio.ensure_future(crash_of(app))
+        try:
+            while present(self._config.kafka) is kafka:
+                if (await asyncio.wait({crash}, timeout=_LOOK_S))[0]:
+                    raise crash.result() or RuntimeError("the app of the traffic windows exited")
+        finally:
+            crash.cancel()
 
 
 def _words(problem: BaseException) -> str:

@@ -2,13 +2,12 @@
 
 All methods block, so call them in a thread; each has a time limit, and raises what `tables/kafka/errors` makes of
 Kafka's error. One object has one client, made at the first request: making one takes up to 55 ms and opens connections.
-What is already as requested is a success where the method says so.
+When credentials have changed, the next request makes another. What is already as requested is a success where the
+method says so.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -39,6 +38,7 @@ from tables.kafka.errors import (
     unanswered,
     unreachable,
 )
+from tables.kafka.kept_client import KeptClient
 from tables.kafka.probe import refusal
 from tables.kafka.refusals import Refusals
 
@@ -57,26 +57,16 @@ class KafkaAdmin:
         """`kafka`: librdkafka client settings. The client does not log: callers report an unavailable Kafka once."""
         self.bootstrap = str(kafka.get("bootstrap.servers", ""))
         self._refusals = Refusals(kafka)
-        self._conf = {"log_level": 2, **kafka, "error_cb": self._refusals.callback}
         self._limit_s = limit_s
-        self._lock = threading.Lock()
-        self._made: AdminClient | None = None
-        self._former: AdminClient | None = None
-        self._replaced_at = 0.0  # monotonic
+        self._kept = KeptClient(kafka, self._refusals.callback, limit_s + _LATER_S)
 
     def close(self) -> None:
         """Drop the client. A request under way may end without an answer."""
-        self._made = self._former = None
+        self._kept.close()
 
     @property
     def _client(self) -> AdminClient:
-        with self._lock:
-            if time.monotonic() - self._replaced_at > self._limit_s + _LATER_S:
-                self._former = None
-            client = self._made
-            if client is None:
-                client = self._made = AdminClient(self._conf)
-            return client
+        return self._kept.get()
 
     # -- the cluster
 
@@ -307,10 +297,7 @@ class KafkaAdmin:
     def _forget_coordinators(self) -> None:
         """Have the next request ask Kafka again which brokers coordinate the groups: a client remembers them as long as
         it uses them, also after they have moved."""
-        with self._lock:
-            # Kept for a while, because a client that is dropped gives no answer to requests under way.
-            self._former, self._made = self._made, None
-            self._replaced_at = time.monotonic()
+        self._kept.retire()
 
     def commit(self, group: str, offsets: Mapping[Place, int]) -> None:
         """Commit offsets of a group, which must have no members."""
@@ -362,7 +349,7 @@ class KafkaAdmin:
             raise (unanswered(doing, refused) if refused else found) from problem
         except TimeoutError as problem:
             raise unanswered(doing, f"time limit of {self._limit_s:g} s") from problem
-        client = self._made
+        client = self._kept.made
         if client is not None:
             self._refusals.reported(client)  # what was refused before does not matter any more
         return answer

@@ -21,6 +21,7 @@ from typing import Any
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from tables.kafka.live_settings import present
 from tables.kafka.loop_thread import LoopThread
 
 log = structlog.get_logger(__name__)
@@ -51,6 +52,7 @@ class CompactedReader:
     ) -> None:
         """`kafka`: librdkafka client settings with `bootstrap.servers`."""
         self.topic = topic
+        self._kafka = kafka
         self._conf = {
             "group.id": f"{topic}.reader",  # required by the client, but never joined or committed to
             "enable.auto.commit": False,
@@ -58,7 +60,6 @@ class CompactedReader:
             "enable.partition.eof": True,
             "queued.max.messages.kbytes": 1024,
             "topic.metadata.refresh.interval.ms": 30_000,
-            **kafka,
         }
         self._apply = apply
         self._thread = LoopThread(self._run, f"read-{topic}", partial(self._call, crashed))
@@ -99,29 +100,34 @@ class CompactedReader:
 
     def _run(self) -> None:
         while not self._thread.stopping.is_set():
-            consumer = Consumer(self._conf)
+            kafka = present(self._kafka)
+            consumer = Consumer({**self._conf, **kafka})
             try:
-                if self._assign(consumer):
-                    self._read(consumer)
+                if self._assign(consumer, kafka):
+                    self._read(consumer, kafka)
             finally:
                 consumer.close()
 
-    def _read(self, consumer: Consumer) -> None:
+    def _goes_on(self, kafka: Mapping[str, Any]) -> bool:
+        """Whether a client with these settings is still good."""
+        return not self._thread.stopping.is_set() and present(self._kafka) is kafka
+
+    def _read(self, consumer: Consumer, kafka: Mapping[str, Any]) -> None:
         """Read until stopped, or until the client should be replaced.
 
         After Kafka was away, a client has been seen that did not find its way back for minutes, while new ones did. The
         next one continues where this one is.
         """
         self._failed = 0
-        while not self._thread.stopping.is_set() and self._failed < _FAILED_MAX:
+        while self._goes_on(kafka) and self._failed < _FAILED_MAX:
             first = consumer.poll(_POLL_S)
             if first is not None:
                 self._take([first, *consumer.consume(_BATCH, 0)])
             self._answer(consumer)
 
-    def _assign(self, consumer: Consumer) -> bool:
-        """Wait until the topic exists, and assign all its partitions; False if stopped before."""
-        while not self._thread.stopping.is_set():
+    def _assign(self, consumer: Consumer, kafka: Mapping[str, Any]) -> bool:
+        """Wait until the topic exists, and assign all its partitions; False if stopped or replaced before."""
+        while self._goes_on(kafka):
             try:
                 found = consumer.list_topics(self.topic, timeout=5).topics[self.topic]
             except KafkaException as problem:

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tables.kafka.answers import GroupOffset
 from tables.kafka.errors import failed
+from tables.kafka.live_settings import on_replaced, present
 from tables.kafka.python_clients import aiokafka_settings
 
 _LIMIT_S = 8.0  # for one request
@@ -35,14 +36,16 @@ class GroupClient:
     """One client for all groups of a process. Event loop only."""
 
     def __init__(self, kafka: Mapping[str, Any], client_name: str) -> None:
-        """`kafka`: librdkafka client settings. Each new client reads certificates again."""
+        """`kafka`: librdkafka client settings. When they are replaced, so is the client."""
         self._kafka = kafka
         self._client_name = client_name
         self._client: AIOKafkaClient | None = None
+        self._retiring: set[asyncio.Task[None]] = set()  # former clients, until their requests are answered
         self._starting = asyncio.Lock()
         self._coordinators: dict[str, int] = {}  # group -> the id of its broker
         self._failing_since: float | None = None  # no request has been answered since; time of the loop
         self._closed = False
+        on_replaced(kafka, self._outdated)
 
     async def fetch(self, group: str, topic: str, numbers: Collection[int], limit_s: float) -> dict[int, GroupOffset]:
         """Partition -> what the group has committed, without those that have nothing. Tries again for `limit_s` while
@@ -85,7 +88,9 @@ class GroupClient:
     async def close(self) -> None:
         """Close all connections. A request after that fails."""
         self._closed = True
-        await self._drop()
+        for retiring in self._retiring:
+            retiring.cancel()
+        await asyncio.gather(self._drop(), *self._retiring, return_exceptions=True)
 
     async def _drop(self) -> None:
         client, self._client = self._client, None
@@ -126,9 +131,10 @@ class GroupClient:
         async with self._starting:
             if self._closed:
                 raise aiokafka_errors.KafkaConnectionError("the client is closed")
-            if self._client is None:
+            while self._client is None:
+                kafka = present(self._kafka)
                 client = AIOKafkaClient(
-                    **aiokafka_settings(self._kafka),
+                    **aiokafka_settings(kafka),
                     client_id=self._client_name,
                     request_timeout_ms=round(_LIMIT_S * 1000),
                 )
@@ -137,8 +143,19 @@ class GroupClient:
                 except BaseException:
                     await client.close()
                     raise
-                self._client = client
+                if kafka is present(self._kafka):
+                    self._client = client
+                else:
+                    await client.close()
             return self._client
+
+    def _outdated(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            self._coordinators.clear()
+            retiring = asyncio.get_running_loop().create_task(_close_later(client))
+            self._retiring.add(retiring)
+            retiring.add_done_callback(self._retiring.discard)
 
     def _check(self, group: str, code: int) -> None:
         if code:
@@ -150,6 +167,14 @@ class GroupClient:
         """Look up again which broker coordinates this group, and all others of the same broker."""
         node = self._coordinators.get(group)
         self._coordinators = {name: at for name, at in self._coordinators.items() if at != node}
+
+
+async def _close_later(client: AIOKafkaClient) -> None:
+    """When each request that it has sent is answered or over. A task that is cancelled closes it at once."""
+    try:
+        await asyncio.sleep(_LIMIT_S)
+    finally:
+        await client.close()
 
 
 def _translated(problem: Exception) -> KafkaError:

@@ -17,9 +17,14 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
+from tables.kafka.live_settings import present
 from tables.kafka.loop_thread import LoopThread
 
 _POLL_S = 0.1  #: also the longest time until a `confirm` is sent
+_DEFAULTS = {
+    "topic.metadata.refresh.interval.ms": 10_000,
+    "log_level": 2,  # the caller of a failed action reports an unavailable Kafka once
+}
 
 
 def _ignore(_: str) -> None:
@@ -47,10 +52,8 @@ class GroupLock:
         """
         self._session_timeout_s = session_timeout_s
         session_ms = int(session_timeout_s * 1000)
+        self._kafka = kafka
         self._conf = {
-            "topic.metadata.refresh.interval.ms": 10_000,
-            "log_level": 2,  # the caller of a failed action reports an unavailable Kafka once
-            **kafka,
             "group.id": group,
             "enable.auto.commit": False,
             "auto.offset.reset": "latest",
@@ -121,10 +124,15 @@ class GroupLock:
         self._thread.call_soon(_answer, asked, error is None and self._held)
 
     def _run(self) -> None:
-        consumer = Consumer(self._conf)
+        while not self._thread.stopping.is_set():
+            self._session(present(self._kafka))
+
+    def _session(self, kafka: Mapping[str, Any]) -> None:
+        """One client, until the lock is given up or credentials have changed."""
+        consumer = Consumer({**_DEFAULTS, **kafka, **self._conf})
         consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
         try:
-            while not self._thread.stopping.is_set():
+            while not self._thread.stopping.is_set() and present(self._kafka) is kafka:
                 self._ask(consumer)
                 message = consumer.poll(_POLL_S)
                 if message is not None and (error := message.error()) is not None:
@@ -132,6 +140,8 @@ class GroupLock:
         finally:
             self._set(held=False)
             consumer.close()
+            asked, self._asked = self._asked, []
+            self._thread.call_soon(_answer, asked, False)
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for partition in partitions:

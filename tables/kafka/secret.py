@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from knative.errors import UsageError
+from tables.kafka.memory_file import MemoryFile
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -95,27 +96,51 @@ def _one_of(words: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}"
 
 
+def paths(folder: Path) -> list[Path]:
+    """The files that a Secret may have."""
+    return [folder / name for name in (*itertools.chain(*_NAMES.values()), *_FILES, *_OAUTH_KEYS)]
+
+
 def read_secret(folder: Path) -> dict[str, str]:
     """librdkafka settings for the Secret that is mounted at `folder`. Raises UsageError, which names what to mend, and
     never shows a value."""
+    return secret_settings(read_keys(folder), folder)
+
+
+def read_keys(folder: Path) -> dict[str, str]:
+    """Key -> value. Raises UsageError."""
     secret: dict[str, str] = {}
     problems: list[str] = []
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}, which PENSTOCK_KAFKA_SECRET names.", _HINT)
-    for name in (*itertools.chain(*_NAMES.values()), *_FILES, *_OAUTH_KEYS):
-        path = folder / name
+    for path in paths(folder):
         try:
             if path.is_file():
-                secret[name] = path.read_text().rstrip("\r\n")
+                secret[path.name] = path.read_text().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as problem:
-            problems.append(f"{name} cannot be read ({getattr(problem, 'strerror', 'it is not UTF-8')})")
+            problems.append(f"{path.name} cannot be read ({getattr(problem, 'strerror', 'it is not UTF-8')})")
     if not secret and not problems:
         problems.append("it has none of the keys of a Kafka secret")
-    settings, wrong = client_settings(secret, folder)
-    problems += wrong or _of_files(settings)
     if problems:
-        raise UsageError(f"The Kafka secret in {folder} is not valid: {'; '.join(problems)}.", _HINT)
+        raise _not_valid(folder, problems)
+    return secret
+
+
+def secret_settings(secret: Mapping[str, str], folder: Path, *, in_memory: bool = False) -> dict[str, str]:
+    """librdkafka settings for the keys that `read_keys` found. `in_memory`: they name copies of the certificates, so
+    that what happens to the folder later does not matter. Raises UsageError."""
+    settings, problems = client_settings(secret, folder)
+    if in_memory:
+        names = {name: setting for name, setting in _FILES.items() if setting in settings}
+        settings |= {setting: MemoryFile(f"{secret[name]}\n".encode()) for name, setting in names.items()}
+    problems = problems or _of_files(settings)
+    if problems:
+        raise _not_valid(folder, problems)
     return settings
+
+
+def _not_valid(folder: Path, problems: Iterable[str]) -> UsageError:
+    return UsageError(f"The Kafka secret in {folder} is not valid: {'; '.join(problems)}.", _HINT)
 
 
 def _of_files(settings: Mapping[str, str]) -> list[str]:

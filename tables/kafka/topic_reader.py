@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from knative.cloudevents.record_headers import record_headers
 from knative.errors import NotReadyError, PenstockError
 from tables.kafka.errors import unreachable
+from tables.kafka.live_settings import present
 from tables.kafka.probe import refusal
 from tables.kafka.refusals import Refusals
 
@@ -65,7 +66,7 @@ class TopicReader:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
                 "log_level": 0,
-                **kafka,
+                **present(kafka),
                 "error_cb": refusals.callback,
             }
         )

@@ -181,10 +181,10 @@ def test_a_client_that_is_replaced_does_not_stay(kafka: EmbeddedKafka) -> None:
     admin = KafkaAdmin({"bootstrap.servers": kafka.bootstrap}, 1.0)
     admin.probe()
     admin._forget_coordinators()
-    assert admin._former is not None
+    assert admin._kept.former is not None
 
     def gone() -> bool:
         admin.probe()
-        return admin._former is None
+        return admin._kept.former is None
 
     _wait("the former one is gone", gone)

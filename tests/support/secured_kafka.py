@@ -7,6 +7,8 @@ mtls       SSL, and only for clients with a certificate of the authority
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -92,9 +94,9 @@ class SecuredKafka(KafkaCluster):
         keys = {"protocol": "SASL_SSL", "sasl_mechanism": mechanism, "user": user, "password": password}
         return write_secret(folder, **keys, ca_crt=self.authority.certificate)
 
-    def mtls_secret(self, folder: Path) -> Path:
+    def mtls_secret(self, folder: Path, name: str = "client") -> Path:
         """For the listener for clients with a certificate."""
-        client = self.authority.sign("client")
+        client = self.authority.sign(name)
         return write_secret(folder, ca_crt=self.authority.certificate, user_crt=client.certificate, user_key=client.key)
 
     # -- who may connect, and what for
@@ -131,6 +133,28 @@ class SecuredKafka(KafkaCluster):
 
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+class MountedSecret:
+    """A folder as the kubelet mounts a Secret: a link is swapped, and all keys change at one instant."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._number = folder, 0
+
+    def mount(self, source: Path) -> None:
+        """Have it show the files of this folder."""
+        self._number += 1
+        version = self.folder / f"..{self._number}"
+        shutil.copytree(source, version)
+        link = self.folder / "..new"
+        link.symlink_to(version.name)
+        former = os.readlink(self.folder / "..data") if self._number > 1 else ""
+        link.rename(self.folder / "..data")
+        for path in version.iterdir():
+            if not (self.folder / path.name).is_symlink():
+                (self.folder / path.name).symlink_to(f"..data/{path.name}")
+        if former:
+            shutil.rmtree(self.folder / former)
 
 
 def write_secret(folder: Path, **keys: str | Path) -> Path:

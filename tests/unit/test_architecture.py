@@ -227,9 +227,10 @@ def test_the_rules_about_kafka_clients_find_what_they_are_for(text: str, tested:
 
 def test_kafka_is_administered_in_one_place() -> None:
     """One client, one time limit, one translation of Kafka's errors."""
-    admin = ROOT / "tables" / "kafka" / "admin.py"
+    kafka = ROOT / "tables" / "kafka"
 
-    assert [path for path in OURS if "AdminClient" in _text(path)] == [admin]
+    assert [path for path in OURS if "AdminClient" in _text(path)] == [kafka / "admin.py", kafka / "kept_client.py"]
+    assert [path for path in OURS if "import KeptClient" in _text(path)] == [kafka / "admin.py"]
 
 
 def _mentions_kafka(path: Path) -> bool:

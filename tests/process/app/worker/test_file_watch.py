@@ -53,6 +53,25 @@ def test_tokens_are_read_again_and_a_file_that_is_not_valid_changes_nothing(tmp_
     assert len(used) == 3
 
 
+def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    path, used = tmp_path / "file", list[str]()
+    path.write_text("one")
+    later: list[str] = []
+
+    def read() -> str:
+        text = path.read_text()
+        if later:
+            path.write_text(later.pop())
+        return text
+
+    watch = FileWatch("file", [path], read, used.append)
+    later.append("the third")
+    path.write_text("second")
+    for _ in range(2):
+        asyncio.run(watch.look())
+    assert used == ["one", "the third"]
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

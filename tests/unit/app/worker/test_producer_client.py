@@ -73,7 +73,7 @@ def client(kafka: Counting | None = None) -> tuple[Checked, Counting]:
 def test_a_slow_client_gets_a_grace_period_then_its_records_fail() -> None:
     it, kafka = client()
     kafka.produce()
-    it.replaced(100.0)
+    it.replaced(100.0, slow=True)
     it.wind_up(100.0 + GRACE_S - 0.01)
     assert (it.state, kafka.purged) == (RETIRING, 0)
     it.wind_up(100.0 + GRACE_S)
@@ -85,10 +85,25 @@ def test_a_slow_client_gets_a_grace_period_then_its_records_fail() -> None:
     assert it.state is CLOSED
 
 
+@pytest.mark.parametrize(("waited_s", "rest_s"), [(0.0, 9.0), (6.0, 3.0), (20.0, 0.0)])
+def test_a_client_with_outdated_credentials_gets_the_rest_of_the_time(waited_s: float, rest_s: float) -> None:
+    it, kafka = client()
+    if waited_s:
+        it.ages.generation[0] += 1
+        it.too_slow(0.25)  # a generation is closed
+    kafka.produce()
+    replaced_s = 0.25 + waited_s
+    it.replaced(replaced_s, slow=False)
+    it.wind_up(replaced_s + rest_s + GRACE_S - 0.01)
+    assert (it.state, kafka.purged) == (RETIRING, 0)
+    it.wind_up(replaced_s + rest_s + GRACE_S)
+    assert (it.state, kafka.purged) == (PURGING, 1)
+
+
 def test_a_client_with_a_fatal_error_gets_none() -> None:
     it, kafka = client()
     it.fail("by a test")
-    it.replaced(100.0)
+    it.replaced(100.0, slow=True)
     assert (it.state, it.reason) == (FAILED, "by a test")
     it.wind_up(100.0)
     assert (it.state, kafka.purged) == (PURGING, 1)
@@ -98,7 +113,7 @@ def test_a_client_that_reports_nothing_is_waited_for_longer() -> None:
     it, kafka = client(Stuck())
     kafka.produce()
     it.fail("by a test")
-    it.replaced(0.0)
+    it.replaced(0.0, slow=True)
     it.wind_up(29.9)
     assert it.state is PURGING
     it.wind_up(30.0)
@@ -122,14 +137,16 @@ def test_clients_that_fail_at_once_follow_each_other_slowly(now_s: float, wait_s
     assert it.rebuild_wait_s(now_s) == wait_s
 
 
-@given(st.lists(st.tuples(st.sampled_from(("fail", "wait", "wind up", "send", "replace")), st.floats(0.0, 40.0))))
+@given(
+    st.lists(st.tuples(st.sampled_from(("fail", "wait", "wind up", "send", "outdated", "slow")), st.floats(0.0, 40.0)))
+)
 def test_a_replaced_client_always_ends_with_nothing_left(steps: list[tuple[str, float]]) -> None:
     it, kafka = client()
     now, was_replaced = 0.0, False
     for step, seconds in [
         *steps,
-        ("replace", 0.0),
-        ("wait", GRACE_S),
+        ("slow", 0.0),
+        ("wait", TIMEOUT_S),
         ("wind up", 0.0),
         ("wait", 30.0),
         ("wind up", 0),
@@ -140,9 +157,9 @@ def test_a_replaced_client_always_ends_with_nothing_left(steps: list[tuple[str, 
             it.fail("by a test")
         elif step == "send" and it.state is not CLOSED:
             kafka.produce()
-        elif step == "replace" and not was_replaced:
+        elif step in ("outdated", "slow") and not was_replaced:
             was_replaced = True
-            it.replaced(now)
+            it.replaced(now, slow=step == "slow")
         elif step == "wind up" and was_replaced and it.state is not CLOSED:
             it.wind_up(now)
     assert (it.state, len(kafka)) == (CLOSED, 0)

@@ -1,0 +1,77 @@
+"""The folder of PENSTOCK_KAFKA_SECRET while a worker runs: changed credentials are used once Kafka accepts them.
+
+    folder changes -> valid? -> does Kafka accept it? -> `kafka` is replaced -> everybody makes a new client
+                        | no           | no
+                        +--------------+--> the former ones stay in use, and both questions are asked again
+
+So it does not matter whether the folder or Kafka changes first, and a mistake cuts nobody off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+from confluent_kafka import KafkaException
+
+from knative.errors import UsageError
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaUnavailable, leave_out
+from tables.kafka.live_settings import LiveSettings
+from tables.kafka.secret import paths, read_keys, secret_settings
+
+log = structlog.get_logger(__name__)
+
+_ASK_LIMIT_S = 5.0
+Found = tuple[Mapping[str, str], Mapping[str, Any]]  #: keys of the Secret, librdkafka settings
+
+
+class KafkaSecret:
+    """`kafka` has librdkafka client settings as soon as `use` was called for the first time."""
+
+    def __init__(self, folder: Path, others: Mapping[str, Any], topics: Collection[str]) -> None:
+        """`others`: settings that are not in the folder. `topics`: some that its user must be allowed to describe."""
+        self.kafka = LiveSettings()
+        self.paths = paths(folder)
+        self._folder, self._others, self._topics = folder, others, topics
+        self._keys: Mapping[str, str] = {}
+
+    def read(self) -> Found:
+        """What the folder has. Blocks. Raises UsageError if it is not valid, or if Kafka does not accept it; except for
+        the first time, when Kafka may not run yet."""
+        keys = read_keys(self._folder)
+        settings = {**self._others, **secret_settings(keys, self._folder, in_memory=True)}
+        if self._keys and keys != self._keys:
+            self._try(settings)
+        return keys, settings
+
+    def _try(self, settings: Mapping[str, Any]) -> None:
+        try:
+            admin = KafkaAdmin({**settings, "log_level": 0}, _ASK_LIMIT_S)  # the reason is logged once, by us
+            admin.cluster()
+            admin.describe_topics(self._topics, leave_out(KafkaNotFound))
+        except KafkaUnavailable as problem:
+            why = problem.why
+        except KafkaFailed as problem:
+            why = str(problem)
+        except KafkaException as problem:
+            why = f"its client does not take them ({problem.args[0].name()})"  # more could show a value
+        else:
+            return
+        raise UsageError(
+            f"The changed credentials in {self._folder} do not work: {why}.",
+            "The former ones stay in use until they do.",
+        )
+
+    def use(self, found: Found) -> None:
+        """Have every client made again, if something is different."""
+        keys, settings = found
+        changed = sorted(name for name in keys.keys() | self._keys.keys() if keys.get(name) != self._keys.get(name))
+        if not changed:
+            return
+        self.kafka.replace(settings)
+        if self._keys:
+            log.info("Kafka credentials changed: every client is made again and uses them", keys=changed)
+        self._keys = keys

@@ -1,0 +1,21 @@
+"""Files for libraries that want a path, with content that must not change or be found on a disk."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+
+
+class MemoryFile(str):
+    """The path of a file that exists as long as this text, on Linux in memory only. Only this user can open it."""
+
+    def __new__(cls, content: bytes) -> MemoryFile:
+        """A file with this content."""
+        in_memory = hasattr(os, "memfd_create")
+        file = open(os.memfd_create("penstock"), "wb") if in_memory else tempfile.NamedTemporaryFile()  # noqa: SIM115
+        file.write(content)
+        file.flush()
+        path = super().__new__(cls, f"/proc/self/fd/{file.fileno()}" if in_memory else file.name)
+        weakref.finalize(path, file.close)
+        return path

@@ -1,0 +1,210 @@
+"""A worker whose Kafka credentials change under load: nothing is lost, delivered twice or out of order, every client is
+made again, and no credential is shown."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from tables.traffic_windows.faust_table import TrafficConfig
+from tests.support.installation import Installation
+from tests.support.ledger import reader
+from tests.support.processes import Worker, wait_until
+from tests.support.resources import Wanted
+from tests.support.secured_kafka import MountedSecret, SecuredKafka
+from tests.support.subscriber import ScriptedSubscriber, says
+from tests.system.sending import post
+
+pytestmark = pytest.mark.system
+
+LIMIT_S = 180.0
+CANARIES = ("canary-one-51c", "canary-two-8e0", "canary-three-2b7")
+ANSWER_S = 0.02
+CHANGED = "Kafka credentials changed"
+_ESTABLISHED = "01"
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    with SecuredKafka(tmp_path_factory.mktemp("secured")) as kafka:
+        yield kafka
+
+
+@dataclass(slots=True)
+class Load:
+    """Sends events to a channel and to a broker, one after the other, until it is stopped."""
+
+    worker: Worker
+    paths: dict[str, str]  #: name of the Subscription or Trigger -> path
+    accepted: dict[str, list[str]] = field(default_factory=dict)
+    refused: list[int] = field(default_factory=list)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Until the end of the block."""
+        stop = threading.Event()
+        threads = [threading.Thread(target=self._send, args=(name, stop)) for name in self.paths]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(LIMIT_S)
+
+    def _send(self, name: str, stop: threading.Event) -> None:
+        accepted = self.accepted[name] = []
+        number = 0
+        while not stop.wait(2 * ANSWER_S):
+            number += 1
+            status = post(self.worker.port, self.paths[name], f"{name}-{number}", b"x").status
+            if status == 202:
+                accepted.append(f"{name}-{number}")
+            else:
+                self.refused.append(status)
+
+    def more(self, count: int = 20) -> None:
+        """Wait until more events are accepted of each."""
+        wanted = {name: len(self.accepted.get(name, ())) + count for name in self.paths}
+        what = "more events are accepted"
+        wait_until(what, lambda: all(len(self.accepted.get(name, ())) > wanted[name] for name in wanted), LIMIT_S)
+
+
+@dataclass(slots=True)
+class World:
+    """A worker with a channel and a broker, whose subscribers take their time."""
+
+    listener: str
+    secret: MountedSecret
+    worker: Worker
+    load: Load
+    installations: dict[str, Installation]
+    subscriber: ScriptedSubscriber
+
+    def log(self) -> str:
+        return self.worker.log.read_text()
+
+    def connections(self) -> set[str]:
+        """Local addresses of the connections to the listener, all of which are the worker's."""
+        port = f":{int(self.listener.rpartition(':')[2]):04X}"
+        rows = [line.split()[1:4] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        return {local for local, remote, state in rows if remote.endswith(port) and state == _ESTABLISHED}
+
+    def wait_changed(self, times: int = 1) -> None:
+        """Until the worker has taken the credentials, and stores events with them."""
+        wait_until("the credentials are taken", lambda: self.log().count(CHANGED) == times, LIMIT_S)
+        self.load.more()
+
+    def wait_traffic(self) -> None:
+        """Until Faust's own consumer and producer have made windows of what comes in now."""
+        broker = self.installations["trigger"]
+        topic = TrafficConfig(broker.name).changelog
+        before = reader.ends(broker.bootstrap, topic)
+        wait_until("there are more windows", lambda: reader.ends(broker.bootstrap, topic) != before, LIMIT_S)
+
+    def check(self) -> None:
+        """Every event that was accepted is delivered, once and in order; and no other was refused."""
+        assert self.load.refused == []
+        for name, installation in self.installations.items():
+            installation.wait_settled([name], LIMIT_S)
+            found = [request.attributes["id"] for request in self.subscriber.requests(f"/{name}")]
+            assert found == self.load.accepted[name]
+        assert self.worker.process.poll() is None
+
+
+@contextmanager
+def _world(kafka: SecuredKafka, folder: Path, listener: str, first: Path, **settings: str) -> Iterator[World]:
+    (folder / "secret").mkdir()
+    secret = MountedSecret(folder / "secret")
+    secret.mount(first)
+    env = {
+        "PENSTOCK_KAFKA": listener,
+        "PENSTOCK_KAFKA_SECRET": str(secret.folder),
+        "PENSTOCK_PRODUCE_TIMEOUT_S": "3",
+        **settings,
+    }
+    broker = Installation(kafka.direct, folder, env=env, is_broker=True)
+    channel = replace(broker, is_broker=False, channel="plain")
+    installations = {"trigger": broker, "subscription": channel}
+    with ExitStack() as stack:
+        subscriber = stack.enter_context(ScriptedSubscriber())
+        for name, installation in installations.items():
+            installation.write([Wanted(name, subscriber.script(f"/{name}", _slowly))])
+        worker = stack.enter_context(broker.worker())
+        worker.wait_ready()
+        broker.wait_triggers(["trigger"], LIMIT_S)
+        channel.wait_subscribers(worker, 1, LIMIT_S)
+        load = Load(worker, {name: one.resources.path for name, one in installations.items()})
+        yield World(listener, secret, worker, load, installations, subscriber)
+        assert worker.terminate() == 0, worker.tail()
+
+
+def _slowly(connection: socket.socket) -> bool:
+    time.sleep(ANSWER_S)
+    return says(200)(connection)
+
+
+def _check_hidden(folder: Path, *hidden: str) -> None:
+    looked = [path for path in folder.rglob("*") if path.is_file() and "secret" not in str(path.relative_to(folder))]
+    assert any(path.suffix == ".log" for path in looked)
+    assert [path for path in looked if any(one.encode() in path.read_bytes() for one in hidden)] == []
+
+
+def test_a_password_changes(secured: SecuredKafka, tmp_path: Path) -> None:
+    """First in the folder and then in Kafka, and the other way round; then to another user."""
+    first, second, third = CANARIES
+    secured.set_password("ann", first)
+
+    def keys(number: int, user: str, password: str) -> Path:
+        return secured.sasl_secret(tmp_path / f"secret-{number}", "SCRAM-SHA-512", user, password)
+
+    with _world(secured, tmp_path, secured.sasl, keys(1, "ann", first)) as world:
+        with world.load.running():
+            world.load.more()
+            world.secret.mount(keys(2, "ann", second))
+            wait_until("the worker says that Kafka refuses them", lambda: "do not work" in world.log(), LIMIT_S)
+            assert str(world.secret.folder) in world.log()
+            assert "correct user and password of the Kafka secret" in world.log()
+            assert CHANGED not in world.log()
+            secured.set_password("ann", second)
+            world.wait_changed()
+            secured.set_password("bob", third)
+            world.secret.mount(keys(3, "bob", third))
+            world.wait_changed(2)
+            secured.remove_user("ann")
+            world.load.more()
+            world.wait_traffic()
+        world.check()
+    _check_hidden(tmp_path, *CANARIES)
+
+
+def test_a_certificate_changes(secured: SecuredKafka, tmp_path: Path) -> None:
+    """One that does not fit its key is not used, and then one that does is."""
+    first, second = (secured.mtls_secret(tmp_path / f"secret-{name}", name) for name in ("one", "two"))
+    wrong = shutil.copytree(second, tmp_path / "secret-wrong")
+    shutil.copy(first / "user.key", wrong)
+    # Faust may leave a connection behind when an app of it is stopped.
+    with _world(secured, tmp_path, secured.mtls, first, PENSTOCK_TRAFFIC="false") as world:
+        with world.load.running():
+            world.load.more()
+            before = world.connections()
+            world.secret.mount(wrong)
+            problem = "user.crt and user.key are not a certificate and its private key"
+            wait_until("the worker says what is wrong", lambda: problem in world.log(), LIMIT_S)
+            world.load.more()
+            assert before <= world.connections()
+            world.secret.mount(second)
+            world.wait_changed()
+            wait_until("no client uses the former one", lambda: not world.connections() & before, LIMIT_S)
+        world.check()
+    hidden = [line for one in (first, second) for line in (one / "user.key").read_text().splitlines()[1:-1]]
+    _check_hidden(tmp_path, *hidden)

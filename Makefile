@@ -51,9 +51,11 @@ test-image: $(STAMP) ## Build the images from Debian packages and run them witho
 test-observe: $(STAMP) ## Test alert rules and dashboards with a real Prometheus (needs Debian's package prometheus)
 	$(BIN)/pytest tests/observe
 
-t: $(STAMP) ## Run the unit tests: those that failed last time first, and stop at the first failure
+t: $(STAMP) ## Run the unit tests: those that failed last time and those of what has changed first; stop at the first failure
 	@! grep -qs '"tests/unit' .pytest_cache/v/cache/lastfailed || \
 	  { $(BIN)/pytest -q -x --last-failed --last-failed-no-failures none tests/unit || [ $$? -eq 5 ]; }
+	@changed=$$($(BIN)/python -m tests.support.changed); \
+	  [ -z "$$changed" ] || $(BIN)/pytest -q -x $$changed
 	@$(BIN)/pytest -q -x -n $(WORKERS) tests/unit
 
 coverage: $(STAMP) ## Measure which branches the parallel rings run, and compare with the floor in pyproject.toml

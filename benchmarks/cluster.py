@@ -1,6 +1,6 @@
 """Measures a controller with a real Kubernetes API server, by the number of objects. Prints facts, without targets.
 
-    python -m benchmarks.cluster [--objects 1000] [--changes 20] [--idle 30]
+    python -m benchmarks.cluster [--objects 1000] [--changes 20] [--idle 30] [--kind Subscription]
 
 Three runs: Subscriptions of one KafkaChannel, until a controller alone has added them; Subscriptions of one with a
 shared consumer, and Triggers of one Broker, until a worker in the role all serves them. They are
@@ -73,6 +73,7 @@ def measure(kube: KubeCluster, bootstrap: str, folder: Path, scene: Scene, given
         figures |= _idle(kube, penstock, worker, given.idle)
         figures |= _changes(kube, penstock, scene, names[:: max(1, len(names) // given.changes)][: given.changes])
         figures["rss_mb"] = round(worker.rss_bytes() / 1e6, 1)
+        figures["most_rss_mb"] = round(worker.most_rss_bytes() / 1e6, 1)
     return figures
 
 
@@ -156,9 +157,13 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=1000, help="so many of each kind")
     parser.add_argument("--changes", type=int, default=20, help="so many of them are changed")
     parser.add_argument("--idle", type=float, default=30.0, help="seconds at rest")
+    kinds = [scene.kind for scene in SCENES]
+    parser.add_argument("--kind", choices=kinds, action="append", help="only this run")
     given = parser.parse_args()
     with cluster_with_kafka() as (kube, kafka, folder):
         for scene in SCENES:
+            if given.kind and scene.kind not in given.kind:
+                continue
             figures = measure(kube, kafka.bootstrap, folder / scene.kind, scene, given)
             print(json.dumps(figures), flush=True)
 

@@ -9,6 +9,7 @@ from controller.config import ControllerConfig
 from controller.election import Election
 from controller.kube.api_server import ApiServer
 from controller.kube.election import LeaseElection
+from controller.kube.errors import ASK_DOCTOR
 from controller.place import Changed, MakeLock, Place
 from controller.source.cluster.objects import API_VERSIONS, path_of
 from controller.source.cluster.source import ClusterSource
@@ -23,6 +24,9 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
 
     def has_lease() -> bool:
         return any(one.has_lease for one in elected)
+
+    def trouble() -> str:
+        return next((f"{one.problem}; {ASK_DOCTOR}" for one in elected if one.problem), "")
 
     source = ClusterSource(api, config.namespaces, config.subscriptions, crashed, has_lease)
 
@@ -40,4 +44,4 @@ def cluster(config: ControllerConfig, crashed: Callable[[BaseException], None], 
         return LiveObject(raw, path_of(kind, namespace, name), API_VERSIONS[kind], store.put)
 
     # The Lease alone fences what is written to the API server; what else needs the lock in Kafka is not done without.
-    return Place(source, ClusterStatus(api, live, has_lease, me), elect, api.open, api.close, has_lease)
+    return Place(source, ClusterStatus(api, live, has_lease, me), elect, api.open, api.close, has_lease, trouble)

@@ -8,6 +8,7 @@ import secrets
 import socket
 from typing import Any
 
+from app.observability.logging import configure_logging
 from app.observability.metrics import Metrics
 from app.settings.kafka import worker_kafka
 from app.settings.load import Settings
@@ -28,6 +29,7 @@ _STOP_S = 5.0
 async def reconcile_once(settings: Settings, limit_s: float) -> None:
     """Lead, act until nothing is left to do, and give up leadership. Raises NotReadyError after `limit_s`, and
     PenstockError if Kafka or the source of the resources cannot be used."""
+    configure_logging(settings)
     kafka = worker_kafka(settings)
     config = controller_config(settings, kafka)
     await asyncio.to_thread(KafkaAdmin(kafka, config.admin_timeout_s).probe)
@@ -60,7 +62,8 @@ async def reconcile_once(settings: Settings, limit_s: float) -> None:
         if crash.done():
             crash.result()
         if not controller.settled.is_set():
-            why = controller.trouble or ("it waits for Kafka" if controller.leading else "another controller leads")
+            not_elected = (place.trouble() if place is not None else "") or "another controller leads"
+            why = controller.trouble or ("it waits for Kafka" if controller.leading else not_elected)
             raise NotReadyError(
                 f"The resources were not reconciled within {limit_s:g} s: {why}.", "See `penstock status`."
             )

@@ -18,7 +18,7 @@ import structlog
 
 from controller.election import Election
 from controller.kube.api_server import ApiServer, Json
-from controller.kube.errors import CONFLICT, NOT_FOUND, ApiError
+from controller.kube.errors import ASK_DOCTOR, CONFLICT, NOT_FOUND, ApiError
 from controller.kube.lease import RENEW_LIMIT_S, RETRY_S, LeaseView, Move, lease_object, next_move, read_lease
 from tables.clock import now_s
 
@@ -53,6 +53,11 @@ class LeaseElection:
         self._renewed_s: float | None = None  #: when the request was made that renewed it last; None = not held
         self._terms = 0
         self._problem = ""
+
+    @property
+    def problem(self) -> str:
+        """Why the Lease could not be read or written at the last try; "" = it could."""
+        return self._problem
 
     @property
     def has_lease(self) -> bool:
@@ -111,7 +116,9 @@ class LeaseElection:
                     log.debug("the Lease has changed meanwhile", lease=self._name)
                 elif str(problem) != self._problem:
                     self._problem = str(problem)
-                    log.warning("the Lease cannot be renewed or read", lease=self._name, reason=str(problem))
+                    log.warning(
+                        "the Lease cannot be renewed or read", lease=self._name, reason=str(problem), hint=ASK_DOCTOR
+                    )
             await asyncio.sleep(RETRY_S)
 
     async def _step(self) -> None:

@@ -6,6 +6,8 @@ from knative.errors import PenstockError
 
 CONFLICT, GONE, NOT_FOUND, FORBIDDEN, TOO_MANY = 409, 410, 404, 403, 429
 
+ASK_DOCTOR = "check the API server, CRDs and RBAC with `penstock doctor`"
+
 
 class ApiError(PenstockError):
     """The API server refused a request, or did not answer it (`status` 0)."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 import structlog
 
 from controller.kube.api_server import MERGE, ApiServer
-from controller.kube.errors import CONFLICT, NOT_FOUND, ApiError
+from controller.kube.errors import ASK_DOCTOR, CONFLICT, NOT_FOUND, ApiError
 from controller.model import FileProblem, Key, Record
 from controller.plan.actions import AnyObject, ClusterView, WriteStatus
 from controller.plan.outage import outage_status
@@ -46,7 +46,7 @@ from knative.resources.values import Broker, KafkaChannel, ResetOffset, Resource
 
 log = structlog.get_logger(__name__)
 
-_HINT = "it is tried again; check the API server, CRDs and RBAC with `penstock doctor`"
+_HINT = f"it is tried again; {ASK_DOCTOR}"
 _HINT_ABSENT = "to use this kind, install its CRD from knative/manifests/crds"
 OURS = ("KafkaChannel", "Subscription", "Broker", "Trigger", "ResetOffset")
 WRITES_MAX = 8  #: at the same time

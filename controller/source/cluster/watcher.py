@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import structlog
 
 from controller.kube.api_server import ApiServer
-from controller.kube.errors import FORBIDDEN, GONE, NOT_FOUND, ApiError, StreamCut
+from controller.kube.errors import ASK_DOCTOR, FORBIDDEN, GONE, NOT_FOUND, ApiError, StreamCut
 from controller.source.cluster.store import Effect, ObjectStore
 from knative.backoff import exponential_s
 
@@ -34,6 +34,7 @@ LONGEST_PAUSE_S = 8.0
 LONGEST_CUT_PAUSE_S = 2.0  #: after a stream that was cut, or a version that is too old
 QUICK_S = 1.0  #: a stream without events that ends sooner was cut
 CUTS_MAX = 3  #: so many streams in a row are cut before their first event until everything is listed
+NOT_INSTALLED = "the API server does not have this kind"
 ABSENT_S = 20.0  #: until a kind that is not installed is looked for again
 
 
@@ -163,12 +164,17 @@ class Watcher:
             self._changed()
 
     def _report(self, problem: ApiError) -> None:
-        cut = isinstance(problem, StreamCut)
+        cut, absent = isinstance(problem, StreamCut), problem.status == NOT_FOUND
+        why = NOT_INSTALLED if absent else str(problem)
         # Each stream may be cut at another place, and says so.
-        if str(problem) != self.problem and not (cut and self._cut):
-            self.problem, self.absent, self._cut = str(problem), problem.status == NOT_FOUND, cut
-            log.warning("the API server cannot be read; keeping what is known", reason=str(problem))
-            self._changed()
+        if why == self.problem or (cut and self._cut):
+            return
+        self.problem, self.absent, self._cut = why, absent, cut
+        if absent:
+            log.warning(NOT_INSTALLED, path=str(self.collection))
+        else:
+            log.warning("the API server cannot be read; keeping what is known", reason=why, hint=ASK_DOCTOR)
+        self._changed()
 
     async def _wait(self, problem: ApiError, failures: int) -> None:
         """After a request that failed: a pause that grows."""

@@ -70,6 +70,8 @@ class ClusterStatus:
         self._failures: dict[str, _Failure] = {}  #: by uid
         #: by uid: (what was written, what the server made of it); a CRD may drop fields that it does not know
         self._written: dict[str, tuple[object, object]] = {}
+        #: by uid: (a status, the live object that said so already). Most do, at every look.
+        self._said: dict[str, tuple[WriteStatus, Raw]] = {}
         self._no_events = False
 
     async def check(self) -> None:
@@ -83,6 +85,7 @@ class ClusterStatus:
         """Forget what an earlier term has written."""
         self._failures.clear()
         self._written.clear()
+        self._said.clear()
 
     async def write_problems(self, problems: Sequence[FileProblem]) -> None:
         """They are in the log and in the status topic."""
@@ -102,7 +105,7 @@ class ClusterStatus:
                 due.append(one_by_one(status, live, document))
         await asyncio.gather(*due)
         alive = {status.uid for status in statuses}
-        for known in (self._failures, self._written):
+        for known in (self._failures, self._written, self._said):
             for uid in [uid for uid in known if uid not in alive]:
                 known.pop(uid, None)
 
@@ -111,8 +114,12 @@ class ClusterStatus:
         metadata, present = live.raw["metadata"], live.raw.get("status")
         if metadata.get("uid") != status.uid or metadata.get("generation", 1) != status.generation:
             return None  # it was decided about another object, or another spec
+        said = self._said.get(status.uid)
+        if said is not None and said[1] is live.raw and said[0] == status:
+            return None
         document = status_document(status, present, now)
         if document == present or self._written.get(status.uid) == (document, present):
+            self._said[status.uid] = status, live.raw
             return None
         failure = self._failures.get(status.uid)
         return None if failure is not None and time.monotonic() < failure.not_before_s else document

@@ -100,18 +100,12 @@ def plan_subscription(
         message = f"waits until its group under its former {noun} is removed"
         return _refused(one, published, unknown("ReferencesResolved", "BeingRemoved", message))
     try:
-        record = _record(one, channel, config, destinations)
+        record = _record(one, channel, published, world, config, destinations)
     except Unresolved as problem:
         return _refused(one, published, problem.condition("ReferencesResolved"))
     if record is None:
         waits = unknown("AddedToChannel", f"{reason}NotReady", f"waits for {noun} {resource.channel!r}")
         return SubscriptionPlan(one, true("ReferencesResolved"), waits)
-    # The id of the topic that its offsets belong to, as recorded when they were committed. It must not follow the
-    # topic: if the topic is deleted and created again, the committed offsets are meaningless (see `_other_topic`).
-    began_with = (published.topic_id if published is not None else "") or _topic_id(record.topic, world)
-    record = replace(record, topic_id=began_with)
-    if published is not None:
-        record = replace(record, seek=published.seek, stopped=published.stopped)
     record = _never_older(record, published)
     return _publish(one, record, published, world)
 
@@ -128,7 +122,12 @@ def _refused(
 
 
 def _record(
-    one: Object[SubscriptionSpec], channel: ChannelPlan, config: ControllerConfig, destinations: AddressResolver
+    one: Object[SubscriptionSpec],
+    channel: ChannelPlan,
+    published: records.Subscription | None,
+    world: World,
+    config: ControllerConfig,
+    destinations: AddressResolver,
 ) -> records.Subscription | None:
     resource = one.resource
     namespace, channels = resource.namespace, channel.object.resource.delivery
@@ -160,6 +159,11 @@ def _record(
         spec_hash=one.spec_hash,
         filter=resource.filter,
         shared_consumer=channel.record.shared_consumer,
+        # The id of the topic that its offsets belong to, as recorded when they were committed. It must not follow the
+        # topic: if the topic is deleted and created again, the committed offsets are meaningless (see `_other_topic`).
+        topic_id=(published.topic_id if published is not None else "") or _topic_id(channel.topic, world),
+        seek=published.seek if published is not None else "",
+        stopped=published is not None and published.stopped,
     )
 
 

@@ -174,3 +174,14 @@ def test_a_controller_that_ends_when_it_is_done(make: Make) -> None:
     with penstock.command("status") as status:
         assert status.wait(300) == 3, status.tail()
         assert f"{penstock.namespace}/billing" in status.output()
+
+
+def test_a_controller_without_permissions_says_that_it_was_not_elected_for_this(make: Make) -> None:
+    penstock = make()
+    nobody = str(penstock.kube.service_account_kubeconfig(penstock.namespace, "default"))
+    with penstock.command("controller", "--once", "--timeout", "5", env={"PENSTOCK_KUBECONFIG": nobody}) as done:
+        assert done.wait(300) == 3, done.tail()
+        said = done.tail().splitlines()[-1]
+        assert 'cannot get resource "leases"' in said
+        assert "check the API server, CRDs and RBAC with `penstock doctor`" in said
+        assert "another controller leads" not in said

@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=1000, help="so many of each kind")
     parser.add_argument("--changes", type=int, default=20, help="so many of them are changed")
     parser.add_argument("--idle", type=float, default=30.0, help="seconds at rest")
-    kinds = [scene.kind for scene in SCENES]
+    kinds = list(dict.fromkeys(scene.kind for scene in SCENES))
     parser.add_argument("--kind", choices=kinds, action="append", help="only this run")
     given = parser.parse_args()
     with cluster_with_kafka() as (kube, kafka, folder):

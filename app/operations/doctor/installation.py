@@ -147,4 +147,4 @@ def _rejected(contract: Contract, start_controller: str) -> list[Check]:
     if not bad:
         return []
     names = [f"{one.kind} {one.namespace}/{one.name}" if one.namespace else one.name for one in bad]
-    return [warning(REJECTED, f"the controller rejects {some(names)}", "`penstock status` says why")]
+    return [warning(REJECTED, f"the controller rejects or cannot read {some(names)}", "`penstock status` says why")]

@@ -145,7 +145,7 @@ def test_what_the_controller_rejects() -> None:
     note = ResourceProblem("File", "", "x.yaml:1", "True", "DocumentLeftOut", "why")
     contract = replace(CONTRACT, report=replace(REPORT, problems=(*bad, note)))
     found = _checks(_worker(), contract=contract)
-    says = "the controller rejects Trigger ns/a, Trigger ns/b, Trigger ns/c and 1 more"
+    says = "the controller rejects or cannot read Trigger ns/a, Trigger ns/b, Trigger ns/c and 1 more"
     assert ("warning", "rejected", says) in found
     assert _hint("rejected", _worker(), contract=contract) == "`penstock status` says why"
     silent = replace(CONTRACT, report=None)

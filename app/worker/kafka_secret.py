@@ -53,7 +53,8 @@ class KafkaSecret:
             admin.cluster()
             admin.describe_topics(self._topics, leave_out(KafkaNotFound))
         except KafkaUnavailable as problem:
-            why = problem.why
+            # Without a hint it was refused, and the reason says what to correct.
+            why = f"Kafka does not answer ({problem.why})" if problem.hint else problem.why
         except KafkaFailed as problem:
             why = str(problem)
         except KafkaException as problem:
@@ -61,8 +62,8 @@ class KafkaSecret:
         else:
             return
         raise UsageError(
-            f"The changed credentials in {self._folder} do not work: {why}.",
-            "The former ones stay in use until they do.",
+            f"The changed credentials in {self._folder} are not used yet: {why}.",
+            "The former ones stay in use until Kafka accepts these.",
         )
 
     def use(self, found: Found) -> None:

@@ -171,7 +171,7 @@ def test_a_password_changes(secured: SecuredKafka, tmp_path: Path) -> None:
         with world.load.running():
             world.load.more()
             world.secret.mount(keys(2, "ann", second))
-            wait_until("the worker says that Kafka refuses them", lambda: "do not work" in world.log(), LIMIT_S)
+            wait_until("the worker says that Kafka refuses them", lambda: "are not used yet" in world.log(), LIMIT_S)
             assert str(world.secret.folder) in world.log()
             assert "correct user and password of the Kafka secret" in world.log()
             assert CHANGED not in world.log()

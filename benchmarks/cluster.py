@@ -164,7 +164,7 @@ def main() -> None:
         for scene in SCENES:
             if given.kind and scene.kind not in given.kind:
                 continue
-            figures = measure(kube, kafka.bootstrap, folder / scene.kind, scene, given)
+            figures = measure(kube, kafka.bootstrap, folder / f"{scene.kind}-{scene.role}", scene, given)
             print(json.dumps(figures), flush=True)
 
 

@@ -164,7 +164,12 @@ class Supervisor:
 
     def _report_beyond(self, uids: set[str]) -> None:
         if uids != self._beyond:
-            log.error("subscriptions are not served: a worker has clients for so many", most=MOST, not_served=len(uids))
+            log.error(
+                "subscriptions are not served: a worker has no clients for more",
+                most=MOST,
+                not_served=len(uids),
+                hint="create channels with penstock.dev/shared-consumer, a broker with Triggers, or several instances",
+            )
         self._beyond = uids
 
     async def _add(self, subscription: Subscription) -> None:

@@ -314,7 +314,8 @@ class SubscriptionConsumer:
                 subscription=self.subscription.label,
                 partition=partition.number,
                 reason=reason,
-                hint="delete the Subscription and add it again; with penstock.dev/start: earliest it gets all events",
+                hint="delete the Subscription and add it again, "
+                "with penstock.dev/start: earliest to get all events that the topic has now",
             )
             self._backpressure.budget.paused.add(partition.number)
             consumer.pause([TopicPartition(partition.topic, partition.number)])

@@ -335,8 +335,8 @@ class FanoutMember:
             subscription=self.subscription.label,
             partition=number,
             reason=reason,
-            hint=f"delete the {self.subscription.kind} and add it again; "
-            "with penstock.dev/start: earliest it gets all events",
+            hint=f"delete the {self.subscription.kind} and add it again, "
+            "with penstock.dev/start: earliest to get all events that the topic has now",
         )
         self._listener.failing()
 

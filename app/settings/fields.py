@@ -61,7 +61,7 @@ class Settings(BaseSettings):
         "", "folder", "Folder of a mounted Secret with user, password and certificates for Kafka; empty: none."
     )
     kafka_wait_s: float = _setting(
-        30.0, "seconds", "How long a worker waits for Kafka at start before it exits with code 3.", ge=1, le=3600
+        30.0, "seconds", "Wait for Kafka at start, then exit code 3; a cluster's controller waits on.", ge=1, le=3600
     )
     group_protocol: Literal["classic", "consumer"] = _setting(
         "classic", "word", "Consumer group protocol: classic (cooperative-sticky), or consumer (KIP-848)."

@@ -58,7 +58,7 @@ class KafkaSecret:
         except KafkaFailed as problem:
             why = str(problem)
         except KafkaException as problem:
-            why = f"its client does not take them ({problem.args[0].name()})"  # more could show a value
+            why = f"the Kafka client rejects them ({problem.args[0].name()})"  # more could show a value
         else:
             return
         raise UsageError(

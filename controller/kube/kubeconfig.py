@@ -24,7 +24,8 @@ def check_kubeconfig(paths: str, context: str = "") -> None:
     if wanted in names:
         return
     what = f"no context {wanted!r}" if wanted else "no current context"
-    raise UsageError(f"The kubeconfig {paths} has {what}.", f"{_CONTEXT}; it has: {', '.join(names) or 'none'}.")
+    hint = f"{_CONTEXT} to one that it has: {', '.join(names)}." if names else _WHICH
+    raise UsageError(f"The kubeconfig {paths} has {what}.", hint)
 
 
 def not_valid(paths: str, problem: Exception) -> UsageError:

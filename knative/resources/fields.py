@@ -146,7 +146,7 @@ KEEP_TOPIC_ANNOTATION = Choice(
 )
 
 SHARED_CONSUMER_ANNOTATION = Choice(
-    meaning="`true`: each worker reads the topic once for all of its Subscriptions. It cannot be changed.",
+    meaning="`true`: each worker reads the topic once for all Subscriptions of the channel. It cannot be changed.",
     choices=("true", "false"),
     default="false",
 )

@@ -168,7 +168,7 @@ def _rule(rule: Rule) -> Schema:
 def _transition(node: Node) -> list[Schema]:
     rules = []
     if node.immutable:
-        rules.append({"rule": "self == oldSelf", "message": "cannot be changed; delete the object and create it again"})
+        rules.append({"rule": "self == oldSelf", "message": "cannot be changed; create another object beside this one"})
     if isinstance(node, Integer) and node.rises_only:
         rules.append({"rule": "self >= oldSelf", "message": "cannot be lowered; Kafka only adds partitions"})
     return rules
@@ -176,6 +176,6 @@ def _transition(node: Node) -> list[Schema]:
 
 def _immutable(key: str) -> Schema:
     return {
-        "message": f"{key} cannot be added or removed; delete the object and create it again",
+        "message": f"{key} cannot be added or removed; create another object beside this one",
         "fieldPath": f".{key}",
     }

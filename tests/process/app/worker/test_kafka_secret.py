@@ -32,7 +32,7 @@ def test_the_folder_is_used_before_a_kafka_answers(tmp_path: Path) -> None:
     ("changes", "problem"),
     [
         ({"password": ""}, "PLAIN needs password"),
-        ({"user": " ", "password": "canary-two"}, r"its client does not take them \(_INVALID_ARG\)"),
+        ({"user": " ", "password": "canary-two"}, r"the Kafka client rejects them \(_INVALID_ARG\)"),
     ],
 )
 def test_what_cannot_be_used_changes_nothing(tmp_path: Path, changes: dict[str, str], problem: str) -> None:

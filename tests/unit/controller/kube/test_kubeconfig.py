@@ -28,13 +28,13 @@ ROWS = {
     "no contexts": (
         "users: []\n" + CURRENT,
         "",
-        "has no context 'one'. Set --context or PENSTOCK_KUBE_CONTEXT; it has: none",
+        "has no context 'one'. Set KUBECONFIG",
     ),
-    "contexts that are none": ("contexts: [1, {}]\n" + CURRENT, "", "it has: none"),
+    "contexts that are none": ("contexts: [1, {}]\n" + CURRENT, "", "has no context"),
     "no current context": (
         GOOD,
         "",
-        "has no current context. Set --context or PENSTOCK_KUBE_CONTEXT; it has: one, two",
+        "has no current context. Set --context or PENSTOCK_KUBE_CONTEXT to one that it has: one, two",
     ),
     "another context": (GOOD + CURRENT, "three", "has no context 'three'"),
     "a cluster that is not there": (GOOD + CURRENT, "two", "is not valid"),

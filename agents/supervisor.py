@@ -65,6 +65,7 @@ class Supervisor:
         self._fanouts = Fanouts(context.config, context.observe, context.fatal)
         self._runners: dict[str, SubscriptionRunner] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
+        self._leaving_clients: set[str] = set()  # those of them that have a client of their own
         self._stopped: dict[str, Subscription] = {}  # those that a seek has stopped
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -141,7 +142,7 @@ class Supervisor:
         for uid in [uid for uid in self._runners if uid not in wanted]:
             self._remove(uid, 0.0, deleted=True)
         own = {uid for uid, runner in self._runners.items() if not runner.subscription.in_fanout}
-        self._report_beyond(beyond(wanted.values(), own | self._leaving.keys()))
+        self._report_beyond(beyond(wanted.values(), own | self._leaving_clients))
         for uid, subscription in wanted.items():
             runner = self._runners.get(uid)
             if subscription.stopped:
@@ -191,11 +192,14 @@ class Supervisor:
             runner.group_deleted()
         task = asyncio.get_running_loop().create_task(self._leave(runner, drain_s))
         self._leaving[uid] = task
+        if not runner.subscription.in_fanout:
+            self._leaving_clients.add(uid)
         task.add_done_callback(lambda _: self._left(uid))
         self._context.changed()
 
     def _left(self, uid: str) -> None:
         del self._leaving[uid]
+        self._leaving_clients.discard(uid)
         if self._beyond:
             self._wake.set()
         if uid in self._stopped:

@@ -15,6 +15,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -96,6 +97,7 @@ class SubscriptionConsumer:
         self._fetcher = Fetcher(self._rebalance.owner)
         self._drain_s = 0.0
         self._fatal: KafkaError | None = None  # the client can never be used again
+        self._session_now = object()
         self._halted = ""  # why its partitions must not be served; "" = they may be
         self._polled_at = time.monotonic()
 
@@ -154,9 +156,11 @@ class SubscriptionConsumer:
 
     def _session(self) -> None:
         self._polled_at = time.monotonic()
-        kafka = present(self._config.kafka)
+        kafka, session = present(self._config.kafka), object()
+        self._session_now = session
         settings = consumer_settings(self._config, self.subscription.group, self.client_name, self.instance_id)
-        consumer = Consumer({**settings, "on_commit": self.commits.on_commit, "error_cb": self._on_error})
+        settings |= {"on_commit": self.commits.on_commit, "error_cb": partial(self._on_error, session)}
+        consumer = Consumer(settings)
         self._fatal = None
         rebalance = self._rebalance
         self._backpressure.begin()
@@ -164,8 +168,7 @@ class SubscriptionConsumer:
         self._fetcher.begin()
         try:
             while not (self._stop.is_set() or rebalance.stuck) and present(self._config.kafka) is kafka:
-                if self._fatal is not None:
-                    raise KafkaException(self._fatal)
+                self._check_fatal()
                 self._polled_at = time.monotonic()
                 self.commits.send_requested(consumer)  # here, because only this thread may use the client
                 owned = rebalance.partitions.values()
@@ -179,6 +182,8 @@ class SubscriptionConsumer:
                 messages = self._fetcher.fetch(consumer, wait_s)
                 if messages:
                     self._take(consumer, messages)
+            if not self._stop.is_set():  # one may have come with the change of credentials
+                self._check_fatal()
             if not rebalance.stuck:
                 self._end(consumer)
         finally:
@@ -189,6 +194,10 @@ class SubscriptionConsumer:
                 threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
             else:
                 consumer.close()
+
+    def _check_fatal(self) -> None:
+        if self._fatal is not None:
+            raise KafkaException(self._fatal)
 
     def _end(self, consumer: Consumer) -> None:
         """Finish what is in flight. At a stop, leave the group too. Otherwise a client with other credentials follows,
@@ -257,7 +266,9 @@ class SubscriptionConsumer:
         for message, error in errors:
             self._on_message_error(consumer, message, error)
 
-    def _on_error(self, error: KafkaError) -> None:
+    def _on_error(self, session: object, error: KafkaError) -> None:
+        if session is not self._session_now:  # of a former client, which is still closing
+            return
         if is_fatal(error):  # only reported here; no call raises it
             self._fatal = error
         elif error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):

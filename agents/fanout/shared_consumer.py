@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Coroutine, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -171,7 +172,8 @@ class SharedConsumer:
         kafka = present(self._config.kafka)
         settings = consumer_settings(self._config, self._group, self.client_name, self._instance_id)
         self._begin_client()
-        consumer = Consumer({**settings, "on_commit": self._check.answered, "error_cb": self._on_error})
+        settings |= {"on_commit": self._check.answered, "error_cb": partial(self._on_error, self._check)}
+        consumer = Consumer(settings)
         self._consumer = consumer
         consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         try:
@@ -188,6 +190,8 @@ class SharedConsumer:
                 if messages:
                     self._busy_until = now + _BUSY_S
                     self._hand(consumer, messages)
+            if self._fatal is not None and not self._stop.is_set():  # it may have come with the change of credentials
+                raise KafkaException(self._fatal)
             if not self._stuck:
                 heads = list(self.heads.values())
                 self.heads.clear()
@@ -281,7 +285,9 @@ class SharedConsumer:
 
     # -- callbacks of the client, inside poll(); a replaced client that is still closing may call them too
 
-    def _on_error(self, error: KafkaError) -> None:
+    def _on_error(self, check: MembershipCheck, error: KafkaError) -> None:
+        if check is not self._check:  # a former client, which is still closing
+            return
         if is_fatal(error):  # only reported here; no call raises it
             self._fatal = error
         elif error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):
@@ -358,11 +364,23 @@ class SharedConsumer:
     def _release(self, consumer: Consumer, going: list[PartitionState], drain_s: float) -> None:
         """Drain, and commit if they are still ours then: a process that was frozen meanwhile has lost them."""
         numbers = [head.number for head in going]
-        commits = self._await(self._owner.drain(numbers, drain_s), drain_s)
+        commits = self._drain(consumer, going, drain_s)
         if commits and not self._check.ask_now(consumer, positions(going)):
             self._lose(going, 0.0)
         else:
             self._await(self._owner.release(numbers), LOOP_S)
+
+    def _drain(self, consumer: Consumer, going: list[PartitionState], drain_s: float) -> bool:
+        """Drain them. What settles meanwhile can only be committed while a confirmation holds: it is renewed, unless
+        Kafka refuses it or does not answer, which takes long."""
+        drained = self._thread.begin(self._owner.drain([head.number for head in going], drain_s))
+        end, renewed = time.monotonic() + drain_s + 2 * LOOP_S, True
+        while renewed and not drained.done():
+            try:
+                return drained.result(self._config.session_timeout_s / 4)
+            except TimeoutError:
+                renewed = time.monotonic() < end and self._check.ask_now(consumer, positions(going))
+        return drained.result(max(0.0, end - time.monotonic()))
 
     def _lose(self, going: list[PartitionState], drain_s: float) -> None:
         self._lost.update(positions(going))

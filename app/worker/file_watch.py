@@ -60,7 +60,7 @@ class FileWatch(Generic[T]):
             if signature(self._paths) != seen:  # they have changed while they were read: the next look reads them
                 return
             self._use(found)
-        except PenstockError as problem:
+        except (PenstockError, OSError) as problem:
             # Two files are not replaced at the same instant: the next look may find both.
             if str(problem) != self._problem:
                 log.error("changed files are not used", what=self._what, reason=str(problem))

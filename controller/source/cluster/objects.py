@@ -140,12 +140,23 @@ def ours_of(known: Iterable[Known], *, core: bool) -> list[Known]:
         one
         for one in every
         if not (core and one.kind == "Subscription")
-        and not (
-            one.kind == "Trigger"
-            and not one.finalized
-            and not brokers.get((name_of(one.raw)[0], str(_spec_of(one.raw).get("broker") or "")), not core)
-        )
+        and not (one.kind == "Trigger" and not one.finalized and not brokers.get(_broker_of(one.raw), not core))
     ]
+
+
+def served_of(ours: Iterable[Known], known: Iterable[Known]) -> list[Known]:
+    """Those of `ours` without the Triggers whose Broker has another class now: they have our finalizer until they go,
+    and their status is somebody else's."""
+    others = {
+        name_of(one.raw)
+        for one in known
+        if one.kind == "Broker" and not owns_something(one.resource) and not one.finalized and not one.problem
+    }
+    return [one for one in ours if one.kind != "Trigger" or _broker_of(one.raw) not in others]
+
+
+def _broker_of(trigger: Raw) -> tuple[str, str]:
+    return name_of(trigger)[0], str(_spec_of(trigger).get("broker") or "")
 
 
 def former_of(known: Iterable[Known], *, core: bool) -> list[Known]:

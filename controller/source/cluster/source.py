@@ -33,6 +33,7 @@ from controller.source.cluster.objects import (
     plan_finalizers,
     plan_handover,
     read_object,
+    served_of,
     trimmed,
 )
 from controller.source.cluster.references import config_maps_of, refs_of
@@ -272,7 +273,7 @@ class ClusterSource:
         """Of objects that are ours, also of those that are being deleted: they wait for Kafka with our finalizer."""
         found = (
             outage_status((one.kind, *name_of(one.raw)), one.uid, one.generation, one.raw.get("status") or {}, why)
-            for one in self._ours
+            for one in served_of(self._ours, self._known.values())
             if owns_something(one.resource) and one.uid not in said
         )
         return [status for status in found if status is not None]

@@ -16,6 +16,7 @@ from controller.source.cluster.objects import (
     plan_finalizers,
     plan_handover,
     read_object,
+    served_of,
     trimmed,
 )
 from controller.source.cluster.references import (
@@ -115,6 +116,24 @@ def test_subscriptions_of_core_that_a_reset_offset_may_wait_for(row: tuple[dict[
 def test_a_reset_offset_waits_for_what_is_ours_unless_it_is_being_deleted() -> None:
     one, going = known(), known("Subscription", of_channel("KafkaChannel"), deletionTimestamp="now")
     assert expected_refs([one, going], [one, going]) == {("KafkaChannel", "ns", "one")}
+
+
+@pytest.mark.parametrize(
+    ("class_", "finalizers", "served"),
+    [("Kafka", [], True), ("MTChannelBasedBroker", [], False), ("MTChannelBasedBroker", [FINALIZER], True)],
+)
+def test_a_trigger_whose_broker_is_somebody_elses_now_is_not_written(
+    class_: str, finalizers: list[str], served: bool
+) -> None:
+    """Its Broker was deleted and created again with another class. It has our finalizer until it goes."""
+    annotations = {"eventing.knative.dev/broker.class": class_}
+    broker = known("Broker", {}, name="main", annotations=annotations, finalizers=finalizers)
+    spec = {"broker": "main", "subscriber": {"uri": "http://x/"}}
+    trigger = known("Trigger", spec, finalizers=[FINALIZER])
+    ours = ours_of([broker, trigger], core=True)
+    assert trigger in ours
+    assert (trigger in served_of(ours, [broker, trigger])) is served
+    assert trigger in served_of(ours, [trigger]), "as long as nothing is known of its Broker"
 
 
 def test_a_status_is_no_news() -> None:

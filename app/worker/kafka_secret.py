@@ -4,8 +4,8 @@
                         | no           | no
                         +--------------+--> the former ones stay in use, and both questions are asked again
 
-A mistake such as a wrong password cuts nobody off. One broker is asked, and whether the internal topics may be described:
-the folder should change when all brokers accept the new credentials.
+A mistake such as a wrong password cuts nobody off. One broker is asked, and only whether the internal topics may be
+described: the folder should change when all brokers accept the new credentials.
 """
 
 from __future__ import annotations

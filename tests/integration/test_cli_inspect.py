@@ -160,7 +160,8 @@ def test_tail_goes_on_with_new_events(looked: Looked) -> None:
         assert json.loads(process.stdout.readline())["attributes"]["id"] == "1"
         looked.events([2, 3, 4, 5])
         assert {json.loads(process.stdout.readline())["attributes"]["id"] for _ in range(2)} == {"3", "5"}
-        assert _groups(looked.bootstrap) == before
+        # Kafka may remove groups of former tests meanwhile.
+        assert _groups(looked.bootstrap) - before == set(), "it joins no group"
         process.send_signal(signal.SIGINT)
         assert process.wait(_LIMIT_S) == 0
     finally:

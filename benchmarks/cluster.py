@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--changes", type=int, default=20, help="so many of them are changed")
     parser.add_argument("--idle", type=float, default=30.0, help="seconds at rest")
     kinds = list(dict.fromkeys(scene.kind for scene in SCENES))
-    parser.add_argument("--kind", choices=kinds, action="append", help="only this run")
+    parser.add_argument("--kind", choices=kinds, action="append", help="only the runs with this kind")
     given = parser.parse_args()
     with cluster_with_kafka() as (kube, kafka, folder):
         for scene in SCENES:

@@ -178,8 +178,7 @@ class SharedConsumer:
         consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         try:
             while not (self._stop.is_set() or self._stuck) and present(self._config.kafka) is kafka:
-                if self._fatal is not None:
-                    raise KafkaException(self._fatal)
+                self._check_fatal()
                 now = self._polled_at = time.monotonic()
                 self._check.ask(consumer, self.heads)
                 self._watch(consumer, now)
@@ -190,8 +189,8 @@ class SharedConsumer:
                 if messages:
                     self._busy_until = now + _BUSY_S
                     self._hand(consumer, messages)
-            if self._fatal is not None and not self._stop.is_set():  # it may have come with the change of credentials
-                raise KafkaException(self._fatal)
+            if not self._stop.is_set():  # one may have come with the change of credentials
+                self._check_fatal()
             if not self._stuck:
                 heads = list(self.heads.values())
                 self.heads.clear()
@@ -208,6 +207,10 @@ class SharedConsumer:
                 threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
             else:
                 consumer.close()
+
+    def _check_fatal(self) -> None:
+        if self._fatal is not None:
+            raise KafkaException(self._fatal)
 
     def _confirmed(self, at: float) -> None:
         self._thread.call_soon(self._owner.confirmed, at)

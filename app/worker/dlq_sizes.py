@@ -127,17 +127,16 @@ class DlqSizes:
 
     async def _run(self) -> None:
         while True:
-            if self._leads():
+            leads = self._leads()
+            if leads:
                 refresh = partial(self.refresh, sorted(set(self._topics())))
                 try:
                     await call_in_thread(refresh, _ROUND_LIMIT_S, "dlq-sizes")
                 except TimeoutError:
                     log.debug("DLQ topics cannot be counted now", reason="Kafka does not answer")
-                await asyncio.sleep(EVERY_S)
-                continue
-            if self._sizes is not None:
+            elif self._sizes is not None:
                 self._letters, self._sizes = Letters(), None
-            await asyncio.sleep(_LEADS_S)
+            await asyncio.sleep(EVERY_S if leads else _LEADS_S)
 
     def refresh(self, topics: list[str]) -> None:
         """One round of counting. Blocks."""

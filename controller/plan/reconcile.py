@@ -135,12 +135,11 @@ def _sort(world: World, config: ControllerConfig) -> _Sorted:
     resets: list[Object[ResetOffset]] = []
     ignored: dict[tuple[str, str], Broker] = {}  # of other classes; objects are sorted: Triggers come after them
     for one in objects:
-        identity = one.uid, one.generation, one.spec_hash
+        identity, published = (one.uid, one.generation, one.spec_hash), world.channels.get(one.uid)
         match one.resource:
             case KafkaChannel() as channel:
-                channels.append(Object(*identity, of_channel(channel, config, world.channels.get(one.uid))))
-            case Broker() as broker if broker.class_ == KAFKA_CLASS or one.uid in world.channels:
-                published = world.channels.get(one.uid)
+                channels.append(Object(*identity, of_channel(channel, config, published)))
+            case Broker() as broker if broker.class_ == KAFKA_CLASS or published is not None:
                 channels.append(Object(*identity, of_broker(broker, config_maps, config, published)))
             case Broker() as broker:
                 ignored[broker.namespace, broker.name] = broker

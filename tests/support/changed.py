@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-_REPOSITORY = Path(__file__).parent.parent.parent
+from tests.support.processes import REPOSITORY
+
 _UNIT = PurePosixPath("tests/unit")
 _LIMIT_S = 30.0
 FILES_MAX = 30  #: of tests; when more are concerned, the whole ring is run at once
@@ -40,13 +41,13 @@ def changed_files() -> list[str]:
 
 def _git(*arguments: str) -> list[str]:
     done = subprocess.run(
-        ["git", *arguments], cwd=_REPOSITORY, capture_output=True, text=True, check=False, timeout=_LIMIT_S
+        ["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=_LIMIT_S
     )
     return done.stdout.splitlines()  # nothing where there is no git: then the whole ring is run at once
 
 
 def _glob(pattern: str) -> list[str]:
-    return [path.relative_to(_REPOSITORY).as_posix() for path in _REPOSITORY.glob(pattern)]
+    return [path.relative_to(REPOSITORY).as_posix() for path in REPOSITORY.glob(pattern)]
 
 
 if __name__ == "__main__":

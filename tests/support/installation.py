@@ -7,6 +7,7 @@ a Kafka without seeing each other.
 from __future__ import annotations
 
 import json
+import subprocess
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from knative.delivery.policy import DeliveryOrder
 from tests.support.ledger import reader
 from tests.support.ledger.facts import Sent
 from tests.support.ledger.history import Rule, every_event
-from tests.support.processes import Worker, wait_until
+from tests.support.processes import Worker, penstock, wait_until
 from tests.support.resources import NAMESPACE, BrokerResources, Resources, Wanted
 
 
@@ -69,6 +70,10 @@ class Installation:
         }
         resources = self.resources.folder if controller else None
         return Worker(role, self.bootstrap, self.folder, resources, settings)
+
+    def penstock(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the CLI that looks at this installation, to its end."""
+        return penstock(*arguments, settings={"PENSTOCK_KAFKA": self.bootstrap, "PENSTOCK_INSTANCE": self.name})
 
     def url(self, worker: Worker) -> str:
         """The channel's URL at this worker's ingress."""

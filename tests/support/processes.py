@@ -342,10 +342,12 @@ def _clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_") and name != "PORT"}
 
 
-def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `penstock ARGUMENT...` to its end, for at most a minute."""
+def penstock(*arguments: str, settings: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `penstock ARGUMENT...` to its end, for at most three minutes. `settings`: all that it has of Penstock's; None
+    = those of this process."""
     command = [sys.executable, "-m", "app.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY)
+    env = None if settings is None else {**_clean_environment(), **settings}
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY, env=env)
 
 
 def shell_program(folder: Path, name: str, script: str) -> None:

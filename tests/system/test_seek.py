@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +17,7 @@ import yaml
 from app.local.kafka import EmbeddedKafka
 from tests.support.installation import Installation
 from tests.support.ledger import reader
-from tests.support.processes import REPOSITORY, LoadProcess, Worker, wait_until
+from tests.support.processes import LoadProcess, Worker, wait_until
 from tests.support.resources import NAMESPACE, Wanted
 from tests.support.subscriber import ScriptedSubscriber, says
 
@@ -39,19 +36,10 @@ class Moving:
     subscriber: ScriptedSubscriber
     workers: list[Worker] = field(default_factory=list)
 
-    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a command beside the workers."""
-        settings = {"PENSTOCK_KAFKA": self.installation.bootstrap, "PENSTOCK_INSTANCE": self.installation.name}
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
-        command = [sys.executable, "-m", "app.cli", *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=180, cwd=REPOSITORY, env={**clean, **settings}
-        )
-
     def seek(self, to: str, *options: str) -> dict[int, tuple[int, int]]:
         """Partition -> (old offset, new offset)."""
         kind = self.installation.resources.kind
-        done = self.command("seek", f"{kind}/{NAMESPACE}/moved", "--to", to, "-o", "json", *options)
+        done = self.installation.penstock("seek", f"{kind}/{NAMESPACE}/moved", "--to", to, "-o", "json", *options)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         assert found["moved"] is ("--dry-run" not in options)
@@ -200,7 +188,7 @@ def test_where_nothing_runs_offsets_are_moved_directly(kind: str, kafka: Embedde
         assert moving.seek("-4", "--dry-run") == moving.seek("-4")
         assert installation.position("moved") == {partition: max(0, end - 4) for partition, end in ends.items()}
         moving.workers[0] = installation.worker(controller=False, role="dispatcher").wait_ready()
-        refused = moving.command("seek", f"{NAMESPACE}/moved", "--to", "earliest")
+        refused = moving.installation.penstock("seek", f"{NAMESPACE}/moved", "--to", "earliest")
         assert refused.returncode == 3, refused.stdout
         assert "but no controller" in refused.stderr
         installation.wait_settled(["moved"], LIMIT_S)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 
@@ -134,15 +131,7 @@ def test_lag_and_status_show_them_as_any_other(running: Running) -> None:
     installation = running.installation
     running.send("shown", 10)
     installation.wait_settled(ORDERS, LIMIT_S)
-    env: dict[str, Any] = {"PENSTOCK_KAFKA": installation.bootstrap, "PENSTOCK_INSTANCE": installation.name}
-    for arguments in (["lag", "-n", NAMESPACE], ["status", "-n", NAMESPACE]):
-        done = subprocess.run(
-            [sys.executable, "-m", "app.cli", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=180,
-            env=env,
-        )
+    for command in ("lag", "status"):
+        done = installation.penstock(command, "-n", NAMESPACE)
         assert done.returncode == 0, done.stderr
         assert all(order in done.stdout for order in ORDERS), done.stdout

@@ -6,7 +6,8 @@
            connect (a task) <-----------+  once, on a fresh connection, same attempt, same deadline
 
 An attempt has one deadline for connecting, sending and the whole answer. One timer checks the deadlines while requests
-are in flight, another one closes connections that are idle for too long. At rest there is neither.
+are in flight, another one closes connections that are idle for too long. At rest there is neither. An answer that came
+before anybody looked counts: after a stall of the process, sockets are read before attempts are late.
 
 A body over `reply_bytes_max` fails the attempt (READ) if it may be an event. If status and headers decide
 without the body (202, any status that is not 2xx, no event headers), they are reported with the start of the body.
@@ -35,6 +36,7 @@ __all__ = ["ConnectionPool", "Done", "PoolConfig", "SendError"]
 
 _SWEEP_S_MIN = 0.005
 _SWEEP_S_MAX = 0.5
+_STALLED_S = 0.05  # a sweep that comes later than this: the process did not run
 _LATE_MAX = 32  # per sweep: requests that began together time out together, and other subscriptions wait meanwhile
 _NEVER = float("inf")
 _LINGER_S = 1.0  # how long `close` waits for sockets that were closed at once
@@ -100,6 +102,7 @@ class ConnectionPool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweep_at = _NEVER
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._stalled = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closed = False
         self._at_rest: asyncio.Event | None = None
@@ -324,8 +327,14 @@ class ConnectionPool:
 
     def _sweep(self) -> None:
         """Fail up to `_LATE_MAX` late requests, and set the timer for the next deadline if any are in flight."""
-        self._sweep_timer, self._sweep_at = None, _NEVER
+        planned_at, self._sweep_timer, self._sweep_at = self._sweep_at, None, _NEVER
         now = self._time()
+        if now - planned_at > _STALLED_S and not self._stalled:
+            # uvloop asks timers before sockets: what was answered meanwhile is not read yet, and would be sent again.
+            self._stalled = True
+            self._sweep_by(now)
+            return
+        self._stalled = False
         busy = [connection for connection in self._connections if connection.done is not None]
         late = [connection for connection in busy if connection.deadline <= now][:_LATE_MAX]
         unsent = [attempt for attempt in (*self._connecting, *self._waiting) if attempt.deadline <= now][:_LATE_MAX]

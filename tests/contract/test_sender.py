@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -270,6 +274,48 @@ async def test_slow_answers_are_cut_by_time(number: int) -> None:
         await asyncio.sleep(0.05)
         assert (await poster.answer(b"event")).status == 202, "it had to wait for the slow one"
         assert (await slow).kind == "timeout"
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_what_was_answered_while_the_process_stood_still_counts(answered: bool) -> None:
+    """A process that is frozen or starved for longer than the limit sends nothing again that was answered meanwhile."""
+    stands_still, read = threading.Event(), threading.Event()
+
+    def serve(listener: socket.socket, posts: int) -> None:
+        with ExitStack() as stack:
+            connections = [stack.enter_context(listener.accept()[0]) for _ in range(posts)]
+            for connection in connections:
+                connection.recv(65_536)
+            connections[0].sendall(answer(202))
+            assert stands_still.wait(60)
+            for connection in connections[1:] if answered else ():
+                connection.sendall(answer(202))
+            read.wait(60)
+
+    def stand_still(*_: object) -> None:
+        # while answers are read: uvloop asks its timers next, and its sockets after them
+        on_time.append(time.monotonic() < late_at)
+        stands_still.set()
+        time.sleep(max(0.0, late_at + 0.3 - time.monotonic()))
+
+    for timeout_s in (0.3, 3.0, 30.0):  # on a busy machine, the posts may be late before they have arrived
+        on_time: list[bool] = []
+        stands_still.clear()
+        read.clear()
+        with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as thread:
+            serving = thread.submit(serve, listener, 9)
+            async with posting(f"http://127.0.0.1:{listener.getsockname()[1]}") as poster:
+                late_at = time.monotonic() + timeout_s
+                poster.sender.post(poster.request(), 60.0, stand_still)
+                answers = [poster.post(b"event", timeout_s=timeout_s) for _ in range(8)]
+                kinds = {(await each).kind for each in answers}
+                stands_still.set()
+                read.set()
+                serving.result(60)
+        if on_time == [True]:
+            assert kinds == {"" if answered else "timeout"}
+            return
+    pytest.fail("nine posts took 30 s to arrive")
 
 
 async def test_a_subscriber_that_does_not_read_is_cut_by_time() -> None:

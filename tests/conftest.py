@@ -88,9 +88,11 @@ def make_topic(kafka: EmbeddedKafka, topic_name: Callable[[], str]) -> Callable[
     return make
 
 
-#: Files whose tests run one after the other in one process: that shares one Spark session or one cluster, and of what
-#: takes both cores there is one at a time. The longest first.
+#: Files whose tests run one after the other in one process, which shares one Spark session or one cluster; and what
+#: takes both cores for minutes, of which there is one at a time. The longest first.
 _GROUPS = {
+    "chaos": ("test_chaos_workers", "test_chaos_network"),
+    "cluster": ("test_chaos_kafka", "test_kafka_cluster", "test_producer"),
     "spark": (
         "test_jobs_on_a_cluster",
         "test_topology_job",
@@ -98,19 +100,9 @@ _GROUPS = {
         "test_topology_frames",
         "test_traffic_job",
         "test_traffic_topics",
-        "test_census",
-        "test_spark_connect",
         "test_secured_spark",
-        "test_spark_shutdown",
-        "test_topology_demo",
     ),
-    "cluster": (
-        "test_chaos_kafka",
-        "test_chaos_network",
-        "test_chaos_workers",
-        "test_kafka_cluster",
-        "test_producer",
-    ),
+    "spark-processes": ("test_census", "test_spark_connect", "test_spark_shutdown", "test_topology_demo"),
 }
 #: Others of minutes, so that none of them is alone at the end.
 _LONGEST = (
@@ -139,7 +131,7 @@ _LONGEST = (
 )
 _RANKS = {name: rank for rank, name in enumerate((*itertools.chain(*_GROUPS.values()), *_LONGEST))}
 _GROUP_OF = {name: group for group, names in _GROUPS.items() for name in names}
-_GROUP_OF_FIXTURE = {"spark": "spark", "engine": "spark", "cluster": "cluster"}
+_GROUPS_OF_FIXTURE = {"spark": ("spark",), "engine": ("spark",), "cluster": ("chaos", "cluster")}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -163,9 +155,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     only."""
     items.sort(key=lambda item: _RANKS.get(item.path.stem, len(_RANKS)))
     for item in items:
-        for name in _GROUP_OF_FIXTURE.keys() & getattr(item, "fixturenames", ()):
-            if _GROUP_OF.get(item.path.stem) != (group := _GROUP_OF_FIXTURE[name]):
-                raise pytest.UsageError(f"{item.path} uses {name!r}; name it in _GROUPS[{group!r}] of {__file__}")
+        for name in _GROUPS_OF_FIXTURE.keys() & getattr(item, "fixturenames", ()):
+            if _GROUP_OF.get(item.path.stem) not in (groups := _GROUPS_OF_FIXTURE[name]):
+                where = " or ".join(f"_GROUPS[{group!r}]" for group in groups)
+                raise pytest.UsageError(f"{item.path} uses {name!r}; name it in {where} of {__file__}")
         if not {"spark", "engine"}.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.chaos.disks import SmallDisk, mountable, small_disk
 from tests.chaos.scenes import Scene
-from tests.chaos.world import FLAKY, FLOW_LIMIT_S, FULL, HALF, judged, load, settle, world
+from tests.chaos.world import FLAKY, FLOW_LIMIT_S, FULL, judged, load, settle, world
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.ledger.checker import Verdict
 from tests.support.processes import wait_until
@@ -52,7 +52,7 @@ def run_short(scene: Scene, cluster: KafkaCluster, folder: Path) -> None:
 def _run(scene: Scene, cluster: KafkaCluster, folder: Path, disk: SmallDisk | None, *, short: bool) -> Outcome:
     began_s = time.monotonic()
     workers = 1 if short else scene.workers
-    pace = HALF if short else FULL
+    pace = scene.short_pace if short else FULL
     subscriber = pace.slow if scene.slow else FLAKY
     with world(
         cluster,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tests.chaos import kafka
 from tests.chaos.kafka import Breaks, coordinator, leader
-from tests.chaos.world import FLOW_LIMIT_S, ORDERS, SEED, SETTLE_LIMIT_S, World
+from tests.chaos.world import FIFTH, FLOW_LIMIT_S, HALF, ORDERS, SEED, SETTLE_LIMIT_S, Pace, World
 from tests.support.processes import Failed, Worker, wait_until
 
 _CHANGES_PER_S = 200 / 60
@@ -33,11 +33,19 @@ class Scene:
     workers: int = 1  #: from the start, in the long form
     broker: bool = False  #: with triggers of a broker instead of subscriptions of a channel
     shared_consumer: bool = False  #: of the channel
+    short_pace: Pace = FIFTH  #: of events, in the short form
     slow: bool = False  #: the subscriber is so slow that events wait in the workers' memory; else it is flaky
 
 
 def _kafka(
-    name: str, breaks: Breaks, short: int | None, long: int, *, workers: int = 2, refuses: bool = False
+    name: str,
+    breaks: Breaks,
+    short: int | None,
+    long: int,
+    *,
+    workers: int = 2,
+    refuses: bool = False,
+    short_pace: Pace = FIFTH,
 ) -> Scene:
     """Kafka or the network before it fails for so many seconds."""
 
@@ -46,7 +54,7 @@ def _kafka(
             time.sleep(seconds)
         world.cluster.heal()
 
-    return Scene(name, scene, short, long, refuses=refuses, workers=workers, slow=True)
+    return Scene(name, scene, short, long, refuses=refuses, workers=workers, slow=True, short_pace=short_pace)
 
 
 def _broker_disk_full(world: World, seconds: int) -> None:
@@ -165,7 +173,7 @@ NETWORK = (
     _kafka("refused", kafka.network(lambda broker: broker.proxy.refuse()), 6, 15),
     _kafka("resets", kafka.network(lambda broker: broker.proxy.reset(1.0)), 8, 180),
     _kafka("latency-200ms", kafka.network(lambda broker: broker.proxy.delay(0.2)), 6, 20),
-    _kafka("64-kB-per-s", kafka.network(lambda broker: broker.proxy.limit(64_000)), 6, 20),
+    _kafka("64-kB-per-s", kafka.network(lambda broker: broker.proxy.limit(64_000)), 6, 20, short_pace=HALF),
 )
 #: Disks are full, workers come and go, resources change.
 WORKERS = (

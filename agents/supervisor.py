@@ -2,6 +2,10 @@
 
 contract changes -> diff by uid -> start | update in place | stop (each bounded, none waits for another)
 
+A Trigger whose Broker has a Secret of its own gets clients with that; as long as it cannot be used, the Trigger is not
+started, and reported with the reason. Another Secret means another user of Kafka: the Trigger is drained, and starts
+again.
+
 A subscription that a seek has stopped is drained, commits, and is then reported as stopped. What this process remembers
 of its offsets is forgotten with its runner.
 """
@@ -10,14 +14,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import structlog
 
 from agents.consumer.topic_identity import TopicIdentity
-from agents.dispatch.context import DeliveryContext
+from agents.dispatch.context import DeliveryContext, OwnKafka, Secrets
 from agents.dispatch.runner import SubscriptionRunner
 from agents.fanout.fanouts import Fanouts
+from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem
 from knative.contract.records import Subscription, WorkerState, WorkerSubscription
 from knative.contract.subscription_stats import SubscriptionSnapshot, SubscriptionStats
 from tables.faust_support import forget_service
@@ -54,15 +60,34 @@ def beyond(wanted: Iterable[Subscription], held: Collection[str], most: int = MO
     return set(new[max(free, 0) :])
 
 
+_SECRET_STATES = {NOT_FOUND: WorkerState.SECRET_NOT_FOUND, INVALID: WorkerState.SECRET_INVALID}
+
+
+class _Clients:
+    """What the subscriptions share that use the same credentials for Kafka."""
+
+    def __init__(self, context: DeliveryContext, own: OwnKafka | None = None) -> None:
+        """`own`: of a Broker's Secret; None = the credentials of the installation."""
+        if own is not None:
+            context = replace(context, config=replace(context.config, kafka=own.kafka), produce=own.produce)
+        self.own = own
+        self.context = context
+        self.fanouts = Fanouts(context.config, context.observe, context.fatal)
+
+
 class Supervisor:
     """Event loop only. `start` once, `stop` once."""
 
-    def __init__(self, app: Any, contract: Contract, context: DeliveryContext) -> None:
+    def __init__(self, app: Any, contract: Contract, context: DeliveryContext, secrets: Secrets | None = None) -> None:
+        """`secrets` None: Brokers cannot have Secrets of their own."""
         self._app = app
         self._beyond: set[str] = set()
         self._contract = contract
         self._context = context
-        self._fanouts = Fanouts(context.config, context.observe, context.fatal)
+        self._secrets = secrets
+        self._clients = {"": _Clients(context)}  # by reference of the Secret
+        self._uses: dict[SubscriptionRunner, _Clients] = {}  # until it has left
+        self._without: dict[str, WorkerSubscription] = {}  # those whose Secret cannot be used
         self._runners: dict[str, SubscriptionRunner] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         self._leaving_clients: set[str] = set()  # those of them that have a client of their own
@@ -77,6 +102,8 @@ class Supervisor:
         self._task = asyncio.get_running_loop().create_task(self._follow())
         self._contract.on_change(self._wake.set)
         self._wake.set()
+        if self._secrets is not None:
+            self._secrets.on_change(self._wake.set)
         self._topic_identity.start()
 
     async def stop(self, drain_s: float) -> None:
@@ -90,7 +117,7 @@ class Supervisor:
             self._remove(uid, drain_s)
         if self._leaving:
             await asyncio.wait(set(self._leaving.values()), timeout=drain_s + 20)
-        await self._fanouts.stop()
+        await asyncio.gather(*(clients.fanouts.stop() for clients in self._clients.values()))
 
     def statuses(self) -> dict[str, WorkerSubscription]:
         """The status of each subscription in this process, by uid."""
@@ -99,7 +126,7 @@ class Supervisor:
             for uid, one in self._stopped.items()
             if uid not in self._leaving
         }
-        return {**stopped, **{uid: runner.view.status() for uid, runner in self._runners.items()}}
+        return {**self._without, **stopped, **{uid: runner.view.status() for uid, runner in self._runners.items()}}
 
     def poll_age_s(self) -> float:
         """The largest poll age of all consumers, in seconds; 0 without any."""
@@ -143,6 +170,7 @@ class Supervisor:
             self._remove(uid, 0.0, deleted=True)
         own = {uid for uid, runner in self._runners.items() if not runner.subscription.in_fanout}
         self._report_beyond(beyond(wanted.values(), own | self._leaving_clients))
+        without: dict[str, WorkerSubscription] = {}
         for uid, subscription in wanted.items():
             runner = self._runners.get(uid)
             if subscription.stopped:
@@ -158,10 +186,32 @@ class Supervisor:
                 self._remove(uid, 0.0, deleted=True)
                 runner = None
             if runner is None:
-                if uid not in self._beyond:
-                    await self._add(subscription)
+                clients = self._clients_of(subscription.secret)
+                if isinstance(clients, SecretProblem):
+                    state = _SECRET_STATES.get(clients.reason, WorkerState.STARTING)
+                    why = clients.message if clients.reason else ""
+                    without[uid] = WorkerSubscription(subscription.generation, (), state, why)
+                elif uid not in self._beyond:
+                    await self._add(subscription, clients)
             elif runner.subscription != subscription:
                 runner.update(subscription)
+        if without != self._without:
+            self._without = without
+            self._context.changed()
+
+    def _clients_of(self, secret: str) -> _Clients | SecretProblem:
+        """The clients with these credentials, or why there are none."""
+        if not secret:
+            return self._clients[""]
+        if self._secrets is None:
+            return SecretProblem(NOT_FOUND, f"this process cannot use the Kafka secret {secret}")
+        own = self._secrets.get(secret)
+        if isinstance(own, SecretProblem):
+            return own
+        found = self._clients.get(secret)
+        if found is None or found.own is not own:
+            found = self._clients[secret] = _Clients(self._context, own)
+        return found
 
     def _report_beyond(self, uids: set[str]) -> None:
         if uids != self._beyond:
@@ -173,14 +223,15 @@ class Supervisor:
             )
         self._beyond = uids
 
-    async def _add(self, subscription: Subscription) -> None:
+    async def _add(self, subscription: Subscription, clients: _Clients) -> None:
         leaving = self._leaving.get(subscription.uid)
         if leaving is not None:
             leaving.add_done_callback(
                 lambda _: self._wake.set()
             )  # one consumer at a time: start when the old one has left
             return
-        runner = SubscriptionRunner(self._app, subscription, self._context, self._fanouts)
+        runner = SubscriptionRunner(self._app, subscription, clients.context, clients.fanouts)
+        self._uses[runner] = clients
         self._runners[subscription.uid] = runner
         await self._app.add_runtime_dependency(runner)
         log.info("subscription started", subscription=subscription.label, uid=subscription.uid)
@@ -205,12 +256,20 @@ class Supervisor:
         if uid in self._stopped:
             self._context.changed()
 
+    async def _unused(self, clients: _Clients) -> None:
+        """Close the clients of a Broker's Secret if no runner has them any more."""
+        if clients.own is None or clients in self._uses.values():
+            return
+        self._clients = {secret: one for secret, one in self._clients.items() if one is not clients}
+        await clients.fanouts.stop()
+
     async def _leave(self, runner: SubscriptionRunner, drain_s: float) -> None:
         try:
             await runner.leave(drain_s)
         except Exception as problem:
             self._context.fatal(problem)
         forget_service(self._app, runner)
+        await self._unused(self._uses.pop(runner))
         if not self._stopping:
             self._context.observe.forget(runner.subscription.label)
             log.info("subscription stopped", subscription=runner.subscription.label, uid=runner.subscription.uid)
@@ -218,4 +277,8 @@ class Supervisor:
 
 
 def _moved(before: Subscription, after: Subscription) -> bool:
-    return (before.topic, before.group, before.in_fanout) != (after.topic, after.group, after.in_fanout)
+    return _place(before) != _place(after)
+
+
+def _place(one: Subscription) -> tuple[str, str, bool, str]:
+    return one.topic, one.group, one.in_fanout, one.secret

@@ -33,6 +33,7 @@ from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
 from app.settings.kafka import worker_kafka, worker_kafka_without_secret
 from app.settings.load import Settings, load_settings
+from app.worker.broker_secrets import BrokerSecrets
 from app.worker.controller_config import controller_config
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.egress import guard_of
@@ -191,6 +192,9 @@ def _compose(
     status = StatusTable(kafka_names.status_topic(settings.instance), kafka, lifecycle.crashed)
     parts = Parts(settings, controller_config(settings, kafka), worker_id, metrics, producer, contract, status)
     parts.spans = spans
+    secrets: BrokerSecrets | None = None
+    if settings.role != "controller":
+        secrets = parts.secrets = _broker_secrets(settings, contract, metrics, lifecycle)
     counters, rows = None, None
     if settings.traffic:
         parts.traffic = TrafficComponent(settings, worker_id, kafka, producer, metrics)
@@ -202,16 +206,21 @@ def _compose(
     if settings.role in ("all", "ingress"):
         store: Produce = producer
         view = ingress.IngressView
+        assert secrets is not None, "only a controller has none"
+        own: ingress.OwnProducer = secrets.producer
         if spans is not None:
             store, view = spans.storing(producer), traced_view(spans.tracing)
+            own = _in_spans(own, spans)
         admission = _admission(settings, lifecycle)
-        taken = ingress.register(app, _ingress_config(settings), contract, store, metrics, view, counters, admission)
+        taken = ingress.register(
+            app, _ingress_config(settings), contract, store, metrics, view, counters, admission, own
+        )
         metrics.watch_ingress(lambda: (taken.inflight, taken.inflight_bytes))
     else:
         ingress.register(app, replace(_ingress_config(settings), takes_events=False), contract, producer, metrics)
     if settings.role in ("all", "dispatcher"):
         context = _delivery_context(settings, kafka, producer, metrics, lifecycle, spans)
-        parts.supervisor = Supervisor(app, contract, replace(context, counters=counters))
+        parts.supervisor = Supervisor(app, contract, replace(context, counters=counters), secrets)
         metrics.watch(parts.supervisor.snapshots)
     if settings.role in ("all", "controller") and settings.resources:
         place = _cluster(settings, parts.controller_config, lifecycle, worker_id)
@@ -230,6 +239,26 @@ def _compose(
             admin, metrics, lifecycle.alive, lifecycle.readiness, subscribers_page, app.conf.web_ssl_context
         )
     return parts
+
+
+def _broker_secrets(
+    settings: Settings, contract: ContractTable, metrics: Metrics, lifecycle: Lifecycle
+) -> BrokerSecrets:
+    def make_producer(kafka: Mapping[str, Any], reference: str) -> KafkaProducer:
+        name = f"{settings.instance}-producer-{reference.replace('/', '-')}"
+        return KafkaProducer(_producer_config(settings, kafka, name), metrics, lifecycle.crashed)
+
+    root = Path(settings.kafka_secrets) if settings.kafka_secrets else None
+    others = worker_kafka_without_secret(settings)
+    return BrokerSecrets(root, others, contract, make_producer, lifecycle.crashed, settings.drain_s)
+
+
+def _in_spans(own: ingress.OwnProducer, spans: SpanExport) -> ingress.OwnProducer:
+    def producer(reference: str) -> Produce | str:
+        found = own(reference)
+        return found if isinstance(found, str) else spans.storing(found)
+
+    return producer
 
 
 def _admission(settings: Settings, lifecycle: Lifecycle) -> Admission | None:

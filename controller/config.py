@@ -21,6 +21,7 @@ class ControllerConfig:
     kafka: Mapping[str, Any]
     resources_dir: Path  #: unless the resources come from a cluster
     state_dir: Path
+    kafka_secrets: Path | None = None  #: the folder with the Secrets of Brokers; None = they are not used
     instance: str = "penstock"
     topic_template: str = kafka_names.CHANNEL_TOPIC_TEMPLATE
     broker_template: str = kafka_names.BROKER_TOPIC_TEMPLATE

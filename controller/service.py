@@ -18,6 +18,7 @@ import structlog
 
 from controller.config import ControllerConfig
 from controller.executor import Executor, LeadershipLost
+from controller.kafka.broker_secrets import secret_problems
 from controller.kafka.leader_state_store import LeaderStateStore, UnreadableRecords
 from controller.kafka.publisher import Publisher
 from controller.kafka.topics import ensure_compacted
@@ -268,11 +269,13 @@ class Controller:
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):
             world = self._world(term)
+            world = replace(world, secrets=await secret_problems(world.objects, self._config.kafka_secrets))
             if term.observed is None or active(world.seeks.values()):
                 term.observed_at = time.monotonic()
                 term.observed = await self._executor.observe(wanted(world, self._config))
                 # Workers as they were before: one that has reported since may have committed after the observation.
-                world = replace(self._world(term), workers=world.workers, silent=world.silent)
+                before, world = world, self._world(term)
+                world = replace(world, workers=before.workers, silent=before.silent, secrets=before.secrets)
             decided = reconcile(world, self._config)
             statuses = [action for action in decided if isinstance(action, WriteStatus)]
             actions = [action for action in decided if not isinstance(action, RecordCreations | WriteStatus)]

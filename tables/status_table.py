@@ -18,6 +18,7 @@ import orjson
 import structlog
 
 from knative.contract import codec
+from knative.contract.broker_secrets import INVALID, NOT_FOUND
 from knative.contract.leader_state import PREFIX, LeaderLog, Row
 from knative.contract.records import (
     ControllerReport,
@@ -47,6 +48,8 @@ SUBSCRIBER_NOT_SERVED = "SubscriberNotServed"
 SUBSCRIBER_WAITS_FOR_KAFKA = "WaitingForKafka"
 SUBSCRIBER_NEEDS_NEWER_WORKER = "WorkerTooOld"
 SUBSCRIBER_STOPPED = "OffsetsBeingMoved"
+#: Why a worker cannot serve a Trigger whose Broker has a Secret of its own.
+_SECRET_STATES = {WorkerState.SECRET_NOT_FOUND: NOT_FOUND, WorkerState.SECRET_INVALID: INVALID}
 
 
 def encode_status(status: WorkerStatus) -> bytes:
@@ -110,12 +113,16 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
     failures: list[str] = []
     waiting: list[str] = []
     too_old: list[str] = []
+    no_secret: dict[str, str] = {}  # worker with reason -> reason of the condition
     for worker in workers:
         mine = worker.subscriptions.get(subscription.uid)
         if mine is None or now - worker.time > FRESH_S:
             continue
         if mine.state is WorkerState.UNSUPPORTED:
             too_old.append(f"{worker.worker} {mine.reason}")
+            continue
+        if mine.state in _SECRET_STATES:
+            no_secret[f"{worker.worker}: {mine.reason}"] = _SECRET_STATES[mine.state]
             continue
         if mine.state is WorkerState.FAILED:
             failures.append(f"{worker.worker}: {mine.state_text}")
@@ -136,10 +143,16 @@ def subscriber_status(subscription: Subscription, workers: Iterable[WorkerStatus
         if too_old and not waiting:
             message = f"{'; '.join(sorted(too_old))}. Other workers serve all partitions"
             return SubscriberStatus(subscription.uid, generation, "True", message, SUBSCRIBER_NEEDS_NEWER_WORKER)
+        if no_secret and not waiting:
+            message = f"{'; '.join(sorted(no_secret))}. Other workers serve all partitions"
+            return SubscriberStatus(subscription.uid, generation, "True", message, max(no_secret.values()))
         return SubscriberStatus(subscription.uid, generation, "True", _waiting_note(waiting))
     if too_old:
         message = "; ".join(sorted(too_old))
         return SubscriberStatus(subscription.uid, generation, "False", message, SUBSCRIBER_NEEDS_NEWER_WORKER)
+    if no_secret:
+        message, reason = "; ".join(sorted(no_secret)), max(no_secret.values())
+        return SubscriberStatus(subscription.uid, generation, "False", message, reason)
     if not current and not stale:
         message = "no worker serves this subscription; start one in the role all or dispatcher"
         return SubscriberStatus(subscription.uid, generation, "Unknown", message)
@@ -241,7 +254,10 @@ class StatusTable:
             if not isinstance(status, WorkerStatus):
                 continue
             self.workers[worker] = status
-            changed |= before is None or before.subscriptions != status.subscriptions
+            changed |= before is None or (before.subscriptions, before.secrets) != (
+                status.subscriptions,
+                status.secrets,
+            )
         if changed and self.loaded:
             self._notify()
 

@@ -60,6 +60,7 @@ class Settings(BaseSettings):
     kafka_secret: str = _setting(
         "", "folder", "Folder of a mounted Secret with user, password and certificates for Kafka; empty: none."
     )
+    kafka_secrets: str = _setting("", "folder", "Folder with NAMESPACE/NAME of each Secret of a Broker; empty: none.")
     kafka_wait_s: float = _setting(
         30.0, "seconds", "Wait for Kafka at start, then exit code 3; a cluster's controller waits on.", ge=1, le=3600
     )

@@ -31,6 +31,7 @@ def controller_config(
         kafka=kafka,
         resources_dir=resources_dir or settings.resources_dir or Path(),
         state_dir=settings.state_dir,
+        kafka_secrets=Path(settings.kafka_secrets) if settings.kafka_secrets else None,
         instance=settings.instance,
         topic_template=settings.topic_template,
         broker_template=settings.broker_topic_template,

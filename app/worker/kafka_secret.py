@@ -10,7 +10,8 @@ described: the folder should change when all brokers accept the new credentials.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,44 @@ from confluent_kafka import KafkaException
 
 from knative.errors import UsageError
 from tables.kafka.admin import KafkaAdmin
-from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaUnavailable, leave_out
+from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaNotYet, KafkaUnavailable, leave_out
 from tables.kafka.live_settings import LiveSettings
 from tables.kafka.secret import paths, read_keys, secret_settings
 
 log = structlog.get_logger(__name__)
 
 _ASK_LIMIT_S = 5.0
+_MISSING_LEFT_OUT = leave_out(KafkaNotFound)
 Found = tuple[Mapping[str, str], Mapping[str, Any]]  #: keys of the Secret, librdkafka settings
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why Kafka does not accept settings."""
+
+    why: str
+    away: bool = False  #: Kafka does not answer, which says nothing about them
+
+
+def refused(
+    settings: Mapping[str, Any],
+    topics: Collection[str],
+    failed: Callable[[str, KafkaFailed], None] = _MISSING_LEFT_OUT,
+) -> Refusal | None:
+    """Try to connect with these settings, and to describe these topics. None = Kafka accepts them. `failed` gets each
+    topic that cannot be described, and may raise; by default only those are left out that do not exist. Blocks."""
+    try:
+        admin = KafkaAdmin({**settings, "log_level": 0}, _ASK_LIMIT_S)  # the reason is logged once, by us
+        admin.cluster()
+        admin.describe_topics(topics, failed)
+    except KafkaUnavailable as problem:
+        # Without a hint it was refused, and the reason says what to correct.
+        return Refusal(f"Kafka does not answer ({problem.why})", away=True) if problem.hint else Refusal(problem.why)
+    except KafkaFailed as problem:
+        return Refusal(str(problem), away=isinstance(problem, KafkaNotYet))
+    except KafkaException as problem:
+        return Refusal(f"the Kafka client rejects them ({problem.args[0].name()})")  # more could show a value
+    return None
 
 
 class KafkaSecret:
@@ -44,28 +75,12 @@ class KafkaSecret:
         the first time, when Kafka may not run yet."""
         keys = read_keys(self._folder)
         settings = {**self._others, **secret_settings(keys, self._folder, in_memory=True)}
-        if self._keys and keys != self._keys:
-            self._try(settings)
+        if self._keys and keys != self._keys and (refusal := refused(settings, self._topics)) is not None:
+            raise UsageError(
+                f"The changed credentials in {self._folder} are not used yet: {refusal.why}.",
+                "The former ones stay in use until Kafka accepts these.",
+            )
         return keys, settings
-
-    def _try(self, settings: Mapping[str, Any]) -> None:
-        try:
-            admin = KafkaAdmin({**settings, "log_level": 0}, _ASK_LIMIT_S)  # the reason is logged once, by us
-            admin.cluster()
-            admin.describe_topics(self._topics, leave_out(KafkaNotFound))
-        except KafkaUnavailable as problem:
-            # Without a hint it was refused, and the reason says what to correct.
-            why = f"Kafka does not answer ({problem.why})" if problem.hint else problem.why
-        except KafkaFailed as problem:
-            why = str(problem)
-        except KafkaException as problem:
-            why = f"the Kafka client rejects them ({problem.args[0].name()})"  # more could show a value
-        else:
-            return
-        raise UsageError(
-            f"The changed credentials in {self._folder} are not used yet: {why}.",
-            "The former ones stay in use until Kafka accepts these.",
-        )
 
     def use(self, found: Found) -> None:
         """Have every client made again, if something is different."""

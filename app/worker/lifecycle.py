@@ -4,9 +4,10 @@
     stop:   not ready -> supervisor drains and commits, leaves its groups; ingress drains -> controller, tables
             -> producer -> only then Faust's own stop
 
-Ready = contract read to its end once, producer connected once, not draining. `/readyz` shows a Kafka outage as a field
-and stays ready: an outage must not take every pod out of service at once. A task or thread that fails ends the process
-with exit code 1, and the next owner of its partitions continues at their committed offsets.
+Ready = contract read to its end once, Secrets of Brokers tried once, producer connected once, not draining. `/readyz`
+shows a Kafka outage as a field and stays ready: an outage must not take every pod out of service at once. A task or
+thread that fails ends the process with exit code 1, and the next owner of its partitions continues at their committed
+offsets.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from app.observability.admin_server import AdminServer
 from app.observability.metrics import Metrics
 from app.settings.load import Settings
 from app.worker import file_limits, listening
+from app.worker.broker_secrets import BrokerSecrets
 from app.worker.dlq_sizes import DlqSizes
 from app.worker.file_watch import FileWatch
 from app.worker.kafka_at_start import outage_ends, wait_for_kafka
@@ -80,6 +82,7 @@ class Parts:
     dlq_sizes: DlqSizes | None = None
     spans: SpanExport | None = None
     traffic: TrafficComponent | None = None
+    secrets: BrokerSecrets | None = None
 
     def dlq_letters(self) -> tuple[Mapping[str, int], Sequence[str]]:
         """Dead letters by subscription, and all subscriptions; both empty where another process counts."""
@@ -149,6 +152,8 @@ class Lifecycle:
                 await parts.controller.start()
         if parts.dlq_sizes is not None:
             parts.dlq_sizes.start()
+        if parts.secrets is not None:
+            parts.secrets.start()
         parts.contract.on_change(self._show_topics)
         parts.contract.start()
         parts.status.start()
@@ -232,6 +237,8 @@ class Lifecycle:
         await parts.status.stop()
         if parts.traffic is not None:
             await parts.traffic.stop()
+        if parts.secrets is not None:
+            await parts.secrets.stop()
         await parts.producer.stop(5.0)
         for watching in self._watching:
             watching.cancel()
@@ -276,7 +283,9 @@ class Lifecycle:
             "producer": parts.producer.ever_connected,
             "draining": self.draining,
         }
-        ready = conditions["contract"] and conditions["producer"] and not self.draining
+        if parts.secrets is not None and not parts.secrets.tried:
+            conditions["secrets"] = False
+        ready = all(conditions[name] for name in conditions if name != "draining") and not self.draining
         fields: dict[str, Any] = {**conditions, "kafka": "up" if parts.producer.connected else "down"}
         if parts.contract.problem:
             fields["problem"] = parts.contract.problem
@@ -332,8 +341,9 @@ class Lifecycle:
                     stats = parts.supervisor.stats()
                 unsupported = {uid: one.status for uid, one in parts.contract.unsupported.items()}
                 served = {**unsupported, **parts.supervisor.statuses()}
+                secrets = parts.secrets.problems if parts.secrets is not None else {}
                 status = WorkerStatus(
-                    parts.worker_id, time.time(), parts.settings.role, served, stats, _VERSION, _FEATURES
+                    parts.worker_id, time.time(), parts.settings.role, served, stats, _VERSION, _FEATURES, secrets
                 )
                 if parts.producer.connected:
                     self._send_status(encode_status(status))

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from knative.contract import records
+from knative.contract.broker_secrets import SecretProblem
 from knative.contract.leader_state import Removal
 from knative.contract.seeks import Move, Seek, SeekRequest
 from knative.delivery.policy import Addressable
@@ -155,6 +156,7 @@ class World:
     seeks: Mapping[str, Seek] = field(default_factory=dict)  #: as recorded, by id
     moved: frozenset[str] = frozenset()  #: groups whose new offsets this leader has committed, of seeks that are MOVING
     seek_requests: tuple[SeekRequest, ...] = ()
+    secrets: Mapping[str, SecretProblem] = field(default_factory=dict)  #: those of Brokers that this process cannot use
     silent: frozenset[str] = frozenset()  #: workers whose record has not changed for so long that they are gone
 
 

@@ -89,6 +89,7 @@ def plan_channel(
         shared_consumer=channel.resource.shared_consumer,
         config_map=channel.resource.config_map,
         external=channel.resource.external,
+        secret=channel.resource.secret,
         config_keys=tuple(sorted({*(key for key, _ in channel.resource.topic_configs), *_to_reset(channel, world)})),
     )
     publish = () if record == published else (PublishChannel(record),)

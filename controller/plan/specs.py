@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from controller.config import ControllerConfig
 from controller.plan.actions import Configs
 from knative.contract import kafka_names
+from knative.contract.broker_secrets import SecretProblem, is_reference
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER, Channel
 from knative.delivery.policy import DeliveryOrder, OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS, Filter
@@ -23,6 +24,7 @@ from knative.resources.brokers import (
     KAFKA_CLASS,
     PARTITIONS_KEY,
     REPLICATION_KEY,
+    SECRET_KEY,
     BrokerConfig,
     broker_config,
 )
@@ -42,6 +44,8 @@ from knative.resources.values import (
     Subscription,
     Trigger,
 )
+
+SECRET_READY = "KafkaSecretReady"
 
 ChannelKey = tuple[str, str, str]  #: (kind, namespace, name)
 ConfigMaps = Mapping[tuple[str, str], ConfigMap]  #: by (namespace, name)
@@ -69,6 +73,8 @@ class ChannelSpec:
     config_map: str = ""  #: `namespace/name` of its ConfigMap
     problem: Condition | None = None  #: why it cannot be served or changed now
     note: str = ""  #: what people should know about its configuration
+    secret: str = ""  #: `namespace/name` of its own Secret for Kafka
+    secret_problem: Condition | None = None  #: why that is not, or cannot be, the one that its ConfigMap names
 
     @property
     def key(self) -> ChannelKey:
@@ -151,18 +157,30 @@ def of_channel(one: KafkaChannel, config: ControllerConfig, published: Channel |
     )
 
 
-def of_broker(one: Broker, config_maps: ConfigMaps, config: ControllerConfig, published: Channel | None) -> ChannelSpec:
+def of_broker(
+    one: Broker,
+    config_maps: ConfigMaps,
+    config: ControllerConfig,
+    published: Channel | None,
+    secrets: Mapping[str, SecretProblem],
+) -> ChannelSpec:
     """The spec of a Broker of class Kafka. With a `problem` if its ConfigMap is missing or wrong, or if it is
-    `published` with something else that cannot be changed."""
+    `published` with something else that cannot be changed. `secrets`: those that cannot be used."""
     found, problem = _broker_config(one, config_maps)
     changed = _changed(one, published)
     if changed:
         problem = _immutable(changed, "Broker")
+    secret, secret_problem = _secret(one, found, config, published, secrets)
     servers = str(config.kafka.get("bootstrap.servers", ""))
-    note = ""
+    notes = []
     if found.bootstrap_servers and found.bootstrap_servers != servers:
-        note = (
+        notes.append(
             f"bootstrap.servers of its ConfigMap is not used: all brokers are in this installation's Kafka ({servers})"
+        )
+    if found.secret and config.kafka_secrets is None:
+        notes.append(
+            f"{SECRET_KEY} of its ConfigMap is not used: PENSTOCK_KAFKA_SECRETS is not set, so its events are written "
+            "and read with the credentials of the installation"
         )
     return ChannelSpec(
         kind=BROKER,
@@ -179,8 +197,30 @@ def of_broker(one: Broker, config_maps: ConfigMaps, config: ControllerConfig, pu
         topic_configs=found.topic_configs,
         config_map="/".join(one.config or ()),
         problem=problem,
-        note=note,
+        note="; ".join(notes),
+        secret=secret,
+        secret_problem=secret_problem,
     )
+
+
+def _secret(
+    one: Broker,
+    found: BrokerConfig,
+    config: ControllerConfig,
+    published: Channel | None,
+    secrets: Mapping[str, SecretProblem],
+) -> tuple[str, Condition | None]:
+    """The Secret to use. A published Broker keeps the one that it has while the next cannot be used."""
+    if one.config is None or not found.secret or config.kafka_secrets is None:
+        return "", None
+    secret = f"{one.config[0]}/{found.secret}"
+    why = secrets.get(secret)
+    if why is None:
+        return secret, None
+    if published is None or published.secret == secret:
+        return secret, false(SECRET_READY, why.reason, why.message)
+    former = f"the Secret {published.secret}" if published.secret else "the installation's Secret"
+    return published.secret, false(SECRET_READY, why.reason, f"{why.message}; {former} is used until then")
 
 
 def _broker_config(one: Broker, config_maps: ConfigMaps) -> tuple[BrokerConfig, Condition | None]:
@@ -192,9 +232,17 @@ def _broker_config(one: Broker, config_maps: ConfigMaps) -> tuple[BrokerConfig, 
         message = f"there is no ConfigMap {label}; add it, or correct spec.config"
         return BrokerConfig(), false("TopicReady", "ConfigMapNotFound", message)
     try:
-        return broker_config(config_map), None
+        found = broker_config(config_map)
+        if found.secret and not is_reference(f"{config_map.namespace}/{found.secret}"):
+            raise ValueError(f"{SECRET_KEY} is {found.secret[:64]!r}; write the name of a Secret of the same namespace")
+        if found.secret and one.external_topic and config_map.namespace != one.namespace:
+            raise ValueError(
+                f"{SECRET_KEY} names a Secret of another namespace, which cannot be used for an external topic; use a "
+                f"ConfigMap of the namespace {one.namespace}"
+            )
     except ValueError as problem:
         return BrokerConfig(), false("TopicReady", "ConfigMapInvalid", f"ConfigMap {label}: {problem}")
+    return found, None
 
 
 def _changed(one: Broker, published: Channel | None) -> str:

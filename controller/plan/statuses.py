@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 from controller.plan.actions import Object, World, WriteStatus
 from controller.plan.channels import ChannelPlan
 from controller.plan.destinations import AddressResolver, Unresolved
+from controller.plan.specs import SECRET_READY
 from controller.plan.subscriptions import SubscriptionPlan
 from knative.contract.records import CHANNEL, TRIGGER, SubscriberStatus, Subscription
 from knative.delivery.policy import Addressable, DeliverySpec
 from knative.resources.brokers import BROKER_CLASS, DEPENDENCY, KAFKA_CLASS, NOT_OUR_CLASS
-from knative.resources.conditions import Condition, ConditionStatus, ready, true, unknown, with_note
+from knative.resources.conditions import Condition, ConditionStatus, false, ready, true, unknown, with_note
 from knative.resources.values import Broker, Subscriber, Trigger
-from tables.status_table import serving, subscriber_status
+from tables.status_table import FRESH_S, serving, subscriber_status
 
 TOPIC_NOTE = "penstock.dev/topic"
 DLQ_TOPIC_NOTE = "penstock.dev/dead-letter-topic"
@@ -32,10 +33,10 @@ def channel_status(
     plan: ChannelPlan, subscriptions: Sequence[SubscriptionPlan], world: World, destinations: AddressResolver
 ) -> WriteStatus:
     """`Ready` of a KafkaChannel = TopicReady, ContractPublished, Addressable, SubscribersReady, DeadLetterSinkResolved;
-    of a Broker the same without SubscribersReady."""
+    of a Broker the same without SubscribersReady, and with KafkaSecretReady if it has a Secret of its own."""
     one = plan.object
     sink, sink_resolved = _dead_letter_sink(plan, destinations)
-    parts = (*plan.conditions, sink_resolved)
+    parts = (*plan.conditions, *_kafka_secret(plan, world), sink_resolved)
     body = _channel_body(plan, sink, world, destinations)
     notes = [plan.conditions[0]]
     if one.resource.kind == CHANNEL:
@@ -44,6 +45,23 @@ def channel_status(
         body["subscribers"] = rows
         notes.append(served_by)
     return WriteStatus(*one.key, one.uid, one.generation, (with_note(ready(parts), notes), *parts), body)
+
+
+def _kafka_secret(plan: ChannelPlan, world: World) -> Iterable[Condition]:
+    """Whether this process and the workers can use the Secret of a Broker; nothing for one without."""
+    resource = plan.object.resource
+    if resource.secret_problem is not None:
+        yield resource.secret_problem
+    elif resource.secret:
+        found = {
+            f"{worker.worker}: {problem.message}": problem.reason
+            for worker in world.workers.values()
+            if world.now - worker.time <= FRESH_S and (problem := worker.secrets.get(resource.secret)) is not None
+        }
+        if found:
+            yield false(SECRET_READY, max(found.values()), "; ".join(sorted(found)))
+        else:
+            yield true(SECRET_READY)
 
 
 def left_alone_status(one: Object[Broker] | Object[Trigger], broker: Broker) -> WriteStatus:

@@ -22,6 +22,7 @@ from dataclasses import asdict, fields
 from typing import Any, TypeVar
 
 from knative import filters
+from knative.contract.broker_secrets import SecretProblem
 from knative.contract.features import SUPPORTED, needs
 from knative.contract.leader_state import LeaderRow, Row
 from knative.contract.records import (
@@ -162,7 +163,7 @@ _CONVERTED: Mapping[type, Mapping[str, Callable[[Any], object]]] = {
 _LATER = frozenset({"format", "filter", "config_keys"})
 _NAMES = {
     kind: tuple(field.name for field in fields(kind))
-    for kind in (*_CONVERTED, ResourceProblem, RemovalRequest, SubscriptionStats, LastError)
+    for kind in (*_CONVERTED, ResourceProblem, RemovalRequest, SubscriptionStats, LastError, SecretProblem)
 }
 
 
@@ -188,6 +189,8 @@ def record_of_worker(status: WorkerStatus) -> Record:
     }
     if status.version:
         record |= {"version": status.version, "features": status.features}
+    if status.secrets:
+        record["kafka_secrets"] = {reference: _plain(one) for reference, one in status.secrets.items()}
     rows = {uid: row for uid, one in status.stats.items() if (row := stats_row(one)) is not None}
     return {**record, "progress": rows} if rows else record
 
@@ -249,8 +252,12 @@ def status_of(record: Any, unreadable: Callable[[str, Exception], None] | None =
     subscriptions = {uid: _served(row) for uid, row in record["subscriptions"].items()}
     stats = _stats(record.get("progress"), unreadable)
     version, features = str(record.get("version", "")), tuple(map(str, record.get("features", ())))
+    secrets = {
+        str(reference): SecretProblem(str(row["reason"]), str(row["message"]))
+        for reference, row in record.get("kafka_secrets", {}).items()
+    }
     return WorkerStatus(
-        record["worker"], float(record["time"]), record["role"], subscriptions, stats, version, features
+        record["worker"], float(record["time"]), record["role"], subscriptions, stats, version, features, secrets
     )
 
 

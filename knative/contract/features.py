@@ -23,6 +23,7 @@ class Feature(StrEnum):
     TRIGGER = "trigger"  #: replies go back into the broker
     JSON_FORMAT = "json-format"  #: deliveries in structured mode
     SHARED_CONSUMER = "shared-consumer"  #: its group has no members, so a member of its own would be a second reader
+    KAFKA_SECRET = "kafka-secret"  #: credentials of its own for Kafka: with others, it is another user who does it
     STOPPED = "stopped"  #: no event is delivered while a seek moves the offsets
 
 
@@ -33,12 +34,14 @@ def needs(entry: Channel | Subscription) -> list[str]:
     """The features that an entry needs, sorted; none = every version can serve it."""
     if isinstance(entry, Channel):
         found = {Feature.BROKER: entry.kind == BROKER, Feature.EXTERNAL_TOPIC: entry.external}
+        found[Feature.KAFKA_SECRET] = bool(entry.secret)
     else:
         found = {
             Feature.FILTER: entry.filter != ALL_EVENTS,
             Feature.TRIGGER: entry.kind == TRIGGER,
             Feature.JSON_FORMAT: entry.delivery.format is DeliveryFormat.JSON,
             Feature.SHARED_CONSUMER: entry.shared_consumer,
+            Feature.KAFKA_SECRET: bool(entry.secret),
             Feature.STOPPED: entry.stopped,
         }
     return sorted(str(feature) for feature, needed in found.items() if needed)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from knative.contract.broker_secrets import SecretProblem
 from knative.contract.subscription_stats import SubscriptionStats
 from knative.delivery.policy import Addressable, DeliveryOrder, DeliverySpec, OnRetriesExhausted
 from knative.filters.dialects import ALL_EVENTS, Filter
@@ -47,6 +48,7 @@ class Channel:
         str, ...
     ] = ()  #: configs that its ConfigMap set in the topic; one that is removed there is reset
     shared_consumer: bool = False  #: its Subscriptions share a consumer in each worker, as the Triggers of a Broker do
+    secret: str = ""  #: `namespace/name` of a Broker's own Secret for Kafka; "" = it uses that of the installation
 
     @property
     def title(self) -> str:
@@ -110,6 +112,7 @@ class Subscription:
     seek: str = ""  #: id of the last seek; another one means that offsets which a worker remembers do not count
     stopped: bool = False  #: no worker may serve it, because this seek moves its offsets
     shared_consumer: bool = False  #: as of its channel
+    secret: str = ""  #: as of its channel
 
     @property
     def in_fanout(self) -> bool:
@@ -167,6 +170,8 @@ class WorkerState(StrEnum):
     WAITING_FOR_KAFKA = "waiting for Kafka"  #: starts no new deliveries, because Kafka does not confirm commits
     FAILED = "failed"  #: does not serve some of its partitions
     UNSUPPORTED = "unsupported"  #: does not serve it, because it needs a newer version
+    SECRET_NOT_FOUND = "Kafka secret not found"  #: does not serve it, because there is no folder of its Secret
+    SECRET_INVALID = "Kafka secret not valid"  #: does not serve it: its Secret is wrong, or Kafka refuses it
     STOPPED = "stopped"  #: has stopped it for the seek with the id in `reason`, and has committed its last offsets
 
 
@@ -177,7 +182,7 @@ class WorkerSubscription:
     generation: int
     partitions: tuple[int, ...]
     state: WorkerState
-    reason: str = ""  #: of FAILED, UNSUPPORTED and STOPPED
+    reason: str = ""  #: of FAILED, UNSUPPORTED, SECRET_NOT_FOUND, SECRET_INVALID and STOPPED
 
     @property
     def state_text(self) -> str:
@@ -196,6 +201,7 @@ class WorkerStatus:
     stats: dict[str, SubscriptionStats] = field(default_factory=dict)  #: by subscription uid; may be missing
     version: str = ""  #: of Penstock; "" = one that did not report it yet
     features: tuple[str, ...] = ()  #: those that it supports
+    secrets: dict[str, SecretProblem] = field(default_factory=dict)  #: those of Brokers that it cannot use
 
 
 @dataclass(frozen=True, slots=True)

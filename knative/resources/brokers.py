@@ -48,6 +48,7 @@ REPLICATION = 1
 
 PARTITIONS_KEY = "default.topic.partitions"
 REPLICATION_KEY = "default.topic.replication.factor"
+SECRET_KEY = "auth.secret.ref.name"
 _TOPIC_CONFIG = "default.topic.config."
 _REF = ("apiVersion", "kind", "name")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
@@ -64,6 +65,7 @@ class BrokerConfig:
     replication: int = REPLICATION
     topic_configs: tuple[tuple[str, str], ...] = ()
     bootstrap_servers: str = ""
+    secret: str = ""  #: name of a Secret in the namespace of the ConfigMap
 
 
 _BROKER_SPEC = Object(
@@ -274,6 +276,7 @@ def broker_config(config_map: ConfigMap) -> BrokerConfig:
             )
         ),
         bootstrap_servers=data.get("bootstrap.servers", ""),
+        secret=data.get(SECRET_KEY, "").strip(),
     )
 
 

@@ -122,7 +122,7 @@ def read_keys(folder: Path) -> dict[str, str]:
     if not secret and not problems:
         problems.append("it has none of the keys of a Kafka secret")
     if problems:
-        raise _not_valid(folder, problems)
+        raise SecretNotValid(folder, problems)
     return secret
 
 
@@ -135,12 +135,16 @@ def secret_settings(secret: Mapping[str, str], folder: Path, *, in_memory: bool 
         settings |= {setting: MemoryFile(f"{secret[name]}\n".encode()) for name, setting in names.items()}
     problems = problems or _of_files(settings)
     if problems:
-        raise _not_valid(folder, problems)
+        raise SecretNotValid(folder, problems)
     return settings
 
 
-def _not_valid(folder: Path, problems: Iterable[str]) -> UsageError:
-    return UsageError(f"The Kafka secret in {folder} is not valid: {'; '.join(problems)}.", _HINT)
+class SecretNotValid(UsageError):
+    """A Secret that cannot be used as it is. `problems`: what is wrong with it, without its folder."""
+
+    def __init__(self, folder: Path, problems: Iterable[str]) -> None:
+        self.problems = "; ".join(problems)
+        super().__init__(f"The Kafka secret in {folder} is not valid: {self.problems}.", _HINT)
 
 
 def _of_files(settings: Mapping[str, str]) -> list[str]:

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ class Service:
         self.produce = MemoryProduce()
         self.observe = CountingObserve()
         self.contract = MemoryContract(ORDERS, BILLS, BROKER)
+        self.own: dict[str, MemoryProduce] = {}  # by reference of a Secret
         self.ready = True
         self.running = RunningWeb(self._setup, driver, DriverConfig(event_bytes_max=EVENT_BYTES_MAX))
 
@@ -49,7 +51,14 @@ class Service:
             event_bytes_max=EVENT_BYTES_MAX,
             takes_events=self.takes_events,
         )
-        self.state = view.register(app, limits, self.contract, self.produce, self.observe)
+        self.state = view.register(
+            app,
+            limits,
+            self.contract,
+            self.produce,
+            self.observe,
+            own_producer=lambda reference: self.own.get(reference, "no folder"),
+        )
         health.register(app, lambda: (True, {}), lambda: (self.ready, {"kafka": False}))
         subscribers.register(app, subscribers.SubscribersPage(self.contract, lambda namespace, channel: None))
 
@@ -209,6 +218,25 @@ def test_where_no_events_are_taken_what_is_known_is_503(service: Service) -> Non
         assert elsewhere.produce.records == []
     finally:
         elsewhere.running.stop()
+
+
+def test_a_broker_with_a_secret_of_its_own_has_a_producer_of_its_own(service: Service) -> None:
+    own = replace(BROKER, secret="shop/kafka")
+    service.running.call(lambda: service.contract.change(ORDERS, own))
+
+    def post() -> tuple[int, Any, bytes]:
+        return service.request("POST", own.path, CE, b"{}")
+
+    status, headers, body = post()
+    assert (status, headers["retry-after"]) == (503, "1")
+    assert "no folder" in body.decode()
+    assert (service.state.inflight, service.produce.records) == (0, [])
+    assert service.post()[0] == 202
+    service.own["shop/kafka"] = produce = MemoryProduce()
+    assert post()[0] == 202
+    assert [record.topic for record in produce.records] == ["t.broker"]
+    assert [record.topic for record in service.produce.records] == ["t.orders"]
+    assert (service.state.inflight, service.state.inflight_bytes) == (0, 0)
 
 
 def test_a_removed_channel_is_404_at_once(service: Service) -> None:

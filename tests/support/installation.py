@@ -36,6 +36,7 @@ class Installation:
     replication: int = 1
     is_broker: bool = False
     shared_consumer: bool = False  #: of the channel
+    secret: str = ""  #: of the broker
 
     def beside(self, channel: str, partitions: int = 1) -> Installation:
         """The same installation, seen from another channel."""
@@ -45,7 +46,8 @@ class Installation:
     def resources(self) -> Resources:
         """The directory that the worker with the controller watches; no other installation has a channel so named."""
         kind = BrokerResources if self.is_broker else Resources
-        return kind(self.folder / "resources", f"{self.channel}-{self.name}", self.replication, self.shared_consumer)
+        name = f"{self.channel}-{self.name}"
+        return kind(self.folder / "resources", name, self.replication, self.shared_consumer, self.secret)
 
     @property
     def state(self) -> Path:

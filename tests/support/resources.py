@@ -39,6 +39,7 @@ class Resources:
     channel: str = "orders"
     replication: int = 1
     shared_consumer: bool = False  #: of the channel; a broker always has one
+    secret: str = ""  #: of the broker
     kind: ClassVar[str] = "Subscription"  #: of what `write` writes
 
     @property
@@ -135,6 +136,8 @@ class BrokerResources(Resources):
             "default.topic.partitions": str(partitions),
             "default.topic.replication.factor": str(self.replication),
         }
+        if self.secret:
+            data["auth.secret.ref.name"] = self.secret
         self._write(f"{config}.yaml", "v1", "ConfigMap", config, {}, data, under="data")
         spec: dict[str, Any] = {"config": {"apiVersion": "v1", "kind": "ConfigMap", "name": config}}
         if delivery is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -112,6 +112,16 @@ class SecuredKafka(KafkaCluster):
 
     def _alter(self, user: str, change: UserScramCredentialUpsertion | UserScramCredentialDeletion) -> None:
         self._client().alter_user_scram_credentials([change])[user].result(_LIMIT_S)
+
+    def grant(
+        self, user: str, kind: ResourceType, name: str, operations: Iterable[AclOperation], *, prefixed: bool = False
+    ) -> None:
+        """What a user may do with a topic or a group. Users without such a rule may do nothing with it any more."""
+        pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+        allowed = AclPermissionType.ALLOW
+        rules = [AclBinding(kind, name, pattern, f"User:{user}", "*", one, allowed) for one in operations]
+        for done in self._client().create_acls(rules).values():
+            done.result(_LIMIT_S)
 
     def deny(self, user: str, topic: str) -> AclBinding:
         """The user may not write to a topic, until `allow`."""

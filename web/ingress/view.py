@@ -10,7 +10,7 @@ decisions. Never answers 202 before the acknowledgement.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -34,6 +34,9 @@ from web.ingress.responses import Response
 #: All paths that no other View serves: the answers of ingress explain which URLs accept events.
 PATH = "/{path:.*}"
 _CACHE_MAX = 4096
+_NO_SECRETS = "this process cannot use the Kafka secrets of Brokers"
+#: From the reference of a Secret to its producer, or to the reason why there is none.
+OwnProducer = Callable[[str], Produce | str]
 _ELSEWHERE = "this process does not accept events: send them to one whose PENSTOCK_ROLE is ingress or all"
 
 
@@ -59,9 +62,12 @@ class Ingress:
         observe: Observe,
         counters: TrafficCounters | None = None,
         admission: Admission | None = None,
+        own_producer: OwnProducer | None = None,
     ) -> None:
-        """`counters` None: accepted events are not counted. `admission` None: everybody may send."""
+        """`counters` None: accepted events are not counted. `admission` None: everybody may send. `own_producer`: for
+        Brokers with a Secret of their own."""
         self.config = config
+        self._own_producer = own_producer
         self.admission = admission
         self.produce = produce
         self.observe = observe
@@ -102,6 +108,11 @@ class Ingress:
             self.cache.clear()
         self.cache[target, host] = resolved
         return resolved
+
+    def producer(self, secret: str) -> Produce | Response:
+        """The producer of a Broker with a Secret of its own, or the answer that says why there is none."""
+        found = _NO_SECRETS if self._own_producer is None else self._own_producer(secret)
+        return responses.not_served(NotYet(found), self.config.retry_after_s) if isinstance(found, str) else found
 
     def refuse_sender(
         self, admission: Admission, fields: Fields, target: bytes, host: bytes | None, address: str
@@ -174,6 +185,9 @@ class IngressView(View):
             channel = ingress.channel(target, host)
         if isinstance(channel, Response):
             return self._finish(conn, channel, keep)
+        produce: Produce | Response = ingress.produce if not channel.secret else ingress.producer(channel.secret)
+        if isinstance(produce, Response):
+            return self._finish(conn, produce, keep)
         body_bytes = len(body) if body else 0
         refused = ingress.reject_over_limit(request.head_bytes, body_bytes)
         if refused is not None:
@@ -189,9 +203,7 @@ class IngressView(View):
         counted = None
         if ingress.counters is not None:
             counted = (ingress.counter(ingress.counters, channel), headers, len(value) if value else 0)
-        ingress.produce.send(
-            channel.topic, value, key, headers, partial(self._stored, conn, keep, event_bytes, counted)
-        )
+        produce.send(channel.topic, value, key, headers, partial(self._stored, conn, keep, event_bytes, counted))
         return None
 
     def _stored(
@@ -235,6 +247,9 @@ class IngressView(View):
         channel = ingress.channel(target, host)
         if isinstance(channel, Response):
             return channel
+        produce = ingress.producer(channel.secret) if channel.secret else ingress.produce
+        if isinstance(produce, Response):
+            return produce
         refused = _refused_head(request)
         if refused is not None:
             return refused
@@ -253,11 +268,17 @@ class IngressView(View):
             headers, key, value = to_record(request.raw_headers, body if framed else None)
         except BadEvent as error:
             return responses.bad_event(error)
-        failure = await self._store(channel, value, key, headers, head_bytes + len(body))
+        failure = await self._store(produce, channel, value, key, headers, head_bytes + len(body))
         return responses.ACCEPTED if failure is None else responses.not_stored(failure, ingress.config.retry_after_s)
 
     async def _store(
-        self, channel: Channel, value: bytes | None, key: bytes | None, headers: Headers, event_bytes: int
+        self,
+        produce: Produce,
+        channel: Channel,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        event_bytes: int,
     ) -> ProduceFailure | None:
         ingress = self.ingress
         stored: asyncio.Future[ProduceFailure | None] = asyncio.get_running_loop().create_future()
@@ -272,7 +293,7 @@ class IngressView(View):
 
         ingress.inflight += 1
         ingress.inflight_bytes += event_bytes
-        ingress.produce.send(channel.topic, value, key, headers, done)
+        produce.send(channel.topic, value, key, headers, done)
         return await stored
 
     async def get(self, request: Any, **info: str) -> Any:
@@ -326,9 +347,10 @@ def register(
     view: type[IngressView] = IngressView,
     counters: TrafficCounters | None = None,
     admission: Admission | None = None,
+    own_producer: OwnProducer | None = None,
 ) -> Ingress:
     """Serve ingress on a Faust app, under all paths of no other View. Returns its state, for drains and metrics."""
-    ingress = Ingress(config, contract, produce, observe, counters, admission)
+    ingress = Ingress(config, contract, produce, observe, counters, admission, own_producer)
     bound = type("BoundIngressView", (view,), {"ingress": ingress})
     app.page(PATH, name="ingress")(bound)
     return ingress

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from controller.plan.actions import ObservedTopic
+from pathlib import Path
+
+from controller.plan.actions import Object, ObservedTopic
+from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem
 from knative.delivery.policy import Addressable
 from knative.resources.destination import Ref
+from knative.resources.values import ConfigMap
 from tests.unit.controller.plan.condition_rows import (
     AWAY,
     CREATED,
@@ -30,6 +34,9 @@ from tests.unit.controller.worlds import (
     config_map,
     trigger,
 )
+
+SECRETS = {"kafka_secrets": Path("none")}
+OWN_SECRET = Object("m-config", 1, "h1", ConfigMap(*CONFIG_REF, {"auth.secret.ref.name": "shop"}))
 
 BROKERS = [
     Row("new", "Unknown TopicBeingCreated: Ready, TopicReady, ContractPublished, Addressable", (broker(),)),
@@ -234,5 +241,22 @@ BROKERS = [
         "False ConfigMapNotFound: Ready, TopicReady; Unknown ConfigMapNotFound: ContractPublished, Addressable",
         (broker(config=CONFIG_REF),),
         more=AWAY,
+    ),
+    Row("with a Secret of its own", "True: Ready", (broker(config=CONFIG_REF), OWN_SECRET), None, config=SECRETS),
+    Row(
+        "its Secret is missing",
+        "False KafkaSecretNotFound: Ready, KafkaSecretReady",
+        (broker(config=CONFIG_REF), OWN_SECRET),
+        None,
+        more={"secrets": {"default/shop": SecretProblem(NOT_FOUND, "there is no folder")}},
+        config=SECRETS,
+    ),
+    Row(
+        "its Secret is not valid",
+        "False KafkaSecretInvalid: Ready, KafkaSecretReady",
+        (broker(config=CONFIG_REF), OWN_SECRET),
+        None,
+        more={"secrets": {"default/shop": SecretProblem(INVALID, "PLAIN needs password")}},
+        config=SECRETS,
     ),
 ]

@@ -124,6 +124,27 @@ TRIGGERS = [
         workers=reports(WorkerState.UNSUPPORTED, "needs x", beside=True),
     ),
     Row(
+        "no worker has the Secret of its broker",
+        "False KafkaSecretNotFound: Ready, Subscribed",
+        (trigger(), broker()),
+        None,
+        workers=reports(WorkerState.SECRET_NOT_FOUND, "there is no folder"),
+    ),
+    Row(
+        "no worker can use the Secret of its broker",
+        "False KafkaSecretInvalid: Ready, Subscribed",
+        (trigger(), broker()),
+        None,
+        workers=reports(WorkerState.SECRET_INVALID, "wrong password"),
+    ),
+    Row(
+        "one worker has not the Secret of its broker",
+        "True KafkaSecretNotFound: Ready, Subscribed",
+        (trigger(), broker()),
+        None,
+        workers=reports(WorkerState.SECRET_NOT_FOUND, "there is no folder", beside=True),
+    ),
+    Row(
         "worker waits for Kafka",
         "True WaitingForKafka: Ready, Subscribed",
         PAIR,

@@ -197,7 +197,8 @@ def test_a_config_map_of_any_use_is_read() -> None:
         ({}, BrokerConfig(10, 1)),
         ({"other": "x", "default.topic.partitions": ""}, BrokerConfig(10, 1)),
         ({"default.topic.partitions": "3", "default.topic.replication.factor": " 2 "}, BrokerConfig(3, 2)),
-        ({"bootstrap.servers": "k:9092", "auth.secret.ref.name": "s"}, BrokerConfig(bootstrap_servers="k:9092")),
+        ({"bootstrap.servers": "k:9092"}, BrokerConfig(bootstrap_servers="k:9092")),
+        ({"auth.secret.ref.name": " s "}, BrokerConfig(secret="s")),
         (
             {"default.topic.config.retention.ms": "5", "default.topic.config.cleanup.policy": "delete"},
             BrokerConfig(topic_configs=(("cleanup.policy", "delete"), ("retention.ms", "5"))),

@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from app.settings.fields import Settings
+from knative.contract.broker_secrets import is_reference
+from tables.kafka.secret import paths
 from tests.support.kube.client import path_of
 from tests.support.kube.cluster import KubeCluster
 from tests.support.kube.kustomize import COMPONENTS, MANIFESTS, OVERLAYS, render, write_kustomization
@@ -93,6 +95,29 @@ def test_every_pod_reads_the_kafka_secret(tmp_path: Path) -> None:
             volumes = {one["name"]: one for one in spec["volumes"]}
             mounted = {one["mountPath"]: volumes[one["name"]] for one in spec["containers"][0]["volumeMounts"]}
             assert mounted[folder]["secret"] == {"secretName": "penstock-kafka"}, f"{overlay}: {name}"
+
+
+def test_the_example_gives_each_pod_the_secrets_of_brokers(tmp_path: Path) -> None:
+    """In folders of namespace and name, with keys that a Secret may have."""
+    keys = {path.name for path in paths(Path())}
+    example = MANIFESTS / "examples" / "broker-secrets"
+    for overlay, components in WITH.items():
+        added = [*(COMPONENTS / name for name in components), example]
+        documents = render(write_kustomization(tmp_path / overlay, [OVERLAYS / overlay], added))
+        (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings-"))
+        root = settings["PENSTOCK_KAFKA_SECRETS"]
+        workers = [one for one in documents if one["kind"] in ("Deployment", "Service")]
+        ours = [(name, template["spec"]) for name, template in _templates(workers) if name != "kafka"]
+        assert ours
+        for name, spec in ours:
+            volumes = {one["name"]: one for one in spec["volumes"]}
+            mounted = {one["mountPath"]: volumes[one["name"]] for one in spec["containers"][0]["volumeMounts"]}
+            (source,) = mounted[root]["projected"]["sources"]
+            found = [(one["key"], *one["path"].rpartition("/")[::2]) for one in source["secret"]["items"]]
+            assert found, f"{overlay}: {name}"
+            for key, reference, file in found:
+                assert (is_reference(reference), key) == (True, file)
+                assert key in keys
 
 
 def _pod(namespace: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

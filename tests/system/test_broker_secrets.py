@@ -217,13 +217,16 @@ def test_the_password_of_a_brokers_secret_changes_under_load(secured: SecuredKaf
 
 
 def test_a_broker_gets_another_secret_under_load(secured: SecuredKafka, tmp_path: Path) -> None:
-    """One that is not there is not taken. Then one of another user, and then that of the installation."""
+    """One that is not there is not taken. Then one of another user, and then that of the installation. With two
+    Triggers, which change one after the other."""
     secured.set_password("desk", SHOP)
     secured.set_password("desk-two", SHOP_TOO)
     with _world(secured, tmp_path) as world:
         world.mount("desk", SHOP)
         world.wait_works(OWN)
         own = world.brokers[OWN]
+        own.resources.write(Wanted("beside", world.subscriber.script("/beside", _slowly)))
+        own.wait_triggers(["beside"], LIMIT_S)
         with world.load.running():
             world.load.more()
             replace(own, secret="second").resources.write_channel(1)
@@ -245,7 +248,7 @@ def test_a_broker_gets_another_secret_under_load(secured: SecuredKafka, tmp_path
                 lambda: world.condition("Broker", broker, "KafkaSecretReady")[0] == "True",
                 LIMIT_S,
             )
-            own.wait_triggers([OWN], LIMIT_S)
+            own.wait_triggers([OWN, "beside"], LIMIT_S)
             secured.deny("desk", own.resources.topic)
             before = len(world.load.accepted[OWN])
             wait_until("events are accepted", lambda: len(world.load.accepted[OWN]) > before + 20, LIMIT_S)
@@ -258,3 +261,6 @@ def test_a_broker_gets_another_secret_under_load(secured: SecuredKafka, tmp_path
             before = len(world.load.accepted[OWN])
             wait_until("events are accepted", lambda: len(world.load.accepted[OWN]) > before + 20, LIMIT_S)
         world.check(refused=True)
+        own.wait_settled(["beside"], LIMIT_S)
+        found = [request.attributes["id"] for request in world.subscriber.requests("/beside")]
+        assert found == world.load.accepted[OWN]

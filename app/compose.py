@@ -23,6 +23,7 @@ from faust.app.base import BootStrategy
 
 from agents.config import DeliveryConfig
 from agents.dispatch.context import DeliveryContext
+from agents.http.own_ingress import OwnIngress
 from agents.http.pool import PoolConfig
 from agents.ordering.turns import Turns
 from agents.supervisor import Supervisor
@@ -40,6 +41,7 @@ from app.worker.egress import guard_of
 from app.worker.file_watch import FileWatch
 from app.worker.kafka_secret import KafkaSecret
 from app.worker.lifecycle import Lifecycle, Parts
+from app.worker.own_token import own_ingress
 from app.worker.producer import KafkaProducer
 from app.worker.producer_config import ProducerConfig
 from app.worker.system_clock import SystemClock
@@ -273,6 +275,15 @@ def _admission(settings: Settings, lifecycle: Lifecycle) -> Admission | None:
     return admission
 
 
+def _own_ingress(settings: Settings, lifecycle: Lifecycle) -> OwnIngress | None:
+    found = own_ingress(settings)
+    if found is None:
+        return None
+    own, watch = found
+    lifecycle.watches.append(watch)
+    return own
+
+
 def _cluster(settings: Settings, config: ControllerConfig, lifecycle: Lifecycle, worker_id: str) -> Place | None:
     if settings.namespaces is None:
         return None
@@ -351,6 +362,7 @@ def _delivery_context(
         fatal=lifecycle.crashed,
         gone=lifecycle.memory.gone,
         changed=lifecycle.status_changed,
+        own_ingress=_own_ingress(settings, lifecycle),
         turns=Turns(lifecycle.crashed),
         trace=None if spans is None else spans.tracing,
     )

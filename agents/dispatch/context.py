@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from agents.config import DeliveryConfig
 from agents.http.egress_guard import EgressGuard
+from agents.http.own_ingress import OwnIngress
 from agents.http.pool import ConnectionPool, PoolConfig
 from agents.ordering.partition import Delivery, PartitionState
 from agents.ordering.scheduler import Scheduler
@@ -34,6 +35,7 @@ class DeliveryContext:
     changed: Callable[[], None]  #: call it when owned partitions or the state have changed
     trace: Trace | None = None  #: None = no spans
     counters: TrafficCounters | None = None  #: None = no traffic counts
+    own_ingress: OwnIngress | None = None  #: None = no request carries a token
     turns: Turns | None = None  #: None = no limit on starts per turn of the loop
     gone: Callable[[], None] = lambda: None  #: call it when a subscription was removed and its memory can be freed
 

@@ -59,6 +59,8 @@ class Dispatcher:
         self._pools: dict[Addressable, ConnectionPool] = {}
         self._retired: set[ConnectionPool] = set()  # of former destinations, with attempts still in flight
         self._apply(subscription)
+        if context.own_ingress is not None:
+            context.own_ingress.follow(self._renew_prefix)
 
     # -- one event
 
@@ -124,14 +126,17 @@ class Dispatcher:
 
     def _apply(self, subscription: Subscription) -> None:
         self.subscription = subscription
-        pool = self.pool(subscription.subscriber)
-        self._prefix = pool.prefix(subscription.namespace)
-        self._post = pool.post
+        self._post = self.pool(subscription.subscriber).post
+        self._renew_prefix()
         self._timeout_s, self._url = subscription.delivery.timeout_s, subscription.subscriber.shown
         self._to_request = to_json_request if subscription.delivery.format is DeliveryFormat.JSON else to_request
         #: The filter of this generation; None = every event passes.
         self.matcher = compile_filter(subscription.filter)
         self.scheduler.passes = None if self.matcher is None else self._passes
+
+    def _renew_prefix(self) -> None:
+        """Bound here, and again when a token changes."""
+        self._prefix = self.pool(self.subscription.subscriber).prefix(self.subscription.namespace)
 
     def wants(self, delivery: Delivery) -> bool:
         """Whether the event passes the filter. A record that is not a CloudEvent does: it becomes a dead letter."""
@@ -168,7 +173,8 @@ class Dispatcher:
         pool = self._pools.get(destination)
         if pool is None:
             loop = asyncio.get_running_loop()
-            pool = ConnectionPool(destination, self._context.pool_config, self._context.guard, loop)
+            context = self._context
+            pool = ConnectionPool(destination, context.pool_config, context.guard, context.own_ingress, loop)
             self._pools[destination] = pool
         return pool
 
@@ -212,6 +218,8 @@ class Dispatcher:
 
     async def close(self) -> None:
         """Abort all requests and close the connections."""
+        if self._context.own_ingress is not None:
+            self._context.own_ingress.unfollow(self._renew_prefix)
         for pool in (*self._pools.values(), *self._retired):
             pool.abort()
             await pool.close(1.0)

@@ -13,7 +13,8 @@ A body over `reply_bytes_max` fails the attempt (READ) if it may be an event. If
 without the body (202, any status that is not 2xx, no event headers), they are reported with the start of the body.
 Of an answer that is not 2xx at most 8 KiB are read. In all these cases the connection is closed.
 
-Does not follow redirects, send credentials or retry. `knative/delivery/verdicts` decides what an answer means.
+Sends a token to the installation's own ingress (`agents/http/own_ingress`), and no other credentials. Does not follow
+redirects or retry. `knative/delivery/verdicts` decides what an answer means.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from agents.http.connection import Connection, Done
 from agents.http.connector import SendError, connect
 from agents.http.egress_guard import EgressGuard
 from agents.http.endpoint import BadEndpoint, Endpoint, read_endpoint
+from agents.http.own_ingress import OwnIngress
 from agents.http.resolver import Resolver
 from knative.delivery.policy import Addressable
 from knative.delivery.verdicts import SendProblem
@@ -76,6 +78,7 @@ class ConnectionPool:
         destination: Addressable,
         config: PoolConfig,
         guard: EgressGuard,
+        own_ingress: OwnIngress | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.in_flight = 0
@@ -88,12 +91,15 @@ class ConnectionPool:
         self._time = self._loop.time
         self._refusal = ""
         self._endpoint: Endpoint | None = None
+        self._own_ingress: OwnIngress | None = None
         try:
             self._endpoint = read_endpoint(destination.uri)
             self._resolver = Resolver(self._endpoint, self._loop)
+            if own_ingress is not None and own_ingress.has(self._endpoint):
+                self._own_ingress = own_ingress
         except BadEndpoint as problem:
             self._refusal = str(problem)
-        self._prefixes: dict[str, bytes] = {}
+        self._prefixes: dict[tuple[str, str], bytes] = {}
         self._idle: list[Connection] = []  # a stack: connections that are not needed age at its bottom
         self._connections: set[Connection] = set()  # idle or with a request
         self._sockets: set[Connection] = set()  # `_connections` and those that are being closed
@@ -121,12 +127,14 @@ class ConnectionPool:
 
     def prefix(self, namespace: str) -> bytes:
         """The request head for `kafka_binding.to_request`. Raises ValueError if it is not a valid namespace."""
-        prefix = self._prefixes.get(namespace)
+        authorization = "" if self._own_ingress is None else self._own_ingress.authorization
+        prefix = self._prefixes.get((namespace, authorization))
         if prefix is None:
             endpoint = self._endpoint or Endpoint(
                 "", 0, False, "invalid", "/", None
             )  # never sent: every post is refused
-            prefix = self._prefixes[namespace] = endpoint.prefix(namespace)
+            prefix = endpoint.prefix(namespace, authorization)
+            self._prefixes = {(namespace, authorization): prefix}  # of former tokens nothing stays
         return prefix
 
     def post(self, request: bytes, timeout_s: float, done: Done) -> None:

@@ -39,6 +39,10 @@ class Checked(Protocol):
     @property
     def tls_key(self) -> str: ...
     @property
+    def own_token(self) -> str: ...
+    @property
+    def ingress_url(self) -> str: ...
+    @property
     def event_bytes_max(self) -> int: ...
     @property
     def ingress_bytes_max(self) -> int: ...
@@ -69,6 +73,10 @@ def contradictions(settings: Checked) -> list[str]:
         )
     if bool(settings.tls_cert) != bool(settings.tls_key):
         problems.append("PENSTOCK_TLS_CERT and PENSTOCK_TLS_KEY belong together; set both, or none.")
+    if settings.own_token and not settings.ingress_url:
+        problems.append(
+            "PENSTOCK_OWN_TOKEN is sent to the address of PENSTOCK_INGRESS_URL only, which is not set; set it too."
+        )
     if settings.ingress_bytes_max < settings.event_bytes_max:
         problems.append(
             f"PENSTOCK_INGRESS_BYTES_MAX={settings.ingress_bytes_max} is less than one event "
@@ -108,14 +116,14 @@ def message_of(parse: Callable[[str], object]) -> Callable[[str], str | None]:
     return check
 
 
-#: Setting -> why a value is not valid; None = it is.
-def tokens_problem(value: str) -> str | None:
-    """Why tokens cannot come from there; None = they can."""
+def file_problem(value: str) -> str | None:
+    """Why it does not name a file; None = it does."""
     return (
         None if not value or value.removeprefix("file:").strip() not in ("", value) else "a file is written file:FILE"
     )
 
 
+#: Setting -> why a value is not valid; None = it is.
 PROBLEM_OF: dict[str, Callable[[str], str | None]] = {
     "instance": kafka_names.instance_problem,
     "topic_template": kafka_names.template_problem,
@@ -126,5 +134,6 @@ PROBLEM_OF: dict[str, Callable[[str], str | None]] = {
     "bind": message_of(ipaddress.ip_address),
     "admin_bind": message_of(ipaddress.ip_address),
     "census_url": model.url_problem,
-    "tokens": tokens_problem,
+    "tokens": file_problem,
+    "own_token": file_problem,
 }

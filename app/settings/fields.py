@@ -147,10 +147,12 @@ class Settings(BaseSettings):
     )
     tls_key: str = _setting("", "file", "Private key (PEM, without a password) of PENSTOCK_TLS_CERT.")
     tokens: str = _setting(
-        "",
-        "file:FILE",
-        "Who may send: YAML of hashed bearer tokens, read again when it changes; empty: everybody.",
+        "", "file:FILE", "Who may send: YAML of hashed bearer tokens, read again when it changes; empty: everybody."
     )
+    own_token: str = _setting(
+        "", "file:FILE", "Bearer token that dispatchers send to PENSTOCK_INGRESS_URL, and to nobody else; read again "
+        "when it changes.",
+    )  # fmt: skip
     admin_port: int = _setting(
         8081, "port", "Metrics, health and statistics of subscriptions, for operators; 0 = off.", ge=0, le=65535
     )
@@ -261,9 +263,7 @@ class Settings(BaseSettings):
     )
 
     spark_master: str = _setting(
-        "local[*]",
-        "master",
-        "Spark master of jobs without --master: local[N], spark://HOST:7077, yarn, k8s://...",
+        "local[*]", "master", "Spark master of jobs without --master: local[N], spark://HOST:7077, yarn, k8s://..."
     )
     spark_jars: Annotated[tuple[Path, ...], NoDecode] = _setting(
         (),

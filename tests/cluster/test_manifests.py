@@ -23,9 +23,9 @@ from tests.support.processes import REPOSITORY
 #: Structural copies of what other projects bring into a cluster.
 FOREIGN_CRDS = sorted((REPOSITORY / "tests" / "data" / "crds").glob("*.yaml"))
 WITH = {
-    "knative": ("pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "kafka-secret"),
-    "plain": ("pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "kafka-secret"),
-    "dev": ("pod-monitor", "alerts", "dashboards", "kafka-secret"),
+    "knative": ("pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "own-token", "kafka-secret"),
+    "plain": ("pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "own-token", "kafka-secret"),
+    "dev": ("pod-monitor", "alerts", "dashboards", "own-token", "kafka-secret"),
 }
 #: What must be there before an API server takes the rest, also with a dry run.
 _FIRST = ("Namespace", "ServiceAccount")
@@ -118,6 +118,21 @@ def test_the_example_gives_each_pod_the_secrets_of_brokers(tmp_path: Path) -> No
             for key, reference, file in found:
                 assert (is_reference(reference), key) == (True, file)
                 assert key in keys
+
+
+def test_dispatchers_and_nobody_else_read_the_own_token(tmp_path: Path) -> None:
+    for overlay in WITH:
+        documents = render(write_kustomization(tmp_path / overlay, [OVERLAYS / overlay], [COMPONENTS / "own-token"]))
+        (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings-"))
+        mounted: set[str] = set()
+        for name, template in _templates(documents):
+            secrets = [one.get("secret", {}).get("secretName") for one in template["spec"].get("volumes", ())]
+            if "penstock-own-token" in secrets:
+                mounted.add(name)
+                mounts = [one["mountPath"] for one in template["spec"]["containers"][0]["volumeMounts"]]
+                assert str(Path(settings["PENSTOCK_OWN_TOKEN"].removeprefix("file:")).parent) in mounts
+        assert mounted == ({"penstock"} if overlay == "dev" else {"penstock-dispatcher"})
+        assert settings["PENSTOCK_INGRESS_URL"]
 
 
 def _pod(namespace: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -219,8 +234,15 @@ def test_keda_has_the_number_of_dispatchers_alone(tmp_path: Path) -> None:
     assert f" {trigger['metadata']['threshold']} * " in trigger["metadata"]["query"]
 
 
-def test_example_of_a_secret_is_accepted_and_is_the_one_that_pods_read(with_foreign_crds: KubeCluster) -> None:
-    (secret,) = yaml.safe_load_all((MANIFESTS / "examples" / "secret.yaml").read_text())
-    in_default = {**secret, "metadata": {**secret["metadata"], "namespace": "default"}}
-    with_foreign_crds.admin.apply(in_default, dryRun="All").must()
-    assert secret["metadata"]["name"] == "penstock-secrets"
+def test_examples_of_secrets_are_accepted_and_are_those_that_pods_read(with_foreign_crds: KubeCluster) -> None:
+    examples = {
+        "secret.yaml": "penstock-secrets",
+        "kafka-secret.yaml": "penstock-kafka",
+        "own-token.yaml": "penstock-own-token",
+    }
+    assert {file.name for file in (MANIFESTS / "examples").glob("*.yaml")} == examples.keys()
+    for file, name in examples.items():
+        (secret,) = yaml.safe_load_all((MANIFESTS / "examples" / file).read_text())
+        in_default = {**secret, "metadata": {**secret["metadata"], "namespace": "default"}}
+        with_foreign_crds.admin.apply(in_default, dryRun="All").must()
+        assert secret["metadata"]["name"] == name

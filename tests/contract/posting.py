@@ -78,7 +78,7 @@ async def posting(
     complaints: list[object] = []
     loop.set_exception_handler(lambda _, context: complaints.append(context))
     before = asyncio.all_tasks()
-    sender = ConnectionPool(Addressable(uri, ca_certs), config or PoolConfig(), EgressGuard(guard), loop)
+    sender = ConnectionPool(Addressable(uri, ca_certs), config or PoolConfig(), EgressGuard(guard), loop=loop)
     try:
         yield Poster(sender)
     finally:

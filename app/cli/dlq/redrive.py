@@ -43,6 +43,7 @@ from app.operations.dead_letters.redrive import Redrive, RedriveConfig
 from app.operations.dead_letters.summary import Summary
 from app.settings import load_settings
 from app.worker.egress import guard_of
+from app.worker.own_token import own_ingress
 from controller.kafka.topics import ensure_compacted
 from knative.contract.kafka_names import redriven_topic
 from knative.errors import NotReadyError, PenstockError, UsageError
@@ -166,7 +167,8 @@ async def _run(
         # Read it after the lock: then it includes what the previous run has redriven.
         ledger = await asyncio.to_thread(where.ledger)
         writer = await asyncio.to_thread(LedgerWriter, where.client, where.instance)
-        sending = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings)
+        own = own_ingress(settings)
+        sending = PoolConfig(reply_bytes_max=settings.event_bytes_max), guard_of(settings), own and own[0]
         run = Redrive(config, sending, where.contract.subscriptions, ledger, writer, report)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):

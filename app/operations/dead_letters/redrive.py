@@ -23,6 +23,7 @@ from agents.dispatch.attempt import Request, post, with_reply
 from agents.dispatch.reply_store import headers_of, verdict_of
 from agents.dispatch.retrying import Caps, until_settled
 from agents.http.egress_guard import EgressGuard
+from agents.http.own_ingress import OwnIngress
 from agents.http.pool import ConnectionPool, PoolConfig
 from app.operations.dead_letters.ledger import Ledger, LedgerEntry, LedgerWriter
 from app.operations.dead_letters.letters import DeadLetter, owner
@@ -59,7 +60,7 @@ class Redrive:
     def __init__(
         self,
         config: RedriveConfig,
-        sending: tuple[PoolConfig, EgressGuard],
+        sending: tuple[PoolConfig, EgressGuard, OwnIngress | None],
         subscriptions: Sequence[Subscription],
         ledger: Ledger,
         writer: LedgerWriter,

@@ -251,6 +251,7 @@ def test_all_problems_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
             "for example mine-events",
         ),
         ({"ingress_bytes_max": "65536"}, "PENSTOCK_EVENT_BYTES_MAX"),
+        ({"own_token": "file:token"}, "PENSTOCK_INGRESS_URL only, which is not set"),
     ],
 )
 def test_contradicting_values_are_rejected(values: dict[str, str], reported: str) -> None:

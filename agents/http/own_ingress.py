@@ -1,0 +1,52 @@
+"""Decides which requests carry the installation's own bearer token: those to its own ingress, and no others.
+
+What counts is the origin (scheme, host and port) of PENSTOCK_INGRESS_URL, which operators set. Host names of channels
+do not count: who writes a resource or a Service in a namespace chooses them. A pool asks once, when it is made;
+dispatchers hear of a change of the token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.http.endpoint import Endpoint, read_endpoint
+
+
+class OwnIngress:
+    """The origin, and the token as it is now. Event loop only."""
+
+    __slots__ = ("_changed", "_origin", "_token")
+
+    def __init__(self, url: str) -> None:
+        """Without a token yet. Raises BadEndpoint."""
+        self._origin = _origin(read_endpoint(url))
+        self._token = ""
+        self._changed: set[Callable[[], None]] = set()
+
+    def has(self, endpoint: Endpoint) -> bool:
+        """Whether requests to `endpoint` go to this ingress."""
+        return _origin(endpoint) == self._origin
+
+    @property
+    def authorization(self) -> str:
+        """The value of the Authorization header; "" = none."""
+        return self._token and f"Bearer {self._token}"
+
+    def use(self, token: str) -> None:
+        """Have this token sent from the next attempt on."""
+        if token != self._token:
+            self._token = token
+            for changed in tuple(self._changed):
+                changed()
+
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Call `changed` after each change of the token."""
+        self._changed.add(changed)
+
+    def unfollow(self, changed: Callable[[], None]) -> None:
+        """Do not call it any more."""
+        self._changed.discard(changed)
+
+
+def _origin(endpoint: Endpoint) -> tuple[bool, str, int]:
+    return endpoint.tls, endpoint.host, endpoint.port

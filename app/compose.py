@@ -30,6 +30,7 @@ from agents.supervisor import Supervisor
 from app.observability.admin_server import AdminConfig, AdminServer
 from app.observability.logging import configure_logging
 from app.observability.metrics import Metrics
+from app.settings.core_dumps import prevent_core_dumps
 from app.settings.environment import default_variables
 from app.settings.extras import OTEL, need
 from app.settings.kafka import worker_kafka, worker_kafka_without_secret
@@ -120,6 +121,7 @@ class WorkerApp(MemoryApp):
 def build(settings: Settings | None = None) -> WorkerApp:
     """The app that `faust -A app worker` runs. Raises UsageError for wrong settings."""
     settings = settings or load_settings()
+    prevent_core_dumps(settings)  # before anything is read
     lifecycle = Lifecycle()
     kafka = _kafka(settings, lifecycle)
     worker_id = settings.worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"

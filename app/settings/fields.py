@@ -299,10 +299,9 @@ class Settings(BaseSettings):
         "auto", "word", "One JSON object a line, or text for people; auto: text on a terminal, otherwise JSON."
     )
     debug: bool = _setting(
-        False,
-        "yes or no",
-        "Serve /debug/profile, /debug/stacks and /debug/tasks at the admin port, without authentication.",
-    )
+        False, "yes or no", "Serve /debug/profile, /debug/stacks and /debug/tasks at the admin port, without "
+        "authentication. Core dumps are allowed, also with credentials in them.",
+    )  # fmt: skip
     gc_threshold: int = _setting(
         50_000,
         "objects",

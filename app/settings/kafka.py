@@ -6,13 +6,15 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from app.settings.core_dumps import prevent_core_dumps
 from app.settings.fields import Settings
 from tables.kafka.secret import read_secret
 
 
 def kafka_client(settings: Settings, bootstrap: str = "") -> dict[str, Any]:
     """librdkafka settings; `bootstrap` replaces the address of the settings. Raises UsageError for a Kafka secret
-    that is not valid."""
+    that is not valid. From here on the process leaves no core dumps, if it reads credentials."""
+    prevent_core_dumps(settings)
     secret = read_secret(Path(settings.kafka_secret)) if settings.kafka_secret else {}
     return {"bootstrap.servers": bootstrap or settings.kafka, **secret}
 

@@ -102,7 +102,13 @@ _GROUPS = {
         "test_traffic_topics",
         "test_secured_spark",
     ),
-    "spark-processes": ("test_census", "test_spark_connect", "test_spark_shutdown", "test_topology_demo"),
+    "spark-processes": (
+        "test_census",
+        "test_spark_connect",
+        "test_spark_shutdown",
+        "test_spark_entrypoint",
+        "test_topology_demo",
+    ),
 }
 #: Others of minutes, so that none of them is alone at the end.
 _LONGEST = (

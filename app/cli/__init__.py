@@ -108,7 +108,7 @@ _COMMANDS = (
     ),
     Entry(
         "token",
-        "app.cli.token:token",
+        "app.cli.tokens:token",
         "Make a bearer token for a sender of events, and its entry for the file of PENSTOCK_TOKENS.",
     ),
     Entry(

@@ -23,10 +23,11 @@ from tests.support.processes import REPOSITORY
 #: Structural copies of what other projects bring into a cluster.
 FOREIGN_CRDS = sorted((REPOSITORY / "tests" / "data" / "crds").glob("*.yaml"))
 WITH = {
-    "knative": ("pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "own-token", "kafka-secret"),
+    "knative": ("pod-monitor", "alerts", "dashboards", "keda", "spark-operator-jobs", "own-token", "kafka-secret"),
     "plain": ("pod-monitor", "alerts", "dashboards", "keda", "spark-jobs", "own-token", "kafka-secret"),
     "dev": ("pod-monitor", "alerts", "dashboards", "own-token", "kafka-secret"),
 }
+SPARK = "ScheduledSparkApplication"
 #: What must be there before an API server takes the rest, also with a dry run.
 _FIRST = ("Namespace", "ServiceAccount")
 
@@ -46,7 +47,10 @@ def _templates(documents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str,
     for one in documents:
         spec = one.get("spec") or {}
         spec = spec["jobTemplate"]["spec"] if "jobTemplate" in spec else spec
-        if "template" in spec:
+        if one["kind"] == SPARK:
+            for role in ("driver", "executor"):
+                yield f"{one['metadata']['name']}-{role}", spec["template"][role]["template"]
+        elif "template" in spec:
             yield one["metadata"]["name"], spec["template"]
 
 
@@ -89,7 +93,11 @@ def test_every_pod_reads_the_kafka_secret(tmp_path: Path) -> None:
         documents = render(user)
         (settings,) = (one["data"] for one in documents if one["metadata"]["name"].startswith("penstock-settings-"))
         folder = settings["PENSTOCK_KAFKA_SECRET"]
-        ours = [(name, template["spec"]) for name, template in _templates(documents) if name != "kafka"]
+        ours = [
+            (name, template["spec"])
+            for name, template in _templates(documents)
+            if name != "kafka" and not name.endswith("-executor")  # of Spark, whose driver hands it on
+        ]
         assert ours
         for name, spec in ours:
             volumes = {one["name"]: one for one in spec["volumes"]}
@@ -139,6 +147,7 @@ def _pod(namespace: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     """As the Deployment, the Job or Serving makes it, without what only Serving knows."""
     ours = {key: value for key, value in spec.items() if key not in ("containerConcurrency", "timeoutSeconds")}
     for container in ours["containers"]:
+        container.setdefault("image", "penstock-spark")  # which Spark adds, from elsewhere in its object
         for probe in (container.get("livenessProbe"), container.get("readinessProbe")):
             if probe and "httpGet" in probe:
                 probe["httpGet"].setdefault("port", 8080)
@@ -220,6 +229,26 @@ def test_everything_refers_to_what_is_there(overlay: str) -> None:
         if selector and "kafka" not in selector.values():
             wanted = selector.get("matchLabels", selector)
             assert [labels for labels in pods if wanted.items() <= labels.items()], one["metadata"]["name"]
+
+
+def test_spark_applications_have_the_image_and_the_settings_of_the_overlay(tmp_path: Path) -> None:
+    """kustomize does not know these places by itself."""
+    components = [COMPONENTS / "spark-operator-jobs"]
+    image = {"name": "penstock-spark", "newName": "registry.example/spark", "newTag": "7"}
+    user = write_kustomization(tmp_path / "user", [OVERLAYS / "plain"], components, images=[image], namespace="other")
+    documents = render(user)
+    jobs = [one["spec"]["template"] for one in documents if one["kind"] == SPARK]
+    (settings,) = [name for name in _names(documents, "ConfigMap") if name.startswith("penstock-settings-")]
+    assert len(jobs) == 2
+    for job in jobs:
+        assert job["image"] == "registry.example/spark:7"
+        (container,) = job["driver"]["template"]["spec"]["containers"]
+        assert container["envFrom"][0]["configMapRef"]["name"] == settings
+        assert job["driver"]["serviceAccount"] in _names(documents, "ServiceAccount")
+    (binding,) = [
+        one for one in documents if one["kind"] == "RoleBinding" and one["metadata"]["name"] == "penstock-spark"
+    ]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "penstock-spark", "namespace": "other"}]
 
 
 def test_keda_has_the_number_of_dispatchers_alone(tmp_path: Path) -> None:

@@ -283,3 +283,9 @@ def test_internals_of_faust_are_used_in_one_place() -> None:
     assert _private_names(_tree(support))
     others = (path for path in OURS if path != support)
     assert _offenders(others, lambda path: _private_names(_tree(path)) - _USED_NONETHELESS) == {}
+
+
+def test_modules_of_the_command_line_have_no_names_of_the_standard_library() -> None:
+    """spark-submit puts their folder first in the import path."""
+    modules = {path.stem for path in (ROOT / "app" / "cli").iterdir() if not path.name.startswith("_")}
+    assert not modules & sys.stdlib_module_names

@@ -29,7 +29,7 @@ def _pods() -> Iterator[Any]:
             spec = document.get("spec") or {}
             if "jobTemplate" in spec:
                 spec = spec["jobTemplate"]["spec"]
-            if "template" in spec:
+            if "template" in spec and document["kind"] != "ScheduledSparkApplication":
                 where = f"{file.relative_to(MANIFESTS)} {document['kind']} {document['metadata']['name']}"
                 yield pytest.param(document["apiVersion"], spec["template"], id=where)
 

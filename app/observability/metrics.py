@@ -28,6 +28,8 @@ from knative.delivery.attempt import Settled
 #: Index: hundreds of the status; 0 = no answer.
 _STATUS_CLASSES = ("none", "1xx", "2xx", "3xx", "4xx", "5xx", "other")
 _SUCCESS, _OTHER = 2, 6
+#: Shown with 0 before the first such answer: Prometheus finds no rate in a series that begins with its first events.
+_CODES_AT_START = (202, 429, 500, 503)
 
 
 def _no_dlq() -> tuple[Mapping[str, int], Iterable[str]]:
@@ -185,6 +187,8 @@ class Metrics(Collector):
     def watch_ingress(self, in_flight: Callable[[], tuple[int, int]]) -> None:
         """Call `in_flight` for (requests, bytes) that wait for Kafka at each scrape, from any thread."""
         self._read_ingress = in_flight
+        for code in _CODES_AT_START:
+            self.requests.setdefault(code, 0)
 
     def watch_dlq(self, sizes: Callable[[], tuple[Mapping[str, int], Iterable[str]]]) -> None:
         """Call `sizes` for (dead letters by subscription, all subscriptions) at each scrape, from any thread."""

@@ -114,6 +114,15 @@ def test_times_are_histograms_in_seconds() -> None:
     assert up_to("penstock_event_loop_lag_seconds", "0.001") == 1
 
 
+def test_answers_of_an_ingress_are_there_before_the_first_one() -> None:
+    metrics = Metrics()
+    codes = ("202", "429", "500", "503")
+    assert [_value(metrics, "penstock_ingress_requests_total", code=code) for code in codes] == [None] * 4
+    metrics.watch_ingress(lambda: (0, 0))
+    metrics.request(503)
+    assert [_value(metrics, "penstock_ingress_requests_total", code=code) for code in codes] == [0, 0, 0, 1]
+
+
 def test_states_are_read_when_metrics_are_collected() -> None:
     metrics = Metrics()
     reading = SubscriptionSnapshot(

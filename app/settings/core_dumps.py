@@ -25,5 +25,5 @@ def prevent_core_dumps(settings: Settings) -> None:
 
 def reads_credentials(settings: Settings) -> bool:
     """Whether there are any: for Kafka, for the ports, of senders, for subscribers, or for an API server."""
-    files = (settings.kafka_secret, settings.tls_key, settings.tokens, settings.own_token)
+    files = (settings.kafka_secret, settings.kafka_secrets, settings.tls_key, settings.tokens, settings.own_token)
     return any(files) or settings.namespaces is not None

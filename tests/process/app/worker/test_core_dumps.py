@@ -82,6 +82,7 @@ def test_with_debug_it_leaves_one(tmp_path: Path) -> None:
         ({"kafka_secret": "SECRET"}, 4096, "1 4096"),
         ({"kafka_secret": "SECRET"}, 0, "0 0"),
         ({"kafka_secret": "SECRET", "debug": "true"}, 4096, "4096 4096"),
+        ({"kafka_secrets": "SECRET"}, 4096, "1 4096"),
         ({"resources": "cluster:"}, 4096, "1 4096"),
         ({}, 4096, "4096 4096"),
     ],

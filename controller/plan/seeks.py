@@ -36,6 +36,7 @@ from knative.resources.values import ResetOffset
 
 Ref = tuple[str, str, str]  #: (kind, namespace, name)
 
+_NOT_SERVED = frozenset({WorkerState.STOPPED, WorkerState.UNSUPPORTED})
 WITHDRAWN = "Withdrawn"  #: reason of a seek that nobody asked for any more before the offsets were moved
 
 
@@ -211,7 +212,6 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
     if not record.stopped or record.seek != seek.id:
         return ["workers are asked to stop it"]
     found = []
-    stopped = 0
     for name, worker in sorted(world.workers.items()):
         if name in world.silent:
             continue
@@ -220,29 +220,32 @@ def not_stopped(seek: Seek, record: records.Subscription, world: World) -> list[
             mine.state is WorkerState.UNSUPPORTED or (mine.state is WorkerState.STOPPED and mine.reason == seek.id)
         ):
             found.append(f"worker {name} has not stopped it yet")
-        else:
-            stopped += 1
     if seek.group in world.observed.unknown:
         found.append(world.observed.unknown[seek.group])
     if not record.in_fanout and world.observed.groups.get(seek.group, GroupState.ABSENT) is GroupState.LIVE:
         found.append(f"group {seek.group} still has members")
-    if record.in_fanout and (unheard := _unheard_members(record, world, stopped)):
+    if record.in_fanout and (unheard := _unheard_members(record, world)):
         found.append(unheard)
     return found
 
 
-def _unheard_members(record: records.Subscription, world: World, stopped: int) -> str:
-    """The problem that the fan-out may have a member of which nothing is heard, such as a frozen worker; "" = none.
-    `stopped`: workers that have stopped this subscription."""
+def _unheard_members(record: records.Subscription, world: World) -> str:
+    """The problem that the fan-out may have a member of which nothing is heard, such as a frozen worker; "" = none."""
     members = world.observed.fanouts.get(record.topic, 0)
     if members is None:
         return f"the members of the fan-out of topic {record.topic} are not known"
-    # A worker is a member as long as it serves one of the topic.
-    others = any(
-        one.in_fanout and one.topic == record.topic and one.uid != record.uid and not one.stopped
+    # A worker is a member as long as it serves one of the topic. One that serves none must not be counted: it would
+    # stand for a member of which nothing is heard.
+    others = [
+        one.uid
         for one in world.subscriptions.values()
+        if one.in_fanout and one.topic == record.topic and one.uid != record.uid and not one.stopped
+    ]
+    heard = sum(
+        any(uid in worker.subscriptions and worker.subscriptions[uid].state not in _NOT_SERVED for uid in others)
+        for name, worker in world.workers.items()
+        if name not in world.silent
     )
-    heard = stopped if others else 0
     if members <= heard:
         return ""
     return (

@@ -30,25 +30,33 @@ from tests.unit.controller.worlds import (
 
 
 @pytest.mark.parametrize(
-    ("others", "members", "moves"),
+    ("mine", "other", "members", "moves"),
     [
-        (False, 0, True),
-        (False, 1, False),  # the worker has left, so this one is frozen
-        (True, 1, True),
-        (True, 2, False),
-        (True, None, False),
+        (WorkerState.STOPPED, None, 0, True),
+        (WorkerState.STOPPED, None, 1, False),  # the worker has left, so this one is frozen
+        (WorkerState.STOPPED, WorkerState.RUNNING, 1, True),
+        (WorkerState.STOPPED, WorkerState.RUNNING, 2, False),
+        (WorkerState.STOPPED, WorkerState.RUNNING, None, False),
+        (WorkerState.STOPPED, WorkerState.STARTING, 1, True),
+        (WorkerState.UNSUPPORTED, WorkerState.RUNNING, 1, True),
+        (WorkerState.UNSUPPORTED, WorkerState.UNSUPPORTED, 0, True),
+        # The worker serves none of them, so the member is the frozen one.
+        (WorkerState.UNSUPPORTED, WorkerState.UNSUPPORTED, 1, False),
+        (WorkerState.STOPPED, WorkerState.UNSUPPORTED, 1, False),
     ],
 )
 def test_a_trigger_waits_for_a_frozen_worker_that_kafka_still_takes_for_a_member(
-    others: bool, members: int | None, moves: bool
+    mine: WorkerState, other: WorkerState | None, members: int | None, moves: bool
 ) -> None:
-    objects: list[AnyObject] = [broker(), trigger(), *([trigger("other")] if others else [])]
+    objects: list[AnyObject] = [broker(), trigger(), *([trigger("other")] if other is not None else [])]
     kafka, wish = settled_kafka(*objects), reset(ref_kind="Trigger")
     kafka.fanouts[BROKER_TOPIC] = members
     record = kafka.world.subscriptions["t-billing"]
-    mine = {record.uid: WorkerSubscription(record.generation, (), WorkerState.STOPPED, "r-again")}
+    heard = {record.uid: WorkerSubscription(record.generation, (), mine, "r-again")}
+    if other is not None:
+        heard["t-other"] = WorkerSubscription(kafka.world.subscriptions["t-other"].generation, (), other)
     frozen = {record.uid: WorkerSubscription(record.generation, (), WorkerState.RUNNING, "")}
-    workers = WorkerStatus("w", NOW, "all", mine), WorkerStatus("frozen", NOW, "all", frozen)
+    workers = WorkerStatus("w", NOW, "all", heard), WorkerStatus("frozen", NOW, "all", frozen)
     seen(kafka, *workers, silent=frozenset({"frozen"}))
     kafka.settle(*objects, wish)
     assert (phase(kafka) is SeekPhase.DONE) is moves

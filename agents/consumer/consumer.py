@@ -12,7 +12,6 @@ beyond the end stops the partition with an error. Does not jump to the end of th
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -26,6 +25,7 @@ from agents.config import DeliveryConfig
 from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits
 from agents.consumer.fetch import Fetcher
+from agents.consumer.group_consumer import GroupConsumer
 from agents.consumer.log_end_offsets import LogEndOffsets, read_to_end, skip_to_end
 from agents.consumer.membership import instance_id, is_fatal, leave, run_sessions
 from agents.consumer.memory_budget import record_bytes
@@ -110,7 +110,7 @@ class SubscriptionConsumer:
     async def stop(self, drain_s: float) -> None:
         """Drain, commit and leave the group, in `drain_s` plus some seconds before and after it. If Kafka does not
         answer in that time, the thread is left behind, so that it does not hold up the end of the process."""
-        self._drain_s = drain_s
+        self._rebalance.stop_drain_s = self._drain_s = drain_s
         self._stop.set()
         if not self._thread.started:
             return
@@ -160,14 +160,14 @@ class SubscriptionConsumer:
         self._session_now = session
         settings = consumer_settings(self._config, self.subscription.group, self.client_name, self.instance_id)
         settings |= {"on_commit": self.commits.on_commit, "error_cb": partial(self._on_error, session)}
-        consumer = Consumer(settings)
+        consumer = GroupConsumer(settings, self._config.kafka, kafka)
         self._fatal = None
         rebalance = self._rebalance
         self._backpressure.begin()
         rebalance.begin(consumer)
         self._fetcher.begin()
         try:
-            while not (self._stop.is_set() or rebalance.stuck) and present(self._config.kafka) is kafka:
+            while not (self._stop.is_set() or rebalance.stuck or consumer.outdated):
                 self._check_fatal()
                 self._polled_at = time.monotonic()
                 self.commits.send_requested(consumer)  # here, because only this thread may use the client
@@ -190,10 +190,7 @@ class SubscriptionConsumer:
             rebalance.drop()  # the partitions that an exception has left open
             hangs = rebalance.stuck or self.commits.in_flight
             self._thread.call(self.commits.detach)
-            if hangs:  # `close` waits until the last commit has failed, which can take minutes
-                threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
-            else:
-                consumer.close()
+            consumer.end(at_once=not hangs)
 
     def _check_fatal(self) -> None:
         if self._fatal is not None:
@@ -203,11 +200,10 @@ class SubscriptionConsumer:
         """Finish what is in flight. At a stop, leave the group too. Otherwise a client with other credentials follows,
         and gets the same partitions, as the same static member."""
         partitions = list(self._rebalance.partitions.values())
-        if self._stop.is_set():
-            self._rebalance.release(consumer, partitions, self._drain_s, self._drained)
-        else:
+        stops = self._stop.is_set()
+        if not stops:
             log.debug("joining again with changed credentials", subscription=self.subscription.label)
-            self._rebalance.release(consumer, partitions, self._config.drain_s)
+        self._rebalance.release(consumer, partitions, self._drain_s if stops else self._config.drain_s, self._drained)
         if self._stop.is_set():
             leave(consumer)
 

@@ -17,8 +17,9 @@ commits too late costs duplicates, as a crash does.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -27,6 +28,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from agents.config import DeliveryConfig
 from agents.consumer.backpressure import Backpressure
 from agents.consumer.commits import Commits, commit_now, offsets
+from agents.consumer.handover import Handovers
 from agents.consumer.membership import JoinWatch
 from agents.consumer.retained import RetainedOffsets, handed_over
 from agents.consumer.start_offsets import committed_offsets, log_start
@@ -37,7 +39,6 @@ from tables.kafka.loop_thread import LOOP_S, LoopThread
 
 log = structlog.get_logger(__name__)
 
-HANDOVER_S = 3.0  #: time for the others to rejoin and commit what they know; a heartbeat informs them within 1.2 s
 _LOST_DRAIN_S = 0.5  # for answers that are on their way; the next owner may have started already
 _HANDOVER_LIMIT_S = 2.0
 
@@ -81,8 +82,10 @@ class Rebalance:
         self._observe = observe
         self._stop = thread.stopping
         self._retained = RetainedOffsets()
+        self._handovers = Handovers()
         self._deferred: dict[int, tuple[TopicPartition, float]] = {}  # assigned, to be opened at that monotonic time
         self._consumer: Consumer | None = None
+        self.stop_drain_s = math.inf  #: the limit of a drain, once the thread is to stop
         self.stuck = False  #: the client cannot rejoin its group for minutes; a new client must replace it
         self._join_watch = JoinWatch(config.group_protocol)
 
@@ -107,17 +110,19 @@ class Rebalance:
         if consumer is not self._consumer:
             return
         self._join_watch.joined()
-        late: list[TopicPartition] = []
+        numbers = [where.partition for where in assigned]
         if self._retained.joining:
             # The first assignment after Kafka was silent. Commit what this process knows of partitions that others got,
             # and give the others time to do the same for those that it got.
-            late = [where for where in assigned if not self._retained.knows(where.partition)]
-            self._hand_over(consumer, self._retained.joined(where.partition for where in assigned))
+            late = [number for number in numbers if not self._retained.knows(number)]
+            self._handovers.begin(late, time.monotonic())
+            self._hand_over(consumer, self._retained.joined(numbers))
         if not assigned:
             return
         self.counts["assigned"] += 1
-        if late:
-            self._defer(consumer, late)
+        waiting = self._handovers.waiting(numbers, time.monotonic())
+        if waiting:
+            self._defer(consumer, [where for where in assigned if where.partition in waiting], waiting)
         self._open(consumer, [where for where in assigned if where.partition not in self._deferred])
 
     def _on_revoke(self, consumer: Consumer, revoked: list[TopicPartition]) -> None:
@@ -184,10 +189,10 @@ class Rebalance:
     def release(
         self, consumer: Consumer, partitions: list[PartitionState], limit_s: float, drained: asyncio.Event | None = None
     ) -> None:
-        """Drain for up to `limit_s`, then commit. Sets `drained` before the last commit."""
+        """Drain for up to `limit_s`, then commit. At a stop, sets `drained` before the last commit."""
         if partitions:
             self._drain(consumer, partitions, limit_s)
-        if drained is not None:
+        if drained is not None and self._stop.is_set():
             self._thread.call_soon(drained.set)
         for partition in partitions:
             self.partitions.pop(partition.number, None)
@@ -224,11 +229,11 @@ class Rebalance:
         consumer.incremental_assign([TopicPartition(p.topic, p.number, p.tracker.committable) for p in opened])
         log.info("partitions assigned", subscription=self._label, partitions=[p.number for p in opened])
 
-    def _defer(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
+    def _defer(self, consumer: Consumer, assigned: list[TopicPartition], due: Mapping[int, float]) -> None:
         """Assign them paused: the client requires an assignment within the callback."""
-        due = time.monotonic() + HANDOVER_S
         self._deferred.update(
-            (where.partition, (TopicPartition(where.topic, where.partition), due)) for where in assigned
+            (where.partition, (TopicPartition(where.topic, where.partition), due[where.partition]))
+            for where in assigned
         )
         found = committed_offsets(consumer, assigned, self._stop)
         consumer.incremental_assign(
@@ -262,8 +267,9 @@ class Rebalance:
         log.info("offsets handed over", subscription=self._label, partitions=[w.partition for w in wanted])
 
     def _drain(self, consumer: Consumer, partitions: list[PartitionState], limit_s: float) -> None:
-        """Drain these partitions. Commits continue meanwhile, for them and for those that stay."""
-        until = time.monotonic() + limit_s + LOOP_S
+        """Drain these partitions. Commits continue meanwhile, for them and for those that stay. A stop that comes
+        meanwhile has its own limit."""
+        until = time.monotonic() + limit_s
         # This thread is inside poll() and gets no commit callbacks, so it sends commits itself and waits for each.
         self._thread.call(self._commits.give_up_flight)
         work = self._thread.begin(self._listener.drain(partitions, limit_s))
@@ -271,6 +277,9 @@ class Rebalance:
             try:
                 return work.result(self._config.commit_interval_s)
             except TimeoutError:
-                if work.done() or time.monotonic() > until:
+                if work.done() or time.monotonic() > until + LOOP_S:
                     raise
+            sooner = time.monotonic() + self.stop_drain_s
+            if self._stop.is_set() and sooner < until and work.cancel():
+                until, work = sooner, self._thread.begin(self._listener.drain(partitions, self.stop_drain_s))
             self._commits.send_requested(consumer, wait=True)

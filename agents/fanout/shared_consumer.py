@@ -12,7 +12,6 @@ Does not start at its own committed offset: the Triggers' offsets decide.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection, Coroutine, Sequence
 from functools import partial
@@ -23,9 +22,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from agents.config import DeliveryConfig
 from agents.consumer.fetch import Fetcher
+from agents.consumer.group_consumer import GroupConsumer
+from agents.consumer.handover import Handovers
 from agents.consumer.log_end_offsets import LogEndOffsets
 from agents.consumer.membership import JoinWatch, instance_id, is_fatal, leave, run_sessions
-from agents.consumer.rebalance import HANDOVER_S
 from agents.consumer.settings import consumer_settings
 from agents.consumer.stall_detector import StallDetector
 from agents.fanout.decode import Decoded, decode
@@ -113,6 +113,7 @@ class SharedConsumer:
         self._drain_s = 0.0
         self._lost: dict[int, int] = {}  # partitions that this process has owned and lost -> its position then
         self._joining = False  # they were lost because Kafka was silent, and none has been assigned since
+        self._handovers = Handovers()
         self._pauses = Pauses(topic, owner.room, self._stop)
         self._check = MembershipCheck(topic, self._confirmed)
         self._join_watch = JoinWatch(config.group_protocol)
@@ -173,11 +174,11 @@ class SharedConsumer:
         settings = consumer_settings(self._config, self._group, self.client_name, self._instance_id)
         self._begin_client()
         settings |= {"on_commit": self._check.answered, "error_cb": partial(self._on_error, self._check)}
-        consumer = Consumer(settings)
+        consumer = GroupConsumer(settings, self._config.kafka, kafka)
         self._consumer = consumer
         consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         try:
-            while not (self._stop.is_set() or self._stuck) and present(self._config.kafka) is kafka:
+            while not (self._stop.is_set() or self._stuck or consumer.outdated):
                 self._check_fatal()
                 now = self._polled_at = time.monotonic()
                 self._check.ask(consumer, self.heads)
@@ -202,11 +203,7 @@ class SharedConsumer:
             if self.heads:  # an exception has left them: as good as lost
                 self._lose(list(self.heads.values()), 0.0)
                 self.heads.clear()
-            # `close` waits until the last commit has failed, which can take minutes.
-            if self._stuck or self._check.under_way:
-                threading.Thread(target=consumer.close, name=f"closing-{self.client_name}", daemon=True).start()
-            else:
-                consumer.close()
+            consumer.end(at_once=not (self._stuck or self._check.under_way))
 
     def _check_fatal(self) -> None:
         if self._fatal is not None:
@@ -301,22 +298,22 @@ class SharedConsumer:
             return
         self._join_watch.joined()
         numbers = [where.partition for where in assigned]
-        late: list[int] = []
         if self._joining:
             # The first assignment after Kafka was silent: commit what this process knows of partitions that others got,
             # and give the others time to do the same for those that it got (see `agents/consumer/rebalance`).
             late = [number for number in numbers if number not in self._lost]
+            self._handovers.begin(late, time.monotonic())
             self._joining = False
             if self._lost and self._check.ask_now(consumer, self._lost):
                 self._await(self._owner.hand_over(numbers), LOOP_S)
         if not numbers:
             return
         self.rebalances["assigned"] += 1
-        if late:
-            due = time.monotonic() + HANDOVER_S
-            self._deferred.update((number, due) for number in late)
+        waiting = self._handovers.waiting(numbers, time.monotonic())
+        if waiting:
+            self._deferred.update(waiting)
             # Paused, because the client requires an assignment within the callback.
-            places = [TopicPartition(self.topic, number, 0) for number in late]
+            places = [TopicPartition(self.topic, number, 0) for number in waiting]
             consumer.incremental_assign(places)
             consumer.pause(places)
         self._open(consumer, [number for number in numbers if number not in self._deferred])

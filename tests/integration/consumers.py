@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -17,6 +18,14 @@ from knative.delivery.policy import Addressable
 from tests.support.fakes import CountingObserve
 
 LIMIT_S = 180.0
+
+
+class Bootstrap(Protocol):
+    """A Kafka, as clients need it."""
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port`, separated by commas."""
 
 
 class Settler:
@@ -100,7 +109,7 @@ def tight(kafka: EmbeddedKafka) -> DeliveryConfig:
     )
 
 
-def fill(kafka: EmbeddedKafka, topic: str, count: int, partitions: int = 1) -> None:
+def fill(kafka: Bootstrap, topic: str, count: int, partitions: int = 1) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number in range(count):
         producer.produce(topic, b"x" * 100, b"k", number % partitions)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -31,12 +32,16 @@ class Trigger(FanoutListener):
         self.got: list[tuple[int, int]] = []
         self.kept: list[Delivery] = []
         self.filtered_count = 0
+        self.opened_count = 0
         self.problems: list[BaseException] = []
         self.while_draining: Callable[[], None] = lambda: None
         self.subscription = Subscription(
             f"{topic}-{name}", 1, "ns", name, "c", "b", topic, f"{topic}.dlq", 1, f"g-{topic}-{name}",
             Addressable("http://x/"), kind=TRIGGER,
         )  # fmt: skip
+
+    def opened(self, partitions: Sequence[PartitionState]) -> None:
+        self.opened_count += len(partitions)
 
     def filtered(self, headers: object) -> None:
         self.filtered_count += 1
@@ -65,9 +70,12 @@ class Trigger(FanoutListener):
 class Worker:
     """The fan-outs of one process, and its Triggers."""
 
-    def __init__(self, kafka: EmbeddedKafka, *, buffer_bytes: int = 4 * 1_048_576) -> None:
+    def __init__(
+        self, kafka: EmbeddedKafka, *, buffer_bytes: int = 4 * 1_048_576, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """`settings`: how clients connect, if not as usual."""
         config = DeliveryConfig(
-            {"bootstrap.servers": kafka.bootstrap}, commit_interval_s=0.1, session_timeout_s=10.0,
+            settings or {"bootstrap.servers": kafka.bootstrap}, commit_interval_s=0.1, session_timeout_s=10.0,
             buffer_bytes_max=buffer_bytes,
         )  # fmt: skip
         self.observe = CountingObserve()
@@ -92,7 +100,7 @@ class Worker:
 
 
 @asynccontextmanager
-async def working(kafka: EmbeddedKafka, **options: int) -> AsyncIterator[Worker]:
+async def working(kafka: EmbeddedKafka, **options: Any) -> AsyncIterator[Worker]:
     worker = Worker(kafka, **options)
     try:
         yield worker

@@ -158,8 +158,12 @@ def build(settings: Settings | None = None) -> WorkerApp:
 def _kafka(settings: Settings, lifecycle: Lifecycle) -> Mapping[str, Any]:
     if not settings.kafka_secret:
         return worker_kafka(settings)
-    topics = (kafka_names.contract_topic(settings.instance), kafka_names.status_topic(settings.instance))
-    secret = KafkaSecret(Path(settings.kafka_secret), worker_kafka_without_secret(settings), topics)
+    contract = ("READ", "WRITE") if settings.role in ("all", "controller") and settings.resources else ("READ",)
+    needs = {
+        kafka_names.contract_topic(settings.instance): contract,
+        kafka_names.status_topic(settings.instance): ("READ", "WRITE"),
+    }
+    secret = KafkaSecret(Path(settings.kafka_secret), worker_kafka_without_secret(settings), needs)
     lifecycle.watches.append(FileWatch("PENSTOCK_KAFKA_SECRET", secret.paths, secret.read, secret.use))
     return secret.kafka
 

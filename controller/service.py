@@ -184,19 +184,21 @@ class Controller:
 
     async def _report_outage(self) -> None:
         """Have the statuses say that Kafka is away, which takes leadership from everybody."""
-        tables_loaded = self._contract.loaded and self._status.loaded
-        if not tables_loaded or time.monotonic() < self._outage_due_s:
+        if time.monotonic() < self._outage_due_s:
             return
         self._outage_due_s = time.monotonic() + self._config.status_tick_s
         why = await self._executor.unavailable()
         scan = await self._source.scan()
         if not why or not scan.complete or self._election.held:
             return
-        await self._source.prepare()
-        world = replace(self._world(_Term(0, scan=scan)), unavailable=why)
-        statuses = [action for action in reconcile(world, self._config) if isinstance(action, WriteStatus)]
+        statuses: list[WriteStatus] = []
+        if self._contract.loaded and self._status.loaded:  # else it went away before this process knew anything
+            await self._source.prepare()
+            world = replace(self._world(_Term(0, scan=scan)), unavailable=why)
+            statuses = [action for action in reconcile(world, self._config) if isinstance(action, WriteStatus)]
+            statuses += self._source.statuses()
         statuses += self._source.outage_statuses(why, {status.uid for status in statuses})
-        await self._sink.write([*statuses, *self._source.statuses()], (), time.time())
+        await self._sink.write(statuses, (), time.time())
 
     async def _pause(self) -> None:
         try:

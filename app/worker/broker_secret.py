@@ -121,14 +121,18 @@ class BrokerSecret:
         if keys == self._keys:
             return keys, whole
         denied = _Denied()
-        refusal = refused(whole, self.topics, denied.add)
+        refusal = refused(whole, dict.fromkeys(self.topics, ()), denied.add)
         if refusal is not None:
             reason = "" if refusal.away else INVALID
             return SecretProblem(reason, f"the Kafka secret {self.reference} is not used: {refusal.why}")
         # A Secret of several Brokers must not fail all of them because of one whose ACLs are missing. But a change must
         # not take from a Broker what the former credentials may do.
         before = _Denied()
-        if denied.topics and self._keys and refused(present(self._kafka), denied.topics.keys(), before.add) is None:
+        if (
+            denied.topics
+            and self._keys
+            and refused(present(self._kafka), dict.fromkeys(denied.topics, ()), before.add) is None
+        ):
             for topic in denied.topics.keys() - before.topics.keys():
                 why = denied.topics[topic]
                 return SecretProblem(INVALID, f"the Kafka secret {self.reference} is not used: {why}")

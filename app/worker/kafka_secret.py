@@ -4,8 +4,8 @@
                         | no           | no
                         +--------------+--> the former ones stay in use, and both questions are asked again
 
-A mistake such as a wrong password cuts nobody off. One broker is asked, and only whether the internal topics may be
-described: the folder should change when all brokers accept the new credentials.
+A mistake such as a wrong password cuts nobody off, and neither does a broker that does not know of the new ones yet. Of
+permissions, only those on the internal topics are asked: a user that lacks others is noticed when it is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import structlog
 from confluent_kafka import KafkaException
 
 from knative.errors import UsageError
-from tables.kafka.admin import KafkaAdmin
+from tables.kafka.acceptance import try_credentials
 from tables.kafka.errors import KafkaFailed, KafkaNotFound, KafkaNotYet, KafkaUnavailable, leave_out
 from tables.kafka.live_settings import LiveSettings
 from tables.kafka.secret import paths, read_keys, secret_settings
@@ -41,15 +41,15 @@ class Refusal:
 
 def refused(
     settings: Mapping[str, Any],
-    topics: Collection[str],
+    needs: Mapping[str, Collection[str]],
     failed: Callable[[str, KafkaFailed], None] = _MISSING_LEFT_OUT,
 ) -> Refusal | None:
-    """Try to connect with these settings, and to describe these topics. None = Kafka accepts them. `failed` gets each
-    topic that cannot be described, and may raise; by default only those are left out that do not exist. Blocks."""
+    """Try to connect to every broker with these settings. None = Kafka accepts them. `needs`: topics that their user must
+    be allowed to describe -> operations that it needs besides, by Kafka's names. `failed` gets each topic that cannot be
+    described, and may raise; by default only those are left out that do not exist. Blocks."""
     try:
-        admin = KafkaAdmin({**settings, "log_level": 0}, _ASK_LIMIT_S)  # the reason is logged once, by us
-        admin.cluster()
-        admin.describe_topics(topics, failed)
+        quiet = {**settings, "log_level": 0}  # the reason is logged once, by us
+        try_credentials(quiet, needs, _ASK_LIMIT_S, failed)
     except KafkaUnavailable as problem:
         # Without a hint it was refused, and the reason says what to correct.
         return Refusal(f"Kafka does not answer ({problem.why})", away=True) if problem.hint else Refusal(problem.why)
@@ -63,11 +63,11 @@ def refused(
 class KafkaSecret:
     """`kafka` has librdkafka client settings as soon as `use` was called for the first time."""
 
-    def __init__(self, folder: Path, others: Mapping[str, Any], topics: Collection[str]) -> None:
-        """`others`: settings that are not in the folder. `topics`: some that its user must be allowed to describe."""
+    def __init__(self, folder: Path, others: Mapping[str, Any], needs: Mapping[str, Collection[str]]) -> None:
+        """`others`: settings that are not in the folder. `needs`: topic -> what its user must be allowed to do."""
         self.kafka = LiveSettings()
         self.paths = paths(folder)
-        self._folder, self._others, self._topics = folder, others, topics
+        self._folder, self._others, self._needs = folder, others, needs
         self._keys: Mapping[str, str] = {}
 
     def read(self) -> Found:
@@ -75,7 +75,7 @@ class KafkaSecret:
         the first time, when Kafka may not run yet."""
         keys = read_keys(self._folder)
         settings = {**self._others, **secret_settings(keys, self._folder, in_memory=True)}
-        if self._keys and keys != self._keys and (refusal := refused(settings, self._topics)) is not None:
+        if self._keys and keys != self._keys and (refusal := refused(settings, self._needs)) is not None:
             raise UsageError(
                 f"The changed credentials in {self._folder} are not used yet: {refusal.why}.",
                 "The former ones stay in use until Kafka accepts these.",

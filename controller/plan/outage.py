@@ -13,8 +13,9 @@ from typing import Any
 from controller.model import Key
 from controller.plan.actions import WriteStatus
 from controller.plan.channels import kafka_unavailable
+from controller.plan.seek_status import PARTS as _STEPS
 from knative.contract.records import BROKER, CHANNEL, SUBSCRIPTION, TRIGGER
-from knative.resources.conditions import Condition, conditions_of, ready
+from knative.resources.conditions import Condition, ConditionStatus, conditions_of, ready
 
 _TOPICS = ("TopicReady", "ContractPublished", "Addressable")
 _SINK = "DeadLetterSinkResolved"
@@ -24,14 +25,15 @@ _PARTS = {
     BROKER: (*_TOPICS, _SINK),
     SUBSCRIPTION: ("ReferencesResolved", "AddedToChannel", "ChannelReady"),
     TRIGGER: ("BrokerReady", "SubscriberResolved", _SINK, "Subscribed", "DependencyReady"),
+    "ResetOffset": _STEPS,
 }
 #: Those that do not depend on Kafka.
 _STAY = frozenset({"Addressable", _SINK, "ReferencesResolved", "SubscriberResolved", "DependencyReady"})
 
 
 def outage_status(key: Key, uid: str, generation: int, live: Mapping[str, Any], why: str) -> WriteStatus | None:
-    """The status of a channel, Broker, Subscription or Trigger. `live`: its present one, and if that says all of it,
-    there is none to write; `why`: Kafka is away."""
+    """The status of a channel, Broker, Subscription or Trigger, or of a ResetOffset that is not over. `live`: its
+    present one, and if that says all of it, there is none to write; `why`: Kafka is away."""
     current = live.get("observedGeneration") == generation
     before = {one.type: one for one in conditions_of(live)}
     parts = tuple(_part(type_, before.get(type_), why, current=current) for type_ in _PARTS[key[0]])
@@ -51,6 +53,7 @@ def _said(condition: Condition) -> Condition:
 
 
 def _part(type_: str, before: Condition | None, why: str, *, current: bool) -> Condition:
-    if before is not None and current and type_ in _STAY:
+    done = type_ in _STEPS and before is not None and before.status is not ConditionStatus.UNKNOWN
+    if before is not None and current and (done or type_ in _STAY):
         return before
     return kafka_unavailable(type_, why)

@@ -15,7 +15,7 @@ from knative.contract.seeks import Seek, SeekPhase
 from knative.resources.conditions import Condition, ConditionStatus, false, ready, true, unknown
 from knative.resources.values import ResetOffset
 
-_PARTS = ("RefMapped", "ConsumerGroupsStopped", "OffsetsUpdated", "ConsumerGroupsStarted")
+PARTS = ("RefMapped", "ConsumerGroupsStopped", "OffsetsUpdated", "ConsumerGroupsStarted")
 #: Reason of a refusal -> the condition that is False.
 _FALSE = {"NotStopped": "ConsumerGroupsStopped", "OffsetsNotMoved": "OffsetsUpdated", WITHDRAWN: "OffsetsUpdated"}
 #: Phase -> the condition that it works on; those before are True.
@@ -38,7 +38,7 @@ def seek_status(one: Object[ResetOffset], world: World, waits_for: str) -> Write
         waiting = unknown("RefMapped", "Pending", waits_for or "it begins shortly")
         if world.unavailable:  # what is recorded may not have been read
             waiting = kafka_unavailable("RefMapped", world.unavailable)
-        parts = (waiting, *(unknown(part, waiting.reason, "has not begun") for part in _PARTS[1:]))
+        parts = (waiting, *(unknown(part, waiting.reason, "has not begun") for part in PARTS[1:]))
         return WriteStatus(*one.key, one.uid, one.generation, (ready(parts), *parts), {})
     parts = _conditions(seek, world)
     found = ready(parts)
@@ -67,16 +67,16 @@ def _body(seek: Seek) -> dict[str, Any]:
 
 def _conditions(seek: Seek, world: World) -> tuple[Condition, ...]:
     if seek.phase is SeekPhase.DONE:
-        return tuple(map(true, _PARTS))
+        return tuple(map(true, PARTS))
     if seek.reason:  # refused, or about to be: it is only started again
         failed = _FALSE.get(seek.reason, "OffsetsUpdated" if seek.uid else "RefMapped")
         current = false(failed, seek.reason, seek.message)
     else:
         failed = _WORKS_ON[seek.phase]
         current = unknown(failed, _BEING[failed], _progress(seek, world))
-    at = _PARTS.index(failed)
-    later = (unknown(part, current.reason, "waits for the steps before it") for part in _PARTS[at + 1 :])
-    return (*map(true, _PARTS[:at]), current, *later)
+    at = PARTS.index(failed)
+    later = (unknown(part, current.reason, "waits for the steps before it") for part in PARTS[at + 1 :])
+    return (*map(true, PARTS[:at]), current, *later)
 
 
 def _progress(seek: Seek, world: World) -> str:

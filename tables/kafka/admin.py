@@ -85,19 +85,25 @@ class KafkaAdmin:
         except KafkaException as problem:
             raise self._refusals.unreachable(self._client, problem) from problem
         topics = {name: tuple(sorted(about.partitions)) for name, about in found.topics.items()}
-        return ClusterInfo(found.cluster_id or "", len(found.brokers), topics)
+        addresses = tuple(
+            f"[{b.host}]:{b.port}" if ":" in str(b.host) else f"{b.host}:{b.port}" for b in found.brokers.values()
+        )
+        return ClusterInfo(found.cluster_id or "", len(addresses), topics, addresses)
 
     # -- topics
 
     def describe_topics(
-        self, names: Iterable[str], on_error: Callable[[str, KafkaFailed], None] = _RAISE
+        self, names: Iterable[str], on_error: Callable[[str, KafkaFailed], None] = _RAISE, *, operations: bool = False
     ) -> dict[str, TopicInfo]:
-        """Topic -> what Kafka says of it. A topic that does not exist is an error: KafkaNotFound."""
+        """Topic -> what Kafka says of it, if wanted with the `operations` that are allowed. A topic that does not exist
+        is an error: KafkaNotFound."""
         wanted = sorted(set(names))
         if not wanted:
             return {}
         try:
-            asked = self._client.describe_topics(TopicCollection(wanted), request_timeout=self._limit_s)
+            asked = self._client.describe_topics(
+                TopicCollection(wanted), request_timeout=self._limit_s, include_authorized_operations=operations
+            )
         except ValueError as problem:  # the client itself refuses some names, such as ""
             raise KafkaInvalid(f"describing {', '.join(wanted)}: {problem}", str(problem)) from problem
         found = self._answers(asked, lambda name: (f"describing topic {name}", f"Describe on topic {name}"), on_error)
@@ -369,4 +375,5 @@ def _topic_info(name: str, about: Any) -> TopicInfo:
         tuple(one.id for one in partitions),
         tuple(len(one.replicas) for one in partitions),
         tuple(len(one.isr) for one in partitions),
+        frozenset(one.name for one in about.authorized_operations or ()),
     )

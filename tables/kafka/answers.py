@@ -10,23 +10,25 @@ Place = tuple[str, int]  #: topic, partition
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """`id`: "" before Kafka 0.10. `topics`: name -> its partitions."""
+    """`id`: "" before Kafka 0.10. `topics`: name -> its partitions. `addresses`: `host:port` of each broker."""
 
     id: str
     brokers: int
     topics: Mapping[str, Collection[int]]
+    addresses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
     """`id`: another one when the topic is created again, "" before Kafka 2.8. `replicas`, `in_sync`: how many each
-    partition has."""
+    partition has. `operations`: what the user may do with it, by Kafka's names; empty if it was not asked for."""
 
     name: str
     id: str
     partitions: tuple[int, ...]
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...] = ()
+    operations: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,8 +132,17 @@ class SecuredKafka(KafkaCluster):
         self._client().create_acls([rule])[rule].result(_LIMIT_S)
         return rule
 
+    def permit(self, user: str, topic: str, operation: str) -> AclBinding:
+        """Nobody may do anything else with a topic, until `allow`."""
+        rule = AclBinding(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*", AclOperation[operation],
+            AclPermissionType.ALLOW,
+        )  # fmt: skip
+        self._client().create_acls([rule])[rule].result(_LIMIT_S)
+        return rule
+
     def allow(self, rule: AclBinding) -> None:
-        """Remove a rule of `deny`."""
+        """Remove a rule of `deny` or `permit`."""
         what = AclBindingFilter(
             rule.restype, rule.name, rule.resource_pattern_type, rule.principal, rule.host, rule.operation,
             rule.permission_type,

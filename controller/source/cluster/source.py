@@ -270,11 +270,13 @@ class ClusterSource:
         return [one.invalid_status for one in self._ours if one.resource is None]
 
     def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
-        """Of objects that are ours, also of those that are being deleted: they wait for Kafka with our finalizer."""
+        """Of objects that are ours, also of those that are being deleted: they wait for Kafka with our finalizer.
+        Not of a ResetOffset that is over: its status must stay, because nothing else may remember that."""
         found = (
             outage_status((one.kind, *name_of(one.raw)), one.uid, one.generation, one.raw.get("status") or {}, why)
             for one in served_of(self._ours, self._known.values())
-            if owns_something(one.resource) and one.uid not in said
+            if (owns_something(one.resource) or (isinstance(one.resource, ResetOffset) and not one.resource.over))
+            and one.uid not in said
         )
         return [status for status in found if status is not None]
 

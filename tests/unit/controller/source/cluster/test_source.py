@@ -55,3 +55,32 @@ async def test_a_deletion_is_remembered_until_all_that_was_created_is_gone() -> 
     await source.release(frozenset())
     assert stores["KafkaChannel"].deleted == set()
     await source.stop()
+
+
+def _reset(name: str, *conditions: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"namespace": "ns", "name": name, "uid": f"u-{name}", "generation": 1, "resourceVersion": "1"}
+    ref = {"apiVersion": "messaging.knative.dev/v1", "kind": "Subscription", "name": "s"}
+    return {
+        "apiVersion": "kafka.eventing.knative.dev/v1alpha1",
+        "kind": "ResetOffset",
+        "metadata": metadata,
+        "spec": {"offset": {"time": "earliest"}, "ref": ref},
+        "status": {"observedGeneration": 1, "conditions": list(conditions)} if conditions else {},
+    }
+
+
+@pytest.mark.asyncio
+async def test_a_reset_offset_that_is_not_over_says_that_kafka_is_away() -> None:
+    source = ClusterSource(ApiServer(), (), "own", _fail, lambda: False)
+    await source.start(lambda: None)  # the watchers have not begun
+    over = {"type": "Ready", "status": "True", "reason": "OffsetsMoved"}
+    busy = {"type": "Ready", "status": "Unknown", "reason": "Stopping"}
+    items = [_reset("new"), _reset("over", over), _reset("busy", busy)]
+    for kind in OURS:
+        for store in source._stores(kind):
+            store.add_page({"items": items if kind == "ResetOffset" else [], "metadata": {"resourceVersion": "1"}})
+    await source.scan()
+    found = source.outage_statuses("kafka:9092: connection refused", ())
+    assert sorted(one.name for one in found) == ["busy", "new"]
+    assert {condition.reason for one in found for condition in one.conditions} == {"KafkaUnavailable"}
+    await source.stop()

@@ -1,0 +1,61 @@
+"""Whether Kafka accepts credentials that are not used yet: every broker is asked, and what the user may do with topics.
+
+Brokers learn of new credentials one after the other, and each client needs all brokers. One that refuses them is found
+at once; one that does not answer says nothing about them, and is left out if another has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from tables.kafka.admin import KafkaAdmin
+from tables.kafka.errors import KafkaDenied, KafkaFailed, KafkaUnavailable
+
+_BROKERS_AT_ONCE = 8
+
+
+def try_credentials(
+    kafka: Mapping[str, Any],
+    needs: Mapping[str, Collection[str]],
+    limit_s: float,
+    on_error: Callable[[str, KafkaFailed], None],
+) -> None:
+    """Connect to each broker with these librdkafka client settings, and compare what the user may do. Blocks. Raises
+    KafkaFailed if a broker refuses them, or if an operation is missing.
+
+    `needs`: topic -> operations by Kafka's names, such as READ. `limit_s`: of each request. `on_error`: as of
+    `KafkaAdmin.describe_topics`, which comes last.
+    """
+    admin = KafkaAdmin(kafka, limit_s)
+    addresses = admin.cluster().addresses
+    with ThreadPoolExecutor(min(_BROKERS_AT_ONCE, len(addresses)) or 1) as threads:
+        for refusal in threads.map(partial(_refusal, kafka, limit_s), addresses):
+            if refusal is not None:
+                raise refusal
+    found = admin.describe_topics(needs, on_error, operations=True)
+    missing = [
+        f"{operation.capitalize()} on topic {name}"
+        for name, about in found.items()
+        if about.operations  # none at all: this Kafka does not say
+        for operation in sorted(set(needs[name]) - about.operations)
+    ]
+    if missing:
+        raise KafkaDenied(f"the user lacks a permission; grant it {', '.join(missing)}")
+
+
+def _refusal(kafka: Mapping[str, Any], limit_s: float, address: str) -> KafkaUnavailable | None:
+    """Why the broker at this address refuses the settings; None = it does not, or does not answer."""
+    # A client that knows one broker only cannot ask another.
+    admin = KafkaAdmin({**kafka, "bootstrap.servers": address}, limit_s)
+    try:
+        admin.cluster()
+    except KafkaUnavailable as problem:
+        if problem.hint:  # it does not answer
+            return None
+        return KafkaUnavailable(f"broker {address}: {problem.why}", f"{problem.why} (broker {address})")
+    finally:
+        admin.close()
+    return None

@@ -1,0 +1,73 @@
+"""The controller's loop without a Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.worker.producer import KafkaProducer
+from app.worker.producer_config import ProducerConfig
+from controller.config import ControllerConfig
+from controller.model import Record
+from controller.place import directory
+from controller.plan.actions import WriteStatus
+from controller.plan.outage import outage_status
+from controller.service import Controller
+from controller.source.files import FileSource
+from controller.status.state_directory import StateDirectory
+from knative.contract import kafka_names
+from tables.contract_table import ContractTable
+from tables.status_table import StatusTable
+from tests.support.fakes import CountingObserve
+from tests.support.processes import free_port
+
+LIMIT_S = 60.0
+
+
+class OneChannel(FileSource):
+    """A source that, as a cluster's does, says itself that Kafka is away."""
+
+    def outage_statuses(self, why: str, said: Collection[str]) -> list[WriteStatus]:
+        found = outage_status(("KafkaChannel", "ns", "one"), "u", 1, {}, why)
+        return [] if found is None or "u" in said else [found]
+
+
+class Written(StateDirectory):
+    """Keeps what is written."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.statuses: asyncio.Queue[WriteStatus] = asyncio.Queue()
+
+    async def write(self, statuses: Sequence[WriteStatus], retained: Sequence[Record], now: float) -> None:
+        for one in statuses:
+            self.statuses.put_nowait(one)
+
+
+@pytest.mark.asyncio
+async def test_kafka_that_is_lost_before_the_tables_are_loaded_is_said_to_be_away(tmp_path: Path) -> None:
+    """It has answered at the start, and then the contract cannot be read."""
+    client = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    resources = tmp_path / "resources"
+    resources.mkdir()
+    config = ControllerConfig(
+        kafka=client, resources_dir=resources, state_dir=tmp_path / "state", admin_timeout_s=1.0, stop_timeout_s=3.0
+    )
+    crashes: list[BaseException] = []
+    contract = ContractTable(config.contract_topic, client, crashes.append)
+    status = StatusTable(kafka_names.status_topic(config.instance), client, crashes.append)
+    sink = Written(config.state_dir)
+    place = replace(directory(config), source=OneChannel(resources), sink=sink, reports_outage=lambda: True)
+    producer = KafkaProducer(ProducerConfig(kafka=client, name="p"), CountingObserve())
+    controller = Controller(config, contract, status, producer, crashes.append, place)
+    await controller.start()
+    try:
+        written = await asyncio.wait_for(sink.statuses.get(), LIMIT_S)
+    finally:
+        await controller.stop()
+    assert (written.name, {one.reason for one in written.conditions}) == ("one", {"KafkaUnavailable"})
+    assert crashes == []

@@ -18,7 +18,7 @@ KEYS = {"protocol": "SASL_PLAINTEXT", "user": "ann", "password": "canary"}
 
 def _secret(folder: Path) -> KafkaSecret:
     write_secret(folder, **KEYS)
-    return KafkaSecret(folder, {"bootstrap.servers": "127.0.0.1:1"}, ["topic"])
+    return KafkaSecret(folder, {"bootstrap.servers": "127.0.0.1:1"}, {"topic": ("READ",)})
 
 
 def test_the_folder_is_used_before_a_kafka_answers(tmp_path: Path) -> None:

@@ -148,9 +148,7 @@ class Rebalance:
         for partition in mine:
             self._backpressure.forget(consumer, partition)
         self._thread.begin(self._listener.drain(mine, _LOST_DRAIN_S)).result(LOOP_S)
-        # Hand over only if Kafka was silent for all. If just this process was cut off or frozen, others have continued,
-        # and know more of these partitions than it does.
-        self._retained.keep(mine, hand_over=self._commits.silent)
+        self._keep(mine)
         # librdkafka unassigns, and so rejoins, only when the commit in flight has failed. With its retries that takes
         # minutes.
         self.stuck = self._commits.in_flight
@@ -199,7 +197,7 @@ class Rebalance:
             self._backpressure.forget(consumer, partition)
         # Removed from `partitions` before the commit: a request for a commit that is still waiting is then not sent.
         refused = commit_now(consumer, self._thread.call(offsets, partitions), self._label)
-        self._retained.keep([partition for partition in partitions if partition.number in refused])
+        self._keep([partition for partition in partitions if partition.number in refused])
 
     def drop(self) -> None:
         """The client failed: treat all its partitions as lost."""
@@ -207,7 +205,12 @@ class Rebalance:
         self.partitions.clear()
         if left:
             self._thread.call(self._listener.dropped, left)
-            self._retained.keep(left)
+            self._keep(left)
+
+    def _keep(self, partitions: list[PartitionState]) -> None:
+        """Hand over only if Kafka was silent for all. If just this process was cut off or frozen, others have gone on,
+        and know more of these partitions than it does."""
+        self._retained.keep(partitions, hand_over=self._commits.silent)
 
     # -- steps
 

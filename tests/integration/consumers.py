@@ -116,7 +116,7 @@ def fill(kafka: Bootstrap, topic: str, count: int, partitions: int = 1) -> None:
     assert producer.flush(180) == 0
 
 
-def committed(kafka: EmbeddedKafka, topic: str, partition: int = 0) -> tuple[int, str]:
+def committed(kafka: Bootstrap, topic: str, partition: int = 0) -> tuple[int, str]:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"g-{topic}"})
     found = consumer.committed([TopicPartition(topic, partition)], timeout=20)[0]
     consumer.close()

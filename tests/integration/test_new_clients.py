@@ -17,7 +17,7 @@ from agents.fanout.shared_consumer import SharedConsumer
 from agents.ordering.partition import PartitionState
 from app.local.kafka import EmbeddedKafka
 from tables.kafka.live_settings import LiveSettings
-from tests.integration.consumers import LIMIT_S, Settler, fill, subscription
+from tests.integration.consumers import LIMIT_S, Settler, committed, fill, subscription
 from tests.support.fanout import Trigger, until, working
 from tests.support.kafka_cluster import KafkaCluster
 
@@ -119,6 +119,38 @@ async def test_a_stop_need_not_wait_for_the_drain_of_a_former_client(
     assert owner.limits_s == [NEVER_S, 0.5]
     assert [line["event"] for line in logs if line["log_level"] == "error"] == []
     assert consumer.partitions == []
+
+
+async def test_what_a_refused_last_commit_was_about_is_handed_over_to_the_next_owner(proxied: KafkaCluster) -> None:
+    """Kafka was silent until the session was over, and the next client gets other partitions."""
+    topic, owner, settings, next_owner = "t", Settler(), settings_of(proxied.bootstrap), Settler(lambda _: False)
+    proxied.create_topic(topic)
+    kafka = Direct(proxied.direct)
+    fill(kafka, topic, 10)
+    owner.settle = lambda record: record.offset != 9
+    consumer = start(owner, topic, settings, 1.0)
+    heir: SubscriptionConsumer | None = None
+    try:
+        await owner.until(lambda: len(owner.got) == 10)
+        await asyncio.wait_for(consumer.commits.barrier(owner.partitions[0]), LIMIT_S)
+        proxied.brokers[0].proxy.blackhole()
+        owner.partitions[0].tracker.settle(9)
+        consumer.commits.schedule_commit()
+        await owner.until(lambda: consumer.commits.silent)
+        heir = start(next_owner, topic, settings_of(kafka.bootstrap), 1.0)
+        await next_owner.until(lambda: next_owner.got == [(0, 9)])
+        settings.replace({"bootstrap.servers": kafka.bootstrap})
+
+        async def handed_over() -> None:
+            while (await asyncio.to_thread(committed, kafka, topic))[0] != 10:
+                await asyncio.sleep(0.1)
+
+        await asyncio.wait_for(handed_over(), LIMIT_S)
+    finally:
+        proxied.brokers[0].proxy.forward()
+        await consumer.stop(1.0)
+        if heir is not None:
+            await heir.stop(1.0)
 
 
 async def test_a_last_commit_that_kafka_does_not_answer_holds_up_no_client(proxied: KafkaCluster) -> None:

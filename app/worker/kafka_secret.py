@@ -44,9 +44,9 @@ def refused(
     needs: Mapping[str, Collection[str]],
     failed: Callable[[str, KafkaFailed], None] = _MISSING_LEFT_OUT,
 ) -> Refusal | None:
-    """Try to connect to every broker with these settings. None = Kafka accepts them. `needs`: topics that their user must
-    be allowed to describe -> operations that it needs besides, by Kafka's names. `failed` gets each topic that cannot be
-    described, and may raise; by default only those are left out that do not exist. Blocks."""
+    """Try to connect to every broker with these settings. None = Kafka accepts them. `needs`: topics that their user
+    must be allowed to describe -> operations that it needs besides, by Kafka's names. `failed` gets each topic that
+    cannot be described, and may raise; by default only those are left out that do not exist. Blocks."""
     try:
         quiet = {**settings, "log_level": 0}  # the reason is logged once, by us
         try_credentials(quiet, needs, _ASK_LIMIT_S, failed)

@@ -178,7 +178,7 @@ class Supervisor:
                     self._remove(uid, self._context.config.revoke_drain_s)
                 continue  # reported as stopped once it has left
             # Another topic or group means other offsets: that needs a new consumer, not an update.
-            if runner is not None and _moved(runner.subscription, subscription):
+            if runner is not None and (_moved(runner.subscription, subscription) or self._outdated(runner)):
                 self._remove(uid, self._context.config.revoke_drain_s)
                 runner = None
             # A seek was over before this process noticed it. What it would commit now belongs to the time before.
@@ -188,7 +188,7 @@ class Supervisor:
             if runner is None:
                 clients = self._clients_of(subscription.secret)
                 if isinstance(clients, SecretProblem):
-                    state = _SECRET_STATES.get(clients.reason, WorkerState.STARTING)
+                    state = _SECRET_STATES.get(clients.reason, WorkerState.SECRET_NOT_TRIED)
                     why = clients.message if clients.reason else ""
                     without[uid] = WorkerSubscription(subscription.generation, (), state, why)
                 elif uid not in self._beyond:
@@ -212,6 +212,14 @@ class Supervisor:
         if found is None or found.own is not own:
             found = self._clients[secret] = _Clients(self._context, own)
         return found
+
+    def _outdated(self, runner: SubscriptionRunner) -> bool:
+        """Whether its clients are of a Secret that was gone from the contract for a moment: another reference and back
+        again may look like no change here. Their producer gets closed, and does not follow changes of the keys."""
+        own = self._uses[runner].own
+        if own is None or self._secrets is None:
+            return False
+        return self._secrets.get(runner.subscription.secret) is not own
 
     def _report_beyond(self, uids: set[str]) -> None:
         if uids != self._beyond:

@@ -10,6 +10,7 @@ can be tested as one row of a table.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controller.config import ControllerConfig
@@ -30,7 +31,7 @@ from controller.plan.specs import (
     of_trigger,
 )
 from controller.plan.statuses import channel_status, left_alone_status, subscription_status
-from controller.plan.subscriptions import entries, plan_subscription
+from controller.plan.subscriptions import entries, follow_secrets, plan_subscription
 from knative.contract import kafka_names
 from knative.contract.seeks import SeekPhase
 from knative.resources.brokers import KAFKA_CLASS
@@ -102,7 +103,8 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
         actions.extend(channel.actions)
     for subscription in subscriptions:
         actions.extend(subscription.actions)
-    publishing = frozenset(one.subscription.uid for one in actions if isinstance(one, PublishSubscription))
+    actions += follow_secrets(channels, world, alive, _published_by(actions))
+    publishing = _published_by(actions)
     wishes = [*map(wish_of, found.resets), *map(wish_of_request, world.seek_requests)]
     expected = {one.key for one in (*world.objects, *found.subscriptions)}
     expected |= world.cluster.expected if world.cluster is not None else set()
@@ -117,6 +119,10 @@ def reconcile(world: World, config: ControllerConfig) -> list[Action]:
             statuses.append(subscription_status(plan, channel_plan, world, destinations))
     statuses += [seek_status(one, world, seeks.waiting.get(one.uid, "")) for one in found.resets]
     return [*actions, *statuses]
+
+
+def _published_by(actions: Iterable[Action]) -> frozenset[str]:
+    return frozenset(one.subscription.uid for one in actions if isinstance(one, PublishSubscription))
 
 
 def _sort(world: World, config: ControllerConfig) -> _Sorted:

@@ -36,7 +36,15 @@ from knative.resources.values import ResetOffset
 
 Ref = tuple[str, str, str]  #: (kind, namespace, name)
 
-_NOT_SERVED = frozenset({WorkerState.STOPPED, WorkerState.UNSUPPORTED})
+_NOT_SERVED = frozenset(
+    {
+        WorkerState.STOPPED,
+        WorkerState.UNSUPPORTED,
+        WorkerState.SECRET_NOT_TRIED,
+        WorkerState.SECRET_NOT_FOUND,
+        WorkerState.SECRET_INVALID,
+    }
+)
 WITHDRAWN = "Withdrawn"  #: reason of a seek that nobody asked for any more before the offsets were moved
 
 

@@ -8,7 +8,7 @@ not publish a subscription before its start offsets are read back for every part
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from controller.config import ControllerConfig
@@ -108,6 +108,24 @@ def plan_subscription(
         return SubscriptionPlan(one, true("ReferencesResolved"), waits)
     record = _never_older(record, published)
     return _publish(one, record, published, world)
+
+
+def follow_secrets(
+    channels: Iterable[ChannelPlan], world: World, alive: Container[str], publishing: Container[str]
+) -> list[Action]:
+    """Publishes the Secret of its Broker for each Trigger that is served as it was published, because its object cannot
+    be served, or be read, as it is now. All Triggers of a Broker have one consumer group: those with another Secret
+    would have another member, and each member gets the events of some partitions only. `alive`: uids of what is not
+    removed. `publishing`: uids of what is published anyway."""
+    secrets = {one.object.uid: one.record.secret for one in channels if one.record is not None}
+    return [
+        PublishSubscription(replace(record, secret=secrets[record.channel_uid]))
+        for record in world.subscriptions.values()
+        if record.uid not in publishing
+        and record.uid not in world.removals
+        and (record.uid in alive or record.uid in world.retained)
+        and secrets.get(record.channel_uid, record.secret) != record.secret
+    ]
 
 
 def _refused(

@@ -170,6 +170,7 @@ class WorkerState(StrEnum):
     WAITING_FOR_KAFKA = "waiting for Kafka"  #: starts no new deliveries, because Kafka does not confirm commits
     FAILED = "failed"  #: does not serve some of its partitions
     UNSUPPORTED = "unsupported"  #: does not serve it, because it needs a newer version
+    SECRET_NOT_TRIED = "Kafka secret not tried yet"  #: does not serve it: Kafka has not said if it accepts its Secret
     SECRET_NOT_FOUND = "Kafka secret not found"  #: does not serve it, because there is no folder of its Secret
     SECRET_INVALID = "Kafka secret not valid"  #: does not serve it: its Secret is wrong, or Kafka refuses it
     STOPPED = "stopped"  #: has stopped it for the seek with the id in `reason`, and has committed its last offsets

@@ -11,11 +11,12 @@ import pytest
 from controller.plan.actions import Object, ObservedTopic
 from knative.contract.broker_secrets import INVALID, NOT_FOUND, SecretProblem
 from knative.contract.records import WorkerStatus
-from knative.resources.values import ConfigMap
+from knative.resources.values import ConfigMap, Trigger
 from tests.unit.controller.worlds import (
     CONFIG_REF,
     FALSE,
     NOW,
+    NOWHERE,
     THEIRS,
     TRUE,
     Kafka,
@@ -96,6 +97,25 @@ def test_a_published_broker_keeps_its_secret_until_the_next_can_be_used(former: 
     kafka.world = replace(kafka.world, secrets={})
     assert names_of(kafka.settle(BROKER, secret(), trigger())) == ["PublishChannel", "PublishSubscription"]
     assert secrets_of(kafka) == ["default/shop", "default/shop"]
+
+
+@pytest.mark.parametrize(
+    ("triggers", "retained"),
+    [((trigger(generation=2, subscriber=NOWHERE),), ()), ((), ("t-billing",))],
+    ids=["its subscriber is not there any more", "its file cannot be read"],
+)
+def test_a_trigger_that_is_served_as_it_was_gets_the_secret_of_the_others(
+    triggers: tuple[Object[Trigger], ...], retained: tuple[str, ...]
+) -> None:
+    """They have one consumer group: with two kinds of members in it, each Trigger would get a part of the events."""
+    kafka = kafka_with_secrets()
+    kafka.settle(BROKER, secret("till"), trigger())
+    before = kafka.world.subscriptions["t-billing"]
+    done = kafka.settle(BROKER, secret(), *triggers, retained=frozenset(retained))
+    assert names_of(done) == ["PublishChannel", "PublishSubscription"]
+    assert kafka.world.subscriptions["t-billing"] == replace(before, secret="default/shop")
+    kafka.settle(BROKER, secret("till"))
+    assert "t-billing" not in kafka.world.subscriptions, "deleted"
 
 
 def test_a_broker_goes_back_to_the_credentials_of_the_installation() -> None:

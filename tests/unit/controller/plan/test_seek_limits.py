@@ -43,6 +43,9 @@ from tests.unit.controller.worlds import (
         # The worker serves none of them, so the member is the frozen one.
         (WorkerState.UNSUPPORTED, WorkerState.UNSUPPORTED, 1, False),
         (WorkerState.STOPPED, WorkerState.UNSUPPORTED, 1, False),
+        (WorkerState.STOPPED, WorkerState.SECRET_NOT_TRIED, 1, False),
+        (WorkerState.STOPPED, WorkerState.SECRET_NOT_FOUND, 1, False),
+        (WorkerState.STOPPED, WorkerState.SECRET_INVALID, 1, False),
     ],
 )
 def test_a_trigger_waits_for_a_frozen_worker_that_kafka_still_takes_for_a_member(

@@ -1,0 +1,131 @@
+"""Which clients the supervisor gives to the Triggers of a Broker that has a Secret of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agents import supervisor as module
+from agents.config import DeliveryConfig
+from agents.dispatch.context import DeliveryContext, OwnKafka
+from agents.fanout.fanouts import Fanouts
+from agents.http.egress_guard import EgressConfig, EgressGuard
+from agents.http.pool import PoolConfig
+from agents.supervisor import Supervisor
+from knative.contract.broker_secrets import SecretProblem
+from knative.contract.records import TRIGGER, Subscription, WorkerState
+from knative.delivery.policy import Addressable
+from tests.support.fakes import CountingObserve, MemoryProduce, VirtualClock
+from tests.support.virtual_loop import run
+
+REFERENCE = "shop/kafka"
+ONE = Subscription(
+    "u", 1, "ns", "one", "c", "ch", "t", "t.dlq", 1, "g", Addressable("http://x/"), kind=TRIGGER, secret=REFERENCE
+)
+UNTRIED = SecretProblem("", "the Kafka secret shop/kafka has not been tried yet")
+
+
+@dataclass(eq=False)
+class _Runner:
+    """Starts and leaves at once. Says with which clients."""
+
+    app: Any
+    subscription: Subscription
+    context: DeliveryContext
+    fanouts: Fanouts
+    beacon: object = None
+    view: Any = None
+
+    def __post_init__(self) -> None:
+        self.app.running.append(self.context.produce)
+        self.view = SimpleNamespace(status=lambda: self.subscription.generation)
+
+    async def leave(self, drain_s: float) -> None:
+        self.app.running.remove(self.context.produce)
+
+
+@dataclass
+class _App:
+    running: list[Any] = field(default_factory=list)
+    _children: tuple[object, ...] = ()
+    beacon: Any = field(default_factory=lambda: SimpleNamespace(discard=lambda _: None))
+
+    async def add_runtime_dependency(self, runner: object) -> None:
+        """Nothing to start."""
+
+
+class _Secrets:
+    """One Secret, as the test says."""
+
+    def __init__(self) -> None:
+        self.found: OwnKafka | SecretProblem = UNTRIED
+        self.listeners: list[Callable[[], None]] = []
+
+    def get(self, reference: str) -> OwnKafka | SecretProblem:
+        assert reference == REFERENCE
+        return self.found
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self.listeners.append(listener)
+
+    async def change(self, found: OwnKafka | SecretProblem) -> None:
+        """And wait until that is followed."""
+        self.found = found
+        for listener in self.listeners:
+            listener()
+        await asyncio.sleep(1.0)
+
+
+class _Contract:
+    loaded = True
+
+    def __init__(self) -> None:
+        self.subscriptions = {ONE.uid: ONE}
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """It never changes."""
+
+
+def _fail(problem: BaseException) -> None:
+    raise AssertionError(problem)
+
+
+def test_a_secret_that_was_gone_for_a_moment_comes_with_new_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference changed to another one and back while the supervisor started others: the former producer is
+    closed, and the contract is as before."""
+    monkeypatch.setattr(module, "SubscriptionRunner", _Runner)
+
+    async def follow() -> None:
+        app, secrets = _App(), _Secrets()
+        config = DeliveryConfig({"bootstrap.servers": "127.0.0.1:1"})
+        context = DeliveryContext(
+            config,
+            PoolConfig(),
+            EgressGuard(EgressConfig()),
+            MemoryProduce(),
+            CountingObserve(),
+            VirtualClock(),
+            _fail,
+            lambda: None,
+        )
+        supervisor = Supervisor(app, _Contract(), context, secrets)
+        supervisor.start()
+        first, second = OwnKafka({}, MemoryProduce()), OwnKafka({}, MemoryProduce())
+        await secrets.change(UNTRIED)
+        assert app.running == []
+        assert supervisor.statuses()[ONE.uid].state is WorkerState.SECRET_NOT_TRIED
+        await secrets.change(first)
+        assert app.running == [first.produce]
+        await secrets.change(first)
+        assert app.running == [first.produce], "nothing has changed"
+        await secrets.change(UNTRIED)
+        assert app.running == [], "the new one is being tried"
+        await secrets.change(second)
+        assert app.running == [second.produce]
+
+    run(follow())

@@ -13,7 +13,7 @@ of its offsets is forgotten with its runner.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -30,10 +30,12 @@ from tables.faust_support import forget_service
 
 log = structlog.get_logger(__name__)
 
-#: Of a worker, those in a fan-out not counted. Each has a Kafka client of its own, and a process can have some 1,000:
-#: the Python client needs a key of thread-local storage for each, of which there are 1,024. The rest is for everything
-#: else.
+#: Kafka clients that a process may have: the Python client needs a key of thread-local storage for each, of which there
+#: are 1,024. The rest is for those of the worker itself.
+CLIENTS_MOST = 1_000
+#: Subscriptions of a worker, those in a fan-out not counted. Each has a Kafka client of its own.
 MOST = 900
+_CLIENTS_OF_SECRET = 2  # a producer, and one for administration
 
 
 class Contract(Protocol):
@@ -51,11 +53,12 @@ class Contract(Protocol):
         """Call `listener` after each change."""
 
 
-def beyond(wanted: Iterable[Subscription], held: Collection[str], most: int = MOST) -> set[str]:
-    """The subscriptions, by uid, that cannot be started, because `most` have clients already; those in a
-    fan-out share theirs. `held`: those that run, or have not left yet. Pure."""
+def beyond(wanted: Collection[Subscription], held: Collection[str], most: int = CLIENTS_MOST) -> set[str]:
+    """The subscriptions, by uid, that cannot be started, because the process would have more than `most` clients; those
+    in a fan-out share theirs. `held`: those that run, or have not left yet. Pure."""
     own = [one.uid for one in wanted if not one.in_fanout and not one.stopped]
-    free = most - len(held)
+    fanouts, secrets = {one.topic for one in wanted if one.in_fanout}, {one.secret for one in wanted} - {""}
+    free = min(MOST, most - len(fanouts) - _CLIENTS_OF_SECRET * len(secrets)) - len(held)
     new = [uid for uid in own if uid not in held]
     return set(new[max(free, 0) :])
 

@@ -18,7 +18,7 @@ import structlog
 
 from controller.config import ControllerConfig
 from controller.executor import Executor, LeadershipLost
-from controller.kafka.broker_secrets import secret_problems
+from controller.kafka.broker_secrets import BrokerSecretFiles
 from controller.kafka.leader_state_store import LeaderStateStore, UnreadableRecords
 from controller.kafka.publisher import Publisher
 from controller.kafka.topics import ensure_compacted
@@ -102,6 +102,7 @@ class Controller:
         self._place = place or directory(config)
         self._source, self._sink = self._place.source, self._place.sink
         self._problems = ProblemLog(self._sink)
+        self._broker_secrets = BrokerSecretFiles(config.kafka_secrets)
         self._election = self._place.elect(self._lock, self._on_election)
         status_topic = kafka_names.status_topic(config.instance)
         self._reporter = StatusReporter(produce, status, status_topic, config.version, config.silent_s)
@@ -264,14 +265,13 @@ class Controller:
         if not term.begun or not self._state.holds:
             await self._begin(term)
         if unread := self._contract.problem or self._contract.unsupported_text:
-            message = f"the contract contains records that this version cannot read: {unread}"
-            raise UnreadableRecords(message)
+            raise UnreadableRecords(f"the contract contains records that this version cannot read: {unread}")
         await self._source.prepare()
         await self._find_foreign(term)
         statuses: list[WriteStatus] = []
         for _ in range(STEPS_MAX):
             world = self._world(term)
-            world = replace(world, secrets=await secret_problems(world.objects, self._config.kafka_secrets))
+            world = replace(world, secrets=await self._broker_secrets.problems(world.objects))
             if term.observed is None or active(world.seeks.values()):
                 term.observed_at = time.monotonic()
                 term.observed = await self._executor.observe(wanted(world, self._config))

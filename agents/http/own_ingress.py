@@ -15,27 +15,23 @@ from agents.http.endpoint import Endpoint, read_endpoint
 class OwnIngress:
     """The origin, and the token as it is now. Event loop only."""
 
-    __slots__ = ("_changed", "_origin", "_token")
+    __slots__ = ("_changed", "_origin", "authorization")
 
     def __init__(self, url: str) -> None:
         """Without a token yet. Raises BadEndpoint."""
         self._origin = _origin(read_endpoint(url))
-        self._token = ""
+        self.authorization = ""  #: the value of the Authorization header; "" = none
         self._changed: set[Callable[[], None]] = set()
 
     def has(self, endpoint: Endpoint) -> bool:
         """Whether requests to `endpoint` go to this ingress."""
         return _origin(endpoint) == self._origin
 
-    @property
-    def authorization(self) -> str:
-        """The value of the Authorization header; "" = none."""
-        return self._token and f"Bearer {self._token}"
-
     def use(self, token: str) -> None:
         """Have this token sent from the next attempt on."""
-        if token != self._token:
-            self._token = token
+        authorization = token and f"Bearer {token}"
+        if authorization != self.authorization:
+            self.authorization = authorization
             for changed in tuple(self._changed):
                 changed()
 

@@ -67,6 +67,9 @@ class _Attempt:
         self.task: asyncio.Task[None] | None = None
 
 
+_NOWHERE = Endpoint("", 0, False, "invalid", "/", None)  # never sent: every post is refused
+
+
 class ConnectionPool:
     """A pool for one destination; event loop only. `in_flight` counts posts whose `done` has not been called.
 
@@ -99,7 +102,8 @@ class ConnectionPool:
                 self._own_ingress = own_ingress
         except BadEndpoint as problem:
             self._refusal = str(problem)
-        self._prefixes: dict[tuple[str, str], bytes] = {}
+        self._prefixes: dict[str, bytes] = {}
+        self._authorization = ""  # that the prefixes have
         self._idle: list[Connection] = []  # a stack: connections that are not needed age at its bottom
         self._connections: set[Connection] = set()  # idle or with a request
         self._sockets: set[Connection] = set()  # `_connections` and those that are being closed
@@ -127,14 +131,14 @@ class ConnectionPool:
 
     def prefix(self, namespace: str) -> bytes:
         """The request head for `kafka_binding.to_request`. Raises ValueError if it is not a valid namespace."""
-        authorization = "" if self._own_ingress is None else self._own_ingress.authorization
-        prefix = self._prefixes.get((namespace, authorization))
+        own = self._own_ingress
+        if own is not None and own.authorization != self._authorization:
+            self._authorization = own.authorization
+            self._prefixes.clear()  # of former tokens nothing stays
+        prefix = self._prefixes.get(namespace)
         if prefix is None:
-            endpoint = self._endpoint or Endpoint(
-                "", 0, False, "invalid", "/", None
-            )  # never sent: every post is refused
-            prefix = endpoint.prefix(namespace, authorization)
-            self._prefixes = {(namespace, authorization): prefix}  # of former tokens nothing stays
+            endpoint = self._endpoint or _NOWHERE
+            self._prefixes[namespace] = prefix = endpoint.prefix(namespace, self._authorization)
         return prefix
 
     def post(self, request: bytes, timeout_s: float, done: Done) -> None:

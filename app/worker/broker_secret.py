@@ -127,14 +127,13 @@ class BrokerSecret:
             return SecretProblem(reason, f"the Kafka secret {self.reference} is not used: {refusal.why}")
         # A Secret of several Brokers must not fail all of them because of one whose ACLs are missing. But a change must
         # not take from a Broker what the former credentials may do.
-        before = _Denied()
-        if (
-            denied.topics
-            and self._keys
-            and refused(present(self._kafka), dict.fromkeys(denied.topics, ()), before.add) is None
-        ):
-            for topic in denied.topics.keys() - before.topics.keys():
-                why = denied.topics[topic]
+        if denied.topics and self._keys:
+            before = _Denied()
+            refusal = refused(present(self._kafka), dict.fromkeys(denied.topics, ()), before.add)
+            if refusal is not None and refusal.away:  # then nobody knows what the former ones may do
+                return SecretProblem("", f"the Kafka secret {self.reference} is not used yet: {refusal.why}")
+            if refusal is None and (lost := denied.topics.keys() - before.topics.keys()):
+                why = denied.topics[min(lost)]
                 return SecretProblem(INVALID, f"the Kafka secret {self.reference} is not used: {why}")
         for why in denied.topics.values():
             log.warning("a Broker's Kafka secret is used without a permission", reference=self.reference, reason=why)

@@ -85,9 +85,11 @@ class BrokerSecrets:
         return found[0].own or found[0].problem
 
     def producer(self, reference: str) -> Produce | str:
-        """The producer of a Secret, or why there is none."""
+        """The producer of a Secret, or why there is none, without what senders need not know."""
         own = self.get(reference)
-        return own.message if isinstance(own, SecretProblem) else own.produce
+        if not isinstance(own, SecretProblem):
+            return own.produce
+        return "the Kafka credentials of this broker cannot be used" + (own.reason and f" ({own.reason})")
 
     @property
     def problems(self) -> dict[str, SecretProblem]:

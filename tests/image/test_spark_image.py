@@ -14,7 +14,6 @@ from app.local.kafka.jars import read_manifest
 from tests.support.image import MIB, Container, Image
 from tests.support.installation import Installation
 from tests.support.kube.kustomize import COMPONENTS
-from tests.support.processes import LoadProcess, get, wait_until
 
 LIMIT_S = 300.0
 EVENTS = 500
@@ -36,14 +35,7 @@ def test_traffic_job_counts_events_as_its_cron_job_runs_it(
     spark_image: Image, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     installation = Installation(kafka.bootstrap, tmp_path / "worker", partitions=2)
-    installation.write([])
-    with installation.worker() as worker:
-        worker.wait_ready()
-        page = f"/subscribers/test/{installation.resources.channel}"
-        wait_until("the channel is served", lambda: get(worker.port, page)[0] == 200, LIMIT_S)
-        with LoadProcess(tmp_path, installation.url(worker), events=EVENTS, limit_s=LIMIT_S) as load:
-            assert load.result(LIMIT_S)["accepted"] == EVENTS
-        assert worker.terminate() == 0
+    installation.store(EVENTS, LIMIT_S)
     pod = _cron_job("penstock-traffic")
     (container,) = pod["containers"]
     data = tmp_path / "data"

@@ -18,7 +18,7 @@ from knative.delivery.policy import DeliveryOrder
 from tests.support.ledger import reader
 from tests.support.ledger.facts import Sent
 from tests.support.ledger.history import Rule, every_event
-from tests.support.processes import Worker, penstock, wait_until
+from tests.support.processes import LoadProcess, Worker, get, penstock, wait_until
 from tests.support.resources import NAMESPACE, BrokerResources, Resources, Wanted
 
 
@@ -137,3 +137,14 @@ class Installation:
                 limit_s,
                 poll_s=0.25,
             )
+
+    def store(self, events: int, limit_s: float) -> None:
+        """Have a worker store events in a new channel without Subscriptions, and stop it."""
+        self.write([])
+        with self.worker() as worker:
+            worker.wait_ready()
+            page = f"/subscribers/{NAMESPACE}/{self.resources.channel}"
+            wait_until("the channel is served", lambda: get(worker.port, page)[0] == 200, limit_s)
+            with LoadProcess(self.folder, self.url(worker), events=events, limit_s=limit_s) as load:
+                assert load.result(limit_s)["accepted"] == events
+            assert worker.terminate() == 0

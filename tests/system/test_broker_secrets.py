@@ -158,7 +158,8 @@ def test_only_its_own_user_writes_and_reads_a_brokers_events(secured: SecuredKaf
         resources = own.resources
         wait_until("the Broker is published", lambda: world.post(OWN, "none")[0] == 503, LIMIT_S)
         fix = f"PENSTOCK_KAFKA_SECRETS has no folder {NAMESPACE}/kafka; mount the Secret there"
-        wait_until("the answer says why", lambda: fix in world.post(OWN, "none")[1], LIMIT_S)
+        wait_until("the answer says why", lambda: "(KafkaSecretNotFound)" in world.post(OWN, "none")[1], LIMIT_S)
+        assert f"{NAMESPACE}/kafka" not in world.post(OWN, "none")[1], "the name of the Secret is not for senders"
         world.wait_conditions("KafkaSecretNotFound", fix)
         world.wait_works(PLAIN)
 
@@ -168,7 +169,7 @@ def test_only_its_own_user_writes_and_reads_a_brokers_events(secured: SecuredKaf
         secured.grant("shop", ResourceType.GROUP, f"{own.name}.fanout.{resources.topic}", [AclOperation.READ])
         secret = world.mount("shop", WRONG)
         fix = "correct user and password of the Kafka secret"
-        wait_until("the answer says what to correct", lambda: fix in world.post(OWN, "wrong")[1], LIMIT_S)
+        wait_until("the answer says why", lambda: "(KafkaSecretInvalid)" in world.post(OWN, "wrong")[1], LIMIT_S)
         world.wait_conditions("KafkaSecretInvalid", fix)
         world.wait_works(PLAIN)
 

@@ -20,7 +20,7 @@ from app.local.kafka.ports import is_open
 from app.operations.spark_jars import jar_places
 from tests.support.installation import Installation
 from tests.support.kube.kustomize import COMPONENTS
-from tests.support.processes import REPOSITORY, Child, LoadProcess, free_port, get, wait_until
+from tests.support.processes import REPOSITORY, Child, free_port, wait_until
 from tests.support.spark_cluster import QUICK, cluster
 
 pytestmark = pytest.mark.system
@@ -88,14 +88,7 @@ def _executor(folder: Path, port: int, jars: Path) -> Child:
 def test_a_driver_and_an_executor_count_events(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     (jars,) = jar_places()
     installation = Installation(kafka.bootstrap, tmp_path / "worker", partitions=2)
-    installation.write([])
-    with installation.worker() as worker:
-        worker.wait_ready()
-        page = f"/subscribers/test/{installation.resources.channel}"
-        wait_until("the channel is served", lambda: get(worker.port, page)[0] == 200, LIMIT_S)
-        with LoadProcess(tmp_path, installation.url(worker), events=EVENTS, limit_s=LIMIT_S) as load:
-            assert load.result(LIMIT_S)["accepted"] == EVENTS
-        assert worker.terminate() == 0
+    installation.store(EVENTS, LIMIT_S)
     port = free_port()
     with cluster(tmp_path, workers=0) as master, _driver(tmp_path, master, port, installation, jars) as driver:
         wait_until("the driver listens", lambda: is_open(port) or not driver.running, LIMIT_S)

@@ -31,4 +31,19 @@ STOPPED = [replace(one, uid=f"s-{one.uid}", stopped=True) for one in WANTED]
     ],
 )
 def test_those_that_run_stay_and_the_first_ones_come_next(held: str, most: int, expected: str) -> None:
-    assert beyond([*WANTED, *TRIGGERS, *SHARED, *STOPPED], set(held), most) == set(expected)
+    fanouts = 1
+    assert beyond([*WANTED, *TRIGGERS, *SHARED, *STOPPED], set(held), most + fanouts) == set(expected)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([], 0),
+        ([replace(TRIGGERS[0], topic=f"t{number}") for number in range(2)], 2),
+        ([replace(one, secret="ns/kafka") for one in TRIGGERS], 3),
+        ([replace(TRIGGERS[0], topic="t2", secret=f"ns/{number}") for number in range(2)], 4),
+    ],
+    ids=["none", "two topics of Brokers", "one topic and one Secret", "one topic and two Secrets"],
+)
+def test_brokers_and_their_secrets_take_clients_from_subscriptions(others: list[Subscription], expected: int) -> None:
+    assert len(beyond([*WANTED, *others], set(), len(WANTED))) == min(expected, len(WANTED))

@@ -77,7 +77,8 @@ class TopicIdentity:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=5)
-        await asyncio.wait_for(asyncio.to_thread(self._admin.close), _LIMIT_S)
+        async with asyncio.timeout(_LIMIT_S):
+            await asyncio.to_thread(self._admin.close)
 
     async def _watch(self) -> None:
         suspicions = ReplacedTopics()

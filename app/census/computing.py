@@ -199,7 +199,8 @@ def _store_in_topic(app: Any, topic: str, say: Callable[[str], None]) -> Any:
     async def store(records: Sequence[tuple[bytes, bytes]]) -> None:
         sent = [await app.producer.send(topic, key, value, None, None, None) for key, value in records]
         if sent:
-            await asyncio.wait_for(asyncio.gather(*sent), _STORE_LIMIT_S)
+            async with asyncio.timeout(_STORE_LIMIT_S):
+                await asyncio.gather(*sent)
             say(f"{len(sent)} chunks")
 
     return store

@@ -136,7 +136,8 @@ class ResultsTable:
             self._table[key] = row
         unstored, self._table.unstored = self._table.unstored, []
         if unstored:
-            await asyncio.wait_for(asyncio.gather(*unstored), _STORE_LIMIT_S)
+            async with asyncio.timeout(_STORE_LIMIT_S):
+                await asyncio.gather(*unstored)
 
 
 def register(app: Any, config: ResultsConfig, crashed: Callable[[BaseException], None]) -> ResultsTable:

@@ -93,7 +93,8 @@ class AdminServer:
         if runner is None:
             return
         try:
-            await asyncio.wait_for(runner.cleanup(), limit_s)
+            async with asyncio.timeout(limit_s):
+                await runner.cleanup()
         except TimeoutError:
             log.warning("admin server did not stop in time", limit_s=limit_s)
 

@@ -348,7 +348,8 @@ class Lifecycle:
                 if parts.producer.connected:
                     self._send_status(encode_status(status))
                 try:
-                    await asyncio.wait_for(self._publish_now.wait(), parts.settings.status_interval_s)
+                    async with asyncio.timeout(parts.settings.status_interval_s):
+                        await self._publish_now.wait()
                     await asyncio.sleep(_SOON_S)  # several changes at once become one publication
                 except TimeoutError:
                     continue

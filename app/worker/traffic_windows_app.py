@@ -178,7 +178,8 @@ class TrafficWindows:
         await asyncio.to_thread(self._topics.make)
         self.app = app = build(config)
         try:
-            await asyncio.wait_for(app.start(), _START_S)
+            async with asyncio.timeout(_START_S):
+                await app.start()
             self._count("started")
             log.debug("traffic windows are updated")
             await self._until_replaced(app, kafka)

@@ -90,7 +90,8 @@ class CompactedReader:
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._asked.append(partial(_settle, answer))
         try:
-            return await asyncio.wait_for(answer, limit_s)
+            async with asyncio.timeout(limit_s):
+                return await answer
         except TimeoutError:
             return False
 

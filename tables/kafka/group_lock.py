@@ -98,7 +98,8 @@ class GroupLock:
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._questions.append(answer)
         try:
-            return await asyncio.wait_for(answer, self._session_timeout_s)
+            async with asyncio.timeout(self._session_timeout_s):
+                return await answer
         except TimeoutError:
             return False
 

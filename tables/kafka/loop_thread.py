@@ -65,7 +65,8 @@ class LoopThread:
         self.stopping.set()
         if self.started:
             try:
-                await asyncio.wait_for(self._ended.wait(), limit_s)
+                async with asyncio.timeout(limit_s):
+                    await self._ended.wait()
             except TimeoutError:
                 return False
         return True
@@ -121,4 +122,5 @@ async def call_in_thread(function: Callable[[], T], limit_s: float, name: str) -
             call_soon(loop, settle, result, None)
 
     threading.Thread(target=run, name=name, daemon=True).start()
-    return await asyncio.wait_for(future, limit_s)
+    async with asyncio.timeout(limit_s):
+        return await future

@@ -53,7 +53,8 @@ async def redrive_lock(
     lock.start()
     try:
         try:
-            await asyncio.wait_for(mine.wait(), limit_s)
+            async with asyncio.timeout(limit_s):
+                await mine.wait()
         except TimeoutError:
             raise NotReadyError(
                 f"Another redrive of instance {instance} is running.", "Start again when it has ended, or end it."

@@ -114,14 +114,15 @@ def test_the_secrets_of_the_contract_are_watched(tmp_path: Path) -> None:
         secrets.start()
         contract.change("shop/one", "shop/two")
         tried = [secrets.tried]
-        assert secrets.producer("shop/one") == "the Kafka secret shop/one has not been tried yet"
+        assert secrets.producer("shop/one") == "the Kafka credentials of this broker cannot be used"
         async with asyncio.timeout(60):
             while len(secrets.problems) < 2:
                 await changes.wait()
                 changes.clear()
         tried.append(secrets.tried)
         assert secrets.problems["shop/two"].reason == NOT_FOUND
-        assert "has no folder shop/two" in str(secrets.producer("shop/two"))
+        assert "has no folder shop/two" in secrets.problems["shop/two"].message
+        assert secrets.producer("shop/two") == f"the Kafka credentials of this broker cannot be used ({NOT_FOUND})"
         contract.change("shop/two", "shop/three")
         tried.append(secrets.tried)
         assert tried == [False, True, True]

@@ -133,3 +133,16 @@ async def test_a_call_that_takes_too_long_is_left_behind() -> None:
 
 def _done(event: threading.Event) -> None:
     assert event.wait(_LIMIT_S)
+
+
+@pytest.mark.asyncio
+async def test_a_cancellation_counts_even_when_the_result_is_on_its_way() -> None:
+    """A task that swallows one never ends."""
+    call = asyncio.create_task(call_in_thread(lambda: 1, _LIMIT_S, "quick"))
+    await asyncio.sleep(0)
+    for thread in threading.enumerate():
+        if thread.name == "quick":
+            thread.join(_LIMIT_S)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
